@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scope cleanup: declare `_cleanup_free_ char *p = NULL;` and p is freed on every way out of the
+ * scope; `return_ptr(p)` hands it to the caller instead. */
+#ifndef MEMTRACE_BASE_CLEANUP_H
+#define MEMTRACE_BASE_CLEANUP_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <dirent.h>
+
+#define _cleanup_(fn) __attribute__((cleanup(fn)))
+
+/* Defines NAME, a cleanup handler for variables of type TYPE that calls FN unless they are zero. */
+#define DEFINE_CLEANUP(type, name, fn)                                                            \
+	static inline void name(type *p)                                                          \
+	{                                                                                         \
+		if (*p)                                                                           \
+			fn(*p);                                                                   \
+	}
+
+static inline void cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Keeps errno, so that an error path can still report it. */
+static inline void cleanup_close(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+DEFINE_CLEANUP(FILE *, cleanup_fclose, fclose)
+DEFINE_CLEANUP(DIR *, cleanup_closedir, closedir)
+
+#define _cleanup_free_	   _cleanup_(cleanup_free)
+#define _cleanup_close_	   _cleanup_(cleanup_close) /* initialise the descriptor to -1 */
+#define _cleanup_fclose_   _cleanup_(cleanup_fclose)
+#define _cleanup_closedir_ _cleanup_(cleanup_closedir)
+
+#define return_ptr(p)                                                                             \
+	do {                                                                                      \
+		__typeof__(p) ret__ = (p);                                                        \
+		(p) = NULL;                                                                       \
+		return ret__;                                                                     \
+	} while (0)
+
+/* The descriptor for the caller; the scope no longer closes it. */
+static inline int take_fd(int *fd)
+{
+	int ret = *fd;
+
+	*fd = -1;
+	return ret;
+}
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *advice(int code)
+{
+	switch (code) {
+	case -ENOSPC:
+	case -EDQUOT:
+		return ": free some space there or choose another place with -o";
+	case -EROFS:
+	case -EACCES:
+	case -EPERM:
+		return ": choose a writable place with -o";
+	case -ENOENT:
+	case -ENOTDIR:
+		return ": create the directory first or choose another place with -o";
+	default:
+		return "";
+	}
+}
+
+static int fail(struct error *err, int code, const char *path)
+{
+	return error__set(err, code, "cannot write %s: %s%s", path, strerror(-code), advice(code));
+}
+
+int outfile__open(struct outfile *out, const char *path, struct error *err)
+{
+	struct stat st;
+	int fd, code;
+
+	/* rename() would replace a device or a FIFO, and fail late on a directory. */
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return error__set(err, -EEXIST, "cannot write %s: it is there and not a file", path);
+	out->path = strdup(path);
+	if (!out->path || asprintf(&out->temp, "%s.XXXXXX", path) < 0) {
+		out->temp = NULL;
+		code = -ENOMEM;
+		goto fail;
+	}
+	fd = mkostemp(out->temp, O_CLOEXEC);
+	if (fd < 0) {
+		code = -errno;
+		goto fail;
+	}
+	out->stream = fdopen(fd, "w");
+	if (!out->stream) {
+		code = -errno;
+		close(fd);
+		unlink(out->temp);
+		goto fail;
+	}
+	/* mkstemp makes 0600; a profile holds no secrets but addresses and names, and is read by
+	 * whoever asked for it: give it what the umask gives any new file. */
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (fchmod(fd, 0666 & ~mask)) {
+		code = -errno;
+		outfile__discard(out);
+		return fail(err, code, path);
+	}
+	return 0;
+fail:
+	free(out->path);
+	free(out->temp);
+	memset(out, 0, sizeof(*out));
+	return fail(err, code, path);
+}
+
+int outfile__commit(struct outfile *out, struct error *err)
+{
+	int code = 0;
+
+	errno = 0;
+	if (fflush(out->stream) || ferror(out->stream))
+		code = errno ? -errno : -EIO;
+	else if (fsync(fileno(out->stream)) && errno != EINVAL)
+		code = -errno;
+	if (fclose(out->stream) && !code)
+		code = -errno;
+	out->stream = NULL;
+	if (!code && rename(out->temp, out->path))
+		code = -errno;
+	if (code) {
+		unlink(out->temp);
+		fail(err, code, out->path);
+	}
+	free(out->path);
+	free(out->temp);
+	memset(out, 0, sizeof(*out));
+	return code;
+}
+
+void outfile__discard(struct outfile *out)
+{
+	if (!out->stream)
+		return;
+	fclose(out->stream);
+	unlink(out->temp);
+	free(out->path);
+	free(out->temp);
+	memset(out, 0, sizeof(*out));
+}
+
+int outfile__check(const char *path, struct error *err)
+{
+	struct outfile out = {};
+	int code = outfile__open(&out, path, err);
+
+	if (!code && fputc('\n', out.stream) != EOF && fflush(out.stream))
+		code = fail(err, -errno, path);
+	outfile__discard(&out);
+	return code;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A sink takes the bytes that an encoder makes: a file, a reply, a test's buffer. */
+#ifndef MEMTRACE_BASE_SINK_H
+#define MEMTRACE_BASE_SINK_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct sink {
+	/* Takes all len bytes; 0 or negative errno. */
+	int (*write)(void *ctx, const void *data, size_t len);
+	void *ctx;
+	int error; /* the first failure, sticky: later writes do nothing and return it */
+};
+
+int sink__write(struct sink *sink, const void *data, size_t len);
+int sink__puts(struct sink *sink, const char *text);
+int sink__printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A sink into a stdio stream, which stays the caller's; buffered errors show at its fflush. */
+struct sink sink__to_stream(FILE *stream);
+
+#endif

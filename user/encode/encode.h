@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Profile in, bytes out. Encoders are pure: they read a sorted, symbolized profile and write to a
+ * sink; they return the sink's error (0 or negative errno) and print nothing. */
+#ifndef MEMTRACE_ENCODE_ENCODE_H
+#define MEMTRACE_ENCODE_ENCODE_H
+
+#include <stdbool.h>
+
+#include "base/sink.h"
+#include "profile/profile.h"
+
+/* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies a line's numbers by
+ * 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n, so what is written is not the
+ * estimate but the integers that this arithmetic turns into it: with S bytes and C objects
+ * estimated, x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's prof_unbias).
+ * Sites with nothing live are written too (their accumulated numbers count). Ends with
+ * MAPPED_LIBRARIES in the form of /proc/PID/maps. */
+int encode_heap_v2(const struct profile *profile, struct sink *sink);
+
+/* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by name;
+ * lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function itself is
+ * not a frame (a stack of nothing else keeps it). ';' and control characters in names become ':'
+ * and '?'; blanks within a name stay (consumers split at the last blank). */
+int encode_collapsed(const struct profile *profile, struct sink *sink);
+
+struct table_options {
+	unsigned top;	/* rows; 0 = 20 */
+	unsigned width; /* columns of the terminal; 0 = 100 */
+	bool color;	/* ANSI escapes */
+};
+
+/* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
+ * share, the frames that tell the story), files written, losses that are not zero. All names are
+ * printed with control characters replaced: they come from the target. */
+int encode_table(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink);
+
+/* One JSON object on one line, ended by a newline. Keys: pid, comm, duration_s, mode,
+ * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
+ * live_objects, overhead_pct (null when unknown), stacks [{live_bytes, live_bytes_low,
+ * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
+ * anything live), lost {name: count} (every counter), probes [{function, object, offset,
+ * instruction, emulated, kind}], files [path]. Bytes are integers; names that are not UTF-8 have the
+ * offending bytes replaced by U+FFFD. */
+int encode_json(const struct profile *profile, struct sink *sink);
+
+/* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
+const char *format_bytes(double bytes, char *buf);
+
+#endif

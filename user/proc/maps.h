@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The address space of a process as /proc/PID/maps shows it. The text comes from a process that
+ * chooses its own file names: nothing in it is trusted but the kernel's fields. */
+#ifndef MEMTRACE_PROC_MAPS_H
+#define MEMTRACE_PROC_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct map_entry {
+	uint64_t start, end; /* run-time addresses, end exclusive */
+	uint64_t off;	     /* of start in the file, bytes */
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;	 /* 0: no file behind it */
+	char perms[5];	 /* "r-xp" */
+	bool executable; /* perms[2] == 'x' */
+	bool deleted;	 /* the kernel marked the path " (deleted)", which is stripped from path */
+	char *path;	 /* octal escapes (\012) of the kernel undone; "" for none; "[heap]", ... */
+};
+
+struct maps {
+	struct map_entry *entries; /* ascending by start, not overlapping */
+	size_t n;
+};
+
+/* Reads /proc/PID/maps. 0; -ESRCH when there is no such process (any more); other negative errno.
+ * A kernel thread or a process that has just exited has no entries: n is 0. */
+int maps__read(pid_t pid, struct maps *ret_maps);
+
+/* Parses the text of a maps file, len bytes, not necessarily ended by a NUL. Lines that are not of
+ * the kernel's form are skipped and counted in *ret_skipped (may be NULL). 0 or -ENOMEM. */
+int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped);
+
+/* The entry that holds addr, or NULL. */
+const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
+
+/* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or split).
+ * The entry's path is copied. 0, -EINVAL for an empty or wrapped range, -ENOMEM. */
+int maps__insert(struct maps *maps, const struct map_entry *entry);
+
+/* A deep copy. 0 or -ENOMEM. */
+int maps__copy(const struct maps *maps, struct maps *ret_maps);
+
+void maps__free(struct maps *maps);
+
+/* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
+ * else through /proc/PID/root + path, else path itself; the latter two only when device and inode
+ * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE: another
+ * file has that name now). Never blocks on a FIFO or device. */
+int maps__open_file(pid_t pid, const struct map_entry *entry);
+
+#endif

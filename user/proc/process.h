@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What /proc says of one process, and of the rights of this one. */
+#ifndef MEMTRACE_PROC_PROCESS_H
+#define MEMTRACE_PROC_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_info {
+	pid_t pid;
+	pid_t tgid;	       /* of the thread group; differs from pid when pid names a thread */
+	char comm[64];	       /* name, control characters replaced by '?' (workers: up to 63) */
+	char state;	       /* 'R', 'S', 'Z', ... of /proc/PID/stat */
+	bool kernel_thread;    /* PF_KTHREAD is set in the flags of /proc/PID/stat */
+	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
+	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */
+	char exe[4096];	       /* target of /proc/PID/exe, "" when unreadable */
+	uint32_t threads;      /* number of threads */
+	uint64_t rss_bytes;    /* resident set */
+};
+
+/* 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is parsed from its last
+ * ')' on. */
+int process__read(pid_t pid, struct process_info *ret_info);
+
+/* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
+ * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
+int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
+
+/* The name of a thread of pid into name (NUL-terminated, control characters replaced by '?').
+ * 0 or negative errno. */
+int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size);
+
+/* Does this process have the effective capability number cap (CAP_* of linux/capability.h)? From
+ * CapEff of /proc/self/status; false when that cannot be read. */
+bool process__self_has_cap(int cap);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From samples to totals, with the error they carry.
+ *
+ * Sampling is a Poisson process over the bytes allocated, one point every R bytes on average. An
+ * allocation of z bytes is sampled when at least one point falls into it:
+ *
+ *	p(z) = 1 - exp(-z / R)				(z = 0 is sampled as if it were 1 byte)
+ *
+ * Each sample therefore stands for 1/p objects and z/p bytes (Horvitz-Thompson), unbiased whatever
+ * the mix of sizes, and the variance of the byte total is estimated without bias by
+ *
+ *	V = sum over samples of z^2 (1 - p) / p^2.
+ *
+ * R = 1 is the exact mode: every allocation is recorded, p = 1, V = 0.
+ *
+ * Intervals: few samples make a skewed distribution, for which +-1.96 sqrt(V) covers too little. The
+ * gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997: confidence intervals for
+ * directly standardized rates) for weighted sums of Poisson counts is used: with total Y, variance V
+ * and w2 the largest single term of V (what one sample that we happened not to see would add),
+ *
+ *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
+ *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)
+ *
+ * At V = 0 both are Y. low is never below the bytes really seen in samples. */
+#ifndef MEMTRACE_PROFILE_ESTIMATE_H
+#define MEMTRACE_PROFILE_ESTIMATE_H
+
+#include <stdint.h>
+
+struct estimate {
+	uint64_t samples;	/* how many allocations it rests on */
+	uint64_t sampled_bytes; /* their sizes, added up: a hard lower bound */
+	double objects;		/* sum of 1/p */
+	double bytes;		/* sum of z/p */
+	double variance;	/* of bytes: sum of z^2 (1-p)/p^2, bytes^2 */
+	double variance_max;	/* the largest term of that sum, bytes^2 */
+};
+
+struct interval {
+	double low, high; /* 95 %, bytes */
+};
+
+/* Probability that an allocation of size bytes is sampled at mean interval R = interval (>= 1). */
+double estimate__probability(uint64_t size, uint64_t interval);
+
+/* Adds one sampled allocation. */
+void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
+
+/* Adds what other holds. */
+void estimate__merge(struct estimate *estimate, const struct estimate *other);
+
+struct interval estimate__interval(const struct estimate *estimate);
+
+/* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */
+double chi2_quantile(double q, double df);
+
+#endif

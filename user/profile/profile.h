@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The model in the middle: capture fills in addresses and numbers, symbolize fills in names, encode
+ * only reads. One struct profile is one process over one run. Everything a pointer here points to
+ * is owned by the profile and freed by profile__free(), unless it says otherwise. */
+#ifndef MEMTRACE_PROFILE_PROFILE_H
+#define MEMTRACE_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "profile/estimate.h"
+
+/* Why a frame has no name. Each is a counter in every output that lists losses. */
+#define UNRESOLVED_REASONS(X)                                                                      \
+	X(NAMED, "named")			 /* it has one */                                  \
+	X(NO_MAPPING, "no_mapping")		 /* the address lies in no known mapping */        \
+	X(NOT_A_FILE, "not_a_file")		 /* anonymous memory: JIT code, trampolines */     \
+	X(NO_FILE, "file_not_readable")		 /* the mapped file could not be opened */         \
+	X(BAD_ELF, "bad_elf")			 /* it is no ELF file or a broken one */           \
+	X(NO_SYMBOLS, "no_symbols")		 /* the file has no symbol table at all */         \
+	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has, but none covers the address */
+
+enum unresolved_reason {
+#define X(id, name) UNRESOLVED_##id,
+	UNRESOLVED_REASONS(X)
+#undef X
+		UNRESOLVED_MAX
+};
+
+/* "no_mapping", ... */
+const char *unresolved_reason__name(enum unresolved_reason reason);
+
+struct profile_mapping {
+	uint64_t start, end, off; /* run-time addresses; file offset of start */
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	char perms[5];
+	bool deleted;
+	char *path;	/* "" for none */
+	char *build_id; /* hex, or NULL; symbolize fills it in */
+};
+
+/* One address of a stack. Distinct by addr within a profile. */
+struct profile_location {
+	uint64_t addr;	 /* as captured: entry + 1 for the allocator (leaf), return addresses above.
+			  * What is looked up and shown is addr - 1. Never 0. */
+	int32_t mapping; /* index into mappings, -1 for none */
+	char *name;	 /* function, demangled, without parameter list; NULL until symbolized. For an
+			  * unresolved one "module+0xoff" (file offset of addr - 1) or "0xaddr" */
+	enum unresolved_reason reason;
+};
+
+struct profile_thread {
+	uint32_t tid;
+	char name[16]; /* NUL-terminated; what the kernel calls comm; any bytes */
+};
+
+/* What one thread holds of one site. */
+struct profile_site_thread {
+	uint32_t thread; /* index into threads */
+	double objects, bytes;
+};
+
+/* One stack and what was allocated there. */
+struct profile_site {
+	uint32_t *locations; /* indices, leaf (the allocator function) first */
+	uint32_t n_locations;
+	bool truncated; /* the walk stopped at its limit; more callers exist */
+
+	struct estimate live;		       /* allocated during the run and not freed */
+	double alloc_objects, alloc_bytes;     /* estimated, over the run */
+	double freed_objects, freed_bytes;     /* of those, freed again */
+	struct profile_site_thread *threads;   /* live by allocating thread, ascending by thread */
+	size_t n_threads;
+};
+
+/* A named count of something lost or left out; name points to static storage. */
+struct profile_counter {
+	const char *name;
+	uint64_t count;
+};
+
+/* One probe that was attached. Strings owned. */
+struct profile_probe {
+	char *function;	       /* "malloc" */
+	char *object;	       /* path of the file */
+	uint64_t offset;       /* file offset of the probed instruction */
+	char *instruction;     /* "push %r12" */
+	bool emulated;	       /* by the kernel; else single-stepped */
+	const char *kind;      /* "session", "multi" or "perf"; static */
+	uint64_t calls;	       /* how often it was hit */
+	double cost_ns;	       /* calibrated cost of one hit, 0 when unknown */
+};
+
+struct profile {
+	/* the run */
+	pid_t pid;
+	char comm[64];		  /* name of the process, control characters replaced */
+	char *exe;		  /* path of its program or "" */
+	const char *mode;	  /* "continuous"; static */
+	uint64_t interval_bytes;  /* R; 1 = exact */
+	uint64_t start_unix_ns;	  /* wall clock at the start */
+	double duration_s;
+	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
+	double overhead_pct;	  /* estimated share of the target's CPU time that tracing took, 0..100,
+				   * negative when unknown */
+	uint64_t cpu_time_ns;	  /* used by the target during the run; 0 unknown */
+
+	struct profile_mapping *mappings; /* ascending by start */
+	size_t n_mappings;
+	struct profile_location *locations; /* ascending by addr */
+	size_t n_locations;
+	struct profile_thread *threads; /* ascending by tid */
+	size_t n_threads;
+	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
+	size_t n_sites;
+	struct profile_counter *lost; /* every named counter, zero ones included */
+	size_t n_lost;
+	struct profile_probe *probes;
+	size_t n_probes;
+	char **files; /* what was written, for the summary and --json */
+	size_t n_files;
+};
+
+/* A zeroed profile, or NULL. */
+struct profile *profile__new(void);
+void profile__free(struct profile *profile);
+
+/* --- building: all return 0 or -ENOMEM, except where said --- */
+
+/* A stack as the kernel recorded it: site number i of the profile gets addrs (leaf first, none 0).
+ * Call once per distinct stack; then profile__set_locations() once. */
+int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, bool truncated,
+		      size_t *ret_site);
+
+/* Adds thread tid, or renames it when name is not empty; *ret_thread is its index, which
+ * profile__sort() may change (it renumbers all uses). */
+int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
+			size_t *ret_thread);
+
+/* One live sampled allocation of size bytes made by thread (index) at site. */
+int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size);
+
+int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
+int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
+int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
+int profile__add_file(struct profile *profile, const char *path);
+
+/* Ends building: sorts mappings, sets each location's mapping (that of addr - 1), sorts threads and
+ * sites (live bytes, then allocated bytes, descending; ties by addresses so that equal input gives
+ * equal output) and renumbers their uses. In linear-logarithmic time. May be called again. */
+int profile__sort(struct profile *profile);
+
+/* --- arithmetic --- */
+
+/* Cuts every stack at its first frame (from the leaf) that cannot be code: one whose addr - 1 lies
+ * in no mapping, or in one that is not executable; sites that become equal are merged (estimates,
+ * totals, threads). What a frame-pointer walk through a program without frame pointers collects is
+ * removed that way. The leaf and its immediate caller are kept whatever they are, for they were
+ * read, not guessed. *ret_cut: sites that lost frames. Needs profile__sort() first, and sorts again.
+ * 0 or -ENOMEM. */
+int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
+
+/* Live memory of all sites together. */
+struct estimate profile__live(const struct profile *profile);
+
+/* The site's locations i-th from the leaf. */
+static inline const struct profile_location *
+profile__location(const struct profile *profile, const struct profile_site *site, size_t i)
+{
+	return &profile->locations[site->locations[i]];
+}
+
+/* Is this the name of an allocation function (malloc, calloc, operator new, xmalloc, g_malloc, ...)
+ * or a container's allocator plumbing, which says nothing about who holds the memory? Used to pick
+ * the frames that tell the story, never to drop data. */
+bool profile__is_allocator_frame(const char *name);
+
+#endif
