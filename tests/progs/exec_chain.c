@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Allocates in before_exec, executes itself, allocates in after_exec: the blocks of before_exec die
+ * with the old address space, though nobody freed them. Says ready and waits for go once, before
+ * the exec; the truth comes after it, from the same process id. "gone" is what before_exec held. */
+#define TRUTH_BLOCKS_LOG2 14
+#include "truth.h"
+
+#define BEFORE 3000
+#define AFTER  500
+
+NOINLINE static void *before_exec(size_t size)
+{
+	return T_MALLOC(size);
+}
+
+NOINLINE static void *after_exec(size_t size)
+{
+	return T_MALLOC(size);
+}
+
+int main(int argc, char **argv)
+{
+	bool second = truth_flag(argc, argv, "--second");
+	char live_bytes[24], exit_status[24];
+	char *args[] = {argv[0],  "--second",  "--gone", live_bytes,
+			"--exit", exit_status, NULL,	 NULL};
+	void *p = NULL;
+
+	truth_init(argc, argv);
+	if (!second) {
+		truth_ready();
+		for (size_t i = 0; i < BEFORE; i++)
+			before_exec(100 + i);
+		snprintf(live_bytes, sizeof(live_bytes), "%" PRIu64, truth_functions[0].live_bytes);
+		snprintf(exit_status, sizeof(exit_status), "%d", truth_exit_status);
+		if (truth_auto)
+			args[6] = "--auto";
+		execv("/proc/self/exe", args);
+		perror("exec_chain: execv");
+		return 99;
+	}
+	for (size_t i = 0; i < AFTER; i++) {
+		p = after_exec(64 + i);
+		if (i % 4 == 0)
+			T_FREE(p);
+	}
+	truth_print_open();
+	printf(", \"gone\": {\"before_exec\": {\"live_bytes\": %" PRIu64
+	       ", \"live_objects\": %d}}}\n",
+	       truth_number(argc, argv, "--gone", 0), BEFORE);
+	return truth_finish();
+}
