@@ -127,8 +127,11 @@ static unsigned char *chain[64];
 NOINLINE static void descend(unsigned int depth, unsigned int bottom)
 {
 	chain[depth] = make_block(depth * 3 + 1, (unsigned char)depth);
-	if (depth == bottom && certain)
-		longjmp(unwind_target, (int)depth + 1);
+	if (depth == bottom) {
+		if (certain)
+			longjmp(unwind_target, (int)depth + 1);
+		return;
+	}
 	descend(depth + 1, bottom);
 	mix(depth);
 }
@@ -178,8 +181,11 @@ NOINLINE static void ping_pong(void)
 NOINLINE static void exit_deep(unsigned int depth)
 {
 	free(make_block(64, 't'));
-	if (!depth && certain)
-		pthread_exit((void *)1);
+	if (!depth) {
+		if (certain)
+			pthread_exit((void *)1);
+		return;
+	}
 	exit_deep(depth - 1);
 	free(make_block(1, 'u'));
 }
