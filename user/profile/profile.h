@@ -122,27 +122,34 @@ struct profile {
 	size_t n_probes;
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
+
+	struct profile_build *build; /* private: look-up tables, between the first add and the sort */
 };
 
 /* A zeroed profile, or NULL. */
 struct profile *profile__new(void);
 void profile__free(struct profile *profile);
 
-/* --- building: all return 0 or -ENOMEM, except where said --- */
+/* --- building: all return 0 or -ENOMEM, except where said; in any order, in amortised constant
+ * time each --- */
 
-/* A stack as the kernel recorded it: site number i of the profile gets addrs (leaf first, none 0).
- * Call once per distinct stack; then profile__set_locations() once. */
+/* A stack as the kernel recorded it, leaf first; a 0 among addrs is left out, for it is no address.
+ * Call once per distinct stack (profile__cut_implausible() merges equal ones, nothing else does).
+ * *ret_site is its index until profile__sort(). */
 int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, bool truncated,
 		      size_t *ret_site);
 
-/* Adds thread tid, or renames it when name is not empty; *ret_thread is its index, which
- * profile__sort() may change (it renumbers all uses). */
+/* Adds thread tid, or renames it when name is not empty (NULL: no name); *ret_thread is its index,
+ * which profile__sort() may change (it renumbers all uses). */
 int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 			size_t *ret_thread);
 
-/* One live sampled allocation of size bytes made by thread (index) at site. */
+/* One live sampled allocation of size bytes made by thread (index) at site. interval_bytes must be
+ * set before. -EINVAL for an index that does not exist. */
 int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size);
 
+/* These copy the strings they are given (NULL is ""; a build_id may stay NULL). A counter that is
+ * there already grows by count. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
@@ -159,8 +166,8 @@ int profile__sort(struct profile *profile);
  * in no mapping, or in one that is not executable; sites that become equal are merged (estimates,
  * totals, threads). What a frame-pointer walk through a program without frame pointers collects is
  * removed that way. The leaf and its immediate caller are kept whatever they are, for they were
- * read, not guessed. *ret_cut: sites that lost frames. Needs profile__sort() first, and sorts again.
- * 0 or -ENOMEM. */
+ * read, not guessed. Locations that no stack uses any more are removed. *ret_cut (may be NULL): sites
+ * that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
 /* Live memory of all sites together. */

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/text.h"
+
+struct stack {
+	char *names; /* "root;...;leaf" */
+	double bytes;
+};
+
+struct stacks {
+	struct stack *list;
+	size_t n;
+};
+
+static void stacks__clear(struct stacks *stacks)
+{
+	for (size_t i = 0; i < stacks->n; i++)
+		free(stacks->list[i].names);
+	free(stacks->list);
+}
+
+static int by_names(const void *a, const void *b)
+{
+	const struct stack *x = a, *y = b;
+
+	return strcmp(x->names, y->names);
+}
+
+static void put_name(FILE *stream, const char *name)
+{
+	for (; *name; name++) {
+		unsigned char c = (unsigned char)*name;
+
+		if (c == ';')
+			c = ':';
+		else if (c < 0x20 || c == 0x7f)
+			c = '?';
+		fputc(c, stream);
+	}
+}
+
+static char *stack_names(const struct profile *profile, const struct profile_site *site)
+{
+	/* The leaf is the probed function, the same in every stack: it names no holder. */
+	uint32_t first = site->n_locations > 1 ? 1 : 0;
+	char *names = NULL;
+	size_t len;
+	FILE *stream = open_memstream(&names, &len);
+	bool failed;
+
+	if (!stream)
+		return NULL;
+	if (!site->n_locations)
+		fputs("[no stack]", stream);
+	for (uint32_t i = site->n_locations; i-- > first;) {
+		char buf[24];
+
+		put_name(stream, frame_name(profile__location(profile, site, i), buf));
+		if (i > first)
+			fputc(';', stream);
+	}
+	/* names is final only once the stream is closed. */
+	failed = ferror(stream);
+	if (fclose(stream) || failed) {
+		free(names);
+		return NULL;
+	}
+	return names;
+}
+
+int encode_collapsed(const struct profile *profile, struct sink *sink)
+{
+	_cleanup_(stacks__clear) struct stacks stacks = {};
+	size_t end;
+
+	stacks.list = calloc(profile->n_sites ? profile->n_sites : 1, sizeof(*stacks.list));
+	if (!stacks.list)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct stack *stack = &stacks.list[stacks.n];
+
+		if (!(profile->sites[i].live.bytes > 0))
+			continue;
+		stack->bytes = profile->sites[i].live.bytes;
+		stack->names = stack_names(profile, &profile->sites[i]);
+		if (!stack->names)
+			return -ENOMEM;
+		stacks.n++;
+	}
+	qsort(stacks.list, stacks.n, sizeof(*stacks.list), by_names);
+	for (size_t i = 0; i < stacks.n; i = end) {
+		double bytes = 0;
+		uint64_t rounded;
+
+		for (end = i; end < stacks.n && !by_names(&stacks.list[i], &stacks.list[end]);
+		     end++)
+			bytes += stacks.list[end].bytes;
+		rounded = to_integer(bytes);
+		if (rounded)
+			sink__printf(sink, "%s %" PRIu64 "\n", stacks.list[i].names, rounded);
+	}
+	return sink->error;
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The estimate of a stack is S bytes in C objects. A reader is given integers s bytes in n objects
+ *and computes, with f(x) = 1 / (1 - exp(-x/R)) and x = s/n,
+ *
+ *	bytes = s f(x)		objects = n f(x).
+ *
+ * Both are multiplied by the same f, so x must be S/C, and then s = S / f(x) and n = s/x. For a
+ * stack whose samples are all of one size, n is the number of samples: an integer, and nothing is
+ * lost but the rounding of s. For mixed sizes n is no integer. Rounding it shifts the bytes by up
+ * to R/2, 10 % of a stack of three samples, and always in the same direction for the same mix, so
+ *that the error does not average out over many stacks.
+ *
+ * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
+ *more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
+ *and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
+ *one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is first
+ *moved so that the objects add up to C.
+ *
+ * Numbers that no pair can express (less than R bytes, which no sample gives; R = 1 with objects of
+ * a few bytes) become the nearest pair of at least one object. Objects of no bytes at all are left
+ * out: readers divide by the size. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/text.h"
+
+#define TOLERANCE 0.005
+/* An average block of more than 2^50 bytes is nonsense; doubles are exact up to 2^53. */
+#define MAX_COUNT 0x1p53
+
+struct pair {
+	uint64_t objects, bytes;
+};
+
+struct pairs {
+	struct pair pair[2];
+	int n; /* how many are in use */
+};
+
+/* What a reader multiplies by. */
+static double scale(double size, double interval)
+{
+	return 1 / -expm1(-size / interval);
+}
+
+/* The total size s of n objects that a reader turns into bytes: s f(s/n) = bytes. With t = s/(nR)
+ * and v = bytes/(nR) that is t / (1 - exp(-t)) = v, solvable for v > 1. The left side is convex and
+ * at least max(t, 1 + t/2), so Newton's method comes down from min(v, 2(v - 1)) without
+ * overshooting. */
+static double size_for_bytes(double bytes, double n, double interval)
+{
+	double v = bytes / (n * interval), t = fmin(v, 2 * (v - 1));
+
+	if (!(v > 1))
+		return 1;
+	for (int i = 0; i < 50; i++) {
+		double p = -expm1(-t), miss = t / p - v;
+		double step = miss / ((p - t * (1 - p)) / (p * p));
+
+		if (!(step > 1e-15 * t))
+			break;
+		t -= step;
+	}
+	return t * n * interval;
+}
+
+static struct pair whole(double objects, double bytes)
+{
+	return (struct pair){.objects = (uint64_t)fmin(fmax(round(objects), 1), MAX_COUNT),
+			     .bytes = (uint64_t)fmin(fmax(round(bytes), 1), MAX_COUNT)};
+}
+
+static double pair_bytes(struct pair pair, double interval)
+{
+	return (double)pair.bytes * scale((double)pair.bytes / (double)pair.objects, interval);
+}
+
+/* The nearest single pair. */
+static struct pair invert(double objects, double bytes, double interval)
+{
+	double x = bytes / objects, n;
+
+	if (!(bytes > 0) || !(objects > 0) || !isfinite(bytes) || !isfinite(objects))
+		return (struct pair){};
+	n = fmax(round(objects / scale(x, interval)), 1);
+	return whole(n, n * x);
+}
+
+/* Splits into two pairs; false when the numbers do not allow it. */
+static bool invert_split(double objects, double bytes, double interval, struct pairs *ret_pairs)
+{
+	double x = bytes / objects, n = floor(objects / scale(x, interval)) - 1;
+	double rest, left;
+	struct pair first;
+
+	if (n < 1)
+		return false;
+	rest = bytes - n * x * scale(x, interval);
+	left = objects - scale(size_for_bytes(rest, 1, interval), interval);
+	if (!(left > n))
+		return false;
+	/* n f(x1) = left */
+	first = whole(n, -interval * log1p(-n / left) * n);
+	rest = bytes - pair_bytes(first, interval);
+	if (!(rest >= interval))
+		return false;
+	*ret_pairs = (struct pairs){.pair = {first, whole(1, size_for_bytes(rest, 1, interval))},
+				    .n = 2};
+	return true;
+}
+
+static struct pairs invert_exactly(double objects, double bytes, double interval)
+{
+	struct pairs pairs = {.pair = {invert(objects, bytes, interval)}, .n = 1};
+	double n;
+
+	if (!pairs.pair[0].objects)
+		return (struct pairs){};
+	if (fabs(pair_bytes(pairs.pair[0], interval) - bytes) <= TOLERANCE * bytes ||
+	    invert_split(objects, bytes, interval, &pairs))
+		return pairs;
+	/* Few objects: their number cannot be right, so let the bytes be. n rounded down, for more
+	 * than bytes/R objects cannot stand for so little. */
+	n = fmax(floor(objects / scale(bytes / objects, interval)), 1);
+	pairs.pair[0] = whole(n, size_for_bytes(bytes, n, interval));
+	return pairs;
+}
+
+static void put_counts(struct sink *sink, const char *who, struct pair live, struct pair accum,
+		       const char *end)
+{
+	sink__printf(sink, "  t%s: %" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "]%s", who,
+		     live.objects, live.bytes, accum.objects, accum.bytes, end);
+}
+
+static void put_thread(struct sink *sink, const struct profile_thread *thread, struct pair live,
+		       const char *end)
+{
+	char tid[16];
+
+	/* What a thread has freed again is not known, so there is no accumulated number: jemalloc
+	 * writes zeros there as well unless prof_accum is on. */
+	snprintf(tid, sizeof(tid), "%" PRIu32, thread->tid);
+	put_counts(sink, tid, live, (struct pair){}, end);
+}
+
+/* The head: totals of the process and of each thread. Readers skip it; people do not. */
+static int put_head(const struct profile *profile, double interval, struct sink *sink)
+{
+	_cleanup_free_ struct profile_site_thread *held =
+		calloc(profile->n_threads ? profile->n_threads : 1, sizeof(*held));
+	double objects = 0, bytes = 0, alloc_objects = 0, alloc_bytes = 0;
+
+	if (!held)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		objects += site->live.objects;
+		bytes += site->live.bytes;
+		alloc_objects += site->alloc_objects;
+		alloc_bytes += site->alloc_bytes;
+		for (size_t k = 0; k < site->n_threads; k++) {
+			held[site->threads[k].thread].objects += site->threads[k].objects;
+			held[site->threads[k].thread].bytes += site->threads[k].bytes;
+		}
+	}
+	sink__printf(sink, "heap_v2/%" PRIu64 "\n", (uint64_t)interval);
+	put_counts(sink, "*", invert(objects, bytes, interval),
+		   invert(alloc_objects, alloc_bytes, interval), "\n");
+	for (size_t i = 0; i < profile->n_threads; i++) {
+		_cleanup_free_ char *name = text_printable(profile->threads[i].name);
+
+		if (!name)
+			return -ENOMEM;
+		put_thread(sink, &profile->threads[i],
+			   invert(held[i].objects, held[i].bytes, interval), *name ? " " : "");
+		sink__printf(sink, "%s\n", name);
+	}
+	return sink->error;
+}
+
+static void put_site(const struct profile *profile, const struct profile_site *site,
+		     double interval, struct sink *sink)
+{
+	struct pairs live = invert_exactly(site->live.objects, site->live.bytes, interval);
+	struct pairs accum = invert_exactly(site->alloc_objects, site->alloc_bytes, interval);
+	int n = live.n > accum.n ? live.n : accum.n;
+
+	for (size_t i = 0; i < site->n_threads && n < 2; i++) {
+		if (invert_exactly(site->threads[i].objects, site->threads[i].bytes, interval).n ==
+		    2)
+			n = 2;
+	}
+	for (int entry = 0; entry < n; entry++) {
+		sink__puts(sink, "@");
+		for (uint32_t i = 0; i < site->n_locations; i++) {
+			char addr[24];
+
+			snprintf(addr, sizeof(addr), " 0x%" PRIx64,
+				 profile__location(profile, site, i)->addr);
+			sink__puts(sink, addr);
+		}
+		sink__puts(sink, "\n");
+		put_counts(sink, "*", live.pair[entry], accum.pair[entry], "\n");
+		for (size_t i = 0; i < site->n_threads; i++) {
+			const struct profile_site_thread *held = &site->threads[i];
+			struct pairs share = invert_exactly(held->objects, held->bytes, interval);
+
+			if (share.pair[entry].objects)
+				put_thread(sink, &profile->threads[held->thread], share.pair[entry],
+					   "\n");
+		}
+	}
+}
+
+/* Column at which the kernel starts the path: 25 + 6 * sizeof(void *) - 1 (fs/proc/task_mmu.c), and
+ * a blank. */
+#define PATH_COLUMN 73
+
+/* One line of /proc/PID/maps. The kernel writes a newline in a path as \012; so are all control
+ * characters here, and bytes that are not UTF-8, on which readers in Rust give up. */
+static void put_mapping(const struct profile_mapping *mapping, struct sink *sink)
+{
+	char head[160];
+	int len = snprintf(head, sizeof(head),
+			   "%08" PRIx64 "-%08" PRIx64 " %s %08" PRIx64 " %02x:%02x %" PRIu64 " ",
+			   mapping->start, mapping->end, mapping->perms, mapping->off,
+			   mapping->dev_major, mapping->dev_minor, mapping->inode);
+
+	sink__puts(sink, head);
+	if (mapping->path && *mapping->path) {
+		sink__printf(sink, "%*s", len < PATH_COLUMN ? PATH_COLUMN - len : 1, "");
+		for (const char *p = mapping->path; *p;) {
+			uint32_t code;
+			size_t n = utf8_next(p, &code);
+
+			if (n && !is_control(code)) {
+				sink__write(sink, p, n);
+				p += n;
+			} else {
+				sink__printf(sink, "\\%03o", (unsigned char)*p++);
+			}
+		}
+		if (mapping->deleted)
+			sink__puts(sink, " (deleted)");
+	}
+	sink__puts(sink, "\n");
+}
+
+int encode_heap_v2(const struct profile *profile, struct sink *sink)
+{
+	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
+	int err = put_head(profile, interval, sink);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		/* An '@' line with no address would give its counts to the stack before it. */
+		if (profile->sites[i].n_locations)
+			put_site(profile, &profile->sites[i], interval, sink);
+	}
+	sink__puts(sink, "\nMAPPED_LIBRARIES:\n");
+	for (size_t i = 0; i < profile->n_mappings; i++)
+		put_mapping(&profile->mappings[i], sink);
+	return sink->error;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "encode/encode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "encode/text.h"
+
+/* A writer of JSON without state: `first` of the enclosing object or array says whether a comma is
+ * due, and is cleared. */
+struct json {
+	struct sink *sink;
+	bool first;
+};
+
+static void json__comma(struct json *json)
+{
+	if (!json->first)
+		sink__puts(json->sink, ",");
+	json->first = false;
+}
+
+static void json__text(struct json *json, const char *text)
+{
+	const char *run = text;
+
+	sink__puts(json->sink, "\"");
+	while (*text) {
+		uint32_t code;
+		size_t len = utf8_next(text, &code);
+
+		if (len && code >= 0x20 && code != '"' && code != '\\') {
+			text += len;
+			continue;
+		}
+		sink__write(json->sink, run, (size_t)(text - run));
+		if (!len)
+			sink__puts(json->sink, "\xef\xbf\xbd"); /* U+FFFD */
+		else if (code < 0x20)
+			sink__printf(json->sink, "\\u%04x", code);
+		else
+			sink__printf(json->sink, "\\%c", (char)code);
+		text += len ? len : 1;
+		run = text;
+	}
+	sink__write(json->sink, run, (size_t)(text - run));
+	sink__puts(json->sink, "\"");
+}
+
+static void json__key(struct json *json, const char *key)
+{
+	json__comma(json);
+	json__text(json, key);
+	sink__puts(json->sink, ":");
+}
+
+/* Opens an object or array; the value returned writes into it. */
+static struct json json__open(struct json *json, const char *key, const char *bracket)
+{
+	if (key)
+		json__key(json, key);
+	else
+		json__comma(json);
+	sink__puts(json->sink, bracket);
+	return (struct json){.sink = json->sink, .first = true};
+}
+
+static void json__put_text(struct json *json, const char *key, const char *text)
+{
+	json__key(json, key);
+	json__text(json, text ? text : "");
+}
+
+static void json__put_uint(struct json *json, const char *key, uint64_t value)
+{
+	json__key(json, key);
+	sink__printf(json->sink, "%" PRIu64, value);
+}
+
+/* To three decimals; JSON has no infinities. */
+static void json__put_real(struct json *json, const char *key, double value)
+{
+	json__key(json, key);
+	if (isfinite(value))
+		sink__printf(json->sink, "%.3f", value);
+	else
+		sink__puts(json->sink, "null");
+}
+
+static void put_live(struct json *json, const struct estimate *live)
+{
+	struct interval interval = estimate__interval(live);
+
+	json__put_uint(json, "live_bytes", to_integer(live->bytes));
+	json__put_uint(json, "live_bytes_low", to_integer(interval.low));
+	json__put_uint(json, "live_bytes_high", to_integer(interval.high));
+	json__put_uint(json, "live_objects", to_integer(live->objects));
+}
+
+static void put_stacks(struct json *json, const struct profile *profile)
+{
+	struct json stacks = json__open(json, "stacks", "[");
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+		struct json stack, frames;
+
+		if (!(site->live.objects > 0))
+			continue;
+		stack = json__open(&stacks, NULL, "{");
+		put_live(&stack, &site->live);
+		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
+		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
+		frames = json__open(&stack, "frames", "[");
+		for (uint32_t k = 0; k < site->n_locations; k++) {
+			char buf[24];
+
+			json__comma(&frames);
+			json__text(&frames, frame_name(profile__location(profile, site, k), buf));
+		}
+		sink__puts(json->sink, "]}");
+	}
+	sink__puts(json->sink, "]");
+}
+
+static void put_probes(struct json *json, const struct profile *profile)
+{
+	struct json probes = json__open(json, "probes", "[");
+
+	for (size_t i = 0; i < profile->n_probes; i++) {
+		const struct profile_probe *probe = &profile->probes[i];
+		struct json item = json__open(&probes, NULL, "{");
+
+		json__put_text(&item, "function", probe->function);
+		json__put_text(&item, "object", probe->object);
+		json__put_uint(&item, "offset", probe->offset);
+		json__put_text(&item, "instruction", probe->instruction);
+		json__key(&item, "emulated");
+		sink__puts(json->sink, probe->emulated ? "true" : "false");
+		json__put_text(&item, "kind", probe->kind);
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]");
+}
+
+int encode_json(const struct profile *profile, struct sink *sink)
+{
+	struct json document = {.sink = sink, .first = true}, json, list;
+	struct estimate live = profile__live(profile);
+
+	json = json__open(&document, NULL, "{");
+	json__put_uint(&json, "pid", (uint64_t)profile->pid);
+	json__put_text(&json, "comm", profile->comm);
+	json__put_real(&json, "duration_s", profile->duration_s);
+	json__put_text(&json, "mode", profile->mode);
+	json__put_uint(&json, "interval_bytes", profile->interval_bytes);
+	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
+	json__put_uint(&json, "free_calls", profile->free_calls);
+	json__put_uint(&json, "samples", profile->samples);
+	put_live(&json, &live);
+	json__put_real(&json, "overhead_pct",
+		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
+	put_stacks(&json, profile);
+	list = json__open(&json, "lost", "{");
+	for (size_t i = 0; i < profile->n_lost; i++)
+		json__put_uint(&list, profile->lost[i].name, profile->lost[i].count);
+	sink__puts(sink, "}");
+	put_probes(&json, profile);
+	list = json__open(&json, "files", "[");
+	for (size_t i = 0; i < profile->n_files; i++) {
+		json__comma(&list);
+		json__text(&list, profile->files[i]);
+	}
+	sink__puts(sink, "]}\n");
+	return sink->error;
+}

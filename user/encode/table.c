@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The summary that is read first, often in a hurry: how much memory, how sure, who holds it, what
+ * was missed. Columns are as wide as their widest cell; what is left of the line goes to the
+ * frames. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/text.h"
+
+#define DEFAULT_TOP   20
+#define DEFAULT_WIDTH 100
+#define MIN_ROOM      24 /* for the frames, however narrow the terminal */
+
+#define BOLD   "\033[1m"
+#define YELLOW "\033[33m"
+#define RESET  "\033[0m"
+
+/* The frames of one stack that tell its story, printable, leaf first. */
+struct story {
+	char **frames;
+	size_t n;
+};
+
+struct row {
+	const struct profile_site *site; /* NULL for the sum of the rest */
+	char live[16], interval[48], objects[32], share[16];
+};
+
+struct columns {
+	int live, interval, objects, share;
+};
+
+static void story__clear(struct story *story)
+{
+	for (size_t i = 0; i < story->n; i++)
+		free(story->frames[i]);
+	free(story->frames);
+}
+
+/* 1204113 -> "1,204,113" into buf (>= 32 bytes). */
+static const char *with_commas(uint64_t value, char *buf)
+{
+	char digits[24], *to = buf;
+	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return buf;
+}
+
+/* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
+static void format_interval(struct interval interval, char *buf, size_t size)
+{
+	const char *unit;
+	double divisor, high = scale_bytes(interval.high, &unit, &divisor);
+	int decimals = *unit == 'B' ? 0 : 1;
+
+	snprintf(buf, size, "%.*f - %.*f %s", decimals, interval.low / divisor, decimals, high,
+		 unit);
+}
+
+/* A copy of a C++ name without its template arguments: a<b<c>>::d -> a<..>::d. */
+static char *elide_arguments(const char *name)
+{
+	size_t depth = 0;
+	char *out, *to;
+
+	if (strstr(name, "operator")) /* whose '<' may open nothing */
+		return strdup(name);
+	to = out = malloc(4 * strlen(name) + 1); /* "<" may become "<..>" */
+	if (!out)
+		return NULL;
+	for (; *name; name++) {
+		if (*name == '<') {
+			if (!depth++)
+				to = stpcpy(to, "<..>");
+		} else if (*name == '>' && depth) {
+			depth--;
+		} else if (!depth) {
+			*to++ = *name;
+		}
+	}
+	*to = '\0';
+	return out;
+}
+
+static const char *skip_columns(const char *text, size_t columns)
+{
+	while (columns-- && *text) {
+		do
+			text++;
+		while ((*text & 0xc0) == 0x80);
+	}
+	return text;
+}
+
+/* A copy of a name in at most max columns. Template arguments go first, then the middle: both the
+ * class and the method say something. */
+static char *shorten(const char *name, size_t max)
+{
+	_cleanup_free_ char *elided = NULL;
+	size_t columns, head = (max - 2) / 2, tail = max - 2 - head;
+	char *out;
+
+	if (text_columns(name) <= max)
+		return strdup(name);
+	elided = elide_arguments(name);
+	if (!elided)
+		return NULL;
+	columns = text_columns(elided);
+	if (columns <= max)
+		return_ptr(elided);
+	if (asprintf(&out, "%.*s..%s", (int)(skip_columns(elided, head) - elided), elided,
+		     skip_columns(elided, columns - tail)) < 0)
+		return NULL;
+	return out;
+}
+
+static int add_frame(struct story *story, const char *name, unsigned times, size_t room)
+{
+	_cleanup_free_ char *printable = text_printable(name), *frame = NULL;
+	/* A frame other than the first that takes the whole line would crowd out the others. */
+	size_t max = story->n ? room / 2 : room;
+
+	if (!printable)
+		return -ENOMEM;
+	frame = shorten(printable, times > 1 ? max - 8 : max);
+	if (!frame)
+		return -ENOMEM;
+	if (times > 1) {
+		char *repeated;
+
+		if (asprintf(&repeated, "%s x%u", frame, times) < 0)
+			return -ENOMEM;
+		free(frame);
+		frame = repeated;
+	}
+	story->frames[story->n++] = frame;
+	frame = NULL;
+	return 0;
+}
+
+/* Leaves out the allocator's frames, unless there are no others, and counts repeated ones. */
+static int tell_story(const struct profile *profile, const struct profile_site *site, size_t room,
+		      struct story *story)
+{
+	char buf[24], last_buf[24];
+	const char *last = NULL;
+	unsigned times = 0;
+	int err = 0;
+
+	story->frames = calloc(site->n_locations + 1, sizeof(*story->frames));
+	if (!story->frames)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < site->n_locations && !err; i++) {
+		const char *name = frame_name(profile__location(profile, site, i), buf);
+
+		if (profile__is_allocator_frame(name))
+			continue;
+		if (last && !strcmp(name, last)) {
+			times++;
+			continue;
+		}
+		if (last)
+			err = add_frame(story, last, times, room);
+		last = name == buf ? strcpy(last_buf, buf) : name;
+		times = 1;
+	}
+	if (err)
+		return err;
+	if (last)
+		return add_frame(story, last, times, room);
+	if (!site->n_locations)
+		return add_frame(story, "[no stack]", 1, room);
+	return add_frame(story,
+			 frame_name(profile__location(profile, site, site->n_locations - 1), buf),
+			 1, room);
+}
+
+/* "cache_insert < handle_request < ...": as many frames as fit, always the first. */
+static int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
+		     struct sink *sink)
+{
+	_cleanup_(story__clear) struct story story = {};
+	int err = tell_story(profile, site, room, &story);
+	size_t used;
+
+	if (err)
+		return err;
+	used = text_columns(story.frames[0]);
+	sink__puts(sink, story.frames[0]);
+	for (size_t i = 1; i <= story.n; i++) {
+		bool last = i >= story.n - 1 && !site->truncated;
+		size_t need;
+
+		if (i == story.n) {
+			if (site->truncated)
+				sink__puts(sink, used + 6 <= room ? " < ..." : "");
+			break;
+		}
+		need = 3 + text_columns(story.frames[i]);
+		if (used + need + (last ? 0 : 6) > room) {
+			sink__puts(sink, used + 6 <= room ? " < ..." : "");
+			break;
+		}
+		sink__printf(sink, " < %s", story.frames[i]);
+		used += need;
+	}
+	return sink->error;
+}
+
+static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
+		     const char *comm)
+{
+	bool exact = profile->interval_bytes <= 1;
+	char a[32], b[32], bytes[16], interval[48];
+	const char *unit;
+
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s, ", (int)profile->pid, comm,
+		     profile->duration_s, profile->mode ? profile->mode : "");
+	if (exact) {
+		sink__printf(sink, "exact: %s of %s allocations recorded\n",
+			     with_commas(profile->samples, a),
+			     with_commas(profile->alloc_calls, b));
+	} else {
+		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocations\n", size,
+			     unit, with_commas(profile->samples, a),
+			     profile->samples == 1 ? "" : "s",
+			     with_commas(profile->alloc_calls, b));
+	}
+
+	if (live->objects > 0) {
+		uint64_t objects = to_integer(live->objects);
+
+		sink__printf(sink, "live heap: %s", format_bytes(live->bytes, bytes));
+		if (!exact) {
+			format_interval(estimate__interval(live), interval, sizeof(interval));
+			sink__printf(sink, " (95 %%: %s)", interval);
+		}
+		sink__printf(sink, " in %s object%s, %s", with_commas(objects, a),
+			     objects == 1 ? "" : "s", exact ? "exact" : "estimated");
+	} else if (!profile->alloc_calls) {
+		sink__puts(sink, "live heap: the process allocated nothing during the run");
+	} else if (!profile->samples) {
+		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
+				 "interval samples more");
+	} else {
+		sink__printf(sink,
+			     "live heap: nothing is live, all of the %s allocations that "
+			     "were recorded are freed again",
+			     with_commas(profile->samples, a));
+	}
+	if (profile->overhead_pct >= 0)
+		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
+			     profile->overhead_pct);
+	sink__puts(sink, "\n");
+}
+
+static void widen(int *width, const char *cell)
+{
+	int n = (int)strlen(cell);
+
+	if (n > *width)
+		*width = n;
+}
+
+static void fill_row(struct row *row, const struct profile_site *site, const struct estimate *live,
+		     double total, bool exact)
+{
+	row->site = site;
+	format_bytes(live->bytes, row->live);
+	snprintf(row->share, sizeof(row->share), "%.1f%%",
+		 total > 0 ? 100 * live->bytes / total : 0.0);
+	if (!site)
+		return;
+	with_commas(to_integer(live->objects), row->objects);
+	if (!exact)
+		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
+}
+
+/* The cells before the frames; returns how many columns they take. */
+static int put_cells(const struct row *row, const struct columns *columns, bool exact,
+		     struct sink *sink)
+{
+	int width = columns->live + 2 + columns->objects + 2 + columns->share + 2;
+
+	sink__printf(sink, "%*s  ", columns->live, row->live);
+	if (!exact) {
+		sink__printf(sink, "%*s  ", columns->interval, row->interval);
+		width += columns->interval + 2;
+	}
+	sink__printf(sink, "%*s  %*s  ", columns->objects, row->objects, columns->share,
+		     row->share);
+	return width;
+}
+
+static int put_rows(const struct profile *profile, const struct table_options *options,
+		    const struct estimate *live, struct sink *sink)
+{
+	static const struct row titles = {.live = "LIVE",
+					  .interval = "95 % INTERVAL",
+					  .objects = "OBJECTS",
+					  .share = "SHARE"};
+	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
+	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
+	bool exact = profile->interval_bytes <= 1;
+	_cleanup_free_ struct row *rows = NULL;
+	struct columns columns = {.live = 10};
+	struct estimate rest = {};
+
+	rows = calloc((top < profile->n_sites ? top : profile->n_sites) + 1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		if (!(site->live.objects > 0))
+			continue;
+		if (n < top) {
+			fill_row(&rows[n++], site, &site->live, live->bytes, exact);
+		} else {
+			estimate__merge(&rest, &site->live);
+			n_rest++;
+		}
+	}
+	if (n_rest)
+		fill_row(&rows[n++], NULL, &rest, live->bytes, exact);
+	for (size_t i = 0; i <= n; i++) {
+		const struct row *row = i < n ? &rows[i] : &titles;
+
+		widen(&columns.live, row->live);
+		widen(&columns.interval, row->interval);
+		widen(&columns.objects, row->objects);
+		widen(&columns.share, row->share);
+	}
+
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	put_cells(&titles, &columns, exact, sink);
+	sink__puts(sink, options->color ? "WHERE (leaf first)" RESET "\n" : "WHERE (leaf first)\n");
+	for (size_t i = 0; i < n; i++) {
+		int left = width - put_cells(&rows[i], &columns, exact, sink);
+
+		if (rows[i].site) {
+			int err = put_where(profile, rows[i].site,
+					    left > MIN_ROOM ? (size_t)left : MIN_ROOM, sink);
+
+			if (err)
+				return err;
+		} else {
+			sink__printf(sink, "(%zu more stack%s)", n_rest, n_rest == 1 ? "" : "s");
+		}
+		sink__puts(sink, "\n");
+	}
+	return sink->error;
+}
+
+static int put_files(const struct profile *profile, struct sink *sink)
+{
+	for (size_t i = 0; i < profile->n_files; i++) {
+		_cleanup_free_ char *path = text_printable(profile->files[i]);
+
+		if (!path)
+			return -ENOMEM;
+		sink__printf(sink, "%s%s", i ? " " : "written: ", path);
+	}
+	if (profile->n_files)
+		sink__puts(sink, "\n");
+	return sink->error;
+}
+
+static void put_lost(const struct profile *profile, bool color, struct sink *sink)
+{
+	const char *before = color ? YELLOW "lost:" RESET " " : "lost: ";
+	bool any = false;
+	char count[32];
+
+	for (size_t i = 0; i < profile->n_lost; i++) {
+		if (!profile->lost[i].count)
+			continue;
+		sink__printf(sink, "%s%s %s", any ? ", " : before, profile->lost[i].name,
+			     with_commas(profile->lost[i].count, count));
+		any = true;
+	}
+	if (any)
+		sink__puts(sink, "\n");
+}
+
+int encode_table(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	struct estimate live = profile__live(profile);
+	int err = 0;
+
+	if (!comm)
+		return -ENOMEM;
+	put_head(profile, &live, sink, comm);
+	if (live.objects > 0)
+		err = put_rows(profile, options, &live, sink);
+	if (!err)
+		err = put_files(profile, sink);
+	if (err)
+		return err;
+	put_lost(profile, options->color, sink);
+	return sink->error;
+}

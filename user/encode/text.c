@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "encode/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+
+size_t utf8_next(const char *text, uint32_t *ret_code)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+	uint32_t code;
+	size_t len;
+
+	if (*p < 0x80) {
+		*ret_code = *p;
+		return *p ? 1 : 0;
+	}
+	if (*p >= 0xc0 && *p < 0xe0)
+		len = 2;
+	else if (*p >= 0xe0 && *p < 0xf0)
+		len = 3;
+	else if (*p >= 0xf0 && *p < 0xf8)
+		len = 4;
+	else
+		return 0;
+	code = *p & (0xff >> (len + 1));
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80) /* so is the NUL that ends the text */
+			return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	if (code < smallest[len] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+		return 0;
+	*ret_code = code;
+	return len;
+}
+
+bool is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200e && code <= 0x200f) ||
+	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+char *text_printable(const char *text)
+{
+	_cleanup_free_ char *out = malloc(strlen(text) + 1);
+	size_t n = 0;
+
+	if (!out)
+		return NULL;
+	while (*text) {
+		uint32_t code;
+		size_t len = utf8_next(text, &code);
+
+		if (!len || is_control(code)) {
+			out[n++] = '?';
+			text += len ? len : 1;
+		} else {
+			memcpy(out + n, text, len);
+			n += len;
+			text += len;
+		}
+	}
+	out[n] = '\0';
+	return_ptr(out);
+}
+
+size_t text_columns(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+const char *frame_name(const struct profile_location *location, char *buf)
+{
+	if (location->name && *location->name)
+		return location->name;
+	snprintf(buf, 24, "0x%" PRIx64, location->addr - 1);
+	return buf;
+}
+
+uint64_t to_integer(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p63 ? (uint64_t)llround(value) : UINT64_MAX / 2;
+}
+
+double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double divisor = 1;
+	size_t unit = 0;
+
+	/* The next unit starts where rounding to what is printed would reach 1024. */
+	while (unit < 6 && fabs(bytes / divisor) >= (unit ? 1023.95 : 1023.5)) {
+		divisor *= 1024;
+		unit++;
+	}
+	*ret_unit = units[unit];
+	if (ret_divisor)
+		*ret_divisor = divisor;
+	return bytes / divisor;
+}
+
+const char *format_bytes(double bytes, char *buf)
+{
+	const char *unit;
+	double value;
+
+	if (!isfinite(bytes))
+		return strcpy(buf, "?");
+	value = scale_bytes(bytes, &unit, NULL);
+	/* %.3g: 1e30 bytes are no memory, but must fit into 16 bytes as well. */
+	if (fabs(value) >= 1e6)
+		snprintf(buf, 16, "%.3g %s", value, unit);
+	else
+		snprintf(buf, 16, "%.*f %s", *unit == 'B' ? 0 : 1, value, unit);
+	return buf;
+}

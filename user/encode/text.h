@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: text that comes from the target, made fit for a reader. */
+#ifndef MEMTRACE_ENCODE_TEXT_H
+#define MEMTRACE_ENCODE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+
+/* Bytes of the UTF-8 character at text (1..4), with *ret_code its code point; 0 when no valid one
+ * is there (overlong, surrogate, cut short, stray byte) or the text ends. */
+size_t utf8_next(const char *text, uint32_t *ret_code);
+
+/* Would it move the cursor, or reorder the text around it? C0, DEL, C1, line separators and the
+ * bidirectional controls. */
+bool is_control(uint32_t code);
+
+/* A copy of text with controls and bytes that are not UTF-8 replaced by '?'; NULL: no memory. */
+char *text_printable(const char *text);
+
+/* Columns that a printable text takes, one per character. */
+size_t text_columns(const char *text);
+
+/* The name of a location, or, while it has none, its address in buf (>= 24 bytes). */
+const char *frame_name(const struct profile_location *location, char *buf);
+
+/* A non-negative number of bytes or objects as an integer; what is no number is 0. */
+uint64_t to_integer(double value);
+
+/* Divides bytes by the unit in which it is shown (1023.96 KiB is 1.0 MiB) and names that unit;
+ * *ret_divisor (may be NULL) is what it was divided by. */
+double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
+
+#endif

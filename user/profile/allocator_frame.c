@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which frames are the allocator's and which are somebody's. Names only: a wrong guess hides a
+ * frame from the summary, where its caller is shown instead, and changes no number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/profile.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* What is allocated with, after one of the prefixes under which allocators and wrappers of it go.
+ */
+static const char *const cores[] = {
+	"malloc",    "calloc",	  "realloc",	   "reallocarray", "memalign",	"posix_memalign",
+	"valloc",    "pvalloc",	  "aligned_alloc", "zalloc",	   "malloc0",	"malloc_n",
+	"malloc0_n", "realloc_n", "recalloc",	   "reallocf",	   "strdup",	"strndup",
+	"memdup",    "memdup2",	  "wcsdup",	   "asprintf",	   "vasprintf", "mmap",
+	"mmap64",    "mremap",	  "sbrk",	   "brk",	   "mallocx",	"rallocx",
+};
+static const char *const prefixes[] = {
+	"",
+	"_",
+	"__",
+	"___",
+	"__libc_",
+	"__GI_",
+	"__GI___",
+	"__GI___libc_",
+	"__interceptor_",
+	"je_",
+	"_rjem_",
+	"_rjem_je_",
+	"tc_",
+	"mi_",
+	"x",
+	"z",
+	"ztry",
+	"g_",
+	"g_try_",
+	"s",
+	"e",
+	"_e",
+	"_safe_",
+	"safe_",
+	"do_x",
+	"do_",
+	"ngx_",
+	"apr_p",
+	"p",
+	"sqlite3_",
+	"CRYPTO_",
+	"av_",
+	"PyMem_Raw",
+	"do_malloc_",
+	"git__",
+};
+
+/* Those that follow no pattern. */
+static const char *const others[] = {
+	"_int_malloc",
+	"_int_realloc",
+	"_int_memalign",
+	"sysmalloc",
+	"tcache_init",
+	"arena_get2",
+	"new_heap",
+	"_IO_vasprintf",
+	"__vasprintf_internal",
+	"malloc_default",
+	"tc_new",
+	"tc_newarray",
+	"tc_new_nothrow",
+	"tc_newarray_nothrow",
+	"mi_new",
+	"mi_new_nothrow",
+	"fallback_impl",
+	"zmalloc_usable",
+	"zcalloc_num",
+	"zcalloc_usable",
+	"zrealloc_usable",
+	"ztrymalloc_usable",
+	"ztrycalloc_usable",
+	"ztryrealloc_usable",
+	"ztrymalloc_usable_internal",
+	"ztrycalloc_usable_internal",
+	"ztryrealloc_usable_internal",
+	"g_slice_alloc",
+	"g_slice_alloc0",
+	"g_slice_copy",
+	"ngx_alloc",
+	"ngx_palloc",
+	"ngx_pcalloc",
+	"ngx_pnalloc",
+	"ngx_palloc_block",
+	"ngx_palloc_large",
+	"apr_palloc",
+	"apr_pcalloc",
+	"palloc",
+	"palloc0",
+	"repalloc",
+	"pstrdup",
+	"MemoryContextAlloc",
+	"MemoryContextAllocZero",
+	"MemoryContextStrdup",
+	"AllocSetAlloc",
+	"AllocSetRealloc",
+	"PyMem_Malloc",
+	"PyMem_Calloc",
+	"PyMem_Realloc",
+	"PyMem_RawMalloc",
+	"PyMem_RawCalloc",
+	"PyMem_RawRealloc",
+	"PyObject_Malloc",
+	"PyObject_Calloc",
+	"PyObject_Realloc",
+	"_PyMem_RawMalloc",
+	"_PyMem_RawCalloc",
+	"_PyMem_RawRealloc",
+	"_PyObject_Malloc",
+	"_PyObject_Calloc",
+	"_PyObject_Realloc",
+	"_PyObject_New",
+	"_PyObject_NewVar",
+	"_PyObject_GC_New",
+	"_PyObject_GC_NewVar",
+	"_PyObject_GC_Alloc",
+	"PyType_GenericAlloc",
+	"sqlite3Malloc",
+	"sqlite3MallocZero",
+	"sqlite3Realloc",
+	"sqlite3MemMalloc",
+	"sqlite3MemRealloc",
+	"sqlite3DbMallocRaw",
+	"sqlite3DbMallocRawNN",
+	"sqlite3DbMallocZero",
+	"dbMallocRawFinish",
+	"Perl_safesysmalloc",
+	"Perl_safesyscalloc",
+	"Perl_safesysrealloc",
+	"Perl_more_bodies",
+	"ruby_xmalloc",
+	"ruby_xcalloc",
+	"ruby_xrealloc",
+	"ruby_xmalloc2",
+	"objspace_xmalloc0",
+	"::allocate", /* <alloc::alloc::Global as core::alloc::Allocator>::allocate */
+	"::allocate_zeroed",
+	"::grow",
+	"__rust_alloc",
+	"__rust_alloc_zeroed",
+	"__rust_realloc",
+	"__rdl_alloc",
+	"__rdl_alloc_zeroed",
+	"__rdl_realloc",
+	"__rg_alloc",
+	"__rg_alloc_zeroed",
+	"__rg_realloc",
+	"__rustc::__rust_alloc",
+	"__rustc::__rust_alloc_zeroed",
+	"__rustc::__rust_realloc",
+	"__rustc::__rdl_alloc",
+	"__rustc::__rdl_alloc_zeroed",
+	"__rustc::__rdl_realloc",
+};
+
+/* Whole families of C++ and Rust, with template arguments taken out of the name. */
+static const char *const families[] = {
+	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
+	"std::sys::alloc::", "std::alloc::",	 "jemallocator::",   "tikv_jemallocator::",
+	"core::alloc::",     "mimalloc::",
+};
+
+/* Members of namespace std that allocate for their caller. */
+static const char *const std_allocators[] = {
+	"allocate",    "allocate_at_least", "allocate_shared",
+	"make_shared", "make_unique",	    "new_allocator",
+};
+
+static bool listed(const char *name, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(name, list[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */
+static void simplify(const char *name, char *out, size_t size)
+{
+	static const char *const suffixes[] = {".part.",     ".isra.", ".constprop.",
+					       ".lto_priv.", ".cold",  " [clone "};
+	size_t n = 0, depth = 0;
+	char *end, *blank;
+
+	for (const char *p = name; *p && n < size - 1; p++) {
+		if (*p == '<')
+			depth++;
+		else if (*p == '>' && depth)
+			depth--;
+		else if (!depth)
+			out[n++] = *p;
+	}
+	out[n] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		end = strstr(out, suffixes[i]);
+		if (end)
+			*end = '\0';
+	}
+	blank = strrchr(out, ' ');
+	if (blank && strstr(out, "::"))
+		memmove(out, blank + 1, strlen(blank + 1) + 1);
+}
+
+/* The allocator plumbing of the C++ library: reserved names (_M_realloc_insert, __shared_count,
+ * ...) and the allocators themselves. push_back() and the like stay: they are what somebody called.
+ */
+static bool is_std_plumbing(const char *name)
+{
+	const char *last = strrchr(name, ':');
+
+	if (!starts_with(name, "std::") && !starts_with(name, "__gnu_cxx::"))
+		return false;
+	return last[1] == '_' || starts_with(name, "std::__new_allocator") ||
+	       listed(last + 1, std_allocators, ARRAY_SIZE(std_allocators));
+}
+
+bool profile__is_allocator_frame(const char *name)
+{
+	char simple[512];
+
+	if (!name)
+		return false;
+	if (starts_with(name, "operator new") && strchr("[(", name[strlen("operator new")]))
+		return true; /* strchr() finds the terminating NUL too */
+	simplify(name, simple, sizeof(simple));
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		if (starts_with(simple, prefixes[i]) &&
+		    listed(simple + strlen(prefixes[i]), cores, ARRAY_SIZE(cores)))
+			return true;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		if (starts_with(simple, families[i]))
+			return true;
+	}
+	return listed(simple, others, ARRAY_SIZE(others)) || is_std_plumbing(simple);
+}

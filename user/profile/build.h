@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: what makes building a profile linear. It lives from the first profile__add_*
+ * to profile__sort(), which folds it into the sites. */
+#ifndef MEMTRACE_PROFILE_BUILD_H
+#define MEMTRACE_PROFILE_BUILD_H
+
+#include "profile/profile.h"
+
+/* 64-bit key -> array index. Open addressing, linear probing, never more than half full. */
+struct index_map {
+	struct index_slot {
+		uint64_t key;
+		uint32_t value; /* index + 1; 0: the slot is free */
+	} * slots;
+	size_t n_slots; /* a power of two, or 0 */
+	size_t n_used;
+};
+
+/* What a thread holds of a site, before it is sorted into the site. */
+struct build_share {
+	uint32_t site, thread;
+	double objects, bytes;
+};
+
+struct profile_build {
+	struct index_map locations; /* address -> profile->locations */
+	struct index_map threads;   /* tid -> profile->threads */
+	struct index_map pairs;	    /* site << 32 | thread -> shares */
+	struct build_share *shares;
+	size_t n_shares;
+};
+
+/* The profile's build state, made from what the profile holds already; NULL: no memory. */
+struct profile_build *profile__build(struct profile *profile);
+void profile_build__free(struct profile_build *build);
+
+/* Adds to what thread holds of site. 0 or -ENOMEM. */
+int profile_build__share(struct profile_build *build, size_t site, size_t thread, double objects,
+			 double bytes);
+
+/* Room for element n of an array that is grown by one at a time: doubles the allocation whenever n
+ * is a power of two, so that no capacity has to be kept. Such an array may lose elements, but must
+ * not be replaced by an allocation of its exact size. The array, or NULL with the old one intact.
+ */
+void *grow_by_one(void *array, size_t n, size_t element_size);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "profile/build.h"
+#include "profile/profile.h"
+
+/* Frames that were read, not guessed: the probed function and the return address on its stack. */
+#define FRAMES_READ 2
+
+static bool plausible(const struct profile *profile, const struct profile_location *location)
+{
+	return location->mapping >= 0 && profile->mappings[location->mapping].perms[2] == 'x';
+}
+
+static int by_stack(const void *a, const void *b)
+{
+	const struct profile_site *x = a, *y = b;
+
+	for (uint32_t i = 0; i < x->n_locations && i < y->n_locations; i++) {
+		if (x->locations[i] != y->locations[i])
+			return x->locations[i] < y->locations[i] ? -1 : 1;
+	}
+	return (x->n_locations > y->n_locations) - (x->n_locations < y->n_locations);
+}
+
+/* Adds site b to the site at index to, and empties b. The threads go through the build state: a
+ * stack into which thousands collapse takes each of them in constant time. */
+static int merge_site(struct profile *profile, size_t to, struct profile_site *b)
+{
+	struct profile_site *a = &profile->sites[to];
+
+	for (size_t i = 0; i < b->n_threads; i++) {
+		int err = profile_build__share(profile->build, to, b->threads[i].thread,
+					       b->threads[i].objects, b->threads[i].bytes);
+
+		if (err)
+			return err;
+	}
+	estimate__merge(&a->live, &b->live);
+	a->alloc_objects += b->alloc_objects;
+	a->alloc_bytes += b->alloc_bytes;
+	a->freed_objects += b->freed_objects;
+	a->freed_bytes += b->freed_bytes;
+	a->truncated |= b->truncated;
+	free(b->locations);
+	free(b->threads);
+	*b = (struct profile_site){};
+	return 0;
+}
+
+static int merge_equal(struct profile *profile)
+{
+	size_t n = 0;
+
+	if (!profile->n_sites)
+		return 0;
+	if (!profile__build(profile))
+		return -ENOMEM;
+	qsort(profile->sites, profile->n_sites, sizeof(*profile->sites), by_stack);
+	for (size_t i = 1; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+
+		if (!by_stack(&profile->sites[n], site)) {
+			int err = merge_site(profile, n, site);
+
+			if (err)
+				return err;
+		} else if (++n != i) {
+			profile->sites[n] = *site;
+			*site = (struct profile_site){};
+		}
+	}
+	profile->n_sites = n + 1;
+	return 0;
+}
+
+/* Frames that were cut off are in no stack any more, and would be looked up and counted as
+ * unresolved for nothing. */
+static int drop_unused_locations(struct profile *profile)
+{
+	size_t n = 0, n_old = profile->n_locations;
+	_cleanup_free_ uint32_t *moved_to = calloc(n_old ? n_old : 1, sizeof(*moved_to));
+
+	if (!moved_to)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		for (uint32_t k = 0; k < site->n_locations; k++)
+			moved_to[site->locations[k]] = 1;
+	}
+	for (size_t i = 0; i < n_old; i++) {
+		if (!moved_to[i]) {
+			free(profile->locations[i].name);
+			continue;
+		}
+		moved_to[i] = (uint32_t)n;
+		profile->locations[n++] = profile->locations[i];
+	}
+	profile->n_locations = n;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		for (uint32_t k = 0; k < site->n_locations; k++)
+			site->locations[k] = moved_to[site->locations[k]];
+	}
+	return 0;
+}
+
+int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
+{
+	size_t cut = 0;
+	int err;
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+
+		for (uint32_t k = FRAMES_READ; k < site->n_locations; k++) {
+			if (!plausible(profile, profile__location(profile, site, k))) {
+				site->n_locations = k;
+				cut++;
+				break;
+			}
+		}
+	}
+	if (cut) {
+		err = drop_unused_locations(profile);
+		if (!err)
+			err = merge_equal(profile);
+		if (!err)
+			err = profile__sort(profile);
+		if (err)
+			return err;
+	}
+	if (ret_cut)
+		*ret_cut = cut;
+	return 0;
+}

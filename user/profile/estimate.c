@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The weights (Horvitz-Thompson) and the interval (Fay and Feuer) are derived in estimate.h; this
+ * file is about computing them without losing digits at the ends of the range.
+ *
+ * With t = z/R, p = 1 - exp(-t) is computed as -expm1(-t): at t = 1e-6 the plain difference has
+ * lost six digits. 1 - p is exp(-t), never a subtraction; for large blocks it underflows to 0,
+ * which is what the variance of a block that is always sampled should be.
+ *
+ * The chi-squared quantile has two regimes:
+ *
+ * - up to CHI2_EXPANSION_DF degrees of freedom, the regularized incomplete gamma function
+ *   P(a, x), a = df/2, x = chi2/2, is inverted. P is summed from its power series left of a + 1 and
+ *   from Legendre's continued fraction (modified Lentz) right of it (Abramowitz and Stegun 6.5.29,
+ *   6.5.31); both need O(sqrt(a)) terms, some hundred here. The inversion is Newton's method on the
+ *   logarithm of the smaller tail as a function of ln x, where both tails are nearly straight
+ *   lines, kept in a bracket that halves whenever a step leaves it.
+ *
+ * - above, the Cornish-Fisher expansion of chi2 in 1/sqrt(df) (Abramowitz and Stegun 26.2.49 with
+ *   the cumulants of chi2; Goldberg and Levine 1946). Its first omitted term, relative to df, is of
+ *   order df^-3: below 1e-8 at the switch for any q in [1e-9, 1 - 1e-9]. P(a, x) would be
+ *   the worse choice there: its prefactor exp(a ln x - x - lgamma(a)) is a difference of numbers of
+ *   size a ln a, and its term count grows. The expansion becomes exact as df grows, so there
+ *   is no third regime. */
+#include "profile/estimate.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#define CHI2_EXPANSION_DF 2000.0
+#define MAX_TERMS	  5000
+#define MAX_STEPS	  200
+
+double estimate__probability(uint64_t size, uint64_t interval)
+{
+	if (interval <= 1)
+		return 1;
+	return -expm1(-(double)(size ? size : 1) / (double)interval);
+}
+
+void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval)
+{
+	double z = (double)size, p = estimate__probability(size, interval);
+	double missed = interval <= 1 ? 0 : exp(-(size ? z : 1) / (double)interval);
+	double term = z / p * (z / p) * missed;
+
+	estimate->samples++;
+	estimate->sampled_bytes += size;
+	estimate->objects += 1 / p;
+	estimate->bytes += z / p;
+	estimate->variance += term;
+	if (term > estimate->variance_max)
+		estimate->variance_max = term;
+}
+
+void estimate__merge(struct estimate *estimate, const struct estimate *other)
+{
+	estimate->samples += other->samples;
+	estimate->sampled_bytes += other->sampled_bytes;
+	estimate->objects += other->objects;
+	estimate->bytes += other->bytes;
+	estimate->variance += other->variance;
+	if (other->variance_max > estimate->variance_max)
+		estimate->variance_max = other->variance_max;
+}
+
+/* Quantile q of the gamma distribution that has the mean and variance given: a chi-squared one,
+ * stretched. */
+static double gamma_quantile(double q, double mean, double variance)
+{
+	double df = 2 * mean * (mean / variance);
+
+	/* variance so small beside mean^2 that the quotient overflows: a point for all purposes. */
+	if (!isfinite(df))
+		return mean;
+	return mean * (chi2_quantile(q, df) / df);
+}
+
+struct interval estimate__interval(const struct estimate *estimate)
+{
+	double y = estimate->bytes, v = estimate->variance, w2 = estimate->variance_max;
+	struct interval interval = {.low = y, .high = y};
+
+	if (!(y > 0) || !(v > 0))
+		return interval;
+	interval.low = gamma_quantile(0.025, y, v);
+	interval.high = gamma_quantile(0.975, y + sqrt(w2), v + w2);
+	if (interval.low < (double)estimate->sampled_bytes)
+		interval.low = (double)estimate->sampled_bytes;
+	/* Only rounding can put the ends on the wrong sides of y: sizes above 2^53, v near 0. */
+	interval.low = fmin(interval.low, y);
+	interval.high = fmax(interval.high, y);
+	return interval;
+}
+
+/* x^a exp(-x) / Gamma(a), the factor that both forms of P(a, x) share; it is also x times the
+ * density, the derivative of P with respect to ln x. */
+static double gamma_front(double a, double x)
+{
+	int sign;
+
+	return exp(a * log(x) - x - lgamma_r(a, &sign));
+}
+
+/* The lower tail P(a, x), or the upper one Q = 1 - P, each without cancellation where it is small.
+ */
+static double gamma_tail(double a, double x, bool upper)
+{
+	double front = gamma_front(a, x), tail;
+
+	if (x < a + 1) {
+		double term = 1 / a, sum = term;
+
+		for (int i = 1; i < MAX_TERMS && term > sum * 1e-17; i++) {
+			term *= x / (a + i);
+			sum += term;
+		}
+		tail = front * sum;
+		return upper ? 1 - tail : tail;
+	}
+
+	double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
+
+	for (int i = 1; i < MAX_TERMS; i++) {
+		double an = -i * (i - a), step;
+
+		b += 2;
+		d = 1 / (an * d + b);
+		c = b + an / c;
+		step = d * c;
+		h *= step;
+		if (fabs(step - 1) < 1e-16)
+			break;
+	}
+	tail = front * h;
+	return upper ? tail : 1 - tail;
+}
+
+/* x with P(a, x) = q, a moderate. */
+static double gamma_quantile_exact(double q, double a)
+{
+	bool upper = q > 0.5;
+	double goal = log(upper ? 1 - q : q);
+	int sign;
+	/* P(a, x) <= x^a / Gamma(a + 1) bounds the solution from below, and is nearly it when q is
+	 * small. */
+	double low = (log(q) + lgamma_r(a + 1, &sign)) / a;
+	double high = log(a + 1), u;
+
+	while ((log(gamma_tail(a, exp(high), upper)) > goal) == upper)
+		high++;
+	u = upper ? high : low;
+	for (int i = 0; i < MAX_STEPS && high - low > 1e-15 * (1 + fabs(high)); i++) {
+		double x = exp(u), tail = gamma_tail(a, x, upper), miss = log(tail) - goal, next;
+
+		if ((miss > 0) == upper)
+			low = u;
+		else
+			high = u;
+		/* d ln P / d ln x = front / P; the upper tail falls. */
+		next = u - miss * tail / gamma_front(a, x) * (upper ? -1 : 1);
+		if (!(next > low && next < high))
+			next = low + (high - low) / 2;
+		if (fabs(next - u) < 1e-14)
+			break;
+		u = next;
+	}
+	return exp(u);
+}
+
+/* Standard normal quantile, by Newton on the logarithm of the tail, in which it is concave: from 0
+ * outwards it converges without a bracket. */
+static double normal_quantile(double q)
+{
+	double tail = fmin(q, 1 - q), z = 0;
+
+	for (int i = 0; i < MAX_STEPS; i++) {
+		double cdf = erfc(-z * M_SQRT1_2) / 2;
+		double density = exp(-z * z / 2) * M_2_SQRTPI * M_SQRT1_2 / 2;
+		double step = log(cdf / tail) * cdf / density;
+
+		z -= step;
+		if (fabs(step) < 1e-15 * (1 + fabs(z)))
+			break;
+	}
+	return q > 0.5 ? -z : z;
+}
+
+double chi2_quantile(double q, double df)
+{
+	if (!(df > 0) || !(q >= 0 && q <= 1))
+		return NAN;
+	if (q == 0)
+		return 0;
+	if (q == 1)
+		return INFINITY;
+	if (df < CHI2_EXPANSION_DF)
+		return 2 * gamma_quantile_exact(q, df / 2);
+
+	double z = normal_quantile(q), z2 = z * z, s = sqrt(2 * df);
+
+	return df + s * z + 2 * (z2 - 1) / 3 + z * (z2 - 7) / (9 * s) -
+	       (6 * z2 * z2 + 14 * z2 - 32) / (405 * df) +
+	       z * (9 * z2 * z2 + 256 * z2 - 433) / (4860 * M_SQRT2 * df * sqrt(df));
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "profile/build.h"
+
+const char *unresolved_reason__name(enum unresolved_reason reason)
+{
+	static const char *const names[] = {
+#define X(id, name) [UNRESOLVED_##id] = name,
+		UNRESOLVED_REASONS(X)
+#undef X
+	};
+
+	return (unsigned)reason < UNRESOLVED_MAX ? names[reason] : "unknown";
+}
+
+struct profile *profile__new(void)
+{
+	return calloc(1, sizeof(struct profile));
+}
+
+void profile__free(struct profile *profile)
+{
+	if (!profile)
+		return;
+	for (size_t i = 0; i < profile->n_mappings; i++) {
+		free(profile->mappings[i].path);
+		free(profile->mappings[i].build_id);
+	}
+	for (size_t i = 0; i < profile->n_locations; i++)
+		free(profile->locations[i].name);
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		free(profile->sites[i].locations);
+		free(profile->sites[i].threads);
+	}
+	for (size_t i = 0; i < profile->n_probes; i++) {
+		free(profile->probes[i].function);
+		free(profile->probes[i].object);
+		free(profile->probes[i].instruction);
+	}
+	for (size_t i = 0; i < profile->n_files; i++)
+		free(profile->files[i]);
+	free(profile->mappings);
+	free(profile->locations);
+	free(profile->threads);
+	free(profile->sites);
+	free(profile->lost);
+	free(profile->probes);
+	free(profile->files);
+	free(profile->exe);
+	profile_build__free(profile->build);
+	free(profile);
+}
+
+static char *copy(const char *text)
+{
+	return strdup(text ? text : "");
+}
+
+int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping)
+{
+	_cleanup_free_ char *path = copy(mapping->path), *build_id = NULL;
+	struct profile_mapping *mappings =
+		grow_by_one(profile->mappings, profile->n_mappings, sizeof(*mappings));
+
+	if (mappings)
+		profile->mappings = mappings;
+	if (mapping->build_id)
+		build_id = strdup(mapping->build_id);
+	if (!mappings || !path || (mapping->build_id && !build_id))
+		return -ENOMEM;
+	mappings += profile->n_mappings++;
+	*mappings = *mapping;
+	mappings->path = path;
+	mappings->build_id = build_id;
+	path = build_id = NULL;
+	return 0;
+}
+
+int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count)
+{
+	struct profile_counter *lost;
+
+	/* There are a few dozen names at most: looking through them is cheap, and a name that
+	 * appeared twice would make two equal keys in JSON. */
+	for (size_t i = 0; i < profile->n_lost; i++) {
+		if (!strcmp(profile->lost[i].name, static_name)) {
+			profile->lost[i].count += count;
+			return 0;
+		}
+	}
+	lost = grow_by_one(profile->lost, profile->n_lost, sizeof(*lost));
+	if (!lost)
+		return -ENOMEM;
+	profile->lost = lost;
+	lost[profile->n_lost++] = (struct profile_counter){.name = static_name, .count = count};
+	return 0;
+}
+
+int profile__add_probe(struct profile *profile, const struct profile_probe *probe)
+{
+	_cleanup_free_ char *function = copy(probe->function), *object = copy(probe->object),
+			    *instruction = copy(probe->instruction);
+	struct profile_probe *probes =
+		grow_by_one(profile->probes, profile->n_probes, sizeof(*probes));
+
+	if (probes)
+		profile->probes = probes;
+	if (!probes || !function || !object || !instruction)
+		return -ENOMEM;
+	probes += profile->n_probes++;
+	*probes = *probe;
+	probes->function = function;
+	probes->object = object;
+	probes->instruction = instruction;
+	function = object = instruction = NULL;
+	return 0;
+}
+
+int profile__add_file(struct profile *profile, const char *path)
+{
+	_cleanup_free_ char *own = copy(path);
+	char **files = grow_by_one(profile->files, profile->n_files, sizeof(*files));
+
+	if (files)
+		profile->files = files;
+	if (!files || !own)
+		return -ENOMEM;
+	files[profile->n_files++] = own;
+	own = NULL;
+	return 0;
+}
+
+struct estimate profile__live(const struct profile *profile)
+{
+	struct estimate live = {};
+
+	for (size_t i = 0; i < profile->n_sites; i++)
+		estimate__merge(&live, &profile->sites[i].live);
+	return live;
+}
