@@ -17,7 +17,9 @@ struct map_entry {
 	char perms[5];	 /* "r-xp" */
 	bool executable; /* perms[2] == 'x' */
 	bool deleted;	 /* the kernel marked the path " (deleted)", which is stripped from path */
-	char *path;	 /* octal escapes (\012) of the kernel undone; "" for none; "[heap]", ... */
+	/* "" for none; "[heap]", ... The kernel's \012 is a newline again: it escapes nothing else
+	 * here, not even the backslash, so a name that really holds "\012" comes out wrong. */
+	char *path;
 };
 
 struct maps {
@@ -48,7 +50,8 @@ void maps__free(struct maps *maps);
 /* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
  * else through /proc/PID/root + path, else path itself; the latter two only when device and inode
  * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE: another
- * file has that name now). Never blocks on a FIFO or device. */
+ * file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks on a FIFO
+ * or device. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* /proc/PID/maps: one line for each mapping,
+ *
+ *	7f12a000-7f12c000 r-xp 00002000 fe:01 1234   /usr/lib/libc.so.6
+ *
+ * with the numbers written by the kernel and the path by whoever named the file. The kernel escapes
+ * the newline in a path (\012) and nothing else, not even the backslash: a file whose name really
+ * holds "\012" looks like one with a newline, and one really called "x (deleted)" looks like a
+ * deleted x. So a path is a hint for people; which file is meant is told by the device and inode
+ * numbers, and maps__open_file() believes only those. */
+#include "proc/maps.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/cleanup.h"
+
+/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit; beyond it somebody
+ * wants our memory rather than be profiled. */
+#define MAPS_TEXT_MAX (512u << 20)
+
+static const char deleted_suffix[] = " (deleted)";
+
+struct cursor {
+	const char *pos, *end;
+};
+
+/* Takes an unsigned number as the kernel writes it: no sign, no blank, lower-case hex. */
+static bool take_number(struct cursor *in, unsigned int base, uint64_t *ret)
+{
+	const char *start = in->pos;
+	uint64_t value = 0;
+
+	for (; in->pos < in->end; in->pos++) {
+		char c = *in->pos;
+		unsigned int digit;
+
+		if (c >= '0' && c <= '9')
+			digit = c - '0';
+		else if (base == 16 && c >= 'a' && c <= 'f')
+			digit = c - 'a' + 10;
+		else
+			break;
+		if (value > (UINT64_MAX - digit) / base)
+			return false;
+		value = value * base + digit;
+	}
+	*ret = value;
+	return in->pos > start;
+}
+
+static bool take_char(struct cursor *in, char c)
+{
+	if (in->pos == in->end || *in->pos != c)
+		return false;
+	in->pos++;
+	return true;
+}
+
+static bool take_perms(struct cursor *in, char perms[5])
+{
+	static const char *const allowed[] = {"r-", "w-", "x-", "sp"};
+
+	if (in->end - in->pos < 4)
+		return false;
+	for (int i = 0; i < 4; i++) {
+		char c = in->pos[i];
+
+		if (c != allowed[i][0] && c != allowed[i][1])
+			return false;
+		perms[i] = c;
+	}
+	perms[4] = '\0';
+	in->pos += 4;
+	return true;
+}
+
+static char *copy_unescaped(const char *text, size_t len)
+{
+	char *copy = malloc(len + 1);
+	size_t n = 0;
+
+	if (!copy)
+		return NULL;
+	for (size_t i = 0; i < len; i++) {
+		if (len - i >= 4 && memcmp(text + i, "\\012", 4) == 0) {
+			copy[n++] = '\n';
+			i += 3;
+		} else {
+			copy[n++] = text[i];
+		}
+	}
+	copy[n] = '\0';
+	return copy;
+}
+
+/* Parses one line without its newline into *ret. 0, -EINVAL when it is not of the kernel's form,
+ * -ENOMEM. */
+static int parse_line(const char *line, size_t len, struct map_entry *ret)
+{
+	struct cursor in = {line, line + len};
+	struct map_entry entry = {0};
+	uint64_t major, minor;
+	size_t path_len;
+
+	if (memchr(line, '\0', len))
+		return -EINVAL;
+	if (!take_number(&in, 16, &entry.start) || !take_char(&in, '-') ||
+	    !take_number(&in, 16, &entry.end) || !take_char(&in, ' ') ||
+	    !take_perms(&in, entry.perms) || !take_char(&in, ' ') ||
+	    !take_number(&in, 16, &entry.off) || !take_char(&in, ' ') ||
+	    !take_number(&in, 16, &major) || !take_char(&in, ':') ||
+	    !take_number(&in, 16, &minor) || !take_char(&in, ' ') ||
+	    !take_number(&in, 10, &entry.inode))
+		return -EINVAL;
+	if (in.pos < in.end && *in.pos != ' ')
+		return -EINVAL;
+	if (entry.start >= entry.end || major > UINT32_MAX || minor > UINT32_MAX)
+		return -EINVAL;
+
+	while (take_char(&in, ' '))
+		;
+	path_len = in.end - in.pos;
+	if (path_len > strlen(deleted_suffix) && *in.pos == '/' &&
+	    memcmp(in.end - strlen(deleted_suffix), deleted_suffix, strlen(deleted_suffix)) == 0) {
+		entry.deleted = true;
+		path_len -= strlen(deleted_suffix);
+	}
+	entry.path = copy_unescaped(in.pos, path_len);
+	if (!entry.path)
+		return -ENOMEM;
+	entry.dev_major = major;
+	entry.dev_minor = minor;
+	entry.executable = entry.perms[2] == 'x';
+	*ret = entry;
+	return 0;
+}
+
+/* Makes room for want entries in an array of *capacity. */
+static int reserve(struct map_entry **entries, size_t *capacity, size_t want)
+{
+	size_t grown = *capacity ? *capacity * 2 : 64;
+	struct map_entry *bigger;
+
+	if (want <= *capacity)
+		return 0;
+	if (grown < want)
+		grown = want;
+	bigger = reallocarray(*entries, grown, sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	*entries = bigger;
+	*capacity = grown;
+	return 0;
+}
+
+int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped)
+{
+	struct maps maps = {0};
+	size_t capacity = 0, skipped = 0;
+	const char *end = text + len;
+
+	while (text < end) {
+		const char *newline = memchr(text, '\n', end - text);
+		size_t line_len = (newline ? newline : end) - text;
+		struct map_entry entry;
+		int err;
+
+		err = parse_line(text, line_len, &entry);
+		/* The kernel never goes backwards, however much the process maps meanwhile. */
+		if (!err && maps.n && entry.start < maps.entries[maps.n - 1].end) {
+			free(entry.path);
+			err = -EINVAL;
+		}
+		if (!err) {
+			err = reserve(&maps.entries, &capacity, maps.n + 1);
+			if (err)
+				free(entry.path);
+			else
+				maps.entries[maps.n++] = entry;
+		}
+		if (err == -EINVAL) {
+			skipped++;
+		} else if (err) {
+			maps__free(&maps);
+			return err;
+		}
+		text += line_len + (newline ? 1 : 0);
+	}
+	*ret_maps = maps;
+	if (ret_skipped)
+		*ret_skipped = skipped;
+	return 0;
+}
+
+/* Reads the whole of fd, a file of unknown length. */
+static int read_all(int fd, char **ret_text, size_t *ret_len)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0, capacity = 0;
+
+	for (;;) {
+		ssize_t n;
+
+		if (len == capacity) {
+			char *bigger;
+
+			if (capacity >= MAPS_TEXT_MAX)
+				return -EFBIG;
+			capacity = capacity ? capacity * 2 : 64 << 10;
+			bigger = realloc(text, capacity);
+			if (!bigger)
+				return -ENOMEM;
+			text = bigger;
+		}
+		n = read(fd, text + len, capacity - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += n;
+	}
+	*ret_len = len;
+	*ret_text = text;
+	text = NULL;
+	return 0;
+}
+
+int maps__read(pid_t pid, struct maps *ret_maps)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	size_t len = 0;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	err = read_all(fd, &text, &len);
+	if (err)
+		return err;
+	return maps__parse(text, len, ret_maps, NULL);
+}
+
+/* The first entry that ends above addr; n when there is none. */
+static size_t first_ending_above(const struct maps *maps, uint64_t addr)
+{
+	size_t low = 0, high = maps->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (maps->entries[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+const struct map_entry *maps__find(const struct maps *maps, uint64_t addr)
+{
+	size_t i = first_ending_above(maps, addr);
+
+	if (i == maps->n || maps->entries[i].start > addr)
+		return NULL;
+	return &maps->entries[i];
+}
+
+static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
+{
+	struct map_entry copy = *entry;
+
+	copy.path = strdup(entry->path ? entry->path : "");
+	if (!copy.path)
+		return -ENOMEM;
+	*ret_copy = copy;
+	return 0;
+}
+
+/* Cuts everything below start off the entry. Offsets count only where a file is behind it. */
+static void cut_head(struct map_entry *entry, uint64_t start)
+{
+	if (entry->inode)
+		entry->off += start - entry->start;
+	entry->start = start;
+}
+
+int maps__insert(struct maps *maps, const struct map_entry *entry)
+{
+	struct map_entry *entries, added, tail;
+	size_t first, last;
+	bool split;
+
+	if (entry->start >= entry->end)
+		return -EINVAL;
+
+	/* Everything that can fail comes before the first change. */
+	if (copy_entry(entry, &added))
+		return -ENOMEM;
+	entries = reallocarray(maps->entries, maps->n + 2, sizeof(*entries));
+	if (!entries) {
+		free(added.path);
+		return -ENOMEM;
+	}
+	maps->entries = entries;
+
+	/* [first, last) overlap the new one. */
+	first = first_ending_above(maps, added.start);
+	last = first;
+	while (last < maps->n && entries[last].start < added.end)
+		last++;
+
+	split = first < last && entries[first].start < added.start &&
+		entries[first].end > added.end;
+	if (split) {
+		if (copy_entry(&entries[first], &tail)) {
+			free(added.path);
+			return -ENOMEM;
+		}
+		cut_head(&tail, added.end);
+	}
+
+	if (first < last && entries[first].start < added.start)
+		entries[first++].end = added.start;
+	if (first < last && entries[last - 1].end > added.end)
+		cut_head(&entries[--last], added.end);
+	for (size_t i = first; i < last; i++)
+		free(entries[i].path);
+
+	memmove(&entries[first + 1 + split], &entries[last], (maps->n - last) * sizeof(*entries));
+	maps->n = maps->n - (last - first) + 1 + split;
+	entries[first] = added;
+	if (split)
+		entries[first + 1] = tail;
+	return 0;
+}
+
+int maps__copy(const struct maps *maps, struct maps *ret_maps)
+{
+	struct maps copy = {0};
+
+	if (maps->n) {
+		copy.entries = calloc(maps->n, sizeof(*copy.entries));
+		if (!copy.entries)
+			return -ENOMEM;
+	}
+	for (; copy.n < maps->n; copy.n++) {
+		if (copy_entry(&maps->entries[copy.n], &copy.entries[copy.n])) {
+			maps__free(&copy);
+			return -ENOMEM;
+		}
+	}
+	*ret_maps = copy;
+	return 0;
+}
+
+void maps__free(struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++)
+		free(maps->entries[i].path);
+	free(maps->entries);
+	*maps = (struct maps){0};
+}
+
+/* Opens path without touching what is there until it is known to be a regular file: O_PATH runs no
+ * open method of a FIFO or device, and going on through the descriptor leaves no moment in which
+ * the name could come to mean something else. O_NONBLOCK because a lease would delay even a regular
+ * file's open. With identity, only the file with its device and inode is taken. */
+static int open_regular(const char *path, const struct map_entry *identity)
+{
+	_cleanup_close_ int handle = -1;
+	char reopen[64];
+	struct stat st;
+	int fd;
+
+	handle = open(path, O_PATH | O_CLOEXEC);
+	if (handle < 0 || fstat(handle, &st) < 0)
+		return -errno;
+	if (identity && (st.st_ino != identity->inode || major(st.st_dev) != identity->dev_major ||
+			 minor(st.st_dev) != identity->dev_minor))
+		return -ESTALE;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	snprintf(reopen, sizeof(reopen), "/proc/self/fd/%d", handle);
+	fd = open(reopen, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+int maps__open_file(pid_t pid, const struct map_entry *entry)
+{
+	_cleanup_free_ char *in_root = NULL;
+	char link[96];
+	int fd, root_fd;
+
+	if (!entry->inode)
+		return -ENOENT;
+
+	/* The kernel's own link to the mapped file: right even when the file is deleted or its
+	 * name taken over. It needs no comparison, and on overlayfs and btrfs would fail one: there
+	 * the device (and inode) in maps are not those that fstat() shows. */
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, entry->start,
+		 entry->end);
+	fd = open_regular(link, NULL);
+	if (fd >= 0 || fd == -EINVAL)
+		return fd;
+
+	/* Not allowed to follow it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), or the mapping has
+	 * changed its extent since. */
+	if (!entry->path || entry->path[0] != '/')
+		return -ENOENT;
+	if (asprintf(&in_root, "/proc/%d/root%s", pid, entry->path) < 0) {
+		in_root = NULL;
+		return -ENOMEM;
+	}
+	root_fd = open_regular(in_root, entry);
+	if (root_fd >= 0)
+		return root_fd;
+	fd = open_regular(entry->path, entry);
+	/* Another file under that name inside the target's root says more than none outside it. */
+	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
+}

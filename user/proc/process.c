@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/process.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
+
+/* Reads a small /proc file below dir_fd (or an absolute path) whole, NUL-terminated; what does not
+ * fit is cut off. Its length or negative errno. */
+static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
+{
+	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t len = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (len < size - 1) {
+		ssize_t n = read(fd, buf + len, size - 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += n;
+	}
+	buf[len] = '\0';
+	return len;
+}
+
+/* Names are chosen by the target and end on terminals and in line-based formats. */
+static void copy_name(char *dst, size_t size, const char *src, size_t len)
+{
+	size_t n = len < size ? len : size - 1;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = src[i];
+
+		dst[i] = c < 0x20 || c == 0x7f ? '?' : src[i];
+	}
+	dst[n] = '\0';
+}
+
+/* "PID (COMM) STATE PPID ...", fields counted from 1 in proc(5). Only COMM can hold a ')', so the
+ * last one ends it. */
+static int parse_stat(const char *text, struct process_info *info)
+{
+	const char *open = strchr(text, '('), *close = strrchr(text, ')');
+	const char *pos;
+
+	if (!open || !close || close < open || close[1] != ' ' || !close[2])
+		return -EINVAL;
+	copy_name(info->comm, sizeof(info->comm), open + 1, close - open - 1);
+	info->state = close[2];
+	pos = close + 3;
+	for (int field = 4; field <= 24; field++) {
+		char *end;
+		uint64_t value = strtoull(pos, &end, 10);
+
+		if (end == pos)
+			return -EINVAL;
+		pos = end;
+		switch (field) {
+		case 9:
+			info->kernel_thread = value & PF_KTHREAD;
+			break;
+		case 20:
+			info->threads = value;
+			break;
+		case 22:
+			info->start_ticks = value;
+			break;
+		case 24:
+			info->rss_bytes = value * sysconf(_SC_PAGESIZE);
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. The one line
+ * that the target writes, Name, has its newlines escaped there. */
+static const char *status_value(const char *text, const char *key)
+{
+	size_t len = strlen(key);
+
+	while (text && *text) {
+		if (strncmp(text, key, len) == 0 && text[len] == ':')
+			return text + len + 1;
+		text = strchr(text, '\n');
+		if (text)
+			text++;
+	}
+	return NULL;
+}
+
+static bool is_compat32(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	unsigned char ident[EI_CLASS + 1];
+
+	return fd >= 0 && pread(fd, ident, sizeof(ident), 0) == sizeof(ident) &&
+	       memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32;
+}
+
+int process__read(pid_t pid, struct process_info *ret_info)
+{
+	struct process_info info = {.pid = pid};
+	_cleanup_close_ int dir_fd = -1;
+	const char *tgid;
+	char text[4096];
+	ssize_t n;
+	int err;
+
+	/* Everything below one directory descriptor: were the pid reused half-way, the rest would
+	 * fail instead of telling of another process. */
+	snprintf(text, sizeof(text), "/proc/%d", pid);
+	dir_fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+
+	n = read_text(dir_fd, "stat", text, sizeof(text));
+	if (n < 0)
+		return n;
+	err = parse_stat(text, &info);
+	if (err)
+		return err;
+
+	n = read_text(dir_fd, "status", text, sizeof(text));
+	if (n < 0)
+		return n;
+	tgid = status_value(text, "Tgid");
+	if (!tgid)
+		return -EINVAL;
+	info.tgid = strtol(tgid, NULL, 10);
+
+	n = readlinkat(dir_fd, "exe", info.exe, sizeof(info.exe) - 1);
+	info.exe[n < 0 ? 0 : n] = '\0';
+	info.compat32 = is_compat32(dir_fd);
+	*ret_info = info;
+	return 0;
+}
+
+int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
+{
+	struct timespec ts;
+	clockid_t clock;
+	int err;
+
+	/* 0 would mean ourselves. */
+	if (pid <= 0)
+		return -ESRCH;
+	err = clock_getcpuclockid(pid, &clock);
+	if (err)
+		return -err;
+	/* The clock of a process that has gone since is an invalid one. */
+	if (clock_gettime(clock, &ts) < 0)
+		return errno == EINVAL ? -ESRCH : -errno;
+	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	return 0;
+}
+
+int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size)
+{
+	char path[64], text[128];
+	ssize_t n;
+
+	if (size == 0)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	n = read_text(AT_FDCWD, path, text, sizeof(text));
+	if (n < 0)
+		return n;
+	if (n > 0 && text[n - 1] == '\n')
+		n--;
+	copy_name(name, size, text, n);
+	return 0;
+}
+
+bool process__self_has_cap(int cap)
+{
+	const char *effective;
+	char text[4096];
+
+	if (cap < 0 || cap > 63)
+		return false;
+	if (read_text(AT_FDCWD, "/proc/self/status", text, sizeof(text)) < 0)
+		return false;
+	effective = status_value(text, "CapEff");
+	return effective && (strtoull(effective, NULL, 16) >> cap & 1);
+}
