@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One ELF file, read for what placing probes and naming addresses needs: segments, build-id,
  * symbols, bytes of code. The file belongs to the target: any field may lie, so every offset and
- * count is checked against the file's size before use (libelf does part of it). Three kinds of
- * number are never mixed: addr (run time), vaddr (ELF virtual address), off (file offset). */
+ * count is checked against the file's size before use (libelf does part of it), and the file is read,
+ * never mapped. Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file offset). */
 #ifndef MEMTRACE_ELF_IMAGE_H
 #define MEMTRACE_ELF_IMAGE_H
 
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 
 struct elf_image; /* opaque */
@@ -28,6 +29,7 @@ struct elf_symbol {
  * err saying what; -ENOMEM, -EIO. name is for messages. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 void elf_image__free(struct elf_image *image);
+DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
 
 bool elf_image__is_dynamic(const struct elf_image *image); /* has PT_DYNAMIC or PT_INTERP */
 bool elf_image__has_interp(const struct elf_image *image);
