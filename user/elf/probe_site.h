@@ -8,14 +8,17 @@
  *
  *   1. Straight path: every instruction passed over is no branch, call, return, trap or system
  *      instruction, so that whoever enters the function arrives at the probe, once.
- *   2. No way in from the side: no direct branch of the whole function has its target in
- *      (entry, probe]; a loop back to there would count twice.
+ *   2. No way in from the side: no direct branch of the whole function has its target behind the
+ *      entry and before the end of the probed instruction; a loop back to there would count twice.
  *   3. Arguments intact: nothing passed over writes rdi, rsi, rdx, rcx, r8 or r9 (any part).
  *   4. Frame intact: nothing passed over writes rsp or rbp: the return address is still at [rsp]
- *      (where the kernel takes it for a return probe) and rbp is still the caller's.
- *   5. In step: the function decodes without an error from its entry to exactly its end (entry +
- *      size); a decoder out of step would put the breakpoint inside an instruction and crash the
- *      target.
+ *      (where the kernel takes it for a return probe) and rbp is still the caller's. Nothing
+ *      passed over stores to memory, which could be that word, or the red zone.
+ *   5. In step: the function decodes from its entry to exactly its end (entry + size); a decoder
+ *      out of step would put the breakpoint inside an instruction and crash the target. One
+ *      instruction behind the probe that the decoder does not know is no obstacle: the straight
+ *      path from the entry is in step whatever follows, and from the unknown instruction on rule 2
+ *      takes every byte for the possible start of a branch.
  *
  * Where any of it cannot be shown the probe stays on the first instruction, which the kernel itself
  * verifies. Decoding is Capstone's. */
@@ -29,15 +32,18 @@
 struct probe_site {
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */
-	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before */
+	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before.
+			       * Not one with a segment prefix ("cs nopw"): no kernel takes a
+			       * probe there */
 	char instruction[64]; /* its text, "push %r12" (AT&T) */
 	char why[96];	      /* why it was not moved to an emulated instruction, or "" */
 };
 
 /* Chooses the site in a function of len bytes of code whose first byte stands at vaddr; size is the
  * symbol's size (0: unknown: rule 5 cannot be shown, the probe stays at the entry). len may be
- * smaller than size when the file ends early: treated as unknown. 0; -EINVAL when len is 0 or not
- * even the first instruction decodes (then nothing may be probed). */
+ * smaller than size when the file ends early: treated as unknown. 0; -EINVAL when len is 0, not even
+ * the first instruction decodes, or it is a breakpoint (then nothing may be probed; why says which);
+ * -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       struct probe_site *ret_site);
 

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Moving a probe off a function's first instruction: how each of the header's rules is shown.
+ *
+ * Capstone 4.0.2 says where instructions begin and end and what they are. It is not believed
+ * further than needed:
+ *
+ *  - What may be passed over is a list of plain instructions (moves, arithmetic, tests), not
+ *    "everything that Capstone calls no branch". The register that such an instruction writes is
+ *    its destination operand; that and Capstone's list of written registers must both be harmless.
+ *  - Nothing passed over stores to memory: a store could hit the return address, or the red zone
+ *    below rsp, where the trampoline of an optimized probe (Linux 6.18, 5-byte nop) pushes.
+ *  - Whether the kernel emulates an instruction is told from its bytes, without prefixes except one
+ *    REX.B: that is the subset on which all kernels agree. (A 0x66 before a branch is refused by
+ * the kernel, and Intel and AMD even disagree on its length; es/cs/ss/ds and lock prefixes are
+ * refused on any instruction: so a "cs nopw" is no place for a probe.)
+ *
+ * Rule 2, no way in from the side, asks for all direct branches of the function. They are collected
+ * by decoding it from entry to end. Where Capstone meets an instruction that it does not know
+ * (rdssp, tpause, newer AVX-512, a jump table inside the code) it loses step, and from there on
+ * every byte is taken for the possible start of a branch: whatever the true instructions are, their
+ * branches are among those found, so the proof holds, it only fails more often. The instructions up
+ * to the probe are unaffected by what comes after them: the path to the probe starts at the entry
+ * and is straight, so the decoder is in step there as surely as the CPU is.
+ *
+ * An indirect jump (a switch) could in theory lead back into the first bytes too. Compilers put no
+ * jump-table target there: a target starts a basic block, and the first one, being the entry, is
+ * never its own successor except through the entry itself. The same goes for other functions, and
+ * the cold part of this one, jumping to entry + a few. */
+#include "elf/probe_site.h"
+
+#include <capstone/capstone.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define MAX_INSN_LEN 15
+#define MAX_SIZE     (1u << 20) /* a larger function is not worth decoding */
+
+struct decoder {
+	csh handle;
+	cs_insn *insn;
+};
+
+static void close_decoder(struct decoder *decoder)
+{
+	if (decoder->insn)
+		cs_free(decoder->insn, 1);
+	if (decoder->handle)
+		cs_close(&decoder->handle);
+}
+
+static int open_decoder(struct decoder *decoder)
+{
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &decoder->handle) != CS_ERR_OK) {
+		decoder->handle = 0;
+		return -ENOMEM;
+	}
+	cs_option(decoder->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+	cs_option(decoder->handle, CS_OPT_DETAIL, CS_OPT_ON);
+	decoder->insn = cs_malloc(decoder->handle);
+	return decoder->insn ? 0 : -ENOMEM;
+}
+
+static bool is_legacy_prefix(uint8_t byte)
+{
+	switch (byte) {
+	case 0x26: /* es, cs, ss, ds, fs, gs */
+	case 0x2e:
+	case 0x36:
+	case 0x3e:
+	case 0x64:
+	case 0x65:
+	case 0x66: /* operand and address size */
+	case 0x67:
+	case 0xf0: /* lock, repne, rep */
+	case 0xf2:
+	case 0xf3:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Length of a direct branch (no prefix) at code and where it leads, counted from code; 0 when there
+ * is none. */
+static size_t direct_branch(const uint8_t *code, size_t len, int64_t *ret_target)
+{
+	size_t opcode_len = 1, rel_len;
+	int32_t rel32;
+
+	if (len == 0)
+		return 0;
+	switch (code[0]) {
+	case 0x70 ... 0x7f: /* jcc rel8 */
+	case 0xe0 ... 0xe3: /* loopne, loope, loop, jrcxz */
+	case 0xeb:	    /* jmp rel8 */
+		rel_len = 1;
+		break;
+	case 0xe8: /* call, jmp rel32 */
+	case 0xe9:
+		rel_len = 4;
+		break;
+	case 0x0f: /* jcc rel32 */
+		if (len < 2 || code[1] < 0x80 || code[1] > 0x8f)
+			return 0;
+		opcode_len = 2;
+		rel_len = 4;
+		break;
+	case 0xc7: /* xbegin rel32, a jump when the transaction fails */
+		if (len < 2 || code[1] != 0xf8)
+			return 0;
+		opcode_len = 2;
+		rel_len = 4;
+		break;
+	default:
+		return 0;
+	}
+	if (len < opcode_len + rel_len)
+		return 0;
+	if (rel_len == 1) {
+		*ret_target = (int64_t)(opcode_len + rel_len) + (int8_t)code[opcode_len];
+	} else {
+		memcpy(&rel32, code + opcode_len, sizeof(rel32));
+		*ret_target = (int64_t)(opcode_len + rel_len) + rel32;
+	}
+	return opcode_len + rel_len;
+}
+
+/* Length of the instruction at code if every kernel emulates it, else 0. */
+static size_t emulated_length(const uint8_t *code, size_t len)
+{
+	int64_t target;
+
+	if (len == 0)
+		return 0;
+	switch (code[0]) {
+	case 0x90:	    /* nop */
+	case 0x50 ... 0x57: /* push r64 */
+		return 1;
+	case 0x41: /* push r8..r15 */
+		return len >= 2 && code[1] >= 0x50 && code[1] <= 0x57 ? 2 : 0;
+	case 0xc7: /* direct branches that branch_setup_ops() does not know */
+	case 0xe0 ... 0xe3:
+		return 0;
+	default:
+		return direct_branch(code, len, &target);
+	}
+}
+
+/* Length of the multi-byte nop at code, else 0: "66 90" and "0f 1f /0" with a memory operand, both
+ * with any number of 0x66 before them. */
+static size_t nop_length(const uint8_t *code, size_t len)
+{
+	size_t pos = 0, total;
+	uint8_t modrm, mod, rm;
+
+	while (pos < len && code[pos] == 0x66)
+		pos++;
+	if (pos > 0 && pos < len && code[pos] == 0x90)
+		return pos + 1 <= MAX_INSN_LEN ? pos + 1 : 0;
+	if (len - pos < 3 || code[pos] != 0x0f || code[pos + 1] != 0x1f)
+		return 0;
+	modrm = code[pos + 2];
+	mod = modrm >> 6;
+	rm = modrm & 7;
+	if ((modrm >> 3 & 7) != 0 || mod == 3)
+		return 0;
+	total = pos + 3;
+	if (rm == 4) {
+		if (total == len)
+			return 0;
+		if (mod == 0 && (code[total] & 7) == 5)
+			total += 4;
+		total++;
+	}
+	if (mod == 1)
+		total += 1;
+	else if (mod == 2 || rm == 5)
+		total += 4;
+	return total <= len && total <= MAX_INSN_LEN ? total : 0;
+}
+
+bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
+{
+	if (ret_nop)
+		*ret_nop = nop_length(code, len) > 0;
+	return emulated_length(code, len) > 0;
+}
+
+/* Decodes the instruction at code + off; false when Capstone knows none there, or one whose length
+ * depends on the maker of the CPU. */
+static bool decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
+		   uint64_t vaddr)
+{
+	const uint8_t *pos = code + off;
+	size_t left = len - off, prefixes = 0;
+	uint64_t addr = vaddr + off;
+	bool operand_size = false;
+	int64_t target;
+
+	if (!cs_disasm_iter(decoder->handle, &pos, &left, &addr, decoder->insn))
+		return false;
+	for (; prefixes < decoder->insn->size; prefixes++) {
+		uint8_t byte = code[off + prefixes];
+
+		if (byte == 0x66)
+			operand_size = true;
+		else if (!is_legacy_prefix(byte) && (byte & 0xf0) != 0x40)
+			break;
+	}
+	return !operand_size ||
+	       !direct_branch(code + off + prefixes, len - off - prefixes, &target);
+}
+
+enum reg_use { REG_OTHER, REG_SCRATCH, REG_ARGUMENT, REG_FRAME };
+
+static enum reg_use reg_use(unsigned int reg)
+{
+	switch (reg) {
+	case X86_REG_RDI:
+	case X86_REG_EDI:
+	case X86_REG_DI:
+	case X86_REG_DIL:
+	case X86_REG_RSI:
+	case X86_REG_ESI:
+	case X86_REG_SI:
+	case X86_REG_SIL:
+	case X86_REG_RDX:
+	case X86_REG_EDX:
+	case X86_REG_DX:
+	case X86_REG_DL:
+	case X86_REG_DH:
+	case X86_REG_RCX:
+	case X86_REG_ECX:
+	case X86_REG_CX:
+	case X86_REG_CL:
+	case X86_REG_CH:
+	case X86_REG_R8:
+	case X86_REG_R8D:
+	case X86_REG_R8W:
+	case X86_REG_R8B:
+	case X86_REG_R9:
+	case X86_REG_R9D:
+	case X86_REG_R9W:
+	case X86_REG_R9B:
+		return REG_ARGUMENT;
+	case X86_REG_RSP:
+	case X86_REG_ESP:
+	case X86_REG_SP:
+	case X86_REG_SPL:
+	case X86_REG_RBP:
+	case X86_REG_EBP:
+	case X86_REG_BP:
+	case X86_REG_BPL:
+		return REG_FRAME;
+	case X86_REG_RAX:
+	case X86_REG_EAX:
+	case X86_REG_AX:
+	case X86_REG_AL:
+	case X86_REG_AH:
+	case X86_REG_RBX:
+	case X86_REG_EBX:
+	case X86_REG_BX:
+	case X86_REG_BL:
+	case X86_REG_BH:
+	case X86_REG_R10 ... X86_REG_R15:
+	case X86_REG_R10D ... X86_REG_R15D:
+	case X86_REG_R10W ... X86_REG_R15W:
+	case X86_REG_R10B ... X86_REG_R15B:
+	case X86_REG_XMM0 ... X86_REG_XMM15:
+	case X86_REG_EFLAGS:
+		return REG_SCRATCH;
+	default: /* segment, control, debug, x87, ...: not in a prologue */
+		return REG_OTHER;
+	}
+}
+
+/* Does the instruction only look at its last (AT&T: destination) operand? */
+static bool only_compares(unsigned int id)
+{
+	return id == X86_INS_CMP || id == X86_INS_TEST || id == X86_INS_NOP;
+}
+
+static bool is_plain(unsigned int id)
+{
+	switch (id) {
+	case X86_INS_ENDBR64:
+	case X86_INS_NOP:
+	case X86_INS_CMP:
+	case X86_INS_TEST:
+	case X86_INS_MOV:
+	case X86_INS_MOVABS:
+	case X86_INS_MOVZX:
+	case X86_INS_MOVSX:
+	case X86_INS_MOVSXD:
+	case X86_INS_LEA:
+	case X86_INS_ADD:
+	case X86_INS_SUB:
+	case X86_INS_AND:
+	case X86_INS_OR:
+	case X86_INS_XOR:
+	case X86_INS_NOT:
+	case X86_INS_NEG:
+	case X86_INS_INC:
+	case X86_INS_DEC:
+	case X86_INS_SHL:
+	case X86_INS_SHR:
+	case X86_INS_SAR:
+	case X86_INS_BSF:
+	case X86_INS_BSR:
+	case X86_INS_LZCNT:
+	case X86_INS_TZCNT:
+	case X86_INS_PXOR:
+	case X86_INS_XORPS:
+	case X86_INS_MOVD:
+	case X86_INS_MOVQ:
+	case X86_INS_MOVAPS:
+	case X86_INS_MOVUPS:
+	case X86_INS_MOVDQA:
+	case X86_INS_MOVDQU:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static const char *bad_write(unsigned int reg)
+{
+	switch (reg_use(reg)) {
+	case REG_ARGUMENT:
+		return "it writes an argument register";
+	case REG_FRAME:
+		return "it writes rsp or rbp";
+	case REG_OTHER:
+		return "it is no plain instruction";
+	default:
+		return NULL;
+	}
+}
+
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3 and 4), else why not.
+ */
+static const char *why_not_passed(const struct decoder *decoder)
+{
+	const cs_insn *insn = decoder->insn;
+	const cs_x86 *x86 = &insn->detail->x86;
+	uint8_t n_read = 0, n_written = 0;
+	cs_regs read, written;
+
+	if (!is_plain(insn->id))
+		return "it is no plain instruction";
+	if (cs_regs_access(decoder->handle, insn, read, &n_read, written, &n_written) != CS_ERR_OK)
+		return "its effects are unknown";
+	for (int i = 0; i < n_written; i++) {
+		const char *why = bad_write(written[i]);
+
+		if (why)
+			return why;
+	}
+	for (int i = 0; i < x86->op_count; i++) {
+		const cs_x86_op *op = &x86->operands[i];
+		bool written_to = i == x86->op_count - 1 && !only_compares(insn->id);
+
+		if (op->type == X86_OP_MEM && written_to)
+			return "it stores to memory";
+		if (op->type == X86_OP_REG && reg_use(op->reg) == REG_OTHER)
+			return "it is no plain instruction";
+		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
+			return bad_write(op->reg);
+	}
+	return NULL;
+}
+
+/* Where direct branches of the function lead: the lowest target behind the entry. */
+struct body {
+	uint64_t lowest_target;
+	bool lost;	  /* some instruction is unknown */
+	size_t lost_at;	  /* its offset */
+	bool ends_inside; /* it reaches beyond the function's end */
+};
+
+static void note_branch(struct body *body, const uint8_t *code, size_t size, size_t off)
+{
+	int64_t target;
+
+	if (direct_branch(code + off, size - off, &target) == 0)
+		return;
+	target += off;
+	if (target > 0 && (uint64_t)target < body->lowest_target)
+		body->lowest_target = target;
+}
+
+static struct body survey(struct decoder *decoder, const uint8_t *code, size_t size)
+{
+	struct body body = {.lowest_target = UINT64_MAX};
+	size_t off = 0;
+
+	while (off < size && decode(decoder, code, size, off, 0)) {
+		size_t opcode = off, end = off + decoder->insn->size;
+
+		/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
+		while (opcode < end &&
+		       (is_legacy_prefix(code[opcode]) || (code[opcode] & 0xf0) == 0x40))
+			opcode++;
+		if (opcode < end)
+			note_branch(&body, code, end, opcode);
+		off = end;
+	}
+	body.lost = off < size;
+	body.lost_at = off;
+	/* Too few bytes are left for the longest instruction: more likely the end is wrong than the
+	 * instruction unknown. */
+	body.ends_inside = body.lost && size - off < MAX_INSN_LEN;
+	for (; off < size; off++)
+		note_branch(&body, code, size, off);
+	return body;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+explain(struct probe_site *site, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(site->why, sizeof(site->why), fmt, args);
+	va_end(args);
+}
+
+/* Makes the instruction at code + off, the decoded one, the site. */
+static void place(struct probe_site *site, const struct decoder *decoder, const uint8_t *code,
+		  size_t len, size_t off)
+{
+	const cs_insn *insn = decoder->insn;
+
+	site->delta = off;
+	site->emulated = emulated_length(code + off, len - off) == insn->size;
+	site->nop = nop_length(code + off, len - off) == insn->size;
+	snprintf(site->instruction, sizeof(site->instruction), "%.24s%s%.38s", insn->mnemonic,
+		 insn->op_str[0] ? " " : "", insn->op_str);
+}
+
+/* May the probe stand at the instruction of insn_len bytes at off, as far as the body of the
+ * function (rules 2 and 5) has a say? Says in site why not. */
+static bool body_allows(const struct body *body, size_t off, size_t insn_len,
+			struct probe_site *site)
+{
+	if (body->ends_inside) {
+		explain(site, "the last instruction reaches beyond the symbol's end, from +%#zx",
+			body->lost_at);
+		return false;
+	}
+	/* A jump behind the first byte of the probed instruction is out, too: a 5-byte nop may be
+	 * rewritten whole. */
+	if (body->lowest_target < off + insn_len) {
+		explain(site, "a branch in the function %s to +%#llx",
+			body->lost ? "may lead" : "leads", (unsigned long long)body->lowest_target);
+		return false;
+	}
+	return true;
+}
+
+static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint64_t vaddr,
+		  uint64_t size, struct probe_site *site)
+{
+	size_t off = 0, site_off = 0, site_len = 0, nop_off = 0, nop_len = 0;
+	struct body body;
+
+	if (len == 0 || !decode(decoder, code, len, 0, vaddr)) {
+		explain(site, "the first instruction does not decode");
+		return -EINVAL;
+	}
+	if (decoder->insn->id == X86_INS_INT3) {
+		explain(site, "a breakpoint stands on the first instruction");
+		return -EINVAL;
+	}
+	place(site, decoder, code, len, 0);
+	if (site->emulated)
+		return 0;
+	if (size == 0)
+		explain(site, "the size of the function is unknown");
+	else if (size > len)
+		explain(site, "the file ends before the function does");
+	else if (size > MAX_SIZE)
+		explain(site, "the function is too large to be checked");
+	if (site->why[0])
+		return 0;
+
+	/* Rules 1, 3 and 4: walk the straight path. */
+	for (;;) {
+		const char *why;
+
+		if (off == size) {
+			explain(site, "no emulated instruction before the function's end");
+			break;
+		}
+		if (!decode(decoder, code, size, off, vaddr)) {
+			explain(site, "the instruction at +%#zx does not decode", off);
+			break;
+		}
+		if (emulated_length(code + off, size - off) == decoder->insn->size) {
+			site_off = off;
+			site_len = decoder->insn->size;
+			break;
+		}
+		if (!nop_len && nop_length(code + off, size - off) == decoder->insn->size) {
+			nop_off = off;
+			nop_len = decoder->insn->size;
+		}
+		why = why_not_passed(decoder);
+		if (why) {
+			explain(site, "%.24s %.30s: %s", decoder->insn->mnemonic,
+				decoder->insn->op_str, why);
+			break;
+		}
+		off += decoder->insn->size;
+	}
+
+	/* Rules 2 and 5: ask the rest of the function. */
+	if (!site_len && !nop_len)
+		return 0;
+	body = survey(decoder, code, size);
+	if (site_len && body_allows(&body, site_off, site_len, site)) {
+		off = site_off;
+	} else if (nop_len && body_allows(&body, nop_off, nop_len, site)) {
+		off = nop_off;
+	} else {
+		return 0;
+	}
+	if (!decode(decoder, code, size, off, vaddr))
+		return -EINVAL;
+	place(site, decoder, code, size, off);
+	return 0;
+}
+
+int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
+		       struct probe_site *ret_site)
+{
+	_cleanup_(close_decoder) struct decoder decoder = {0};
+	int err;
+
+	*ret_site = (struct probe_site){0};
+	err = open_decoder(&decoder);
+	if (err)
+		return err;
+	return choose(&decoder, code, len, vaddr, size, ret_site);
+}
