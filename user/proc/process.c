@@ -8,7 +8,8 @@
 
 #include "base/cleanup.h"
 
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
+#define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
+#define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
 
 /* Reads a small /proc file below dir_fd (or an absolute path) whole, NUL-terminated; what does not
  * fit is cut off. Its length or negative errno. */
@@ -153,8 +154,8 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	clockid_t clock;
 	int err;
 
-	/* 0 would mean ourselves. */
-	if (pid <= 0)
+	/* 0 would mean ourselves, and so would a number too large for the 29 bits of a clock id. */
+	if (pid <= 0 || pid > PID_MAX_LIMIT)
 		return -ESRCH;
 	err = clock_getcpuclockid(pid, &clock);
 	if (err)
