@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the kernel side and the user side share, and the only header that both include: fixed-width
+ * types, explicit padding, no pointers. Every map key and value is defined here. */
+#ifndef MEMTRACE_BPF_ABI_H
+#define MEMTRACE_BPF_ABI_H
+
+#include <linux/types.h>
+
+#define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
+#define ABI_MAX_FUNCS	 64  /* probed functions per run, over all files */
+#define ABI_MAX_OBJECTS	 16  /* files with an allocator per run */
+#define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
+#define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
+#define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
+#define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
+#define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
+
+/* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
+#define ABI_LOST_COUNTERS(X)                                                                       \
+	X(LIVE_FULL, "live_full", "sample dropped: the table of live blocks is full")              \
+	X(LIVE_NOMEM, "live_no_memory", "sample dropped: the kernel had no memory for it")         \
+	X(STACKS_FULL, "stacks_full", "sample dropped: the stack store is full")                   \
+	X(SITES_FULL, "sites_full", "sample dropped: the site table is full")                      \
+	X(INFLIGHT_FULL, "inflight_full", "sample dropped: too many calls under way")              \
+	X(SCRATCH_BUSY, "scratch_busy", "sample dropped: no stack buffer free on this CPU")        \
+	X(RESULT_FAULT, "result_unreadable", "sample dropped: the result's memory was paged out")  \
+	X(STACK_TRUNCATED, "stacks_truncated", "stack cut at the limit of frames")                 \
+	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
+	  "block proven dead by a new one at its address; its free was not seen")                  \
+	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
+	X(THREADS_FULL, "thread_names_full", "thread name not recorded")
+
+enum abi_lost {
+#define X(id, name, text) LOST_##id,
+	ABI_LOST_COUNTERS(X)
+#undef X
+		LOST_MAX
+};
+
+/* How to read the arguments of an allocation function. Argument numbers count from 1; 0 = none. */
+enum abi_role {
+	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
+	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax */
+	ROLE_FREE,	/* old block ptr */
+};
+
+/* One probed function; its index in the table is the probe's attach cookie. */
+struct abi_func {
+	__u8 role;
+	__u8 size_arg;
+	__u8 count_arg; /* size is the product of both, checked for overflow */
+	__u8 ptr_arg;
+	__u8 out_arg;	/* posix_memalign: where the result is stored, valid when rax is 0 */
+	__u8 stepped;	/* the probed instruction is single-stepped: for cost only */
+	__u8 object;	/* index of its file */
+	__u8 outer;	/* may hand the call over to another probed function */
+	__u32 delta;	/* of the probe from the function's entry, bytes */
+	__u32 pad2;
+	__u64 vaddr;	/* ELF virtual address of its entry */
+};
+
+/* How to tell calls that an allocator makes to itself (realloc that moves calls malloc), which must
+ * not be counted again. All ELF virtual addresses of one file. */
+struct abi_range {
+	__u64 start, end; /* end exclusive */
+};
+
+struct abi_object {
+	__u32 n_inner, n_outer;
+	__u64 low, high; /* all that follows lies in here; low > high: nothing */
+	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
+						* function */
+	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that call others inside */
+};
+
+/* Stacks are found by 128 bits of a hash keyed with a secret of the run: no two stacks share a key
+ * by chance (2^-64 at 2^32 stacks) and none by design of the target, which cannot see the secret. */
+struct abi_stack_key {
+	__u64 lo, hi;
+};
+
+struct abi_stack {
+	__u32 n;	 /* addresses in ip */
+	__u32 truncated; /* the limit was reached before the end */
+	__u64 ip[ABI_STACK_FRAMES]; /* leaf first: allocator entry + 1, then return addresses */
+};
+
+/* A site is a stack in one process. */
+struct abi_site_key {
+	struct abi_stack_key stack;
+	__u32 tgid;
+	__u32 pad;
+};
+
+/* Sums over the samples of a site. Objects carry 16 binary places (1/p each), bytes are z/p rounded
+ * to whole bytes. */
+struct abi_site {
+	__u64 alloc_samples, freed_samples;
+	__u64 alloc_objects_q16, freed_objects_q16;
+	__u64 alloc_bytes, freed_bytes;
+};
+
+struct abi_live_key {
+	__u64 addr;
+	__u32 tgid;
+	__u32 pad;
+};
+
+struct abi_live {
+	__u64 size;	/* as requested, bytes */
+	__u64 birth_ns; /* CLOCK_MONOTONIC */
+	struct abi_stack_key stack;
+	__u32 tid;
+	__u32 pad;
+};
+
+/* A call between its entry and its return, found by thread and stack pointer so that nested calls
+ * do not overwrite each other. */
+struct abi_inflight_key {
+	__u64 sp; /* at entry: where the return address stands */
+	__u32 tid;
+	__u32 pad;
+};
+
+struct abi_inflight {
+	struct abi_stack_key stack;
+	struct abi_live old; /* the block being reallocated, taken out of the live table */
+	__u64 old_addr;	     /* 0: was not tracked */
+	__u64 size;
+	__u64 out;	     /* posix_memalign: address of the result */
+	__u32 sampled;	     /* the new block is a sample */
+	__u32 pad;
+};
+
+/* One traced process. */
+struct abi_target {
+	__u64 exec_ns; /* last exec: blocks born before are gone */
+};
+
+/* Its state on one CPU. */
+struct abi_target_cpu {
+	__s64 until_sample; /* bytes to the next sample; meaningless until seeded */
+	__u32 seeded;
+	__u32 pad;
+	__u64 samples;	      /* allocations recorded */
+	__u64 armed, returned; /* calls whose return was awaited, and came */
+	__u64 inner;	      /* calls an allocator made to itself and that were left out */
+	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
+	__u64 lost[LOST_MAX];
+	__u64 calls[ABI_MAX_FUNCS]; /* probe hits */
+};
+
+/* Who held a thread id last. */
+struct abi_thread {
+	__u32 tgid;
+	__u32 pad;
+	__u64 comm[ABI_COMM_LEN / 8]; /* text, in words so that it compares quickly */
+};
+
+/* The last call of a thread into a function that may hand over to another one by a tail jump. */
+struct abi_outer_call {
+	__u64 sp, ret, size;
+};
+
+/* Run-wide settings, constant once the programs are loaded. */
+struct abi_config {
+	__u64 interval;	   /* mean bytes between samples; 1: every allocation */
+	__u64 hash_seed[2];
+	__u32 max_frames;  /* <= ABI_STACK_FRAMES */
+	__u32 pad;
+};
+
+#define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
+ABI_ASSERT(struct abi_func, 24);
+ABI_ASSERT(struct abi_object, 24 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
+ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
+ABI_ASSERT(struct abi_site_key, 24);
+ABI_ASSERT(struct abi_site, 48);
+ABI_ASSERT(struct abi_live_key, 16);
+ABI_ASSERT(struct abi_live, 40);
+ABI_ASSERT(struct abi_inflight_key, 16);
+ABI_ASSERT(struct abi_inflight, 88);
+ABI_ASSERT(struct abi_target_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_MAX_FUNCS);
+ABI_ASSERT(struct abi_thread, 24);
+ABI_ASSERT(struct abi_config, 32);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the ideas in *.bpf.h need from their surroundings. On the host (unit tests, fuzzers) the same
+ * names come from the test, which includes this header without __bpf__. */
+#ifndef MEMTRACE_BPF_COMPAT_BPF_H
+#define MEMTRACE_BPF_COMPAT_BPF_H
+
+#ifdef __bpf__
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* Reads 8 bytes of the target; 0, or negative where the page is not there. */
+static __always_inline long read_user_u64(__u64 *dst, __u64 addr)
+{
+	return bpf_probe_read_user(dst, sizeof(*dst), (const void *)addr);
+}
+
+static __always_inline __u32 random_u32(void)
+{
+	return bpf_get_prandom_u32();
+}
+
+#else
+#include <stdbool.h>
+#include <linux/types.h>
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+long read_user_u64(__u64 *dst, __u64 addr);
+__u32 random_u32(void);
+#endif
+
+#endif

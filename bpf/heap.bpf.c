@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The probes on allocation functions. One program serves them all: which argument is what comes from
+ * the table of functions, whose index is the probe's cookie. Three ways to attach them, from the
+ * best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
+ * (an entry and a return program, every return trapped). */
+#include "maps.bpf.h"
+#include "sample.bpf.h"
+#include "stack.bpf.h"
+#include "live.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Linux 6.13. Without a parameter up to now; where that changes the program does not load and the
+ * next kind is used. */
+extern bool bpf_session_is_return(void) __ksym __weak;
+
+/* Argument number of the call, by the calling convention. The barriers keep clang from computing one
+ * address for all cases: the verifier takes only constant offsets into the context. */
+static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
+{
+	__u64 value = 0;
+
+	if (number == 1) {
+		value = PT_REGS_PARM1(ctx);
+		barrier_var(value);
+	} else if (number == 2) {
+		value = PT_REGS_PARM2(ctx);
+		barrier_var(value);
+	} else if (number == 3) {
+		value = PT_REGS_PARM3(ctx);
+		barrier_var(value);
+	} else if (number == 4) {
+		value = PT_REGS_PARM4(ctx);
+		barrier_var(value);
+	}
+	return value;
+}
+
+/* The function under the probe, its process and this CPU's counters; NULL when nothing is to do. */
+static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
+						    __u32 *tgid)
+{
+	struct abi_target_cpu *cpu;
+	__u64 index;
+
+	if (!active)
+		return NULL;
+	*tgid = bpf_get_current_pid_tgid() >> 32;
+	cpu = bpf_map_lookup_elem(&target_cpus, tgid);
+	if (!cpu)
+		return NULL;
+	index = bpf_get_attach_cookie(ctx);
+	if (index >= ABI_MAX_FUNCS)
+		return NULL;
+	*fn = &funcs[index];
+	count(&cpu->calls[index], 1);
+	return cpu;
+}
+
+/* Is this a call that the allocator makes to itself, on behalf of one that has been counted already?
+ * Known by its return address: after one of the allocator's direct calls, or in the body of a
+ * function that hands over; or, when it was reached by a tail jump, by having the very frame, return
+ * address and size of that function's call. */
+static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
+				     __u64 ret)
+{
+	struct abi_outer_call *outer;
+	const struct abi_object *object;
+	__u64 vaddr;
+	__u32 i;
+
+	if (fn->object >= ABI_MAX_OBJECTS)
+		return false;
+	object = &objects[fn->object];
+	vaddr = ret - (PT_REGS_IP(ctx) - fn->delta) + fn->vaddr;
+	if (vaddr >= object->low && vaddr <= object->high) {
+		for (i = 0; i < ABI_MAX_INNER && i < object->n_inner; i++)
+			if (object->inner[i] == vaddr)
+				return true;
+		for (i = 0; i < ABI_MAX_OUTER && i < object->n_outer; i++)
+			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
+				return true;
+	}
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
+	return outer && outer->sp == PT_REGS_SP(ctx) && outer->ret == ret && outer->size == size;
+}
+
+static __always_inline void note_outer(struct pt_regs *ctx, __u64 size, __u64 ret)
+{
+	struct abi_outer_call *outer;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer)
+		return;
+	outer->sp = PT_REGS_SP(ctx);
+	outer->ret = ret;
+	outer->size = size;
+}
+
+/* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted). */
+static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func *fn,
+				      struct abi_target_cpu *cpu, struct abi_stack_key *key)
+{
+	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
+	struct scratch *scratch = NULL;
+	int result = -1;
+	__u32 i;
+
+	/* Tasks on one CPU preempt each other even inside these programs: no buffer is simply
+	 * "the CPU's". */
+	for (i = 0; i < ABI_SCRATCH; i++) {
+		__u32 slot = i;
+
+		scratch = bpf_map_lookup_elem(&scratches, &slot);
+		if (scratch && __sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
+			break;
+		scratch = NULL;
+	}
+	if (!scratch) {
+		lose(cpu, LOST_SCRATCH_BUSY);
+		return -1;
+	}
+	if (stack_walk(&scratch->stack, PT_REGS_IP(ctx) - fn->delta, PT_REGS_SP(ctx),
+		       PT_REGS_FP(ctx), config.max_frames)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		goto out;
+	}
+	*key = stack_hash(&scratch->stack, seed);
+	if (!bpf_map_lookup_elem(&stacks, key)) {
+		bpf_map_update_elem(&stacks, key, &scratch->stack, BPF_NOEXIST);
+		if (!bpf_map_lookup_elem(&stacks, key)) {
+			lose(cpu, LOST_STACKS_FULL);
+			goto out;
+		}
+	}
+	if (scratch->stack.truncated)
+		lose(cpu, LOST_STACK_TRUNCATED);
+	result = 0;
+out:
+	__sync_lock_test_and_set(&scratch->busy, 0);
+	return result;
+}
+
+static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
+{
+	key->sp = sp;
+	key->tid = (__u32)bpf_get_current_pid_tgid();
+	key->pad = 0;
+}
+
+/* Entry of an allocating function. 1: the return is awaited. */
+static __always_inline int enter(struct pt_regs *ctx)
+{
+	struct abi_inflight_key key;
+	struct abi_inflight call = {};
+	struct abi_target_cpu *cpu;
+	struct abi_func *fn;
+	__u64 size, ret;
+	bool sampled;
+	__u32 tgid;
+
+	cpu = begin(ctx, &fn, &tgid);
+	if (!cpu)
+		return 0;
+	size = argument(ctx, fn->size_arg);
+	if (fn->count_arg) {
+		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
+
+		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
+		if (size > limit)
+			return 0; /* the product overflows: the call fails and changes nothing */
+		size *= n;
+	}
+	if (read_user_u64(&ret, PT_REGS_SP(ctx)))
+		ret = 0;
+	if (is_inner(fn, ctx, size, ret)) {
+		count(&cpu->inner, 1);
+		return 0;
+	}
+	if (fn->outer)
+		note_outer(ctx, size, ret);
+
+	sampled = sample_take(cpu, size, config.interval);
+	if (sampled && take_stack(ctx, fn, cpu, &call.stack))
+		sampled = false;
+	if (fn->role == ROLE_REALLOC) {
+		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .tgid = tgid};
+		struct abi_live *old;
+
+		/* Taken out of the table until it is known how the call went: once the allocator
+		 * has released the block, another thread may get its address. */
+		old = old_key.addr ? bpf_map_lookup_elem(&live, &old_key) : NULL;
+		if (old) {
+			call.old = *old;
+			call.old_addr = old_key.addr;
+		}
+	}
+	inflight_key(&key, PT_REGS_SP(ctx));
+	if (!sampled && !call.old_addr) {
+		if (returns_always) /* what a longjmp left here must not meet this return */
+			bpf_map_delete_elem(&inflight, &key);
+		return 0;
+	}
+	call.size = size;
+	call.sampled = sampled;
+	if (fn->out_arg)
+		call.out = argument(ctx, fn->out_arg);
+	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
+		lose(cpu, LOST_INFLIGHT_FULL);
+		if (call.old_addr) /* the likelier outcome: it succeeds */
+			live_forget(cpu, tgid, call.old_addr);
+		return 0;
+	}
+	if (call.old_addr) {
+		struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
+
+		bpf_map_delete_elem(&live, &old_key);
+	}
+	count(&cpu->armed, 1);
+	return 1;
+}
+
+static __always_inline void note_thread(struct abi_target_cpu *cpu, __u32 tgid, __u32 tid)
+{
+	struct abi_thread thread = {.tgid = tgid}, *known;
+
+	bpf_get_current_comm(thread.comm, sizeof(thread.comm));
+	known = bpf_map_lookup_elem(&threads, &tid);
+	if (known && known->tgid == tgid && known->comm[0] == thread.comm[0] &&
+	    known->comm[1] == thread.comm[1])
+		return;
+	if (bpf_map_update_elem(&threads, &tid, &thread, BPF_ANY))
+		lose(cpu, LOST_THREADS_FULL);
+}
+
+/* Return of an allocating function. */
+static __always_inline void leave(struct pt_regs *ctx)
+{
+	struct abi_inflight_key key;
+	struct abi_inflight *found, call;
+	struct abi_target_cpu *cpu;
+	struct abi_live block = {};
+	__u64 ret = PT_REGS_RC(ctx);
+	__u32 tgid;
+
+	if (!active)
+		return;
+	/* The return address has been popped. */
+	inflight_key(&key, PT_REGS_SP(ctx) - 8);
+	found = bpf_map_lookup_elem(&inflight, &key);
+	if (!found)
+		return;
+	call = *found;
+	bpf_map_delete_elem(&inflight, &key);
+	tgid = bpf_get_current_pid_tgid() >> 32;
+	cpu = bpf_map_lookup_elem(&target_cpus, &tgid);
+	if (!cpu)
+		return;
+	count(&cpu->returned, 1);
+
+	if (call.old_addr) {
+		if (!ret && call.size) { /* failed: the old block stays */
+			struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
+			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
+
+			if (err)
+				live_lose(cpu, err);
+			return;
+		}
+		live_settle(cpu, tgid, &call.old);
+	}
+	if (!call.sampled)
+		return;
+	if (call.out) {
+		if ((int)ret) /* posix_memalign's error number */
+			return;
+		if (read_user_u64(&ret, call.out)) {
+			lose(cpu, LOST_RESULT_FAULT);
+			return;
+		}
+	}
+	if (!ret)
+		return;
+	block.size = call.size;
+	block.birth_ns = bpf_ktime_get_ns();
+	block.stack = call.stack;
+	block.tid = key.tid;
+	live_remember(cpu, tgid, ret, &block);
+	note_thread(cpu, tgid, key.tid);
+}
+
+SEC("uprobe")
+int heap_session(struct pt_regs *ctx)
+{
+	if (bpf_session_is_return()) {
+		leave(ctx);
+		return 0;
+	}
+	return !enter(ctx); /* non-zero: do not arm the return */
+}
+
+SEC("uprobe")
+int heap_entry(struct pt_regs *ctx)
+{
+	enter(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int heap_return(struct pt_regs *ctx)
+{
+	leave(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int heap_free(struct pt_regs *ctx)
+{
+	struct abi_target_cpu *cpu;
+	struct abi_func *fn;
+	__u32 tgid;
+
+	cpu = begin(ctx, &fn, &tgid);
+	if (cpu)
+		live_forget(cpu, tgid, argument(ctx, fn->ptr_arg));
+	return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The table of sampled blocks that are alive, and the accounts of the sites they came from.
+ *
+ * A free is seen before it happens (probe at its entry), an allocation after it happened (at its
+ * return), so an address that two threads pass on is always deleted before it is inserted again. A
+ * block found at the address of a new one is therefore dead without its free having been seen. */
+#ifndef MEMTRACE_BPF_LIVE_BPF_H
+#define MEMTRACE_BPF_LIVE_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "sample.bpf.h"
+
+#define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
+
+/* Books a block that is no longer in the table as freed. Returns false when it belonged to a program
+ * that exec has replaced since, which is no free. */
+static __always_inline bool live_settle(struct abi_target_cpu *cpu, __u32 tgid,
+					const struct abi_live *block)
+{
+	struct abi_site_key key = {.stack = block->stack, .tgid = tgid};
+	struct abi_target *target;
+	struct abi_site *site;
+	__u64 weight, bytes;
+
+	target = bpf_map_lookup_elem(&targets, &tgid);
+	if (target && block->birth_ns < target->exec_ns) {
+		lose(cpu, LOST_DROPPED_BY_EXEC);
+		return false;
+	}
+	site = bpf_map_lookup_elem(&sites, &key);
+	if (!site)
+		return true;
+	weight = weight_q16(block->size, config.interval);
+	bytes = weighted_bytes(block->size, weight);
+	count(&site->freed_samples, 1);
+	count(&site->freed_objects_q16, weight);
+	count(&site->freed_bytes, bytes);
+	count(&cpu->freed_bytes, bytes);
+	return true;
+}
+
+/* The block at addr is about to be freed. */
+static __always_inline void live_forget(struct abi_target_cpu *cpu, __u32 tgid, __u64 addr)
+{
+	struct abi_live_key key = {.addr = addr, .tgid = tgid};
+	struct abi_live *found, block;
+
+	found = bpf_map_lookup_elem(&live, &key);
+	if (!found)
+		return;
+	block = *found; /* copied before the deletion: another block may take its place in the map */
+	if (!bpf_map_delete_elem(&live, &key))
+		live_settle(cpu, tgid, &block);
+}
+
+static __always_inline void live_lose(struct abi_target_cpu *cpu, long err)
+{
+	lose(cpu, err == E_TOO_BIG ? LOST_LIVE_FULL : LOST_LIVE_NOMEM);
+}
+
+/* A sampled block came to be at addr. */
+static __always_inline void live_remember(struct abi_target_cpu *cpu, __u32 tgid, __u64 addr,
+					  const struct abi_live *block)
+{
+	struct abi_site_key site_key = {.stack = block->stack, .tgid = tgid};
+	struct abi_live_key key = {.addr = addr, .tgid = tgid};
+	struct abi_live *found, old;
+	struct abi_site *site;
+	__u64 weight, bytes;
+	long err;
+
+	found = bpf_map_lookup_elem(&live, &key);
+	if (found) {
+		old = *found;
+		bpf_map_delete_elem(&live, &key);
+		if (live_settle(cpu, tgid, &old))
+			lose(cpu, LOST_FREED_UNOBSERVED);
+	}
+
+	site = bpf_map_lookup_elem(&sites, &site_key);
+	if (!site) {
+		struct abi_site empty = {};
+
+		/* Another CPU may have been first: what counts is that it is there now. */
+		bpf_map_update_elem(&sites, &site_key, &empty, BPF_NOEXIST);
+		site = bpf_map_lookup_elem(&sites, &site_key);
+		if (!site) {
+			lose(cpu, LOST_SITES_FULL);
+			return;
+		}
+	}
+	err = bpf_map_update_elem(&live, &key, block, BPF_ANY);
+	if (err) {
+		live_lose(cpu, err);
+		return;
+	}
+	weight = weight_q16(block->size, config.interval);
+	bytes = weighted_bytes(block->size, weight);
+	count(&site->alloc_samples, 1);
+	count(&site->alloc_objects_q16, weight);
+	count(&site->alloc_bytes, bytes);
+	count(&cpu->alloc_bytes, bytes);
+	count(&cpu->samples, 1);
+}
+
+#endif

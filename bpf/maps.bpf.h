@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The maps and globals of a run. Sizes are placeholders that user space sets before loading. Weak,
+ * because each program file has them and the linker joins the equal ones. */
+#ifndef MEMTRACE_BPF_MAPS_BPF_H
+#define MEMTRACE_BPF_MAPS_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+
+/* Memory is taken as entries come (BPF_F_NO_PREALLOC): a table sized for a million blocks would
+ * otherwise cost 100 MB for a target that holds a thousand samples. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct abi_live_key);
+	__type(value, struct abi_live);
+} live __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct abi_site_key);
+	__type(value, struct abi_site);
+} sites __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct abi_stack_key);
+	__type(value, struct abi_stack);
+} stacks __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct abi_inflight_key);
+	__type(value, struct abi_inflight);
+} inflight __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* tgid */
+	__type(value, struct abi_target);
+} targets __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* tgid */
+	__type(value, struct abi_target_cpu);
+} target_cpus __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32); /* tid */
+	__type(value, struct abi_thread);
+} threads __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct abi_outer_call);
+} outer_calls __weak SEC(".maps");
+
+struct scratch {
+	__u32 busy;
+	__u32 pad;
+	struct abi_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ABI_SCRATCH);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches __weak SEC(".maps");
+
+/* Constant from loading on. */
+const volatile struct abi_config config __weak = {};
+/* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
+const volatile bool returns_always __weak = false;
+
+/* Nothing is recorded until user space has attached everything and sets this. */
+volatile __u32 active __weak;
+struct abi_func funcs[ABI_MAX_FUNCS] __weak;
+struct abi_object objects[ABI_MAX_OBJECTS] __weak;
+
+static __always_inline void count(__u64 *counter, __u64 n)
+{
+	__sync_fetch_and_add(counter, n);
+}
+
+static __always_inline void lose(struct abi_target_cpu *cpu, enum abi_lost what)
+{
+	count(&cpu->lost[what], 1);
+}
+
+#endif

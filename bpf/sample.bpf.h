@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which allocations are sampled, and what one sample stands for.
+ *
+ * Points are laid over the stream of allocated bytes by a Poisson process with mean distance R; an
+ * allocation is sampled when at least one falls into it. The distance to the next point is
+ * exponential,
+ *
+ *	X = -R ln(u),	u uniform on (0, 1],
+ *
+ * counted down in bytes. Sizes are whole, so is the countdown: floor(X) + 1 bytes, for which
+ * P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The process has no memory: after a sample
+ * the rest of the overshoot is forgotten, counters per CPU are as good as counters per thread, and
+ * the first distance on a CPU is drawn like any other (a countdown that started at 0 would always
+ * sample the first allocation).
+ *
+ * BPF has no floating point. With u = m 2^-32 - m a random integer in [1, 2^32] -
+ * -ln(u) = (32 - e) ln 2 - ln(f), m = f 2^e, f in [1, 2): e by counting bits, ln(f) from a table of
+ * 257 values joined by straight lines (error below (1/256)^2 / 8 = 2e-6). */
+#ifndef MEMTRACE_BPF_SAMPLE_BPF_H
+#define MEMTRACE_BPF_SAMPLE_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+#include "ln_table.h"
+
+#define LN2_Q24 11629080ULL /* ln(2) 2^24 */
+
+/* Position of the highest set bit of x > 0. */
+static __always_inline __u32 highest_bit(__u64 x)
+{
+	__u32 n = 0;
+
+	if (x >> 32) {
+		n += 32;
+		x >>= 32;
+	}
+	if (x >> 16) {
+		n += 16;
+		x >>= 16;
+	}
+	if (x >> 8) {
+		n += 8;
+		x >>= 8;
+	}
+	if (x >> 4) {
+		n += 4;
+		x >>= 4;
+	}
+	if (x >> 2) {
+		n += 2;
+		x >>= 2;
+	}
+	return n + (__u32)(x >> 1);
+}
+
+/* -ln(m 2^-32) for m in [1, 2^32], 24 binary places: 0 ... 22.2. */
+static __always_inline __u64 neg_ln_q24(__u64 m)
+{
+	__u32 e = highest_bit(m);
+	__u64 f = m << (32 - e); /* [1, 2) with 32 binary places */
+	__u32 i = (f >> 24) & 0xff;
+	__u64 rest = f & 0xffffff;
+	__u64 lo = ln_table_q24[i], hi = ln_table_q24[i + 1];
+	__u64 ln_f = lo + (((hi - lo) * rest) >> 24);
+
+	return (32 - e) * LN2_Q24 - ln_f;
+}
+
+/* Bytes to the next sample. interval <= 2^32 (ABI_MAX_INTERVAL) keeps the product in 64 bits. */
+static __always_inline __s64 draw_distance(__u64 interval)
+{
+	return (__s64)((interval * neg_ln_q24((__u64)random_u32() + 1)) >> 24) + 1;
+}
+
+/* Counts size bytes down; true when this allocation is a sample. Probes of one CPU preempt each
+ * other, hence the atomics: of two calls that race for a crossing exactly one sees it. */
+static __always_inline bool sample_take(struct abi_target_cpu *cpu, __u64 size, __u64 interval)
+{
+	__s64 step = size ? (__s64)size : 1, before;
+
+	if (interval <= 1)
+		return true;
+	if (size >> 62) /* no such allocation can succeed */
+		return false;
+	if (!cpu->seeded) {
+		cpu->until_sample = draw_distance(interval);
+		cpu->seeded = 1;
+	}
+	before = __sync_fetch_and_add(&cpu->until_sample, -step);
+	if (before <= 0 || before > step)
+		return false;
+	/* Set, not added: what is left of the old distance is forgotten. */
+	cpu->until_sample = draw_distance(interval);
+	return true;
+}
+
+#define WEIGHT_Q 16
+
+/* 1/p = 1 / (1 - exp(-x)) for x = size / interval, 16 binary places, rounded.
+ *
+ * Up to x = 1 by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240 (the Bernoulli numbers' expansion
+ * of 1/(1 - exp(-x)); error below 1e-6 there); above by exp(-x) = exp(-floor(x)) exp(-frac(x)), the
+ * first from a table, the second by its own series. */
+static __always_inline __u64 weight_q16(__u64 size, __u64 interval)
+{
+	__u64 x, x2, inverse, t, e;
+	__u32 whole;
+
+	if (interval <= 1)
+		return 1ULL << WEIGHT_Q;
+	if (!size)
+		size = 1;
+	if (size / interval >= 16) /* exp(-16) is below half of 2^-16 */
+		return 1ULL << WEIGHT_Q;
+	x = (size << 24) / interval; /* 24 binary places; size < 16 * 2^32 */
+	if (size <= interval) {
+		inverse = (interval << WEIGHT_Q) / size;
+		x2 = (x * x) >> 24;
+		t = x / 12;
+		t -= ((x2 * x) >> 24) / 720;
+		t += ((((x2 * x2) >> 24) * x) >> 24) / 30240;
+		return inverse + (1ULL << (WEIGHT_Q - 1)) + ((t + 128) >> 8);
+	}
+	whole = (x >> 24) & 15;
+	x &= 0xffffff;
+	/* exp(-x) on [0, 1) as (exp(-x/4))^4, exp(-x/4) by six terms of its series */
+	x >>= 2;
+	e = 1ULL << 24;
+	t = x;
+	e -= t;
+	t = (t * x) >> 24;
+	e += t / 2;
+	t = (t * x) >> 24;
+	e -= t / 6;
+	t = (t * x) >> 24;
+	e += t / 24;
+	t = (t * x) >> 24;
+	e -= t / 120;
+	e = (e * e) >> 24;
+	e = (e * e) >> 24;
+	e = (e * exp_table_q24[whole]) >> 24;
+	return ((1ULL << (24 + WEIGHT_Q)) + (((1ULL << 24) - e) >> 1)) / ((1ULL << 24) - e);
+}
+
+/* z/p in whole bytes. */
+static __always_inline __u64 weighted_bytes(__u64 size, __u64 weight)
+{
+	if (weight == 1ULL << WEIGHT_Q)
+		return size;
+	/* Below 2^53: size < 16 interval here and z/p <= z + interval. */
+	return (size * weight + (1ULL << (WEIGHT_Q - 1))) >> WEIGHT_Q;
+}
+
+#endif

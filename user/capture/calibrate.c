@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What a probe costs here: a child of memtrace's own calls small functions of memtrace's own, without
+ * and with the very probes and programs of the run on them. */
+#include "capture/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALIBRATION_ROUNDS 9
+#define CALIBRATION_CALLS  150
+#define CALIBRATION_MS	   3000 /* give up after */
+
+/* What the child measures: nanoseconds per call, without and with probes. */
+struct measured {
+	double ns[2][INSN_CLASSES][2];
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static int compare_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Median over rounds of the time per call: interrupts and a busy neighbour fall out. */
+static double measure_stub(struct self_stub stub)
+{
+	double ns[CALIBRATION_ROUNDS];
+
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
+		uint64_t start = now_ns();
+
+		for (int i = 0; i < CALIBRATION_CALLS; i++)
+			stub.call(64);
+		ns[round] = (double)(now_ns() - start) / CALIBRATION_CALLS;
+	}
+	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
+	return ns[CALIBRATION_ROUNDS / 2];
+}
+
+static void calibration_child(struct measured *m, int commands, int answers, pid_t parent)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	for (int probed = 0; probed < 2; probed++) {
+		if (read(commands, &byte, 1) != 1)
+			_exit(1);
+		for (int class = 0; class < INSN_CLASSES; class++)
+			for (int role = 0; role < 2; role++)
+				m->ns[probed][class][role] =
+					measure_stub(self__stub((enum insn_class)class, role));
+		if (write(answers, &byte, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static int ask_child(int commands, int answers)
+{
+	struct pollfd pfd = {.fd = answers, .events = POLLIN};
+	char byte = 0;
+
+	if (write(commands, &byte, 1) != 1)
+		return -errno;
+	if (poll(&pfd, 1, CALIBRATION_MS) != 1 || read(answers, &byte, 1) != 1)
+		return -ETIMEDOUT;
+	return 0;
+}
+
+/* Probes on the stubs in the child, described to the kernel like an allocator's functions. */
+static int attach_stubs(struct capture *c, pid_t pid)
+{
+	uint64_t offs[2 * INSN_CLASSES], cookies[2 * INSN_CLASSES];
+	uint32_t n = 0;
+	int rc;
+
+	for (int role = 0; role < 2; role++)
+		for (int class = 0; class < INSN_CLASSES; class++, n++) {
+			struct self_stub stub = self__stub((enum insn_class)class, role);
+			uint32_t index = ABI_MAX_FUNCS - 1 - n;
+
+			rc = self__offset((void *)stub.call, &offs[n]);
+			if (rc)
+				return rc;
+			offs[n] += stub.delta;
+			cookies[n] = index;
+			c->skel->bss->funcs[index] = (struct abi_func){
+				.role = role ? ROLE_FREE : ROLE_ALLOC,
+				.size_arg = role ? 0 : 1,
+				.ptr_arg = role ? 1 : 0,
+				.object = ABI_MAX_OBJECTS - 1,
+				.delta = stub.delta,
+			};
+		}
+	return capture__attach_points(c, "/proc/self/exe", offs, cookies, INSN_CLASSES, INSN_CLASSES, pid);
+}
+
+int capture__calibrate(struct capture *c, struct calibration *ret)
+{
+	int commands[2] = {-1, -1}, answers[2] = {-1, -1}, rc;
+	pid_t parent = getpid(), pid = -1;
+	struct measured *m;
+
+	m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return -errno;
+	if (pipe(commands) || pipe(answers)) {
+		rc = -errno;
+		goto out;
+	}
+	pid = fork();
+	if (pid < 0) {
+		rc = -errno;
+		goto out;
+	}
+	if (!pid)
+		calibration_child(m, commands[0], answers[1], parent);
+	rc = ask_child(commands[1], answers[0]);
+	if (!rc)
+		rc = capture__add_target(c, pid, NULL);
+	if (!rc)
+		rc = attach_stubs(c, pid);
+	if (!rc) {
+		capture__activate(c);
+		rc = ask_child(commands[1], answers[0]);
+		capture__deactivate(c);
+	}
+	capture__detach(c);
+	capture__remove_target(c, pid);
+	for (int class = 0; class < INSN_CLASSES && !rc; class++) {
+		double cost[2];
+
+		for (int role = 0; role < 2; role++) {
+			cost[role] = m->ns[1][class][role] - m->ns[0][class][role];
+			cost[role] = cost[role] > 0 ? cost[role] : 0;
+		}
+		ret->alloc_ns[class] = cost[0];
+		ret->free_ns[class] = cost[1];
+	}
+out:
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		if (commands[i] >= 0)
+			close(commands[i]);
+		if (answers[i] >= 0)
+			close(answers[i]);
+	}
+	munmap(m, sizeof(*m));
+	return rc;
+}
+
+static enum insn_class class_of(const struct probe_site *site)
+{
+	if (site->nop)
+		return INSN_NOP;
+	if (!site->emulated)
+		return INSN_STEP;
+	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
+}
+
+double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point)
+{
+	enum insn_class class = class_of(&point->site);
+
+	return point->func.role == ROLE_FREE ? calibration->free_ns[class]
+					     : calibration->alloc_ns[class];
+}

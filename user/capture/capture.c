@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/capture.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "capture/internal.h"
+
+#define DEFAULT_TARGETS 64
+#define DEFAULT_LIVE	(1U << 20)
+#define DEFAULT_STACKS	(1U << 16)
+#define DEFAULT_SITES	(1U << 17)
+
+static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
+{
+	(void)level;
+	(void)format;
+	(void)args;
+	return 0;
+}
+
+static int print_all(enum libbpf_print_level level, const char *format, va_list args)
+{
+	return level == LIBBPF_DEBUG ? 0 : vfprintf(stderr, format, args);
+}
+
+static int load_kind(struct capture *c, enum probe_kind kind, const struct capture_options *o)
+{
+	struct memtrace_bpf *skel = memtrace_bpf__open();
+	struct abi_config *config;
+	int rc;
+
+	if (!skel)
+		return -errno;
+	config = (struct abi_config *)&skel->rodata->config;
+	config->interval = o->interval;
+	config->max_frames = o->max_frames ? o->max_frames : ABI_STACK_FRAMES;
+	if (getrandom(config->hash_seed, sizeof(config->hash_seed), 0) < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	skel->rodata->returns_always = kind != PROBE_SESSION;
+
+	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
+	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
+	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
+	/* one more for the calibration's child */
+	bpf_map__set_max_entries(skel->maps.targets,
+				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
+	bpf_map__set_max_entries(skel->maps.target_cpus,
+				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
+
+	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.heap_entry, kind != PROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
+	if (kind != PROBE_PERF) {
+		enum bpf_attach_type multi = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI;
+
+		bpf_program__set_expected_attach_type(
+			skel->progs.heap_session, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_SESSION);
+		bpf_program__set_expected_attach_type(skel->progs.heap_entry, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_return, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
+	}
+	rc = memtrace_bpf__load(skel);
+	if (rc)
+		goto fail;
+	skel->links.task_exec = bpf_program__attach(skel->progs.task_exec);
+	if (!skel->links.task_exec) {
+		rc = -errno;
+		goto fail;
+	}
+	c->skel = skel;
+	c->kind = kind;
+	return 0;
+fail:
+	memtrace_bpf__destroy(skel);
+	return rc;
+}
+
+int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)
+{
+	struct capture *c;
+	int rc = -EOPNOTSUPP;
+
+	libbpf_set_print(options->verbose ? print_all : print_nothing);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return error__set(err, -ENOMEM, "out of memory");
+	c->cpus = libbpf_num_possible_cpus();
+	if (c->cpus < 1) {
+		free(c);
+		return error__set(err, -EIO, "cannot tell the number of CPUs");
+	}
+	for (int kind = 0; kind < PROBE_KINDS; kind++) {
+		if (options->kind >= 0 && options->kind != kind)
+			continue;
+		rc = features__try_kind((enum probe_kind)kind);
+		if (!rc)
+			rc = load_kind(c, (enum probe_kind)kind, options);
+		if (!rc) {
+			*ret = c;
+			return 0;
+		}
+	}
+	free(c);
+	if (options->kind >= 0)
+		return error__set(err, rc, "probes of the kind %s do not work on this kernel: %s",
+				  probe_kind__name((enum probe_kind)options->kind), strerror(-rc));
+	return error__set(err, rc,
+			  "no kind of probe works on this kernel: %s (`memtrace check` says more; "
+			  "Linux 5.15 is the oldest that can)",
+			  strerror(-rc));
+}
+
+enum probe_kind capture__kind(const struct capture *c)
+{
+	return c->kind;
+}
+
+int capture__add_target(struct capture *c, pid_t pid, struct error *err)
+{
+	_cleanup_free_ struct abi_target_cpu *zero = NULL;
+	struct abi_target target = {};
+	uint32_t tgid = (uint32_t)pid;
+	int rc;
+
+	zero = calloc((size_t)c->cpus, sizeof(*zero));
+	if (!zero)
+		return error__set(err, -ENOMEM, "out of memory");
+	rc = bpf_map__update_elem(c->skel->maps.targets, &tgid, sizeof(tgid), &target,
+				  sizeof(target), BPF_ANY);
+	if (!rc)
+		rc = bpf_map__update_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), zero,
+					  sizeof(*zero) * (size_t)c->cpus, BPF_ANY);
+	if (rc)
+		return error__set(err, rc, "cannot take pid %d in: %s", pid,
+				  rc == -E2BIG ? "too many processes" : strerror(-rc));
+	return 0;
+}
+
+void capture__remove_target(struct capture *c, pid_t pid)
+{
+	uint32_t tgid = (uint32_t)pid;
+
+	bpf_map__delete_elem(c->skel->maps.targets, &tgid, sizeof(tgid), 0);
+	bpf_map__delete_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), 0);
+}
+
+/* --- attaching --- */
+
+static int keep_fd(struct capture *c, int fd)
+{
+	int *grown = realloc(c->link_fds, (c->n_link_fds + 1) * sizeof(*grown));
+
+	if (!grown) {
+		close(fd);
+		return -ENOMEM;
+	}
+	c->link_fds = grown;
+	c->link_fds[c->n_link_fds++] = fd;
+	return 0;
+}
+
+static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_kind kind,
+			bool ret_probe, const char *path, const uint64_t *offs,
+			const uint64_t *cookies, uint32_t n, pid_t pid)
+{
+	int fd;
+
+	if (!n)
+		return 0;
+	fd = uprobe_multi_link(bpf_program__fd(prog), kind, ret_probe, path, offs, cookies, n, pid);
+	return fd < 0 ? fd : keep_fd(c, fd);
+}
+
+static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
+		       const char *path, uint64_t off, uint64_t cookie, pid_t pid)
+{
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret_probe, .bpf_cookie = cookie);
+	struct bpf_link **grown = realloc(c->links, (c->n_links + 1) * sizeof(*grown));
+	struct bpf_link *link;
+
+	if (!grown)
+		return -ENOMEM;
+	c->links = grown;
+	link = bpf_program__attach_uprobe_opts(prog, pid, path, off, &opts);
+	if (!link)
+		return -errno;
+	c->links[c->n_links++] = link;
+	return 0;
+}
+
+int capture__attach_points(struct capture *c, const char *path, const uint64_t *offs,
+			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid)
+{
+	int rc = 0;
+
+	if (c->kind == PROBE_SESSION) {
+		rc = attach_multi(c, c->skel->progs.heap_session, PROBE_SESSION, false, path, offs,
+				  cookies, n_alloc, pid);
+	} else if (c->kind == PROBE_MULTI) {
+		/* The return first: no call may be seen entering and not leaving. */
+		rc = attach_multi(c, c->skel->progs.heap_return, PROBE_MULTI, true, path, offs,
+				  cookies, n_alloc, pid);
+		if (!rc)
+			rc = attach_multi(c, c->skel->progs.heap_entry, PROBE_MULTI, false, path,
+					  offs, cookies, n_alloc, pid);
+	} else {
+		for (uint32_t i = 0; i < n_alloc && !rc; i++) {
+			rc = attach_perf(c, c->skel->progs.heap_return, true, path, offs[i],
+					 cookies[i], pid);
+			if (!rc)
+				rc = attach_perf(c, c->skel->progs.heap_entry, false, path, offs[i],
+						 cookies[i], pid);
+		}
+		for (uint32_t i = n_alloc; i < n_alloc + n_free && !rc; i++)
+			rc = attach_perf(c, c->skel->progs.heap_free, false, path, offs[i],
+					 cookies[i], pid);
+		return rc;
+	}
+	if (!rc)
+		rc = attach_multi(c, c->skel->progs.heap_free, PROBE_MULTI, false, path,
+				  offs + n_alloc, cookies + n_alloc, n_free, pid);
+	return rc;
+}
+
+/* Puts the allocator's functions into the kernel's tables, once per file. Its index or -ENOSPC. */
+static int register_object(struct capture *c, const struct allocator *a)
+{
+	struct known_object *o;
+
+	for (uint32_t i = 0; i < c->n_objects; i++) {
+		o = &c->objects[i];
+		if (o->inode == a->inode && o->dev_major == a->dev_major &&
+		    o->dev_minor == a->dev_minor)
+			return (int)i;
+	}
+	/* The last entries are the calibration's. */
+	if (c->n_objects == ABI_MAX_OBJECTS ||
+	    c->n_funcs + a->n_points > ABI_MAX_FUNCS - 2 * INSN_CLASSES)
+		return -ENOSPC;
+	o = &c->objects[c->n_objects];
+	*o = (struct known_object){a->dev_major, a->dev_minor, a->inode, c->n_funcs};
+	c->skel->bss->objects[c->n_objects] = a->object;
+	for (size_t i = 0; i < a->n_points; i++) {
+		struct abi_func *func = &c->skel->bss->funcs[c->n_funcs++];
+
+		*func = a->points[i].func;
+		func->object = (uint8_t)c->n_objects;
+	}
+	return (int)c->n_objects++;
+}
+
+int capture__attach(struct capture *c, const struct allocator *a, pid_t pid, struct error *err)
+{
+	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
+	uint32_t n[2] = {0, 0}, first;
+	struct capture_probe *grown;
+	char path[64];
+	int object, rc;
+
+	object = register_object(c, a);
+	if (object < 0)
+		return error__set(err, object, "too many different allocators (%d files)",
+				  ABI_MAX_OBJECTS);
+	first = c->objects[object].first_func;
+	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
+	if (!grown)
+		return error__set(err, -ENOMEM, "out of memory");
+	c->probes = grown;
+
+	for (int freeing = 0; freeing < 2; freeing++)
+		for (uint32_t i = 0; i < a->n_points; i++) {
+			uint32_t at = n[0] + n[1];
+
+			if ((a->points[i].func.role == ROLE_FREE) != freeing)
+				continue;
+			offs[at] = a->points[i].off;
+			cookies[at] = first + i;
+			n[freeing]++;
+		}
+	/* The descriptor names the very file, whatever its path leads to by now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
+	rc = capture__attach_points(c, path, offs, cookies, n[0], n[1], pid);
+	if (rc == -ESRCH)
+		return error__set(err, rc, "pid %d has exited while the probes were being placed",
+				  pid);
+	if (rc)
+		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
+				  strerror(-rc));
+	for (uint32_t i = 0; i < a->n_points; i++)
+		c->probes[c->n_probes++] =
+			(struct capture_probe){&a->points[i], a, pid, first + i};
+	return 0;
+}
+
+const struct capture_probe *capture__probes(const struct capture *c, size_t *ret_n)
+{
+	*ret_n = c->n_probes;
+	return c->probes;
+}
+
+void capture__activate(struct capture *c)
+{
+	__atomic_store_n(&c->skel->bss->active, 1, __ATOMIC_SEQ_CST);
+}
+
+void capture__deactivate(struct capture *c)
+{
+	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
+}
+
+void capture__detach(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_link_fds; i++)
+		close(c->link_fds[i]);
+	for (size_t i = 0; i < c->n_links; i++)
+		bpf_link__destroy(c->links[i]);
+	c->n_link_fds = c->n_links = 0;
+}
+
+void capture__free(struct capture *c)
+{
+	if (!c)
+		return;
+	capture__detach(c);
+	memtrace_bpf__destroy(c->skel);
+	free(c->link_fds);
+	free(c->links);
+	free(c->probes);
+	free(c);
+}
+
+/* --- reading --- */
+
+int capture__counters(struct capture *c, pid_t pid, struct abi_target_cpu *ret)
+{
+	_cleanup_free_ struct abi_target_cpu *cpus = NULL;
+	uint32_t tgid = (uint32_t)pid;
+	int rc;
+
+	cpus = calloc((size_t)c->cpus, sizeof(*cpus));
+	if (!cpus)
+		return -ENOMEM;
+	rc = bpf_map__lookup_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), cpus,
+				  sizeof(*cpus) * (size_t)c->cpus, 0);
+	if (rc)
+		return rc;
+	memset(ret, 0, sizeof(*ret));
+	/* All but the countdown at the head are counts. */
+	for (int cpu = 0; cpu < c->cpus; cpu++) {
+		const struct abi_target_cpu *one = &cpus[cpu];
+
+		ret->samples += one->samples;
+		ret->armed += one->armed;
+		ret->returned += one->returned;
+		ret->inner += one->inner;
+		ret->alloc_bytes += one->alloc_bytes;
+		ret->freed_bytes += one->freed_bytes;
+		for (int i = 0; i < LOST_MAX; i++)
+			ret->lost[i] += one->lost[i];
+		for (int i = 0; i < ABI_MAX_FUNCS; i++)
+			ret->calls[i] += one->calls[i];
+	}
+	return 0;
+}
+
+uint64_t capture__exec_ns(struct capture *c, pid_t pid)
+{
+	struct abi_target target = {};
+	uint32_t tgid = (uint32_t)pid;
+
+	bpf_map__lookup_elem(c->skel->maps.targets, &tgid, sizeof(tgid), &target, sizeof(target),
+			     0);
+	return target.exec_ns;
+}
+
+uint64_t capture__missed_runs(struct capture *c)
+{
+	struct bpf_program *prog;
+	uint64_t missed = 0;
+
+	bpf_object__for_each_program(prog, c->skel->obj) {
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+
+		if (bpf_program__fd(prog) >= 0 &&
+		    !bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
+			missed += info.recursion_misses;
+	}
+	return missed;
+}
+
+void capture_table__free(struct capture_table *table)
+{
+	free(table->keys);
+	free(table->values);
+	memset(table, 0, sizeof(*table));
+}
+
+static int read_table(const struct bpf_map *map, struct capture_table *ret)
+{
+	size_t key_size = bpf_map__key_size(map), value_size = bpf_map__value_size(map);
+	uint32_t chunk = 4096;
+	struct capture_table t = {};
+	_cleanup_free_ void *position = NULL;
+	size_t capacity = 0;
+	bool first = true;
+	int rc = 0;
+
+	/* The cursor of a hash map is a bucket number, but room for a key is asked for. */
+	position = calloc(1, key_size < 8 ? 8 : key_size);
+	if (!position)
+		return -ENOMEM;
+	while (!rc) {
+		uint32_t n = chunk;
+		void *grown;
+
+		if (t.n + chunk > capacity) {
+			capacity = (t.n + chunk) * 2;
+			grown = realloc(t.keys, capacity * key_size);
+			if (!grown)
+				goto no_memory;
+			t.keys = grown;
+			grown = realloc(t.values, capacity * value_size);
+			if (!grown)
+				goto no_memory;
+			t.values = grown;
+		}
+		rc = bpf_map_lookup_batch(bpf_map__fd(map), first ? NULL : position, position,
+					  (char *)t.keys + t.n * key_size,
+					  (char *)t.values + t.n * value_size, &n, NULL);
+		if (rc && rc != -ENOENT && rc != -ENOSPC)
+			break;
+		if (rc == -ENOSPC && !n) { /* one bucket alone holds more */
+			chunk *= 2;
+			rc = 0;
+			continue;
+		}
+		t.n += n;
+		first = false;
+		if (rc == -ENOSPC)
+			rc = 0;
+	}
+	if (rc == -ENOENT) { /* the end */
+		*ret = t;
+		return 0;
+	}
+	capture_table__free(&t);
+	return rc;
+no_memory:
+	capture_table__free(&t);
+	return -ENOMEM;
+}
+
+int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)
+{
+	int rc;
+
+	memset(ret, 0, sizeof(*ret));
+	rc = read_table(c->skel->maps.live, &ret->live);
+	if (!rc)
+		rc = read_table(c->skel->maps.sites, &ret->sites);
+	if (!rc)
+		rc = read_table(c->skel->maps.stacks, &ret->stacks);
+	if (!rc)
+		rc = read_table(c->skel->maps.threads, &ret->threads);
+	if (rc) {
+		capture_drain__free(ret);
+		return error__set(err, rc, "cannot read the tables back from the kernel: %s",
+				  strerror(-rc));
+	}
+	return 0;
+}
+
+void capture_drain__free(struct capture_drain *drain)
+{
+	capture_table__free(&drain->live);
+	capture_table__free(&drain->sites);
+	capture_table__free(&drain->stacks);
+	capture_table__free(&drain->threads);
+}

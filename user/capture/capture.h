@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The kernel side in user space's hands: load it, attach it, read it. The only room that sees libbpf
+ * and the skeleton. Order of use: new, add_target and attach for each process, activate, counters as
+ * often as wanted, deactivate, detach, drain, free. */
+#ifndef MEMTRACE_CAPTURE_CAPTURE_H
+#define MEMTRACE_CAPTURE_CAPTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "bpf/abi.h"
+#include "capture/allocator.h"
+#include "capture/features.h"
+#include "capture/self.h"
+
+struct capture; /* opaque */
+
+struct capture_options {
+	uint64_t interval;    /* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
+	int kind;	      /* enum probe_kind, or -1: the best that works */
+	uint32_t max_targets; /* processes; 0 = 64 */
+	uint32_t max_live;    /* live samples; 0 = 1,048,576 */
+	uint32_t max_stacks;  /* distinct stacks; 0 = 65,536 */
+	uint32_t max_sites;   /* stack and process pairs; 0 = 131,072 */
+	uint32_t max_frames;  /* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
+	bool verbose;	      /* libbpf's messages on stderr */
+};
+
+/* Loads the programs for the best kind of probe that works here, or the one asked for. 0 or negative
+ * errno with err. */
+int capture__new(const struct capture_options *options, struct capture **ret, struct error *err);
+void capture__free(struct capture *capture);
+
+enum probe_kind capture__kind(const struct capture *capture);
+
+/* Makes process pid known: its calls are counted from activation on. 0, -ENOSPC, other errno. */
+int capture__add_target(struct capture *capture, pid_t pid, struct error *err);
+
+/* Puts probes on the functions of allocator in process pid. They do nothing until activation. */
+int capture__attach(struct capture *capture, const struct allocator *allocator, pid_t pid,
+		    struct error *err);
+
+/* What one probe of the run does: for reports. */
+struct capture_probe {
+	const struct alloc_point *point; /* of the allocator that was attached: the caller's */
+	const struct allocator *allocator;
+	pid_t pid;
+	uint32_t index; /* into capture_counters.calls */
+};
+const struct capture_probe *capture__probes(const struct capture *capture, size_t *ret_n);
+
+void capture__activate(struct capture *capture);
+void capture__deactivate(struct capture *capture);
+
+/* Takes all probes out of all targets. */
+void capture__detach(struct capture *capture);
+
+/* A process's counters, added up over the CPUs. until_sample and seeded mean nothing there. */
+int capture__counters(struct capture *capture, pid_t pid, struct abi_target_cpu *ret);
+
+/* Monotonic time of pid's last exec during the run, 0 for none. */
+uint64_t capture__exec_ns(struct capture *capture, pid_t pid);
+
+/* How often the kernel could not run a program because another was running on the CPU. */
+uint64_t capture__missed_runs(struct capture *capture);
+
+/* The whole content of a map: n keys and values, in no order. */
+struct capture_table {
+	void *keys, *values;
+	size_t n;
+};
+void capture_table__free(struct capture_table *table);
+
+/* Everything recorded, read in batches; meant for after deactivation, when nothing changes. */
+struct capture_drain {
+	struct capture_table live;    /* struct abi_live_key -> struct abi_live */
+	struct capture_table sites;   /* struct abi_site_key -> struct abi_site */
+	struct capture_table stacks;  /* struct abi_stack_key -> struct abi_stack */
+	struct capture_table threads; /* uint32_t tid -> struct abi_thread */
+};
+int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);
+void capture_drain__free(struct capture_drain *drain);
+
+/* Average cost of one call with this capture's probe, in nanoseconds: of an allocating function and
+ * of a freeing one, by the class of the probed instruction. Includes the BPF programs at this
+ * capture's interval. */
+struct calibration {
+	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
+};
+
+/* Measures it on a child of memtrace's own, in about a quarter of a second. Must come before the
+ * first capture__attach and outside activation. 0 or negative errno. */
+int capture__calibrate(struct capture *capture, struct calibration *ret);
+
+/* Nanoseconds that one call costs at a probe like this. */
+double calibration__cost_ns(const struct calibration *calibration,
+			    const struct alloc_point *point);
+
+#endif

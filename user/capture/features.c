@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/features.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "capture/self.h"
+#include "proc/process.h"
+
+#define PID_NS_INIT_INODE 0xEFFFFFFC /* PROC_PID_INIT_INO of the kernel */
+
+const char *probe_kind__name(enum probe_kind kind)
+{
+	static const char *const names[] = {"session", "multi", "perf"};
+
+	return kind < PROBE_KINDS ? names[kind] : "?";
+}
+
+int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
+		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid)
+{
+	struct {
+		uint32_t prog_fd, target_fd, attach_type, flags;
+		uint64_t path, offsets, ref_ctr_offsets, cookies;
+		uint32_t cnt, multi_flags, pid, pad;
+	} attr = {
+		.prog_fd = (uint32_t)prog_fd,
+		.attach_type = kind == PROBE_SESSION ? ATTACH_TYPE_UPROBE_SESSION
+						     : ATTACH_TYPE_UPROBE_MULTI,
+		.path = (uintptr_t)path,
+		.offsets = (uintptr_t)offs,
+		.cookies = (uintptr_t)cookies,
+		.cnt = cnt,
+		.multi_flags = ret_probe ? 1 : 0,
+		.pid = (uint32_t)pid,
+	};
+	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* A program that does nothing, of the attach type. */
+static int load_nothing(enum probe_kind kind)
+{
+	struct bpf_insn insns[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	int fd;
+
+	if (kind == PROBE_SESSION)
+		opts.expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_SESSION;
+	else if (kind == PROBE_MULTI)
+		opts.expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI;
+	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "memtrace_try", "GPL", insns, 2, &opts);
+	return fd < 0 ? -errno : fd;
+}
+
+static int try_perf(int prog_fd, uint64_t off)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr)};
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event = {.bpf_cookie = 1});
+	_cleanup_close_ int event = -1, link = -1;
+	_cleanup_fclose_ FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+
+	if (!f || fscanf(f, "%u", &attr.type) != 1)
+		return -EOPNOTSUPP;
+	attr.config1 = (uintptr_t)"/proc/self/exe";
+	attr.config2 = off;
+	event = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (event < 0)
+		return -errno;
+	link = bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);
+	return link < 0 ? -errno : 0;
+}
+
+int features__try_kind(enum probe_kind kind)
+{
+	_cleanup_close_ int prog = -1, link = -1;
+	uint64_t off, cookie = 1;
+	int rc;
+
+	rc = self__offset((void *)self__stub(INSN_PUSH, 0).call, &off);
+	if (rc)
+		return rc;
+	prog = load_nothing(kind);
+	if (prog < 0)
+		return prog;
+	if (kind == PROBE_PERF)
+		return try_perf(prog, off);
+	link = uprobe_multi_link(prog, kind, false, "/proc/self/exe", &off, &cookie, 1, getpid());
+	return link < 0 ? link : 0;
+}
+
+static void *call_stub(void *arg)
+{
+	(void)arg;
+	self__stub(INSN_PUSH, 0).call(0);
+	return NULL;
+}
+
+/* Does a uprobe_multi link with a pid see a second thread of it? Counted by a program that adds one
+ * to a map. */
+static bool multi_sees_one_thread(void)
+{
+	_cleanup_close_ int map = -1, prog = -1, link = -1;
+	uint64_t off, cookie = 1, hits = 0;
+	uint32_t zero = 0;
+	pthread_t thread;
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
+
+	map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "memtrace_try", 4, 8, 1, NULL);
+	if (map < 0 || self__offset((void *)self__stub(INSN_PUSH, 0).call, &off))
+		return false;
+	struct bpf_insn insns[] = {
+		/* r1 = address of the map's only value; *r1 += 1; return 0 */
+		{.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = 2, .imm = map},
+		{.imm = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 2, .imm = 1},
+		{.code = BPF_STX | BPF_DW | BPF_ATOMIC, .dst_reg = 1, .src_reg = 2, .imm = BPF_ADD},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	prog = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "memtrace_try", "GPL", insns,
+			     sizeof(insns) / sizeof(insns[0]), &opts);
+	if (prog < 0)
+		return false;
+	link = uprobe_multi_link(prog, PROBE_MULTI, false, "/proc/self/exe", &off, &cookie, 1,
+				 getpid());
+	if (link < 0 || pthread_create(&thread, NULL, call_stub, NULL))
+		return false;
+	pthread_join(thread, NULL);
+	bpf_map_lookup_elem(map, &zero, &hits);
+	return hits == 0;
+}
+
+void features__probe(struct features *ret)
+{
+	struct stat st;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->btf = !access("/sys/kernel/btf/vmlinux", R_OK);
+	ret->init_pid_ns = stat("/proc/self/ns/pid", &st) || st.st_ino == PID_NS_INIT_INODE;
+	for (int kind = 0; kind < PROBE_KINDS; kind++)
+		ret->kind[kind] = features__try_kind((enum probe_kind)kind);
+	if (!ret->kind[PROBE_MULTI] && multi_sees_one_thread()) {
+		ret->multi_one_thread = true;
+		ret->kind[PROBE_MULTI] = -EOPNOTSUPP;
+	}
+}
+
+bool features__has_privileges(char *text, size_t size)
+{
+	/* CAP_SYS_ADMIN contains all but CAP_SYS_PTRACE; the finer ones exist since Linux 5.8 and
+	 * 5.9. Values as in linux/capability.h, which may be older than the kernel. */
+	static const struct {
+		int cap;
+		bool in_sys_admin;
+		const char *name;
+	} needed[] = {
+		{39, true, "CAP_BPF"},
+		{38, true, "CAP_PERFMON"},
+		{CAP_SYS_PTRACE, false, "CAP_SYS_PTRACE"},
+		{40, true, "CAP_CHECKPOINT_RESTORE"},
+	};
+	bool admin = process__self_has_cap(CAP_SYS_ADMIN), all = true;
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		if ((needed[i].in_sys_admin && admin) || process__self_has_cap(needed[i].cap))
+			continue;
+		len += (size_t)snprintf(text + len, size > len ? size - len : 0, "%s%s",
+					all ? "" : ", ", needed[i].name);
+		all = false;
+	}
+	return all;
+}

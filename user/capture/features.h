@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What this kernel offers for probes, found out by trying, never from its version. */
+#ifndef MEMTRACE_CAPTURE_FEATURES_H
+#define MEMTRACE_CAPTURE_FEATURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* The ladder, best first. */
+enum probe_kind {
+	PROBE_SESSION, /* one program for entry and return, return armed per call (Linux 6.13) */
+	PROBE_MULTI,   /* one link for many entries, another for their returns (Linux 6.6) */
+	PROBE_PERF,    /* one perf event per probe (Linux 5.15, for its cookie) */
+	PROBE_KINDS
+};
+
+/* "session", "multi", "perf". */
+const char *probe_kind__name(enum probe_kind kind);
+
+struct features {
+	bool btf;		  /* /sys/kernel/btf/vmlinux is there */
+	int kind[PROBE_KINDS];	  /* 0: works; else the negative errno of the step that failed */
+	bool multi_one_thread;	  /* the pid filter of uprobe_multi sees one thread only (a fault of
+				   * 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
+	bool init_pid_ns;	  /* memtrace sees the pids that the kernel sees */
+};
+
+/* Tries everything, in some tens of milliseconds, with probes on memtrace's own code. */
+void features__probe(struct features *ret);
+
+/* Tries one kind; as struct features.kind. */
+int features__try_kind(enum probe_kind kind);
+
+/* The capabilities that tracing needs and this process lacks, as "CAP_BPF, CAP_PERFMON" into text;
+ * true when none is missing. */
+bool features__has_privileges(char *text, size_t size);
+
+/* Creates a uprobe_multi or uprobe_session link over cnt file offsets of path for process pid;
+ * ret_probe: on return instead of entry. libbpf knows these calls only from 1.3 and 1.6 on, and
+ * Debian 12's is 1.1. A descriptor, or negative errno. Source: struct bpf_attr of linux/bpf.h. */
+int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
+		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid);
+
+#define ATTACH_TYPE_UPROBE_MULTI   48 /* BPF_TRACE_UPROBE_MULTI */
+#define ATTACH_TYPE_UPROBE_SESSION 57 /* BPF_TRACE_UPROBE_SESSION */
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What capture.c and calibrate.c share, and nobody else sees. */
+#ifndef MEMTRACE_CAPTURE_INTERNAL_H
+#define MEMTRACE_CAPTURE_INTERNAL_H
+
+#include <bpf/libbpf.h>
+
+#include "capture/capture.h"
+#include "memtrace.skel.h"
+
+/* A file whose functions are in the kernel's tables. */
+struct known_object {
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	uint32_t first_func;
+};
+
+struct capture {
+	struct memtrace_bpf *skel;
+	enum probe_kind kind;
+	struct known_object objects[ABI_MAX_OBJECTS];
+	uint32_t n_objects, n_funcs;
+	int *link_fds; /* raw links of the kinds session and multi */
+	size_t n_link_fds;
+	struct bpf_link **links; /* libbpf's, of the kind perf */
+	size_t n_links;
+	struct capture_probe *probes;
+	size_t n_probes;
+	int cpus; /* possible ones: values of per-CPU maps */
+};
+
+/* Probes at file offsets of path in process pid: n_alloc allocating functions, then n_free freeing
+ * ones. The cookie of each is its index in the table of functions. */
+int capture__attach_points(struct capture *capture, const char *path, const uint64_t *offs,
+			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid);
+
+void capture__remove_target(struct capture *capture, pid_t pid);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small functions of memtrace's own to probe: for trying what the kernel can do, and for measuring
+ * what a probe costs on each kind of instruction. */
+#ifndef MEMTRACE_CAPTURE_SELF_H
+#define MEMTRACE_CAPTURE_SELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum insn_class {
+	INSN_PUSH, /* push r64 */
+	INSN_JUMP, /* jcc rel8 that is taken */
+	INSN_NOP,  /* 5-byte nop */
+	INSN_STEP, /* mov: single-stepped */
+	INSN_CLASSES
+};
+
+const char *insn_class__name(enum insn_class class);
+
+/* A stub that is called like malloc or free and returns at once. Each role has its own, so that both
+ * can be probed at once. */
+struct self_stub {
+	void (*call)(uint64_t arg);
+	uint32_t delta; /* of the instruction of that class, bytes from the entry */
+};
+
+/* role: 0 for the allocating one, 1 for the freeing one. */
+struct self_stub self__stub(enum insn_class class, int role);
+
+/* File offset of an address of memtrace's own code in /proc/self/exe; 0 or negative errno. */
+int self__offset(const void *addr, uint64_t *ret_off);
+
+#endif

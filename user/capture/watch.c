@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/watch.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BUFFER_PAGES 32 /* per CPU; a record is about 100 bytes */
+
+/* Layouts from include/uapi/linux/perf_event.h; no sample_id follows, as none is asked for. */
+struct mmap2_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t addr, len, pgoff;
+	uint32_t maj, min;
+	uint64_t ino, ino_generation;
+	uint32_t prot, flags;
+	char filename[];
+};
+
+struct comm_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+};
+
+struct lost_record {
+	struct perf_event_header header;
+	uint64_t id, lost;
+};
+
+struct watch {
+	struct watch_handlers handlers;
+	struct perf_buffer *buffer;
+	int map_fd;
+};
+
+static void on_mmap2(struct watch *w, const struct mmap2_record *r)
+{
+	size_t room = r->header.size - offsetof(struct mmap2_record, filename);
+	char path[4096];
+	struct map_entry entry = {
+		.start = r->addr,
+		.end = r->addr + r->len,
+		.off = r->pgoff,
+		.dev_major = r->maj,
+		.dev_minor = r->min,
+		.inode = r->ino,
+		.perms = "r-xp",
+		.executable = true,
+		.path = path,
+	};
+
+	if (!r->ino || !(r->prot & PROT_EXEC) || room > sizeof(path))
+		return;
+	memcpy(path, r->filename, room);
+	path[room ? room - 1 : 0] = '\0';
+	w->handlers.mapped(w->handlers.ctx, (pid_t)r->pid, &entry);
+}
+
+static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_header *header)
+{
+	struct watch *w = ctx;
+
+	(void)cpu;
+	switch (header->type) {
+	case PERF_RECORD_MMAP2:
+		if (header->size > sizeof(struct mmap2_record))
+			on_mmap2(w, (const struct mmap2_record *)header);
+		break;
+	case PERF_RECORD_COMM:
+		if ((header->misc & PERF_RECORD_MISC_COMM_EXEC) &&
+		    header->size >= sizeof(struct comm_record))
+			w->handlers.exec(w->handlers.ctx,
+					 (pid_t)((const struct comm_record *)header)->pid);
+		break;
+	case PERF_RECORD_LOST:
+		if (header->size >= sizeof(struct lost_record))
+			w->handlers.lost(w->handlers.ctx,
+					 ((const struct lost_record *)header)->lost);
+		break;
+	}
+	return LIBBPF_PERF_EVENT_CONT;
+}
+
+int watch__new(const struct watch_handlers *handlers, struct watch **ret)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.watermark = 1,
+		.wakeup_watermark = 1,
+	};
+	struct watch *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w)
+		return -ENOMEM;
+	w->handlers = *handlers;
+	/* libbpf's reader of perf buffers wants a map to put its events into; nobody uses it. */
+	w->map_fd = bpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, "memtrace_watch", sizeof(int),
+				   sizeof(int), (uint32_t)libbpf_num_possible_cpus(), NULL);
+	if (w->map_fd < 0) {
+		rc = -errno;
+		free(w);
+		return rc;
+	}
+	w->buffer = perf_buffer__new_raw(w->map_fd, BUFFER_PAGES, &attr, on_record, w, NULL);
+	if (!w->buffer) {
+		rc = -errno;
+		watch__free(w);
+		return rc;
+	}
+	*ret = w;
+	return 0;
+}
+
+void watch__free(struct watch *w)
+{
+	if (!w)
+		return;
+	perf_buffer__free(w->buffer);
+	close(w->map_fd);
+	free(w);
+}
+
+int watch__fd(const struct watch *w)
+{
+	return perf_buffer__epoll_fd(w->buffer);
+}
+
+void watch__consume(struct watch *w)
+{
+	perf_buffer__consume(w->buffer);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace check: in plain words, what would work here, what could go wrong, what it would cost. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cli/cli.h"
+#include "proc/process.h"
+#include "session/session.h"
+
+static const char help[] =
+	"memtrace check [PID]\n"
+	"\n"
+	"Says what this kernel offers for tracing and which of its known hazards apply; for a PID\n"
+	"also which allocator the process uses, where each probe would sit and what a call would\n"
+	"cost there, measured on a child of memtrace's own. Changes nothing in any process.\n";
+
+static const char *const kind_words[PROBE_KINDS] = {
+	[PROBE_SESSION] = "session uprobes (Linux 6.13): one trap per call, a second one only for "
+			  "sampled calls",
+	[PROBE_MULTI] = "uprobe_multi (Linux 6.6): every allocating call traps twice, entry and "
+			"return",
+	[PROBE_PERF] = "perf uprobes (Linux 5.15): as uprobe_multi, slower to attach and detach",
+};
+
+static void print_kernel(const struct features *f, const char *missing, bool privileged)
+{
+	struct utsname name = {};
+	bool chosen = false;
+
+	uname(&name);
+	printf("Kernel: %s %s\n", name.release, name.machine);
+	if (privileged)
+		puts("  yes  privileges");
+	else
+		printf("  NO   privileges: missing %s; run with sudo\n", missing);
+	if (f->btf)
+		puts("  yes  BTF (/sys/kernel/btf/vmlinux)");
+	else
+		puts("  NO   BTF: this kernel was built without CONFIG_DEBUG_INFO_BTF, or "
+		     "/sys/kernel/btf/vmlinux is not readable");
+	for (int kind = 0; kind < PROBE_KINDS; kind++) {
+		bool works = !f->kind[kind];
+
+		printf("  %s  %s", works ? "yes" : "no ", kind_words[kind]);
+		if (!works)
+			printf(": %s", f->multi_one_thread && kind == PROBE_MULTI
+					       ? "its pid filter sees only one thread here"
+					       : strerror(-f->kind[kind]));
+		else if (!chosen)
+			printf("  <- used");
+		putchar('\n');
+		chosen = chosen || works;
+	}
+	if (!chosen)
+		puts("  No kind of probe works: nothing can be traced here.");
+}
+
+static void print_hazards(const struct features *f)
+{
+	bool session = !f->kind[PROBE_SESSION];
+
+	puts("Hazards of this kernel:");
+	if (!f->init_pid_ns)
+		puts("  - memtrace runs inside a pid namespace: the kernel side knows processes by "
+		     "other numbers, and nothing would be counted. Run it on the host, or in a "
+		     "container with the host's pids.");
+	if (f->multi_one_thread)
+		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed in "
+		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
+	if (session)
+		puts("  - return probes touch only sampled calls here.");
+	else
+		puts("  - every allocating call goes through a return probe: unwinding out of malloc "
+		     "(from a signal handler that throws) can fail in the target meanwhile.");
+	puts("  - where return probes are system calls (6.11 to 6.13 without the fix of early 2025), "
+	     "a target under a seccomp filter that does not know them is killed; this is not "
+	     "tested here.");
+	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
+}
+
+static int print_process(pid_t pid, const struct capture_options *options)
+{
+	struct session_plan plan = {};
+	struct process_info info = {};
+	struct error err = {};
+
+	if (session__plan(pid, options, &plan, &err))
+		return fail(&err);
+	process__read(pid, &info);
+	printf("Process %d (%s), %u threads:\n", pid, info.comm, info.threads);
+	printf("  allocator: %s, in %s\n", plan.allocator->family, plan.allocator->path);
+	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan.kind));
+	for (size_t i = 0; i < plan.allocator->n_points; i++) {
+		const struct alloc_point *p = &plan.allocator->points[i];
+		double ns = calibration__cost_ns(&plan.calibration, p);
+
+		printf("    %-16s +%-3u %-34.34s %-14s %7.0f ns\n", p->name, p->site.delta,
+		       p->site.instruction,
+		       p->site.emulated ? "emulated"
+		       : p->site.nop	? "nop"
+					: "single-stepped",
+		       ns);
+		if (p->site.why[0])
+			printf("%23s%s\n", "", p->site.why);
+	}
+	puts("  A program that makes N such pairs of calls a second loses about N times their cost\n"
+	     "  of each second; sampling makes the rest of the work cheap, not the probe itself.");
+	session_plan__clear(&plan);
+	return 0;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"help", no_argument, NULL, 'h'},
+		{},
+	};
+	struct capture_options capture_options = {.interval = 512 * 1024, .kind = -1};
+	struct features features;
+	char missing[256];
+	bool privileged;
+	uint64_t pid = 0;
+	int opt;
+
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (opt != 'h')
+			return usage_error("check", "there is no option %s", argv[optind - 1]);
+		fputs(help, stdout);
+		return 0;
+	}
+	if (argc - optind > 1)
+		return usage_error("check", "one pid at most");
+	if (optind < argc && parse_count(argv[optind], 1, INT32_MAX, &pid))
+		return usage_error("check", "'%s' is not a pid", argv[optind]);
+
+	privileged = features__has_privileges(missing, sizeof(missing));
+	features__probe(&features);
+	print_kernel(&features, missing, privileged);
+	print_hazards(&features);
+	if (!privileged || !features.btf)
+		return EXIT_FAILED;
+	for (int kind = 0; kind < PROBE_KINDS; kind++)
+		if (!features.kind[kind])
+			return pid ? print_process((pid_t)pid, &capture_options) : 0;
+	return EXIT_FAILED;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void vcomplain(const char *fmt, va_list ap)
+{
+	char text[1024];
+
+	/* Names in messages come from other processes: nothing of theirs reaches the terminal raw. */
+	vsnprintf(text, sizeof(text), fmt, ap);
+	for (char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	fprintf(stderr, "memtrace: %s\n", text);
+}
+
+void complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vcomplain(fmt, ap);
+	va_end(ap);
+}
+
+int fail(const struct error *err)
+{
+	complain("%s", err->text);
+	return EXIT_FAILED;
+}
+
+int usage_error(const char *command, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vcomplain(fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "Try 'memtrace %s --help'.\n", command);
+	return EXIT_USAGE;
+}
+
+static int parse_number(const char *text, uint64_t min, uint64_t max, const char *suffixes,
+			uint64_t *ret)
+{
+	unsigned long long value;
+	const char *suffix;
+	char *end;
+	int shift = 0;
+
+	if (!isdigit((unsigned char)text[0])) /* strtoull takes signs and blanks */
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno)
+		return -EINVAL;
+	if (*end) {
+		suffix = strchr(suffixes, toupper((unsigned char)*end));
+		if (!suffix || end[1])
+			return -EINVAL;
+		shift = 10 * (int)(suffix - suffixes + 1);
+	}
+	if (value > max >> shift || value << shift < min)
+		return -EINVAL;
+	*ret = (uint64_t)value << shift;
+	return 0;
+}
+
+int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	return parse_number(text, min, max, "KMG", ret);
+}
+
+int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	return parse_number(text, min, max, "", ret);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the commands share. */
+#ifndef MEMTRACE_CLI_CLI_H
+#define MEMTRACE_CLI_CLI_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define EXIT_FAILED 1
+#define EXIT_USAGE  2
+
+/* Each command: argv[0] is its name; returns the exit status. */
+int cmd_record(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+
+/* "memtrace: ..." on stderr. */
+void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* complain() with err's text; returns EXIT_FAILED. */
+int fail(const struct error *err);
+
+/* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
+int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* "512K" -> 524288: a whole number from min to max with an optional suffix K, M or G (powers of
+ * 1024, either case). 0 or -EINVAL. */
+int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+
+/* A whole number from min to max. 0 or -EINVAL. */
+int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+
+#endif

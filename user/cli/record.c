@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace record: trace, then show and write what was found. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/outfile.h"
+#include "cli/cli.h"
+#include "encode/encode.h"
+#include "session/session.h"
+
+#define MAX_PIDS 256
+
+/* The file formats, by name; a new one is a new row. */
+static const struct format {
+	const char *name; /* also the file's extension */
+	int (*encode)(const struct profile *profile, struct sink *sink);
+} formats[] = {
+	{"heap", encode_heap_v2},
+	{"collapsed", encode_collapsed},
+};
+
+#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+struct record_config {
+	pid_t pids[MAX_PIDS];
+	size_t n_pids;
+	char *const *command;
+	double duration_s; /* 0: until told or the targets end */
+	const char *output;
+	bool format[N_FORMATS];
+	unsigned top;
+	bool json;
+	const char *json_path; /* NULL: stdout */
+	bool quiet, verbose;
+	struct capture_options capture;
+};
+
+static const char help[] =
+	"memtrace [record] -p PID[,PID...] [OPTIONS]\n"
+	"memtrace [record] [OPTIONS] -- COMMAND ARGS...\n"
+	"\n"
+	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
+	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
+	"flame graphs). Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
+	"\n"
+	"  -p, --pid PID[,PID...]     processes to profile\n"
+	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
+	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
+	"                             1 = every allocation, exact)\n"
+	"  -o, --output PREFIX        where to write (default memtrace)\n"
+	"  -f, --format LIST          heap, collapsed, none (default heap,collapsed)\n"
+	"  -n, --top N                rows of the table (default 20)\n"
+	"      --json[=FILE]          one JSON object per process instead of the table\n"
+	"  -q, --quiet                no table, no status line\n"
+	"  -v, --verbose              say what is done\n"
+	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
+	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
+	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
+	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
+	"      --help, --version\n"
+	"\n"
+	"Exit status: 0, 1 (failed), 2 (usage); with a COMMAND that of the command, 128+N when\n"
+	"signal N ended it.\n";
+
+static int parse_pids(const char *text, struct record_config *c)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *item;
+	uint64_t pid;
+
+	if (!copy)
+		return -ENOMEM;
+	while ((item = strsep(&rest, ","))) {
+		bool known = false;
+
+		if (parse_count(item, 1, INT32_MAX, &pid))
+			return usage_error("record", "'%s' is not a pid", item);
+		for (size_t i = 0; i < c->n_pids; i++)
+			known = known || c->pids[i] == (pid_t)pid;
+		if (known)
+			continue;
+		if (c->n_pids == MAX_PIDS)
+			return usage_error("record", "at most %d pids", MAX_PIDS);
+		c->pids[c->n_pids++] = (pid_t)pid;
+	}
+	return 0;
+}
+
+static int parse_formats(const char *text, struct record_config *c)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *item;
+
+	if (!copy)
+		return -ENOMEM;
+	memset(c->format, 0, sizeof(c->format));
+	while ((item = strsep(&rest, ","))) {
+		size_t i = 0;
+
+		if (!strcmp(item, "none"))
+			continue;
+		while (i < N_FORMATS && strcmp(item, formats[i].name))
+			i++;
+		if (i == N_FORMATS)
+			return usage_error("record", "there is no format '%s': heap, collapsed, none",
+					   item);
+		c->format[i] = true;
+	}
+	return 0;
+}
+
+static int parse_options(int argc, char **argv, struct record_config *c)
+{
+	enum {
+		OPT_JSON = 256,
+		OPT_PROBE_KIND,
+		OPT_MAX_LIVE,
+		OPT_MAX_STACKS,
+		OPT_MAX_FRAMES,
+		OPT_HELP,
+		OPT_VERSION,
+	};
+	static const struct option options[] = {
+		{"pid", required_argument, NULL, 'p'},
+		{"duration", required_argument, NULL, 'd'},
+		{"interval", required_argument, NULL, 'i'},
+		{"output", required_argument, NULL, 'o'},
+		{"format", required_argument, NULL, 'f'},
+		{"top", required_argument, NULL, 'n'},
+		{"json", optional_argument, NULL, OPT_JSON},
+		{"quiet", no_argument, NULL, 'q'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"probe-kind", required_argument, NULL, OPT_PROBE_KIND},
+		{"max-live", required_argument, NULL, OPT_MAX_LIVE},
+		{"max-stacks", required_argument, NULL, OPT_MAX_STACKS},
+		{"max-frames", required_argument, NULL, OPT_MAX_FRAMES},
+		{"help", no_argument, NULL, OPT_HELP},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{},
+	};
+	uint64_t n;
+	char *end;
+	int opt, rc;
+
+	opterr = 0;
+	/* '+': what follows the command's name is the command's; ':' tells a missing argument. */
+	while ((opt = getopt_long(argc, argv, "+:p:d:i:o:f:n:qvh", options, NULL)) != -1) {
+		switch (opt) {
+		case 'p':
+			rc = parse_pids(optarg, c);
+			if (rc)
+				return rc;
+			break;
+		case 'd':
+			c->duration_s = strtod(optarg, &end);
+			if (end == optarg || *end || !(c->duration_s > 0) || c->duration_s > 1e9)
+				return usage_error("record",
+						   "'%s' is not a duration: seconds, more than 0",
+						   optarg);
+			break;
+		case 'i':
+			if (parse_bytes(optarg, 1, ABI_MAX_INTERVAL, &c->capture.interval))
+				return usage_error("record",
+						   "'%s' is not a sampling interval: 1 to 4G bytes, "
+						   "as in 512K",
+						   optarg);
+			break;
+		case 'o':
+			if (!*optarg)
+				return usage_error("record", "the output prefix is empty");
+			c->output = optarg;
+			break;
+		case 'f':
+			rc = parse_formats(optarg, c);
+			if (rc)
+				return rc;
+			break;
+		case 'n':
+			if (parse_count(optarg, 1, 1000000, &n))
+				return usage_error("record", "'%s' is not a number of rows", optarg);
+			c->top = (unsigned)n;
+			break;
+		case OPT_JSON:
+			c->json = true;
+			c->json_path = optarg;
+			break;
+		case 'q':
+			c->quiet = true;
+			break;
+		case 'v':
+			c->verbose = c->capture.verbose = true;
+			break;
+		case OPT_PROBE_KIND:
+			for (c->capture.kind = 0; c->capture.kind < PROBE_KINDS; c->capture.kind++)
+				if (!strcmp(optarg,
+					    probe_kind__name((enum probe_kind)c->capture.kind)))
+					break;
+			if (c->capture.kind == PROBE_KINDS)
+				return usage_error("record",
+						   "there is no kind of probe '%s': session, multi, perf",
+						   optarg);
+			break;
+		case OPT_MAX_LIVE:
+			if (parse_count(optarg, 1, 1U << 30, &n))
+				return usage_error("record", "'%s' is not a number of samples",
+						   optarg);
+			c->capture.max_live = (uint32_t)n;
+			break;
+		case OPT_MAX_STACKS:
+			if (parse_count(optarg, 1, 1U << 24, &n))
+				return usage_error("record", "'%s' is not a number of stacks",
+						   optarg);
+			c->capture.max_stacks = (uint32_t)n;
+			c->capture.max_sites = (uint32_t)n * 2;
+			break;
+		case OPT_MAX_FRAMES:
+			if (parse_count(optarg, 2, ABI_STACK_FRAMES, &n))
+				return usage_error("record", "'%s' is not a number of frames from 2 to "
+							     "127",
+						   optarg);
+			c->capture.max_frames = (uint32_t)n;
+			break;
+		case 'h':
+		case OPT_HELP:
+			fputs(help, stdout);
+			exit(0);
+		case OPT_VERSION:
+			puts("memtrace " MEMTRACE_VERSION);
+			exit(0);
+		case ':':
+			return usage_error("record", "%s needs a value", argv[optind - 1]);
+		default:
+			return usage_error("record", "there is no option %s", argv[optind - 1]);
+		}
+	}
+	if (optind < argc) {
+		/* A command must follow "--", so that a forgotten -p does not start one. */
+		if (strcmp(argv[optind - 1], "--"))
+			return usage_error("record",
+					   "'%s' is no option; a command to run goes after --",
+					   argv[optind]);
+		c->command = argv + optind;
+	}
+	if (!c->command && !c->n_pids)
+		return usage_error("record", "which process? -p PID, or -- COMMAND");
+	if (c->command && c->n_pids)
+		return usage_error("record", "either -p or a command, not both");
+	return 0;
+}
+
+/* --- output --- */
+
+static char *output_path(const struct record_config *c, pid_t pid, const char *extension)
+{
+	char *path;
+
+	return asprintf(&path, "%s.%d.%s", c->output, pid, extension) < 0 ? NULL : path;
+}
+
+static bool any_format(const struct record_config *c)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (c->format[i])
+			return true;
+	return false;
+}
+
+/* Better to hear it now than after an hour of tracing. */
+static int check_outputs(const struct record_config *c, struct error *err)
+{
+	if (any_format(c)) {
+		/* a command's pid is not known yet: any name in that place will do */
+		_cleanup_free_ char *path = output_path(c, c->command ? 0 : c->pids[0], "heap");
+		int rc = path ? outfile__check(path, err) : -ENOMEM;
+
+		if (rc)
+			return rc;
+	}
+	return c->json_path ? outfile__check(c->json_path, err) : 0;
+}
+
+/* Writes one file; the ones written before are not touched by its failure. */
+static int write_file(const char *path, const struct format *format, const struct profile *p)
+{
+	struct outfile out = {};
+	struct error err = {};
+	struct sink sink;
+	int rc;
+
+	rc = outfile__open(&out, path, &err);
+	if (rc)
+		return fail(&err);
+	sink = sink__to_stream(out.stream);
+	rc = format->encode(p, &sink);
+	if (rc == -ENOMEM) {
+		outfile__discard(&out);
+		complain("cannot write %s: out of memory", path);
+		return EXIT_FAILED;
+	}
+	/* A failed write shows in the commit, which knows how to say it. */
+	rc = outfile__commit(&out, &err);
+	return rc ? fail(&err) : 0;
+}
+
+static int write_files(const struct record_config *c, struct profile *p)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < N_FORMATS; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (!c->format[i])
+			continue;
+		path = output_path(c, p->pid, formats[i].name);
+		if (!path || write_file(path, &formats[i], p))
+			status = EXIT_FAILED;
+		else
+			profile__add_file(p, path);
+	}
+	return status;
+}
+
+static int write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	struct outfile out = {};
+	struct error err = {};
+	struct sink sink = sink__to_stream(stdout);
+	int rc = 0;
+
+	if (c->json_path) {
+		if (outfile__open(&out, c->json_path, &err))
+			return fail(&err);
+		sink = sink__to_stream(out.stream);
+	}
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = encode_json(profiles[i], &sink);
+	if (c->json_path)
+		return outfile__commit(&out, &err) ? fail(&err) : 0;
+	if (rc || fflush(stdout)) {
+		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
+		return EXIT_FAILED;
+	}
+	return 0;
+}
+
+static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	struct sink sink = sink__to_stream(stdout);
+	struct table_options options = {.top = c->top};
+	struct winsize size;
+	int rc = 0;
+
+	if (isatty(STDOUT_FILENO)) {
+		options.color = !getenv("NO_COLOR");
+		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
+			options.width = size.ws_col;
+	}
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (i)
+			sink__puts(&sink, "\n");
+		rc = encode_table(profiles[i], &options, &sink);
+	}
+	if (rc || fflush(stdout)) {
+		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
+		return EXIT_FAILED;
+	}
+	return 0;
+}
+
+/* --- running --- */
+
+struct status_line {
+	bool shown;
+	double last_s, last_live;
+	uint64_t last_alloc, last_free;
+};
+
+static void clear_status(struct status_line *line)
+{
+	if (line->shown)
+		fputs("\r\033[K", stderr);
+	line->shown = false;
+}
+
+static void show_status(struct session *s, struct status_line *line)
+{
+	char live[16], growth[16], cost[24] = "?";
+	struct session_status st;
+	double dt;
+
+	session__status(s, &st);
+	dt = st.elapsed_s - line->last_s;
+	if (dt <= 0)
+		return;
+	if (st.overhead_pct >= 0)
+		snprintf(cost, sizeof(cost), "%.2g %%", st.overhead_pct);
+	if (st.overhead_pct >= 10)
+		snprintf(cost, sizeof(cost), "%.0f %%", st.overhead_pct);
+	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
+	fprintf(stderr,
+		"\r\033[K%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s "
+		"of its CPU  (Ctrl-C ends)",
+		st.elapsed_s, (double)(st.alloc_calls - line->last_alloc) / dt,
+		(double)(st.free_calls - line->last_free) / dt, (unsigned long long)st.samples,
+		format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
+		growth, cost);
+	line->shown = true;
+	line->last_s = st.elapsed_s;
+	line->last_live = st.live_bytes;
+	line->last_alloc = st.alloc_calls;
+	line->last_free = st.free_calls;
+}
+
+static double monotonic_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means; SIGTERM
+ * goes to memtrace alone and is passed on. Without a command either ends the tracing. A second one
+ * always does. True: the tracing is over. */
+static bool take_signal(int signal_fd, struct session *s, int *signals)
+{
+	struct signalfd_siginfo info;
+	pid_t command = session__command(s);
+
+	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
+		return false;
+	if (!command || ++*signals > 1)
+		return true;
+	if (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL)
+		kill(command, (int)info.ssi_signo);
+	return false;
+}
+
+static void run(const struct record_config *c, struct session *s, int signal_fd)
+{
+	struct status_line line = {};
+	bool show = !c->quiet && isatty(STDERR_FILENO);
+	double start = monotonic_s(), next = start + 1;
+	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
+				{.fd = signal_fd, .events = POLLIN}};
+	int signals = 0;
+
+	for (;;) {
+		double now = monotonic_s(), wait = next - now;
+
+		if (c->duration_s > 0) {
+			double left = start + c->duration_s - now;
+
+			if (left <= 0)
+				break;
+			wait = left < wait ? left : wait;
+		}
+		/* rounded up, or the last millisecond is spent in a busy loop */
+		poll(fds, 2, wait > 0 ? (int)ceil(wait * 1000) : 0);
+		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &signals))
+			break;
+		if (session__dispatch(s))
+			break;
+		if (monotonic_s() >= next) {
+			next += 1;
+			if (show) {
+				show_status(s, &line);
+			} else {
+				struct session_status ignored; /* keeps the CPU times fresh */
+
+				session__status(s, &ignored);
+			}
+		}
+	}
+	clear_status(&line);
+}
+
+/* The tracing is over, a command may still run: as its caller expects, wait for it. */
+static int wait_command(struct session *s, int signal_fd)
+{
+	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
+				{.fd = signal_fd, .events = POLLIN}};
+	struct signalfd_siginfo info;
+	int status;
+
+	while (!session__command_ended(s, &status)) {
+		poll(fds, 2, 1000);
+		if ((fds[1].revents & POLLIN) &&
+		    read(signal_fd, &info, sizeof(info)) == sizeof(info) &&
+		    (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) && session__command(s))
+			kill(session__command(s), (int)info.ssi_signo);
+		session__dispatch(s);
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void say_start(const struct record_config *c, struct session *s)
+{
+	size_t n;
+	const struct capture_probe *probes;
+
+	if (!c->verbose)
+		return;
+	probes = session__probes(s, &n);
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "memtrace: probe on %s+%u (%s%s) of %s in pid %d\n",
+			probes[i].point->name, probes[i].point->site.delta,
+			probes[i].point->site.instruction,
+			probes[i].point->site.emulated ? "" : ", single-stepped",
+			probes[i].allocator->path, probes[i].pid);
+	fprintf(stderr, "memtrace: kind of probe: %s; tracing\n",
+		probe_kind__name(session__kind(s)));
+}
+
+DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
+
+int cmd_record(int argc, char **argv)
+{
+	static struct record_config config = {
+		.output = "memtrace",
+		.capture = {.interval = 512 * 1024, .kind = -1},
+	};
+	_cleanup_(cleanup_session) struct session *session = NULL;
+	_cleanup_close_ int signal_fd = -1;
+	struct session_options options = {};
+	struct profile *const *profiles;
+	struct error err = {};
+	size_t n_profiles;
+	sigset_t signals;
+	int status;
+
+	for (size_t i = 0; i < N_FORMATS; i++)
+		config.format[i] = true;
+	status = parse_options(argc, argv, &config);
+	if (status)
+		return status;
+	if (check_outputs(&config, &err))
+		return fail(&err);
+
+	options.pids = config.pids;
+	options.n_pids = config.n_pids;
+	options.command = config.command;
+	options.capture = config.capture;
+	if (session__open(&options, &session, &err))
+		return fail(&err);
+
+	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. Only
+	 * now, because a command must not inherit the mask. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0) {
+		complain("cannot take signals: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	say_start(&config, session);
+	if (session__start(session, &err))
+		return fail(&err);
+	run(&config, session, signal_fd);
+	session__stop(session);
+
+	if (session__profiles(session, &profiles, &n_profiles, &err)) {
+		status = fail(&err);
+	} else {
+		for (size_t i = 0; i < n_profiles; i++)
+			if (write_files(&config, profiles[i]))
+				status = EXIT_FAILED;
+		if (config.json && write_json(&config, profiles, n_profiles))
+			status = EXIT_FAILED;
+		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
+			status = EXIT_FAILED;
+	}
+	if (config.command) {
+		int command_status = wait_command(session, signal_fd);
+
+		if (!status)
+			status = command_status;
+	}
+	return status;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Name -> command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{"record", cmd_record, "profile running processes or a command (the default)"},
+	{"check", cmd_check, "what this kernel offers, and what tracing a process would do"},
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(void)
+{
+	puts("memtrace " MEMTRACE_VERSION
+	     ": which code in a running process holds or leaks memory\n"
+	     "\n"
+	     "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
+	     "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first allocation\n"
+	     "  memtrace check [PID]                   what would work here\n"
+	     "\n"
+	     "Commands:");
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+	puts("\n`memtrace COMMAND --help` lists a command's options.");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help();
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help();
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("memtrace " MEMTRACE_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	if (argv[1][0] != '-') {
+		complain("there is no command '%s'", argv[1]);
+		fputs("Try 'memtrace --help'.\n", stderr);
+		return EXIT_USAGE;
+	}
+	return cmd_record(argc, argv);
+}

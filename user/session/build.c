@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/build.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+
+void target__clear(struct target *t)
+{
+	if (t->pidfd >= 0)
+		close(t->pidfd);
+	maps__free(&t->maps);
+	allocator__free(t->allocator);
+	memset(t, 0, sizeof(*t));
+	t->pidfd = -1;
+}
+
+/* --- the drained tables, sorted --- */
+
+static int compare_stack_key(const struct abi_stack_key *a, const struct abi_stack_key *b)
+{
+	if (a->lo != b->lo)
+		return a->lo < b->lo ? -1 : 1;
+	return (a->hi > b->hi) - (a->hi < b->hi);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+	return compare_stack_key(a, b);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct abi_site_key *x = a, *y = b;
+
+	if (x->tgid != y->tgid)
+		return x->tgid < y->tgid ? -1 : 1;
+	return compare_stack_key(&x->stack, &y->stack);
+}
+
+/* Sorts a table by its keys, moving the values along. */
+static int sort_table(struct capture_table *t, size_t key_size, size_t value_size,
+		      int (*compare)(const void *, const void *))
+{
+	size_t size = key_size + sizeof(size_t);
+	_cleanup_free_ char *index = NULL;
+	char *keys, *values;
+
+	if (!t->n)
+		return 0;
+	index = malloc(t->n * size);
+	keys = malloc(t->n * key_size);
+	values = malloc(t->n * value_size);
+	if (!index || !keys || !values) {
+		free(keys);
+		free(values);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		memcpy(index + i * size, (char *)t->keys + i * key_size, key_size);
+		memcpy(index + i * size + key_size, &i, sizeof(i));
+	}
+	qsort(index, t->n, size, compare);
+	for (size_t i = 0; i < t->n; i++) {
+		size_t from;
+
+		memcpy(&from, index + i * size + key_size, sizeof(from));
+		memcpy(keys + i * key_size, index + i * size, key_size);
+		memcpy(values + i * value_size, (char *)t->values + from * value_size, value_size);
+	}
+	free(t->keys);
+	free(t->values);
+	t->keys = keys;
+	t->values = values;
+	return 0;
+}
+
+int build__prepare(struct capture_drain *drain)
+{
+	int rc = sort_table(&drain->stacks, sizeof(struct abi_stack_key), sizeof(struct abi_stack),
+			    compare_stacks);
+
+	if (!rc)
+		rc = sort_table(&drain->sites, sizeof(struct abi_site_key), sizeof(struct abi_site),
+				compare_sites);
+	return rc;
+}
+
+/* Position of key in a sorted table, or -1. */
+static long find_in(const struct capture_table *t, const void *key, size_t key_size,
+		    int (*compare)(const void *, const void *))
+{
+	const char *found = t->n ? bsearch(key, t->keys, t->n, key_size, compare) : NULL;
+
+	return found ? (found - (const char *)t->keys) / (long)key_size : -1;
+}
+
+/* --- the parts of a profile --- */
+
+/* The process's sites. site_of[i] becomes the profile's number of the i-th site of the table. */
+static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
+{
+	const struct abi_site_key *keys = b->drain->sites.keys;
+	const struct abi_site *sites = b->drain->sites.values;
+	const struct abi_stack *stacks = b->drain->stacks.values;
+
+	for (size_t i = 0; i < b->drain->sites.n; i++) {
+		struct profile_site *site;
+		long stack;
+		int rc;
+
+		if (keys[i].tgid != (uint32_t)b->target->info.pid)
+			continue;
+		stack = find_in(&b->drain->stacks, &keys[i].stack, sizeof(struct abi_stack_key),
+				compare_stacks);
+		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES)
+			continue; /* cannot be: a site is made after its stack was stored */
+		rc = profile__add_site(p, (const uint64_t *)stacks[stack].ip, stacks[stack].n,
+				       stacks[stack].truncated, &site_of[i]);
+		if (rc)
+			return rc;
+		site = &p->sites[site_of[i]];
+		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
+		site->alloc_bytes = (double)sites[i].alloc_bytes;
+		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
+		site->freed_bytes = (double)sites[i].freed_bytes;
+	}
+	return 0;
+}
+
+static int add_live(const struct build *b, struct profile *p, const size_t *site_of)
+{
+	const struct abi_live_key *keys = b->drain->live.keys;
+	const struct abi_live *blocks = b->drain->live.values;
+	uint32_t tgid = (uint32_t)b->target->info.pid;
+	uint64_t exec_ns = capture__exec_ns(b->capture, b->target->info.pid);
+	uint64_t dropped = 0;
+
+	for (size_t i = 0; i < b->drain->live.n; i++) {
+		struct abi_site_key key = {.stack = blocks[i].stack, .tgid = tgid};
+		size_t thread;
+		long site;
+		int rc;
+
+		if (keys[i].tgid != tgid)
+			continue;
+		if (blocks[i].birth_ns < exec_ns) {
+			dropped++;
+			continue;
+		}
+		site = find_in(&b->drain->sites, &key, sizeof(key), compare_sites);
+		if (site < 0)
+			continue; /* cannot be: the site is made before the block is stored */
+		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
+		if (!rc)
+			rc = profile__add_live(p, site_of[site], thread, blocks[i].size);
+		if (rc)
+			return rc;
+	}
+	/* The kernel side counts those that it meets itself. */
+	for (size_t i = 0; i < p->n_lost; i++)
+		if (!strcmp(p->lost[i].name, "dropped_by_exec"))
+			p->lost[i].count += dropped;
+	return 0;
+}
+
+static int add_threads(const struct build *b, struct profile *p)
+{
+	const uint32_t *tids = b->drain->threads.keys;
+	const struct abi_thread *threads = b->drain->threads.values;
+
+	for (size_t i = 0; i < b->drain->threads.n; i++) {
+		char name[ABI_COMM_LEN + 1] = {};
+		size_t thread;
+		int rc;
+
+		if (threads[i].tgid != (uint32_t)b->target->info.pid)
+			continue;
+		memcpy(name, threads[i].comm, ABI_COMM_LEN);
+		rc = profile__add_thread(p, tids[i], name, &thread);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_mappings(const struct build *b, struct profile *p)
+{
+	for (size_t i = 0; i < b->target->maps.n; i++) {
+		const struct map_entry *e = &b->target->maps.entries[i];
+		struct profile_mapping mapping = {
+			.start = e->start,
+			.end = e->end,
+			.off = e->off,
+			.dev_major = e->dev_major,
+			.dev_minor = e->dev_minor,
+			.inode = e->inode,
+			.deleted = e->deleted,
+			.path = e->path,
+		};
+		int rc;
+
+		memcpy(mapping.perms, e->perms, sizeof(mapping.perms));
+		rc = profile__add_mapping(p, &mapping);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_probes(const struct build *b, struct profile *p)
+{
+	const char *kind = probe_kind__name(capture__kind(b->capture));
+	const struct capture_probe *probes;
+	size_t n;
+
+	probes = capture__probes(b->capture, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct alloc_point *point = probes[i].point;
+		uint64_t calls = b->target->counters.calls[probes[i].index];
+		struct profile_probe probe = {
+			.function = (char *)point->name,
+			.object = probes[i].allocator->path,
+			.offset = point->off,
+			.instruction = (char *)point->site.instruction,
+			.emulated = point->site.emulated,
+			/* frees have no return to arm */
+			.kind = capture__kind(b->capture) == PROBE_SESSION &&
+						point->func.role == ROLE_FREE
+					? probe_kind__name(PROBE_MULTI)
+					: kind,
+			.calls = calls,
+			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,
+		};
+		int rc;
+
+		if (probes[i].pid != b->target->info.pid)
+			continue;
+		if (point->func.role == ROLE_FREE)
+			p->free_calls += calls;
+		else
+			p->alloc_calls += calls;
+		rc = profile__add_probe(p, &probe);
+		if (rc)
+			return rc;
+	}
+	p->alloc_calls -= b->target->counters.inner;
+	return 0;
+}
+
+static int add_lost(const struct build *b, struct profile *p)
+{
+	static const char *const names[LOST_MAX] = {
+#define X(id, name, text) [LOST_##id] = name,
+		ABI_LOST_COUNTERS(X)
+#undef X
+	};
+	const struct abi_target_cpu *c = &b->target->counters;
+	int rc = 0;
+
+	for (int i = 0; i < LOST_MAX && !rc; i++)
+		rc = profile__add_lost(p, names[i], c->lost[i]);
+	/* Calls that ended otherwise than by returning, or were under way at the end. */
+	if (!rc)
+		rc = profile__add_lost(p, "returns_missing",
+				       c->armed > c->returned ? c->armed - c->returned : 0);
+	if (!rc)
+		rc = profile__add_lost(p, "program_runs_missed", b->missed_runs);
+	if (!rc)
+		rc = profile__add_lost(p, "map_records_lost", b->watch_lost);
+	return rc;
+}
+
+/* Frames without a name, by reason. */
+static int add_unresolved(struct profile *p)
+{
+	static const char *const names[UNRESOLVED_MAX] = {
+#define X(id, name) [UNRESOLVED_##id] = "frames_" name,
+		UNRESOLVED_REASONS(X)
+#undef X
+	};
+	uint64_t counts[UNRESOLVED_MAX] = {};
+	int rc = 0;
+
+	for (size_t i = 0; i < p->n_locations; i++)
+		counts[p->locations[i].reason]++;
+	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX && !rc; i++)
+		rc = profile__add_lost(p, names[i], counts[i]);
+	return rc;
+}
+
+int build__profile(const struct build *b, struct profile **ret)
+{
+	_cleanup_(cleanup_profile) struct profile *p = profile__new();
+	_cleanup_free_ size_t *site_of = NULL;
+	size_t cut = 0;
+	int rc;
+
+	site_of = calloc(b->drain->sites.n + 1, sizeof(*site_of));
+	if (!p || !site_of)
+		return -ENOMEM;
+	p->pid = b->target->info.pid;
+	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
+	p->exe = strdup(b->target->info.exe);
+	p->mode = "continuous";
+	p->interval_bytes = b->interval;
+	p->start_unix_ns = b->start_unix_ns;
+	p->duration_s = b->duration_s;
+	p->samples = b->target->counters.samples;
+	p->overhead_pct = b->overhead_pct;
+	p->cpu_time_ns = b->cpu_time_ns;
+	if (!p->exe)
+		return -ENOMEM;
+
+	rc = add_lost(b, p);
+	if (!rc)
+		rc = add_mappings(b, p);
+	if (!rc)
+		rc = add_probes(b, p);
+	if (!rc)
+		rc = add_threads(b, p);
+	if (!rc)
+		rc = add_sites(b, p, site_of);
+	if (!rc)
+		rc = add_live(b, p, site_of);
+	if (!rc)
+		rc = profile__sort(p);
+	if (!rc)
+		rc = profile__cut_implausible(p, &cut);
+	if (!rc)
+		rc = profile__add_lost(p, "stacks_cut", cut);
+	if (!rc)
+		rc = symbolizer__symbolize(b->symbolizer, p);
+	if (!rc)
+		rc = add_unresolved(p);
+	if (rc)
+		return rc;
+	*ret = p;
+	p = NULL;
+	return 0;
+}

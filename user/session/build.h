@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From what the kernel recorded to a profile. */
+#ifndef MEMTRACE_SESSION_BUILD_H
+#define MEMTRACE_SESSION_BUILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capture/capture.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "profile/profile.h"
+#include "symbolize/symbolize.h"
+
+/* One process of the run. */
+struct target {
+	struct process_info info; /* as it was when tracing began, or at its last exec */
+	int pidfd;
+	struct maps maps; /* everything it has had mapped, newest over oldest */
+	struct allocator *allocator;
+	bool ended;
+	uint64_t end_ns;		   /* monotonic, when ended */
+	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
+	struct abi_target_cpu counters;	   /* as last read */
+	double probe_ns;		   /* cost of the probes so far, negative when unknown */
+	double gone_bytes;		   /* what programs held that exec replaced */
+};
+
+void target__clear(struct target *target);
+
+/* What a profile is made of. */
+struct build {
+	struct capture *capture;
+	const struct calibration *calibration; /* NULL: none */
+	const struct capture_drain *drain;     /* prepared */
+	const struct target *target;
+	struct symbolizer *symbolizer;
+	uint64_t interval;
+	uint64_t start_unix_ns;
+	double duration_s;
+	double overhead_pct; /* negative when unknown */
+	uint64_t cpu_time_ns;
+	uint64_t watch_lost, missed_runs;
+};
+
+/* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
+int build__prepare(struct capture_drain *drain);
+
+/* A sorted, symbolized profile. 0 or -ENOMEM. */
+int build__profile(const struct build *build, struct profile **ret);
+
+#endif

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/launch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "proc/maps.h"
+
+#define MAX_STOPS 100000 /* of a start-up; a program that makes more is let go */
+
+/* The child's side: waits to be taken hold of, then becomes the command. */
+static void run_command(char *const argv[], int go, int report)
+{
+	char byte;
+	int error;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(127);
+	execvp(argv[0], argv);
+	error = errno;
+	if (write(report, &error, sizeof(error)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+static uint64_t read_interp_addr(pid_t pid)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	Elf64_auxv_t aux;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && read(fd, &aux, sizeof(aux)) == sizeof(aux) && aux.a_type != AT_NULL)
+		if (aux.a_type == AT_BASE)
+			return aux.a_un.a_val;
+	return 0;
+}
+
+/* Waits for the next stop. A signal on its way is passed on by the caller's next step through
+ * *ret_signal. -ESRCH when the process has ended. */
+static int wait_stop(pid_t pid, int *ret_status)
+{
+	while (waitpid(pid, ret_status, __WALL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSTOPPED(*ret_status) ? 0 : -ESRCH;
+}
+
+/* The signal that a stop is about to deliver, 0 for stops of other kinds. */
+static int pending_signal(int status)
+{
+	int sig = WSTOPSIG(status);
+
+	if (status >> 16 || sig == (SIGTRAP | 0x80))
+		return 0;
+	return sig;
+}
+
+int launch__start(char *const argv[], struct launch *ret, struct error *err)
+{
+	_cleanup_close_ int go_r = -1, go_w = -1, report_r = -1, report_w = -1;
+	int go[2], report[2], status, rc, error = 0;
+	struct launch launch = {};
+
+	if (pipe2(go, O_CLOEXEC))
+		return error__set(err, -errno, "cannot make a pipe: %s", strerror(errno));
+	go_r = go[0];
+	go_w = go[1];
+	if (pipe2(report, O_CLOEXEC))
+		return error__set(err, -errno, "cannot make a pipe: %s", strerror(errno));
+	report_r = report[0];
+	report_w = report[1];
+
+	launch.pid = fork();
+	if (launch.pid < 0)
+		return error__set(err, -errno, "cannot fork: %s", strerror(errno));
+	if (!launch.pid) {
+		/* else the other end would keep the pipe open when memtrace is killed */
+		close(go_w);
+		close(report_r);
+		run_command(argv, go_r, report_w);
+	}
+	if (ptrace(PTRACE_SEIZE, launch.pid, 0,
+		   PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) {
+		rc = -errno;
+		launch__kill(&launch);
+		return error__set(err, rc, "cannot take hold of the command with ptrace: %s",
+				  strerror(-rc));
+	}
+	close(report_w);
+	report_w = -1;
+	if (write(go_w, "", 1) != 1) {
+		launch__kill(&launch);
+		return error__set(err, -EIO, "cannot start %s", argv[0]);
+	}
+	for (;;) {
+		rc = wait_stop(launch.pid, &status);
+		if (rc)
+			break;
+		if (status >> 8 == (SIGTRAP | (PTRACE_EVENT_EXEC << 8)))
+			break;
+		ptrace(PTRACE_CONT, launch.pid, 0, pending_signal(status));
+	}
+	if (rc) {
+		if (read(report_r, &error, sizeof(error)) == sizeof(error))
+			return error__set(err, -error, "cannot run %s: %s", argv[0],
+					  strerror(error));
+		return error__set(err, rc, "%s ended before it began", argv[0]);
+	}
+	launch.held = true;
+	launch.interp_addr = read_interp_addr(launch.pid);
+	launch.loading = launch.interp_addr != 0;
+	*ret = launch;
+	return 0;
+}
+
+/* Is ip outside the dynamic linker's file? Only said when its mapping is known. */
+static bool outside_interp(const struct launch *launch, uint64_t ip)
+{
+	const struct map_entry *interp, *at;
+	struct maps maps;
+	bool outside = false;
+
+	if (maps__read(launch->pid, &maps))
+		return false;
+	interp = maps__find(&maps, launch->interp_addr);
+	at = maps__find(&maps, ip);
+	if (interp && at && at->inode)
+		outside = at->inode != interp->inode || at->dev_minor != interp->dev_minor ||
+			  at->dev_major != interp->dev_major;
+	maps__free(&maps);
+	return outside;
+}
+
+int launch__next_mapping(struct launch *launch, int *ret_status)
+{
+	int status = 0, sig = 0, rc;
+
+	for (int stops = 0; stops < MAX_STOPS; stops++) {
+		struct __ptrace_syscall_info info = {};
+
+		if (ptrace(PTRACE_SYSCALL, launch->pid, 0, sig) && errno != ESRCH)
+			return -errno;
+		rc = wait_stop(launch->pid, &status);
+		if (rc) {
+			*ret_status = status;
+			launch->pid = 0;
+			launch->held = false;
+			return rc;
+		}
+		sig = pending_signal(status);
+		if (WSTOPSIG(status) != (SIGTRAP | 0x80))
+			continue;
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, launch->pid, sizeof(info), &info) < 0)
+			return -errno;
+		if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+			launch->maps_code = info.entry.nr == SYS_mmap &&
+					    (info.entry.args[2] & PROT_EXEC) &&
+					    (int)info.entry.args[4] >= 0;
+			if (outside_interp(launch, info.instruction_pointer)) {
+				launch->loading = false;
+				return 0;
+			}
+		} else if (info.op == PTRACE_SYSCALL_INFO_EXIT && launch->maps_code) {
+			launch->maps_code = false;
+			if (!info.exit.is_error)
+				return 1;
+		}
+	}
+	launch->loading = false;
+	return 0;
+}
+
+int launch__release(struct launch *launch)
+{
+	if (!launch->held)
+		return 0;
+	launch->held = false;
+	return ptrace(PTRACE_DETACH, launch->pid, 0, 0) ? -errno : 0;
+}
+
+void launch__kill(struct launch *launch)
+{
+	if (launch->pid <= 0)
+		return;
+	kill(launch->pid, SIGKILL);
+	while (waitpid(launch->pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+	launch->pid = 0;
+	launch->held = false;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starting a command so that probes are in place before its first allocation. It is held by ptrace
+ * only from its exec until its allocator is mapped; then it is let go and runs untraced by ptrace. */
+#ifndef MEMTRACE_SESSION_LAUNCH_H
+#define MEMTRACE_SESSION_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct launch {
+	pid_t pid;
+	bool held;	      /* stopped under ptrace */
+	bool loading;	      /* a dynamic linker is at work (at the stop: about to be) */
+	uint64_t interp_addr; /* somewhere in the dynamic linker's mapping, 0: static program */
+	bool maps_code; /* the system call under way maps a file as code */
+};
+
+/* Forks and runs argv; returns with the process stopped after its exec, nothing of it run. 0, or
+ * negative errno with err (command not found, not executable, ...). */
+int launch__start(char *const argv[], struct launch *ret, struct error *err);
+
+/* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has; 0: loading is
+ * over, the process stands at a system call outside the dynamic linker; -ESRCH: it is gone (already
+ * reaped, wait status in *ret_status); other negative errno. */
+int launch__next_mapping(struct launch *launch, int *ret_status);
+
+/* Lets it run, for good. */
+int launch__release(struct launch *launch);
+
+/* Kills it and waits, if it is held or running. */
+void launch__kill(struct launch *launch);
+
+#endif

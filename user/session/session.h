@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One tracing run from start to finish: the recipe that the commands share. Prints nothing. Order of
+ * use: open (everything is in place, nothing counts yet), start (the run's exact beginning),
+ * dispatch and status while it runs, stop (its exact end), profiles, free. */
+#ifndef MEMTRACE_SESSION_SESSION_H
+#define MEMTRACE_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "capture/capture.h"
+#include "profile/profile.h"
+
+struct session;
+
+struct session_options {
+	const pid_t *pids; /* processes to trace */
+	size_t n_pids;
+	char *const *command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
+	struct capture_options capture;
+};
+
+/* 0, or negative errno with err. On failure nothing is left: no probe, no process started. */
+int session__open(const struct session_options *options, struct session **ret, struct error *err);
+void session__free(struct session *session);
+
+/* Counting begins; a command is let run. */
+int session__start(struct session *session, struct error *err);
+
+/* Readable when session__dispatch has something to do. Owned by the session. */
+int session__fd(const struct session *session);
+
+/* Takes in the news: mapped files, ended processes. True when every target has ended. */
+bool session__dispatch(struct session *session);
+
+/* How the run stands, over all targets. */
+struct session_status {
+	double elapsed_s;
+	uint64_t alloc_calls, free_calls, samples;
+	double live_bytes;   /* estimate: allocated since the start and not freed */
+	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
+			      * when unknown */
+	size_t running;	     /* targets that have not ended */
+};
+void session__status(struct session *session, struct session_status *ret);
+
+/* Ends counting and takes the probes out. */
+void session__stop(struct session *session);
+
+/* What each target holds: profiles, sorted and symbolized, in the order of the pids. After stop.
+ * The array and the profiles are the session's. 0 or negative errno. */
+int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
+		      struct error *err);
+
+/* The pid of the command that was started (0: none), and, when it has ended, true and its wait
+ * status. */
+pid_t session__command(const struct session *session);
+bool session__command_ended(struct session *session, int *ret_wait_status);
+
+/* How the probes were attached, and where: as capture__probes. */
+enum probe_kind session__kind(const struct session *session);
+const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
+
+/* What tracing pid would do, found out without touching it: the kind of probe, the allocator with the
+ * place of every probe, and their cost, calibrated on a child of memtrace's own. */
+struct session_plan {
+	enum probe_kind kind;
+	struct allocator *allocator; /* owned */
+	struct calibration calibration;
+};
+int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
+		  struct error *err);
+void session_plan__clear(struct session_plan *plan);
+
+/* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot be
+ * traced (no such process, kernel thread, thread of another, 32-bit, ended). */
+int session__check_pid(pid_t pid, struct error *err);
+
+#endif
