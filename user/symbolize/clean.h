@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names come from the target, and end on terminals and in line-based files. Private to this room.
+ */
+#ifndef MEMTRACE_SYMBOLIZE_CLEAN_H
+#define MEMTRACE_SYMBOLIZE_CLEAN_H
+
+#include <stddef.h>
+#include <string.h>
+
+/* The longest name that is kept, in bytes; longer ones are cut. Templates do reach a few thousand.
+ */
+#define NAME_MAX_BYTES 4096
+
+/* Length of the UTF-8 sequence at s if it is a sound one that prints, else 0. s ends with a NUL. */
+static inline size_t printable_sequence(const unsigned char *s)
+{
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (len == 0 || s[0] > 0xf4 || s[0] < 0x20 || s[0] == 0x7f)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if (s[0] == 0xc2 && s[1] < 0xa0) /* C1 controls */
+		return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90)) /* overlong */
+		return 0;
+	if ((s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f)) /* no character */
+		return 0;
+	return len;
+}
+
+/* Replaces control characters and whatever is not UTF-8 by '?', byte by byte. */
+static inline void clean_name(char *name)
+{
+	unsigned char *s = (unsigned char *)name;
+
+	while (*s) {
+		size_t len = printable_sequence(s);
+
+		if (!len)
+			*s = '?';
+		s += len ? len : 1;
+	}
+}
+
+#endif

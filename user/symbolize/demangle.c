@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* libiberty does the work. Two dangers remain, since the names are the target's: output that
+ * doubles with every few characters of input (substitutions and back references), and deep
+ * recursion. Its recursion limit stays on; and we take its output through a callback and leave it
+ * by longjmp as soon as more came out than anyone will read. Both demanglers work on their caller's
+ * stack there (but for one identifier of Rust's punycode, which would leak). */
+#include "symbolize/symtab.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libiberty/demangle.h>
+
+#include "symbolize/clean.h"
+
+struct output {
+	char text[NAME_MAX_BYTES + 1];
+	size_t len;
+	jmp_buf full;
+};
+
+static void take(const char *part, size_t len, void *opaque)
+{
+	struct output *out = opaque;
+	size_t room = NAME_MAX_BYTES - out->len;
+
+	if (!len) /* part may be NULL then */
+		return;
+	memcpy(out->text + out->len, part, len < room ? len : room);
+	if (len > room) {
+		out->len = NAME_MAX_BYTES;
+		longjmp(out->full, 1);
+	}
+	out->len += len;
+}
+
+/* DMGL_PARAMS is left out: no parameter lists, no return types. Without DMGL_VERBOSE Rust's hashes
+ * are dropped. Rust comes first: its legacy names are Itanium names too. */
+static bool run(const char *name, struct output *out)
+{
+	out->len = 0;
+	if (setjmp(out->full))
+		return true;
+	if (rust_demangle_callback(name, DMGL_NO_OPTS, take, out) && out->len)
+		return true;
+	out->len = 0;
+	return cplus_demangle_v3_callback(name, DMGL_NO_OPTS, take, out) && out->len;
+}
+
+char *demangle(const char *name)
+{
+	struct output out;
+	size_t len = strnlen(name, NAME_MAX_BYTES);
+	char *ret;
+
+	/* What is neither _Z nor _R cannot be a mangled function; a name cut short is none either.
+	 */
+	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R') && len < NAME_MAX_BYTES &&
+	    run(name, &out))
+		ret = strndup(out.text, out.len);
+	else
+		ret = strndup(name, len);
+	if (ret)
+		clean_name(ret);
+	return ret;
+}
