@@ -166,8 +166,7 @@ static void test_noise(void **state)
 {
 	static const char *const seeds[] = {
 		"_ZNSt6vectorIiSaIiEE9push_backERKi",
-		"_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar"
-		"17h930b740aa94f1d3aE",
+		"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
 		"_RNCNCNgCs6DXkGYLi8lr_2cc5spawn00B5_",
 		"_RINvNtC3std3mem8align_ofjdE",
 		"_ZZN3fooIXadL_Z3barEEEvvENKUlvE_clEv",

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "symbolize/symbolize.h"
+
+#include "fixture.h"
+
+__attribute__((noinline)) int known_function(int x);
+__attribute__((noinline)) int known_function(int x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return x * 3 + 1;
+}
+
+static int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void add_maps(struct profile *profile, const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct map_entry *entry = &maps->entries[i];
+		struct profile_mapping mapping = {
+			.start = entry->start,
+			.end = entry->end,
+			.off = entry->off,
+			.dev_major = entry->dev_major,
+			.dev_minor = entry->dev_minor,
+			.inode = entry->inode,
+			.deleted = entry->deleted,
+			.path = entry->path,
+		};
+
+		memcpy(mapping.perms, entry->perms, sizeof(mapping.perms));
+		assert_int_equal(profile__add_mapping(profile, &mapping), 0);
+	}
+}
+
+/* A profile of one stack in the address space of pid. */
+static struct profile *make_profile(pid_t pid, const uint64_t *addrs, size_t n)
+{
+	struct profile *profile = profile__new();
+	struct maps maps;
+	size_t site;
+
+	assert_non_null(profile);
+	profile->interval_bytes = 1;
+	assert_int_equal(maps__read(pid, &maps), 0);
+	add_maps(profile, &maps);
+	maps__free(&maps);
+	assert_int_equal(profile__add_site(profile, addrs, n, false, &site), 0);
+	assert_int_equal(profile__sort(profile), 0);
+	return profile;
+}
+
+static void hold_all(struct symbolizer *symbolizer, pid_t pid)
+{
+	struct maps maps;
+
+	assert_int_equal(maps__read(pid, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.entries[i].executable)
+			assert_int_equal(symbolizer__hold(symbolizer, pid, &maps.entries[i]), 0);
+	maps__free(&maps);
+}
+
+static const struct profile_location *at(const struct profile *profile, uint64_t addr)
+{
+	for (size_t i = 0; i < profile->n_locations; i++)
+		if (profile->locations[i].addr == addr)
+			return &profile->locations[i];
+	fail_msg("no location 0x%lx", addr);
+	return NULL;
+}
+
+static void assert_location(const struct profile *profile, uint64_t addr, const char *name,
+			    enum unresolved_reason reason)
+{
+	const struct profile_location *location = at(profile, addr);
+
+	assert_non_null(location->name);
+	assert_string_equal(location->name, name);
+	assert_int_equal(location->reason, reason);
+}
+
+static struct symbolizer *new_symbolizer(void)
+{
+	struct symbolizer *symbolizer;
+
+	assert_int_equal(symbolizer__new(&symbolizer), 0);
+	return symbolizer;
+}
+
+static void test_own_process(void **state)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	uint64_t vdso = getauxval(AT_SYSINFO_EHDR), stack = (uintptr_t)&symbolizer;
+	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addrs[] = {(uintptr_t)known_function + 1,
+			    (uintptr_t)known_function + 5, /* a return address within */
+			    (uintptr_t)test_own_process + 20,
+			    vdso + 0x11,
+			    stack + 1,
+			    0x1001,
+			    1,
+			    (uintptr_t)anon + 0x21};
+	struct profile *profile = make_profile(getpid(), addrs, sizeof(addrs) / sizeof(*addrs));
+	const struct profile_location *location;
+
+	(void)state;
+	hold_all(symbolizer, getpid());
+	for (int round = 0; round < 2; round++) { /* a second time changes nothing */
+		assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+		assert_location(profile, addrs[0], "known_function", UNRESOLVED_NAMED);
+		assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
+		assert_location(profile, addrs[2], "test_own_process", UNRESOLVED_NAMED);
+		assert_location(profile, addrs[3], "[vdso]+0x10", UNRESOLVED_NOT_A_FILE);
+		location = at(profile, addrs[4]);
+		assert_int_equal(location->reason, UNRESOLVED_NOT_A_FILE);
+		assert_memory_equal(location->name, "[stack]+0x", 10);
+		assert_location(profile, addrs[5], "0x1000", UNRESOLVED_NO_MAPPING);
+		assert_location(profile, addrs[6], "0x0", UNRESOLVED_NO_MAPPING);
+		location = at(profile, addrs[7]);
+		assert_int_equal(location->reason, UNRESOLVED_NOT_A_FILE);
+		assert_memory_equal(location->name, "[anon]+0x", 9);
+		location = at(profile, addrs[0]);
+		assert_non_null(profile->mappings[location->mapping].build_id);
+	}
+	munmap(anon, 4096);
+	profile__free(profile);
+	symbolizer__free(symbolizer);
+}
+
+/* A file that was not held is not read, whatever its path says. */
+static void test_not_held(void **state)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	uint64_t addr = (uintptr_t)known_function + 1;
+	struct profile *profile = make_profile(getpid(), &addr, 1);
+	size_t len = strlen(program_invocation_short_name);
+
+	(void)state;
+	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_int_equal(at(profile, addr)->reason, UNRESOLVED_NO_FILE);
+	assert_memory_equal(at(profile, addr)->name, program_invocation_short_name, len);
+	assert_memory_equal(at(profile, addr)->name + len, "+0x", 3);
+	profile__free(profile);
+	symbolizer__free(symbolizer);
+}
+
+/* One descriptor per file, given back when its symbols are read. */
+static void test_descriptors(void **state)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	int before = open_descriptors(), held;
+	uint64_t addr = (uintptr_t)known_function + 1;
+	struct profile *profile = make_profile(getpid(), &addr, 1);
+
+	(void)state;
+	hold_all(symbolizer, getpid());
+	held = open_descriptors();
+	assert_true(held > before);
+	hold_all(symbolizer, getpid());
+	assert_int_equal(open_descriptors(), held);
+	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_int_equal(open_descriptors(), held - 1);
+	profile__free(profile);
+	symbolizer__free(symbolizer);
+	assert_int_equal(open_descriptors(), before);
+}
+
+static void test_descriptor_limit(void **state)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	struct rlimit old, none;
+	struct maps maps;
+	const struct map_entry *entry;
+
+	(void)state;
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	entry = maps__find(&maps, (uintptr_t)known_function);
+	assert_non_null(entry);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(symbolizer__hold(symbolizer, getpid(), entry), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(symbolizer__hold(symbolizer, getpid(), entry), 0); /* not given up */
+	maps__free(&maps);
+	symbolizer__free(symbolizer);
+}
+
+/* The process is gone and its program deleted: what was held is still there. */
+static void test_held_survives(void **state)
+{
+	static const char source[] =
+		"#include <unistd.h>\n"
+		"__attribute__((noinline)) int hook(int x) { return x + pause(); }\n"
+		"int main(void) { return hook(1); }\n";
+	struct symbolizer *symbolizer = new_symbolizer();
+	struct profile *profile;
+	struct maps maps;
+	char path[512], command[1024], line[64] = "";
+	uint64_t hook, base = 0;
+	FILE *pipe;
+	pid_t pid;
+
+	(void)state;
+	assert_true(fixture_write("t.c", source, strlen(source)));
+	assert_true(fixture_run("gcc -O1 -fno-optimize-sibling-calls -pie -fPIE -o target t.c"));
+	snprintf(command, sizeof(command), "nm %s/target | awk '$3 == \"hook\" { print $1 }'",
+		 fixture_dir);
+	pipe = popen(command, "r");
+	assert_non_null(fgets(line, sizeof(line), pipe));
+	pclose(pipe);
+	hook = strtoull(line, NULL, 16);
+	snprintf(path, sizeof(path), "%s/target", fixture_dir);
+	pid = fork();
+	if (!pid) {
+		execl(path, path, NULL);
+		_exit(1);
+	}
+	for (int i = 0; i < 500 && !base; i++) { /* until it has executed its program */
+		usleep(10000);
+		assert_int_equal(maps__read(pid, &maps), 0);
+		for (size_t k = 0; k < maps.n; k++)
+			if (!maps.entries[k].off && !strcmp(maps.entries[k].path, path))
+				base = maps.entries[k].start;
+		maps__free(&maps);
+	}
+	assert_true(base);
+	hook += base + 1;
+	profile = make_profile(pid, &hook, 1);
+	hold_all(symbolizer, pid);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_true(fixture_run("rm target"));
+
+	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_location(profile, hook, "hook", UNRESOLVED_NAMED);
+	profile__free(profile);
+	symbolizer__free(symbolizer);
+}
+
+/* Maps a file of the directory as code and symbolizes the address at off of it. */
+static void with_mapped(const char *file, uint64_t off, const char *name,
+			enum unresolved_reason reason)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	struct profile *profile;
+	struct stat st;
+	char path[512], *code;
+	uint64_t addr;
+	size_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", fixture_dir, file);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	len = (size_t)st.st_size;
+	code = mmap(NULL, len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	close(fd);
+	assert_true(code != MAP_FAILED);
+	addr = (uintptr_t)code + off + 1;
+	profile = make_profile(getpid(), &addr, 1);
+	hold_all(symbolizer, getpid());
+	munmap(code, len);
+	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_location(profile, addr, name, reason);
+	profile__free(profile);
+	symbolizer__free(symbolizer);
+}
+
+static void test_reasons(void **state)
+{
+	static const char source[] = "int main(void) { return 0; }\n";
+
+	(void)state;
+	assert_true(fixture_write("text", "hello\n", 6));
+	with_mapped("text", 3, "text+0x3", UNRESOLVED_BAD_ELF);
+	assert_true(fixture_write("m.c", source, strlen(source)));
+	assert_true(fixture_run("gcc -o plain m.c && gcc -static -o bare m.c && strip bare"));
+	with_mapped("bare", 0x1010, "bare+0x1010", UNRESOLVED_NO_SYMBOLS);
+	with_mapped("plain", 0x10, "plain+0x10", UNRESOLVED_NO_SYMBOL_HERE); /* its header */
+	assert_true(fixture_run("truncate -s 1M plain"));
+	with_mapped("plain", 0xf0000, "plain+0xf0000", UNRESOLVED_NO_SYMBOL_HERE); /* behind it */
+}
+
+static void test_hostile_paths(void **state)
+{
+	(void)state;
+	assert_true(fixture_write("a\nb\033[31m;c", "hello\n", 6));
+	with_mapped("a\nb\033[31m;c", 1, "a?b?[31m;c+0x1", UNRESOLVED_BAD_ELF);
+	assert_true(fixture_write("\xff", "hello\n", 6));
+	with_mapped("\xff", 1, "?+0x1", UNRESOLVED_BAD_ELF);
+}
+
+static void test_hostile_symbols(void **state)
+{
+	static const char source[] = ".globl abc\n"
+				     ".type abc, @function\n"
+				     ".size abc, 16\n"
+				     "abc:\n"
+				     ".skip 16\n"
+				     ".section .note.GNU-stack, \"\"\n";
+
+	(void)state;
+	assert_true(fixture_write("h.s", source, strlen(source)));
+	assert_true(fixture_run("gcc -c -o h.o h.s && "
+				"objcopy --redefine-sym abc=\"$(printf 'a\\nb\\033c')\" h.o && "
+				"gcc -nostdlib -shared -o h.so h.o && "
+				"objdump -h h.so | awk '$2 == \".text\" { print $6 }' > h.off"));
+	{
+		char path[512], line[64];
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/h.off", fixture_dir);
+		f = fopen(path, "r");
+		assert_non_null(fgets(line, sizeof(line), f));
+		fclose(f);
+		with_mapped("h.so", strtoull(line, NULL, 16) + 4, "a?b?c", UNRESOLVED_NAMED);
+	}
+}
+
+static void test_not_a_file_is_not_opened(void **state)
+{
+	struct symbolizer *symbolizer = new_symbolizer();
+	struct map_entry entry = {.start = 0x1000, .end = 0x2000, .path = (char *)"[vdso]"};
+	int before = open_descriptors();
+
+	(void)state;
+	assert_int_equal(symbolizer__hold(symbolizer, getpid(), &entry), 0);
+	assert_int_equal(open_descriptors(), before);
+	entry.inode = 1;
+	entry.dev_major = 99;
+	entry.path = (char *)"/does/not/exist";
+	assert_true(symbolizer__hold(symbolizer, getpid(), &entry) < 0);
+	assert_int_equal(open_descriptors(), before);
+	symbolizer__free(symbolizer);
+	symbolizer__free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own_process),
+		cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_descriptor_limit),
+		cmocka_unit_test(test_held_survives),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths),
+		cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_not_a_file_is_not_opened),
+	};
+
+	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
