@@ -89,7 +89,7 @@ NOINLINE static void thrown_out_by_signal(unsigned int round)
 			__asm__ volatile("" : "+r"(p) : : "memory");
 			free(p);
 			may_jump = 1;
-			for (volatile int i = 0; i < 50; i++)
+			for (volatile int i = 0; i < 5000; i++) /* about a traced call's time */
 				;
 			may_jump = 0;
 		}
