@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Profiles made by hand and sinks that keep what they get. Include after cmocka.h. */
+#ifndef MEMTRACE_TESTS_ENCODE_FIXTURE_H
+#define MEMTRACE_TESTS_ENCODE_FIXTURE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "encode/encode.h"
+
+struct text {
+	char *bytes;
+	size_t len;
+};
+
+static inline int text_write(void *ctx, const void *data, size_t len)
+{
+	struct text *text = ctx;
+
+	text->bytes = realloc(text->bytes, text->len + len + 1);
+	assert_non_null(text->bytes);
+	memcpy(text->bytes + text->len, data, len);
+	text->len += len;
+	text->bytes[text->len] = '\0';
+	return 0;
+}
+
+static inline int failing_write(void *ctx, const void *data, size_t len)
+{
+	int *calls_left = ctx;
+
+	(void)data;
+	(void)len;
+	return (*calls_left)-- > 0 ? 0 : -ENOSPC;
+}
+
+typedef int (*encoder_fn)(const struct profile *profile, struct sink *sink);
+
+/* What the encoder writes; free() it. */
+static inline char *encoded(encoder_fn encode, const struct profile *profile)
+{
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+
+	assert_int_equal(encode(profile, &sink), 0);
+	return text.bytes ? text.bytes : strdup("");
+}
+
+/* Whichever write fails, the encoder returns the sink's error. */
+static inline void assert_reports_failures(encoder_fn encode, const struct profile *profile)
+{
+	int calls = 0, left, err;
+
+	do {
+		struct sink sink = {.write = failing_write, .ctx = &left};
+
+		left = calls++;
+		err = encode(profile, &sink);
+		assert_true(err == (left < 0 ? -ENOSPC : 0));
+	} while (err);
+	assert_true(calls > 1);
+}
+
+static inline struct profile *new_profile(uint64_t interval)
+{
+	struct profile *profile = profile__new();
+
+	assert_non_null(profile);
+	profile->interval_bytes = interval;
+	profile->pid = 4711;
+	strcpy(profile->comm, "leaky");
+	profile->mode = "continuous";
+	profile->duration_s = 10;
+	profile->overhead_pct = -1;
+	return profile;
+}
+
+/* A site whose frames have these names; frame i of any site called NAME has the same address. n blocks
+ * of size bytes are live there, held by thread tid. Call end_profile() after the last. */
+static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
+			       uint32_t tid, uint64_t size, int n)
+{
+	uint64_t addrs[64] = {};
+	size_t site, thread;
+
+	for (size_t i = 0; i < n_names; i++) {
+		addrs[i] = 5381;
+		for (const char *c = names[i]; *c; c++)
+			addrs[i] = addrs[i] * 33 + (unsigned char)*c;
+		addrs[i] &= 0x7fffffffffff;
+	}
+	assert_int_equal(profile__add_site(profile, addrs, n_names, false, &site), 0);
+	assert_int_equal(profile__add_thread(profile, tid, NULL, &thread), 0);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(profile__add_live(profile, site, thread, size), 0);
+	for (size_t i = 0; i < n_names; i++) {
+		struct profile_location *location =
+			&profile->locations[profile->sites[site].locations[i]];
+
+		if (location->name)
+			continue;
+		location->name = strdup(names[i]);
+		location->reason = UNRESOLVED_NAMED;
+	}
+	return site;
+}
+
+#define STACK(profile, tid, size, n, ...)                                                          \
+	add_stack(profile, (const char *const[]){__VA_ARGS__},                                     \
+		  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), tid, size, n)
+
+static inline void end_profile(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+
+		profile->samples += site->live.samples;
+		if (site->alloc_bytes < site->live.bytes) {
+			site->alloc_bytes = site->live.bytes;
+			site->alloc_objects = site->live.objects;
+		}
+	}
+	if (profile->alloc_calls < profile->samples)
+		profile->alloc_calls = profile->samples;
+	assert_int_equal(profile__sort(profile), 0);
+}
+
+#endif

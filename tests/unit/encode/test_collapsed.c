@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+static void stacks_are_merged_and_sorted_by_name(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 100, 2, "malloc", "zeta", "main");
+	STACK(profile, 1, 50, 1, "calloc", "zeta", "main");
+	STACK(profile, 1, 7, 1, "malloc", "alpha", "main");
+	STACK(profile, 1, 3, 1, "malloc"); /* nothing else is known of it */
+	STACK(profile, 1, 0, 4, "malloc", "empty", "main");
+	STACK(profile, 1, 9, 0, "malloc", "freed", "main");
+	end_profile(profile);
+	text = encoded(encode_collapsed, profile);
+	assert_string_equal(text, "main;alpha 7\n"
+				  "main;zeta 250\n"
+				  "malloc 3\n");
+	free(text);
+	profile__free(profile);
+}
+
+/* Two stacks of 0.3 bytes of one name make 1 byte together; 0.3 alone rounds away. */
+static void rounding_comes_after_merging(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 0, 0, "malloc", "a");
+	STACK(profile, 1, 0, 0, "calloc", "a");
+	STACK(profile, 1, 0, 0, "malloc", "b");
+	for (size_t i = 0; i < 3; i++)
+		profile->sites[i].live.bytes = 0.3;
+	assert_int_equal(profile__sort(profile), 0);
+	text = encoded(encode_collapsed, profile);
+	assert_string_equal(text, "a 1\n");
+	free(text);
+	profile__free(profile);
+}
+
+static void names_cannot_break_the_line(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 5, 1, "malloc", "leaf\nx 99", "a;b", "operator new []\x7f");
+	end_profile(profile);
+	text = encoded(encode_collapsed, profile);
+	assert_string_equal(text, "operator new []?;a:b;leaf?x 99 5\n");
+	free(text);
+	assert_reports_failures(encode_collapsed, profile);
+	profile__free(profile);
+}
+
+static void frames_without_a_name_show_their_address(void **state)
+{
+	static const uint64_t stack[] = {0x1001, 0x2005};
+	struct profile *profile = new_profile(1);
+	size_t site, thread;
+	char *text;
+
+	(void)state;
+	assert_int_equal(profile__add_site(profile, stack, 2, false, &site), 0);
+	assert_int_equal(profile__add_thread(profile, 1, NULL, &thread), 0);
+	assert_int_equal(profile__add_live(profile, site, thread, 8), 0);
+	assert_int_equal(profile__add_site(profile, NULL, 0, false, &site), 0);
+	assert_int_equal(profile__add_live(profile, site, thread, 2), 0);
+	end_profile(profile);
+	text = encoded(encode_collapsed, profile);
+	assert_string_equal(text, "0x2004 8\n[no stack] 2\n");
+	free(text);
+	profile__free(profile);
+}
+
+static void nothing_live_is_an_empty_file(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text = encoded(encode_collapsed, profile);
+
+	(void)state;
+	assert_string_equal(text, "");
+	free(text);
+	profile__free(profile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stacks_are_merged_and_sorted_by_name),
+		cmocka_unit_test(rounding_comes_after_merging),
+		cmocka_unit_test(names_cannot_break_the_line),
+		cmocka_unit_test(frames_without_a_name_show_their_address),
+		cmocka_unit_test(nothing_live_is_an_empty_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Byte by byte; that it is JSON at all is for a parser to say, in tests/golden/check.sh. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+static void the_keys_are_as_promised(void **state)
+{
+	static const char expected[] =
+		"{\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,\"mode\":\"continuous\","
+		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
+		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,"
+		"\"overhead_pct\":2.500,\"stacks\":["
+		"{\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":2,"
+		"\"alloc_bytes\":40,\"alloc_objects\":5,\"frames\":[\"malloc\",\"f\"]},"
+		"{\"live_bytes\":0,\"live_bytes_low\":0,\"live_bytes_high\":0,\"live_objects\":1,"
+		"\"alloc_bytes\":0,\"alloc_objects\":0,\"frames\":[\"malloc\",\"empty\"]}],"
+		"\"lost\":{\"live_full\":0,\"unwind_failed\":7},"
+		"\"probes\":[{\"function\":\"malloc\",\"object\":\"/lib/libc.so.6\",\"offset\":4096,"
+		"\"instruction\":\"push %r12\",\"emulated\":true,\"kind\":\"session\"}],"
+		"\"files\":[\"a.heap\",\"b\"]}\n";
+	struct profile *profile = new_profile(1);
+	struct profile_probe probe = {.function = (char *)"malloc",
+				      .object = (char *)"/lib/libc.so.6",
+				      .offset = 4096,
+				      .instruction = (char *)"push %r12",
+				      .emulated = true,
+				      .kind = "session"};
+	size_t site;
+	char *text;
+
+	(void)state;
+	site = STACK(profile, 1, 15, 2, "malloc", "f");
+	profile->sites[site].alloc_bytes = 40;
+	profile->sites[site].alloc_objects = 5;
+	STACK(profile, 1, 0, 1, "malloc", "empty");
+	STACK(profile, 1, 8, 0, "malloc", "freed");
+	profile->alloc_calls = 9;
+	profile->free_calls = 4;
+	profile->overhead_pct = 2.5;
+	assert_int_equal(profile__add_probe(profile, &probe), 0);
+	assert_int_equal(profile__add_lost(profile, "live_full", 0), 0);
+	assert_int_equal(profile__add_lost(profile, "unwind_failed", 7), 0);
+	assert_int_equal(profile__add_file(profile, "a.heap"), 0);
+	assert_int_equal(profile__add_file(profile, "b"), 0);
+	end_profile(profile);
+	text = encoded(encode_json, profile);
+	assert_string_equal(text, expected);
+	free(text);
+	assert_reports_failures(encode_json, profile);
+	profile__free(profile);
+}
+
+static void strings_are_escaped(void **state)
+{
+	static const struct {
+		const char *raw, *json;
+	} cases[] = {
+		{"plain", "\"plain\""},
+		{"q\" b\\ n\n t\t \x01\x1f\x7f", "\"q\\\" b\\\\ n\\u000a t\\u0009 \\u0001\\u001f\x7f\""},
+		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
+		/* stray, cut short, overlong, surrogate, above U+10FFFF, never used */
+		{"\x80", "\"\xef\xbf\xbd\""},
+		{"a\xc3", "\"a\xef\xbf\xbd\""},
+		{"\xe2\x82x", "\"\xef\xbf\xbd\xef\xbf\xbdx\""},
+		{"\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xff\xfe", "\"\xef\xbf\xbd\xef\xbf\xbd\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *profile = new_profile(1);
+		char expected[256], *text;
+
+		assert_int_equal(profile__add_file(profile, cases[i].raw), 0);
+		text = encoded(encode_json, profile);
+		snprintf(expected, sizeof(expected), "\"files\":[%s]}\n", cases[i].json);
+		assert_non_null(strstr(text, expected));
+		free(text);
+		profile__free(profile);
+	}
+}
+
+/* JSON knows no NaN; unknown is null. */
+static void unknown_numbers_are_null(void **state)
+{
+	static const double unknown[] = {-1, NAN, -INFINITY, INFINITY};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct profile *profile = new_profile(524288);
+		char *text;
+
+		profile->overhead_pct = profile->duration_s = unknown[i];
+		profile->mode = NULL;
+		text = encoded(encode_json, profile);
+		assert_non_null(strstr(text, "\"overhead_pct\":null,"));
+		assert_non_null(strstr(text, "\"mode\":\"\","));
+		assert_null(strstr(text, "nan"));
+		assert_null(strstr(text, "inf"));
+		free(text);
+		profile__free(profile);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_keys_are_as_promised),
+		cmocka_unit_test(strings_are_escaped),
+		cmocka_unit_test(unknown_numbers_are_null),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+static struct table_options options;
+
+static int encode(const struct profile *profile, struct sink *sink)
+{
+	return encode_table(profile, &options, sink);
+}
+
+static char *table(const struct profile *profile, struct table_options with)
+{
+	options = with;
+	return encoded(encode, profile);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("not in the table: %s\n%s", part, text);
+}
+
+static void exact_tables_show_no_intervals(void **state)
+{
+	static const char expected[] =
+		"memtrace: pid 4711 (leaky), 10.0 s continuous, exact: 1,234 of 1,234 allocations "
+		"recorded\n"
+		"live heap: 1.5 MiB in 1,234 objects, exact; cost to the target: 2.1 % of its CPU "
+		"time\n"
+		"\n"
+		"      LIVE  OBJECTS  SHARE  WHERE (leaf first)\n"
+		"   1.2 MiB    1,230  80.1%  cache_insert < handle_request < worker\n"
+		" 300.0 KiB        3  19.5%  parse x3 < main\n"
+		"   5.0 KiB            0.3%  (1 more stack)\n"
+		"written: a.heap b?c\n"
+		"lost: live_full 12,000, stacks_truncated 3\n";
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	/* 1,230 KiB + 300 KiB + 5 KiB = 1,535 KiB = 1.499 MiB; 1,230 / 1,535 = 80.13 % */
+	STACK(profile, 1, 1024, 1230, "malloc", "operator new", "cache_insert", "handle_request",
+	      "worker");
+	STACK(profile, 1, 102400, 3, "realloc", "parse", "parse", "xmalloc", "parse", "main");
+	STACK(profile, 1, 5120, 1, "malloc", "tiny", "main");
+	STACK(profile, 1, 5120, 0, "malloc", "freed", "main");
+	profile->overhead_pct = 2.1;
+	assert_int_equal(profile__add_file(profile, "a.heap"), 0);
+	assert_int_equal(profile__add_file(profile, "b\nc"), 0);
+	assert_int_equal(profile__add_lost(profile, "live_full", 12000), 0);
+	assert_int_equal(profile__add_lost(profile, "sites_full", 0), 0);
+	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
+	end_profile(profile);
+	text = table(profile, (struct table_options){.top = 2});
+	assert_string_equal(text, expected);
+	free(text);
+	options = (struct table_options){.color = true};
+	assert_reports_failures(encode, profile);
+	profile__free(profile);
+}
+
+/* Four samples of small blocks at one per MiB: 4.0 MiB; Garwood's interval for 4 events is
+ * [1.0899, 10.2416]. */
+static void sampled_tables_show_intervals(void **state)
+{
+	struct profile *profile = new_profile(1 << 20);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 64, 4, "malloc", "f", "main");
+	profile->alloc_calls = 70000;
+	end_profile(profile);
+	text = table(profile, (struct table_options){});
+	assert_has(text, "one sample per 1 MiB: 4 samples of 70,000 allocations\n");
+	/* 4 (2^20/64 + 1/2) = 65,538 */
+	assert_has(text, "live heap: 4.0 MiB (95 %: 1.1 - 10.2 MiB) in 65,538 objects, estimated\n");
+	assert_has(text, "\n      LIVE   95 % INTERVAL  OBJECTS   SHARE  WHERE (leaf first)\n"
+			 "   4.0 MiB  1.1 - 10.2 MiB   65,538  100.0%  f < main\n");
+	free(text);
+	profile__free(profile);
+}
+
+static void frames_fill_the_width_and_no_more(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 300, 1, "malloc", "aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc", "dddddddddd");
+	STACK(profile, 1, 200, 1, "malloc", "std::map<std::string, std::vector<int> >::insert_or",
+	      "main");
+	STACK(profile, 1, 100, 1, "malloc",
+	      "an_extraordinarily_long_name_that_no_terminal_can_hold_in_one_line");
+	end_profile(profile);
+	profile->sites[2].truncated = true;
+	text = table(profile, (struct table_options){.width = 28 + 41});
+	/* 10 + 2 + 7 + 2 + 5 + 2 = 28 columns before the frames; three of them and " < ..." would
+	 * take 3 * 10 + 2 * 3 + 6 = 42 */
+	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < ...\n");
+	assert_has(text, "  std::map<..>::insert_or < main\n");
+	assert_has(text, "  an_extraordinarily_..can_hold_in_one_line\n");
+	free(text);
+	/* exactly as wide as needed: 4 * 10 + 3 * 3 = 49 */
+	text = table(profile, (struct table_options){.width = 28 + 49});
+	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < dddddddddd\n");
+	free(text);
+	text = table(profile, (struct table_options){.width = 28 + 48});
+	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < ...\n");
+	free(text);
+	/* the first frame, however little room there is */
+	text = table(profile, (struct table_options){.width = 1});
+	assert_has(text, "  aaaaaaaaaa < ...\n");
+	free(text);
+	profile__free(profile);
+}
+
+static void odd_stacks_have_a_place(void **state)
+{
+	struct profile *profile = new_profile(1);
+	size_t site;
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 500, 1, "malloc", "xmalloc");
+	STACK(profile, 1, 400, 1, "malloc", "libfoo.so.1+0x1234", "main");
+	site = STACK(profile, 1, 300, 1, "malloc", "deep");
+	profile->sites[site].truncated = true;
+	STACK(profile, 1, 200, 1, "malloc", "evil\x1b[2J\xff\xc2\x9b\xe2\x80\xae", "m\xc3\xa4in");
+	assert_int_equal(profile__add_site(profile, NULL, 0, false, &site), 0);
+	assert_int_equal(profile__add_live(profile, site, 0, 100), 0);
+	strcpy(profile->comm, "a\x1b]0;b");
+	end_profile(profile);
+	text = table(profile, (struct table_options){});
+	assert_has(text, "  xmalloc\n");
+	assert_has(text, "  libfoo.so.1+0x1234 < main\n");
+	assert_has(text, "  deep < ...\n");
+	assert_has(text, "  evil?[2J\?\?\? < m\xc3\xa4in\n");
+	assert_has(text, "  [no stack]\n");
+	assert_has(text, "(a?]0;b)");
+	free(text);
+	text = table(profile, (struct table_options){.color = true});
+	assert_has(text, "\033[1m");
+	free(text);
+	profile__free(profile);
+}
+
+static void nothing_live_is_one_sentence(void **state)
+{
+	struct profile *profile = new_profile(524288);
+	char *text;
+
+	(void)state;
+	assert_int_equal(profile__add_lost(profile, "live_full", 1), 0);
+	text = table(profile, (struct table_options){});
+	assert_string_equal(text, "memtrace: pid 4711 (leaky), 10.0 s continuous, one sample per "
+				  "512 KiB: 0 samples of 0 allocations\n"
+				  "live heap: the process allocated nothing during the run\n"
+				  "lost: live_full 1\n");
+	free(text);
+	profile->alloc_calls = 5000;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "live heap: none of the allocations was sampled; a smaller interval samples "
+			 "more\n");
+	free(text);
+	profile->samples = 1;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "1 sample of 5,000 allocations\n");
+	assert_has(text, "live heap: nothing is live");
+	assert_null(strstr(text, "WHERE"));
+	free(text);
+	profile__free(profile);
+}
+
+static void bytes_have_units(void **state)
+{
+	static const struct {
+		double bytes;
+		const char *text;
+	} cases[] = {
+		{0, "0 B"},
+		{1, "1 B"},
+		{1023, "1023 B"},
+		{1023.7, "1.0 KiB"},
+		{1536, "1.5 KiB"},
+		{1024.0 * 1024 - 1, "1.0 MiB"},
+		{96.3 * 1048576, "96.3 MiB"},
+		{0x1p60, "1.0 EiB"},
+		{1e30, "8.67e+11 EiB"},
+		{-1536, "-1.5 KiB"},
+		{NAN, "?"},
+		{INFINITY, "?"},
+	};
+	char buf[16];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(format_bytes(cases[i].bytes, buf), cases[i].text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exact_tables_show_no_intervals),
+		cmocka_unit_test(sampled_tables_show_intervals),
+		cmocka_unit_test(frames_fill_the_width_and_no_more),
+		cmocka_unit_test(odd_stacks_have_a_place),
+		cmocka_unit_test(nothing_live_is_one_sentence),
+		cmocka_unit_test(bytes_have_units),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
