@@ -57,21 +57,41 @@ static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct 
 	return cpu;
 }
 
-/* Is this a call that the allocator makes to itself, on behalf of one that has been counted already?
- * Known by its return address: after one of the allocator's direct calls, or in the body of a
- * function that hands over; or, when it was reached by a tail jump, by having the very frame, return
- * address and size of that function's call. */
-static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
-				     __u64 ret)
-{
-	struct abi_outer_call *outer;
-	const struct abi_object *object;
-	__u64 vaddr;
-	__u32 i;
+/* --- calls that an allocator makes to itself, for one that has been counted already ---
+ *
+ * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small alignments
+ * over. Such an inner call is known by its return address - after one of the allocator's direct
+ * calls, or in the body of a function that hands over ("outer") - or, when it was reached by a jump,
+ * by having the very frame, return address and size of the outer call.
+ *
+ * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so it
+ * is read only where it can matter: when the thread's last outer call was made at, or just above,
+ * this stack pointer, and for samples. */
 
-	if (fn->object >= ABI_MAX_OBJECTS)
+#define INNER_DEPTH 1024 /* bytes of stack between an outer call and the ones inside it, at most */
+
+/* The thread's last outer call, NULL when it has made none. */
+static __always_inline struct abi_outer_call *last_outer(void)
+{
+	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
+}
+
+static __always_inline bool is_near(const struct abi_outer_call *outer, __u64 sp)
+{
+	return outer && sp <= outer->sp && outer->sp - sp <= INNER_DEPTH;
+}
+
+static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
+				     const struct abi_outer_call *outer)
+{
+	const struct abi_object *object;
+	__u32 index = fn->object, i;
+	__u64 vaddr, ret;
+
+	barrier_var(index); /* the number that is checked is the one that is used */
+	if (index >= ABI_MAX_OBJECTS || read_user_u64(&ret, PT_REGS_SP(ctx)))
 		return false;
-	object = &objects[fn->object];
+	object = &objects[index];
 	vaddr = ret - (PT_REGS_IP(ctx) - fn->delta) + fn->vaddr;
 	if (vaddr >= object->low && vaddr <= object->high) {
 		for (i = 0; i < ABI_MAX_INNER && i < object->n_inner; i++)
@@ -81,21 +101,38 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
 				return true;
 	}
-	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
-	return outer && outer->sp == PT_REGS_SP(ctx) && outer->ret == ret && outer->size == size;
+	return outer && outer->sp == PT_REGS_SP(ctx) && outer->size == size &&
+	       outer->vaddr != fn->vaddr && (outer->ret == ret || outer->armed);
 }
 
-static __always_inline void note_outer(struct pt_regs *ctx, __u64 size, __u64 ret)
+static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
 {
 	struct abi_outer_call *outer;
+	__u64 ret = 0;
 
 	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer)
 		return;
+	/* realloc jumps only when it has no block to move; else it calls. */
+	if (fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
+		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
 	outer->ret = ret;
 	outer->size = size;
+	outer->vaddr = fn->vaddr;
+	outer->armed = returns_always;
+}
+
+static __always_inline void set_outer_armed(const struct abi_func *fn, bool armed)
+{
+	struct abi_outer_call *outer;
+
+	if (!fn->outer)
+		return;
+	outer = last_outer();
+	if (outer)
+		outer->armed = armed;
 }
 
 /* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted). */
@@ -155,9 +192,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct abi_inflight_key key;
 	struct abi_inflight call = {};
 	struct abi_target_cpu *cpu;
+	struct abi_outer_call *outer;
 	struct abi_func *fn;
-	__u64 size, ret;
-	bool sampled;
+	bool sampled, near;
+	__u64 size;
 	__u32 tgid;
 
 	cpu = begin(ctx, &fn, &tgid);
@@ -172,16 +210,20 @@ static __always_inline int enter(struct pt_regs *ctx)
 			return 0; /* the product overflows: the call fails and changes nothing */
 		size *= n;
 	}
-	if (read_user_u64(&ret, PT_REGS_SP(ctx)))
-		ret = 0;
-	if (is_inner(fn, ctx, size, ret)) {
+	outer = last_outer();
+	near = is_near(outer, PT_REGS_SP(ctx));
+	if (near && is_inner(fn, ctx, size, outer)) {
 		count(&cpu->inner, 1);
 		return 0;
 	}
 	if (fn->outer)
-		note_outer(ctx, size, ret);
+		note_outer(fn, ctx, size);
 
 	sampled = sample_take(cpu, size, config.interval);
+	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
+		count(&cpu->inner, 1);
+		return 0;
+	}
 	if (sampled && take_stack(ctx, fn, cpu, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
@@ -218,6 +260,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		bpf_map_delete_elem(&live, &old_key);
 	}
 	count(&cpu->armed, 1);
+	set_outer_armed(fn, true);
 	return 1;
 }
 
@@ -241,11 +284,15 @@ static __always_inline void leave(struct pt_regs *ctx)
 	struct abi_inflight *found, call;
 	struct abi_target_cpu *cpu;
 	struct abi_live block = {};
-	__u64 ret = PT_REGS_RC(ctx);
+	__u64 ret = PT_REGS_RC(ctx), index;
 	__u32 tgid;
 
 	if (!active)
 		return;
+	index = bpf_get_attach_cookie(ctx);
+	if (index >= ABI_MAX_FUNCS)
+		return;
+	set_outer_armed(&funcs[index], false);
 	/* The return address has been popped. */
 	inflight_key(&key, PT_REGS_SP(ctx) - 8);
 	found = bpf_map_lookup_elem(&inflight, &key);
