@@ -46,10 +46,26 @@ static void put_name(FILE *stream, const char *name)
 	}
 }
 
+/* The first frame from the leaf that is shown. The leaf is the probed function, which names no
+ * holder; operator new, when it is the one that called malloc, no more. jeprof leaves out both. */
+static uint32_t first_frame(const struct profile *profile, const struct profile_site *site)
+{
+	static const char plumbing[] = "operator new";
+	uint32_t first = 0;
+	const char *name;
+
+	do {
+		if (first + 1 >= site->n_locations)
+			break;
+		name = profile__location(profile, site, ++first)->name;
+	} while (name && !strncmp(name, plumbing, sizeof(plumbing) - 1) &&
+		 strchr("[(", name[sizeof(plumbing) - 1]));
+	return first;
+}
+
 static char *stack_names(const struct profile *profile, const struct profile_site *site)
 {
-	/* The leaf is the probed function, the same in every stack: it names no holder. */
-	uint32_t first = site->n_locations > 1 ? 1 : 0;
+	uint32_t first = first_frame(profile, site);
 	char *names = NULL;
 	size_t len;
 	FILE *stream = open_memstream(&names, &len);

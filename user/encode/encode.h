@@ -12,15 +12,17 @@
 /* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies a line's numbers by
  * 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n, so what is written is not the
  * estimate but the integers that this arithmetic turns into it: with S bytes and C objects
- * estimated, x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's prof_unbias).
- * Sites with nothing live are written too (their accumulated numbers count). Ends with
- * MAPPED_LIBRARIES in the form of /proc/PID/maps. */
+ * estimated, x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's prof_unbias). A
+ * stack of few samples and mixed sizes, whose bytes rounding would miss, is written as two entries,
+ * which readers add up. Sites with nothing live are written too (their accumulated numbers count).
+ * Ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
-/* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by name;
- * lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function itself is
- * not a frame (a stack of nothing else keeps it). ';' and control characters in names become ':'
- * and '?'; blanks within a name stay (consumers split at the last blank). */
+/* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
+ * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
+ * itself is not a frame, nor is an operator new that called it (a stack of nothing else keeps one).
+ * ';' and control characters in names become ':' and '?'; blanks within a name stay (consumers
+ * split at the last blank). */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 struct table_options {
@@ -40,8 +42,8 @@ int encode_table(const struct profile *profile, const struct table_options *opti
  * live_objects, overhead_pct (null when unknown), stacks [{live_bytes, live_bytes_low,
  * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
  * anything live), lost {name: count} (every counter), probes [{function, object, offset,
- * instruction, emulated, kind}], files [path]. Bytes are integers; names that are not UTF-8 have the
- * offending bytes replaced by U+FFFD. */
+ * instruction, emulated, kind}], files [path]. Bytes are integers; names that are not UTF-8 have
+ * the offending bytes replaced by U+FFFD. */
 int encode_json(const struct profile *profile, struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */

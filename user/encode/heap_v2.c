@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The estimate of a stack is S bytes in C objects. A reader is given integers s bytes in n objects
- *and computes, with f(x) = 1 / (1 - exp(-x/R)) and x = s/n,
+ * and computes, with f(x) = 1 / (1 - exp(-x/R)) and x = s/n,
  *
  *	bytes = s f(x)		objects = n f(x).
  *
@@ -8,13 +8,13 @@
  * stack whose samples are all of one size, n is the number of samples: an integer, and nothing is
  * lost but the rounding of s. For mixed sizes n is no integer. Rounding it shifts the bytes by up
  * to R/2, 10 % of a stack of three samples, and always in the same direction for the same mix, so
- *that the error does not average out over many stacks.
+ * that the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
- *more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
- *and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
- *one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is first
- *moved so that the objects add up to C.
+ * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
+ * and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
+ * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is first
+ * moved so that the objects add up to C.
  *
  * Numbers that no pair can express (less than R bytes, which no sample gives; R = 1 with objects of
  * a few bytes) become the nearest pair of at least one object. Objects of no bytes at all are left

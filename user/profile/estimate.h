@@ -13,10 +13,10 @@
  *
  * R = 1 is the exact mode: every allocation is recorded, p = 1, V = 0.
  *
- * Intervals: few samples make a skewed distribution, for which +-1.96 sqrt(V) covers too little. The
- * gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997: confidence intervals for
- * directly standardized rates) for weighted sums of Poisson counts is used: with total Y, variance V
- * and w2 the largest single term of V (what one sample that we happened not to see would add),
+ * Intervals: few samples make a skewed distribution, for which +-1.96 sqrt(V) covers too little.
+ * The gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997: confidence intervals for
+ * directly standardized rates) for weighted sums of Poisson counts is used: with total Y, variance
+ * V and w2 the largest single term of V (what one sample that we happened not to see would add),
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)

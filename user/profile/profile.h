@@ -123,7 +123,7 @@ struct profile {
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
 
-	struct profile_build *build; /* private: look-up tables, between the first add and the sort */
+	struct profile_build *build; /* private: look-up tables, until profile__sort() */
 };
 
 /* A zeroed profile, or NULL. */
@@ -166,8 +166,8 @@ int profile__sort(struct profile *profile);
  * in no mapping, or in one that is not executable; sites that become equal are merged (estimates,
  * totals, threads). What a frame-pointer walk through a program without frame pointers collects is
  * removed that way. The leaf and its immediate caller are kept whatever they are, for they were
- * read, not guessed. Locations that no stack uses any more are removed. *ret_cut (may be NULL): sites
- * that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
+ * read, not guessed. Locations that no stack uses any more are removed. *ret_cut (may be NULL):
+ * sites that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
 /* Live memory of all sites together. */

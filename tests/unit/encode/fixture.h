@@ -78,8 +78,8 @@ static inline struct profile *new_profile(uint64_t interval)
 	return profile;
 }
 
-/* A site whose frames have these names; frame i of any site called NAME has the same address. n blocks
- * of size bytes are live there, held by thread tid. Call end_profile() after the last. */
+/* A site whose frames have these names; frame i of any site called NAME has the same address. n
+ * blocks of size bytes are live there, held by thread tid. Call end_profile() after the last. */
 static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
 			       uint32_t tid, uint64_t size, int n)
 {

@@ -17,13 +17,18 @@ static void stacks_are_merged_and_sorted_by_name(void **state)
 	STACK(profile, 1, 50, 1, "calloc", "zeta", "main");
 	STACK(profile, 1, 7, 1, "malloc", "alpha", "main");
 	STACK(profile, 1, 3, 1, "malloc"); /* nothing else is known of it */
+	STACK(profile, 1, 20, 1, "malloc", "operator new[]", "zeta", "main");
+	STACK(profile, 1, 2, 1, "malloc", "operator new", "operator new[]");
+	STACK(profile, 1, 1, 1, "malloc", "operator newt", "f");
 	STACK(profile, 1, 0, 4, "malloc", "empty", "main");
 	STACK(profile, 1, 9, 0, "malloc", "freed", "main");
 	end_profile(profile);
 	text = encoded(encode_collapsed, profile);
-	assert_string_equal(text, "main;alpha 7\n"
-				  "main;zeta 250\n"
-				  "malloc 3\n");
+	assert_string_equal(text, "f;operator newt 1\n"
+				  "main;alpha 7\n"
+				  "main;zeta 270\n"
+				  "malloc 3\n"
+				  "operator new[] 2\n");
 	free(text);
 	profile__free(profile);
 }

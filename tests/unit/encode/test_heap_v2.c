@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The file is read back as jeprof does: line by line, each pair of numbers scaled by its own average
- * size, entries of equal stacks added up. */
+/* The file is read back as jeprof does: line by line, each pair of numbers scaled by its own
+ * average size, entries of equal stacks added up. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -32,8 +32,8 @@ static void adjust(double interval, double *objects, double *bytes)
 	*bytes *= factor;
 }
 
-/* Sums what a reader sees of thread ("*" or a tid) in the stacks whose '@' line is `stack`, or in all of
- * them if that is NULL. */
+/* Sums what a reader sees of thread ("*" or a tid) in the stacks whose '@' line is `stack`, or in
+ * all of them if that is NULL. */
 static struct totals read_back(const char *heap, const char *stack, const char *thread)
 {
 	struct totals totals = {};
@@ -74,8 +74,8 @@ static void assert_close(double value, double expected, double relative)
 		fail_msg("%.12g is not %.12g within %g", value, expected, relative);
 }
 
-/* All of it, byte by byte. Interval 1, and blocks so large that exp(-x) vanishes: the integers are the
- * counts themselves. */
+/* All of it, byte by byte. Interval 1, and blocks so large that exp(-x) vanishes: the integers are
+ * the counts themselves. */
 static void the_form_is_jemallocs(void **state)
 {
 	static const uint64_t first[] = {0x401001, 0x7f0000002345, 0x402000}, second[] = {0x401001};
@@ -101,10 +101,22 @@ static void the_form_is_jemallocs(void **state)
 	struct profile *profile = new_profile(1);
 	struct profile_mapping mappings[] = {
 		{.start = 0x7ffc00000000, .end = 0x7ffc00001000, .perms = "rw-p"},
-		{.start = 0x7f0000000000, .end = 0x7f0000010000, .perms = "r-xp", .dev_major = 0xfd,
-		 .dev_minor = 0x100, .inode = 99999999999, .deleted = true, .path = (char *)"/x\n\xff"},
-		{.start = 0x401000, .end = 0x40b000, .off = 0x1000, .perms = "r-xp", .dev_major = 8,
-		 .dev_minor = 1, .inode = 1234, .path = (char *)"/bin/a b"},
+		{.start = 0x7f0000000000,
+		 .end = 0x7f0000010000,
+		 .perms = "r-xp",
+		 .dev_major = 0xfd,
+		 .dev_minor = 0x100,
+		 .inode = 99999999999,
+		 .deleted = true,
+		 .path = (char *)"/x\n\xff"},
+		{.start = 0x401000,
+		 .end = 0x40b000,
+		 .off = 0x1000,
+		 .perms = "r-xp",
+		 .dev_major = 8,
+		 .dev_minor = 1,
+		 .inode = 1234,
+		 .path = (char *)"/bin/a b"},
 	};
 	size_t site, thread;
 	char *heap;
@@ -162,8 +174,9 @@ static void equal_sizes_are_written_as_sampled(void **state)
 /* The example of the format's critics, and the mixes that rounding treats worst. */
 static void mixed_sizes_come_back(void **state)
 {
-	static const uint64_t mixes[][2] = {{8, 8 << 20}, {8, 1 << 20}, {8, R},	      {8, R / 2},
-					    {100, 3 * R}, {4096, 2 * R}, {R / 4, 2 * R}, {1, 1 << 30}};
+	static const uint64_t mixes[][2] = {{8, 8 << 20},   {8, 1 << 20}, {8, R},
+					    {8, R / 2},	    {100, 3 * R}, {4096, 2 * R},
+					    {R / 4, 2 * R}, {1, 1 << 30}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++) {
@@ -215,10 +228,11 @@ static void random_mixes_come_back(void **state)
 		for (int i = 0; i < n; i++) {
 			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
 			/* sizes from 1 byte to 16 MiB, even on a logarithmic scale */
-			assert_int_equal(profile__add_live(profile, site, 0,
-							   (uint64_t)exp2(24 * (double)(seed >> 11) *
-									  0x1p-53)),
-					 0);
+			assert_int_equal(
+				profile__add_live(
+					profile, site, 0,
+					(uint64_t)exp2(24 * (double)(seed >> 11) * 0x1p-53)),
+				0);
 		}
 		end_profile(profile);
 		bytes = profile__live(profile).bytes;
@@ -236,10 +250,11 @@ static void random_mixes_come_back(void **state)
 /* Numbers that no sample makes, but a session that scales or a file that was edited might. */
 static void odd_numbers_stay_readable(void **state)
 {
-	static const double numbers[][2] = {/* objects, bytes */
-					    {1, 1},	{0.25, 100}, {1e-9, 1e-9}, {1.4 * R / 8, 1.4 * R},
-					    {1e15, 1e18}, {1e300, 1e300}, {NAN, 5}, {5, NAN},
-					    {INFINITY, INFINITY}, {-3, 100}, {3, -100}, {5, 0}, {0, 5}};
+	static const double numbers[][2] = {
+		/* objects, bytes */
+		{1, 1},		{0.25, 100}, {1e-9, 1e-9}, {1.4 * R / 8, 1.4 * R}, {1e15, 1e18},
+		{1e300, 1e300}, {NAN, 5},    {5, NAN},	   {INFINITY, INFINITY},   {-3, 100},
+		{3, -100},	{5, 0},	     {0, 5}};
 	static const uint64_t intervals[] = {0, 1, R, 1ull << 40};
 
 	(void)state;

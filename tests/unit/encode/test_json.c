@@ -17,12 +17,14 @@ static void the_keys_are_as_promised(void **state)
 		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
 		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,"
 		"\"overhead_pct\":2.500,\"stacks\":["
-		"{\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":2,"
+		"{\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":"
+		"2,"
 		"\"alloc_bytes\":40,\"alloc_objects\":5,\"frames\":[\"malloc\",\"f\"]},"
 		"{\"live_bytes\":0,\"live_bytes_low\":0,\"live_bytes_high\":0,\"live_objects\":1,"
 		"\"alloc_bytes\":0,\"alloc_objects\":0,\"frames\":[\"malloc\",\"empty\"]}],"
 		"\"lost\":{\"live_full\":0,\"unwind_failed\":7},"
-		"\"probes\":[{\"function\":\"malloc\",\"object\":\"/lib/libc.so.6\",\"offset\":4096,"
+		"\"probes\":[{\"function\":\"malloc\",\"object\":\"/lib/"
+		"libc.so.6\",\"offset\":4096,"
 		"\"instruction\":\"push %r12\",\"emulated\":true,\"kind\":\"session\"}],"
 		"\"files\":[\"a.heap\",\"b\"]}\n";
 	struct profile *profile = new_profile(1);
@@ -63,8 +65,10 @@ static void strings_are_escaped(void **state)
 		const char *raw, *json;
 	} cases[] = {
 		{"plain", "\"plain\""},
-		{"q\" b\\ n\n t\t \x01\x1f\x7f", "\"q\\\" b\\\\ n\\u000a t\\u0009 \\u0001\\u001f\x7f\""},
-		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
+		{"q\" b\\ n\n t\t \x01\x1f\x7f",
+		 "\"q\\\" b\\\\ n\\u000a t\\u0009 \\u0001\\u001f\x7f\""},
+		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
+		 "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
 		/* stray, cut short, overlong, surrogate, above U+10FFFF, never used */
 		{"\x80", "\"\xef\xbf\xbd\""},
 		{"a\xc3", "\"a\xef\xbf\xbd\""},

@@ -81,7 +81,8 @@ static void sampled_tables_show_intervals(void **state)
 	text = table(profile, (struct table_options){});
 	assert_has(text, "one sample per 1 MiB: 4 samples of 70,000 allocations\n");
 	/* 4 (2^20/64 + 1/2) = 65,538 */
-	assert_has(text, "live heap: 4.0 MiB (95 %: 1.1 - 10.2 MiB) in 65,538 objects, estimated\n");
+	assert_has(text,
+		   "live heap: 4.0 MiB (95 %: 1.1 - 10.2 MiB) in 65,538 objects, estimated\n");
 	assert_has(text, "\n      LIVE   95 % INTERVAL  OBJECTS   SHARE  WHERE (leaf first)\n"
 			 "   4.0 MiB  1.1 - 10.2 MiB   65,538  100.0%  f < main\n");
 	free(text);
@@ -167,8 +168,9 @@ static void nothing_live_is_one_sentence(void **state)
 	free(text);
 	profile->alloc_calls = 5000;
 	text = table(profile, (struct table_options){});
-	assert_has(text, "live heap: none of the allocations was sampled; a smaller interval samples "
-			 "more\n");
+	assert_has(text,
+		   "live heap: none of the allocations was sampled; a smaller interval samples "
+		   "more\n");
 	free(text);
 	profile->samples = 1;
 	text = table(profile, (struct table_options){});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: printed tables of chi-squared, closed forms, and simulation with a generator that
- * shares nothing with the code under test. */
+/* Truth from outside: printed tables of chi-squared, closed forms, and simulation with a generator
+ * that shares nothing with the code under test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,10 +39,11 @@ static void chi2_agrees_with_printed_tables(void **state)
 	static const struct {
 		double df, low, high; /* q = 0.025, 0.975 */
 	} table[] = {
-		{1, 0.000982069, 5.023886}, {2, 0.0506356, 7.377759},  {3, 0.2157953, 9.348404},
-		{4, 0.4844186, 11.143287},  {5, 0.8312116, 12.832502}, {10, 3.246973, 20.483177},
-		{20, 9.590777, 34.169607},  {30, 16.790772, 46.979242}, {50, 32.357364, 71.420195},
-		{100, 74.221927, 129.561197},
+		{1, 0.000982069, 5.023886}, {2, 0.0506356, 7.377759},
+		{3, 0.2157953, 9.348404},   {4, 0.4844186, 11.143287},
+		{5, 0.8312116, 12.832502},  {10, 3.246973, 20.483177},
+		{20, 9.590777, 34.169607},  {30, 16.790772, 46.979242},
+		{50, 32.357364, 71.420195}, {100, 74.221927, 129.561197},
 	};
 
 	(void)state;
@@ -75,11 +76,13 @@ static void chi2_inverts_the_poisson_sum(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(dfs) / sizeof(dfs[0]); i++) {
 		for (size_t k = 0; k < sizeof(qs) / sizeof(qs[0]); k++)
-			assert_close(chi2_cdf_even(chi2_quantile(qs[k], dfs[i]), dfs[i]), qs[k], 1e-7);
+			assert_close(chi2_cdf_even(chi2_quantile(qs[k], dfs[i]), dfs[i]), qs[k],
+				     1e-7);
 	}
 }
 
-/* df = 1/2: with t = u^4, P(1/4, x) = 4 / Gamma(1/4) times the integral of exp(-u^4) up to x^(1/4). */
+/* df = 1/2: with t = u^4, P(1/4, x) = 4 / Gamma(1/4) times the integral of exp(-u^4) up to x^(1/4).
+ */
 static void chi2_of_half_a_degree(void **state)
 {
 	static const double qs[] = {0.025, 0.3, 0.5, 0.9, 0.975};
@@ -175,9 +178,9 @@ static void small_counts_give_garwoods_intervals(void **state)
 
 static void interval_survives_the_ends_of_the_range(void **state)
 {
-	static const uint64_t sizes[] = {0,	   1,	       R,	   40 * R,     300 * R,
-					 700 * R,  744 * R,    1000 * R,   1ull << 40, 1ull << 62,
-					 UINT64_MAX / 4};
+	static const uint64_t sizes[] = {
+		0,	 1,	   R,	       40 * R,	   300 * R,	  700 * R,
+		744 * R, 1000 * R, 1ull << 40, 1ull << 62, UINT64_MAX / 4};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -194,7 +197,8 @@ static void interval_survives_the_ends_of_the_range(void **state)
 		}
 	}
 	/* a variance that is nothing beside the square of the total */
-	struct estimate e = {.samples = 1, .bytes = 1e18, .variance = 5e-324, .variance_max = 5e-324};
+	struct estimate e = {
+		.samples = 1, .bytes = 1e18, .variance = 5e-324, .variance_max = 5e-324};
 	struct interval interval = estimate__interval(&e);
 
 	assert_true(interval.low == 1e18 && interval.high == 1e18);
@@ -241,9 +245,9 @@ static void estimates_are_unbiased(void **state)
 	assert_close(variance, square, 0.25);
 }
 
-/* How often the interval holds the truth, over 2000 draws of n objects of size_a and m of size_b. A draw
- * without a sample counts as a miss unless given_one: then it is drawn again, as a stack of which
- * nothing was sampled does not appear. */
+/* How often the interval holds the truth, over 2000 draws of n objects of size_a and m of size_b. A
+ * draw without a sample counts as a miss unless given_one: then it is drawn again, as a stack of
+ * which nothing was sampled does not appear. */
 static double coverage(int n, uint64_t size_a, int m, uint64_t size_b, int given_one)
 {
 	double truth = (double)n * (double)size_a + (double)m * (double)size_b;

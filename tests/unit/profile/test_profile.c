@@ -212,8 +212,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	/* code 0x1000-0x1fff, data 0x5000-0x5fff; 0x9000 is nowhere */
 	static const uint64_t good[] = {0x1001, 0x1100, 0x1200},
 			      garbage[] = {0x1001, 0x1100, 0x9000, 0x1300},
-			      other_garbage[] = {0x1001, 0x1100, 0x5001}, clean[] = {0x1001, 0x1100},
-			      jit_caller[] = {0x1001, 0x9100, 0x9200};
+			      other_garbage[] = {0x1001, 0x1100, 0x5001},
+			      clean[] = {0x1001, 0x1100}, jit_caller[] = {0x1001, 0x9100, 0x9200};
 	struct profile *profile = new_exact();
 	size_t cut, t1, t2, sites[5];
 
@@ -258,8 +258,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* 50,000 stacks of 30 frames, 1,000,000 blocks, 200 threads, then all stacks cut into one. Quadratic
- * building would take minutes. */
+/* 50,000 stacks of 30 frames, 1,000,000 blocks, 200 threads, then all stacks cut into one.
+ * Quadratic building would take minutes. */
 static void a_large_profile_takes_seconds(void **state)
 {
 	struct profile *profile = new_exact();
@@ -277,8 +277,8 @@ static void a_large_profile_takes_seconds(void **state)
 	for (uint32_t i = 0; i < 200; i++)
 		add_thread(profile, 1000 - i, "worker");
 	for (uint32_t i = 0; i < 1000000; i++)
-		assert_int_equal(
-			profile__add_live(profile, i * 31 % 50000, i % 200, 1 + i % 1000), 0);
+		assert_int_equal(profile__add_live(profile, i * 31 % 50000, i % 200, 1 + i % 1000),
+				 0);
 	assert_int_equal(profile__sort(profile), 0);
 	assert_int_equal(profile__live(profile).samples, 1000000);
 	assert_int_equal(profile__cut_implausible(profile, &cut), 0);
@@ -295,24 +295,59 @@ static void a_large_profile_takes_seconds(void **state)
 static void allocator_frames_are_known(void **state)
 {
 	static const char *const yes[] = {
-		"malloc", "calloc", "__libc_malloc", "__GI___libc_malloc", "posix_memalign",
-		"operator new", "operator new[]", "operator new(unsigned long)", "xmalloc",
-		"xmalloc.part.0", "g_malloc0_n", "g_try_malloc", "strdup", "__strdup", "zmalloc",
-		"ztrycalloc_usable_internal", "je_malloc", "tc_new", "_PyObject_Malloc",
-		"__interceptor_malloc", "mmap64",
+		"malloc",
+		"calloc",
+		"__libc_malloc",
+		"__GI___libc_malloc",
+		"posix_memalign",
+		"operator new",
+		"operator new[]",
+		"operator new(unsigned long)",
+		"xmalloc",
+		"xmalloc.part.0",
+		"g_malloc0_n",
+		"g_try_malloc",
+		"strdup",
+		"__strdup",
+		"zmalloc",
+		"ztrycalloc_usable_internal",
+		"je_malloc",
+		"tc_new",
+		"_PyObject_Malloc",
+		"__interceptor_malloc",
+		"mmap64",
 		"std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>",
 		"void std::vector<Foo>::_M_realloc_insert<Foo>",
 		"std::__new_allocator<char>::allocate",
 		"__gnu_cxx::new_allocator<std::_Rb_tree_node<std::pair<int, int> > >::allocate",
-		"std::__cxx11::basic_string<char>::_M_create", "std::make_shared<Widget, int&>",
-		"alloc::raw_vec::RawVec<T,A>::grow_one", "alloc::alloc::exchange_malloc",
-		"<alloc::alloc::Global as core::alloc::Allocator>::allocate", "__rust_alloc",
+		"std::__cxx11::basic_string<char>::_M_create",
+		"std::make_shared<Widget, int&>",
+		"alloc::raw_vec::RawVec<T,A>::grow_one",
+		"alloc::alloc::exchange_malloc",
+		"<alloc::alloc::Global as core::alloc::Allocator>::allocate",
+		"__rust_alloc",
 	};
 	static const char *const no[] = {
-		"", "main", "cache_insert", "mallocate", "my_malloc_user", "new", "operator",
-		"operator new_thing", "std::vector<int>::push_back", "Foo::allocate", "::allocator",
-		"libc.so.6+0x1234", "malloc.so+0x10", "0x7f0012345678", "<", ">>>>", "<<<<",
-		"alloc::vec::Vec<T>::push", "server::std::_M_x", "worker",
+		"",
+		"main",
+		"cache_insert",
+		"mallocate",
+		"my_malloc_user",
+		"new",
+		"operator",
+		"operator new_thing",
+		"std::vector<int>::push_back",
+		"Foo::allocate",
+		"::allocator",
+		"libc.so.6+0x1234",
+		"malloc.so+0x10",
+		"0x7f0012345678",
+		"<",
+		">>>>",
+		"<<<<",
+		"alloc::vec::Vec<T>::push",
+		"server::std::_M_x",
+		"worker",
 	};
 
 	(void)state;
