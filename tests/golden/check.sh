@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# usage: tests/golden/check.sh EMIT
+#
+# Compares what the encoders make of two profiles made by hand with text written by hand, and lets
+# readers that know nothing of memtrace read it: python3 the JSON, jeprof the heap profiles. EMIT is the
+# program built from emit.c. Needs python3 and jeprof (Debian: python3, libjemalloc-dev).
+#
+# The numbers, with R = 524288 and, for small z, 1/p = R/z + 1/2 and z/p = R + z/2:
+#   exact    cache_insert 4 x 4096 = 16384, parse 10 x 100 = 1000 live of 25, scratch 0 live of 5
+#   sampled  parse        4 of 16 bytes: 4 (R + 8) = 2097184 in 4 x 32768.5 = 131074 objects
+#            cache_insert 2 of 32 MiB, p = 1: 67108864 in 2
+#            scratch      one of each: 524296 + 33554432 = 34078728 in 32769.5
+#            together     103284776 = 197.0 R in 163845.5
+# Intervals in sampled.table: parse is Garwood's for 4 events, [1.0899, 10.2416] R; the others have
+# variances of R^2 (scratch) and 5 R^2 (all), so 65 + 1 + 1.96 sqrt(2) = 68.8 R = 34.4 MiB,
+# 197 - 1.96 sqrt(5) = 192.6 R = 96.3 MiB and 197 + 1 + 1.96 sqrt(6) = 202.8 R = 101.4 MiB; scratch has
+# its sampled 32 MiB for a lower bound.
+set -eu
+
+if [ $# -ne 1 ]; then
+	echo "usage: $0 EMIT" >&2
+	exit 2
+fi
+emit=$1
+here=$(dirname "$0")
+
+need() {
+	if ! command -v "$1" >/dev/null; then
+		echo "golden: $1 is missing; install the Debian package $2" >&2
+		exit 1
+	fi
+}
+need python3 python3
+need jeprof libjemalloc-dev
+
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+export JEPROF_TMPDIR="$temp"
+
+for golden in exact.heap exact.collapsed exact.table sampled.collapsed sampled.table; do
+	"$emit" "${golden%.*}" "${golden#*.}" >"$temp/$golden"
+	if ! diff -u "$here/$golden" "$temp/$golden"; then
+		echo "golden: $golden differs from what was written by hand" >&2
+		exit 1
+	fi
+done
+
+for profile in exact sampled; do
+	"$emit" "$profile" json >"$temp/$profile.json"
+done
+python3 - "$temp/exact.json" "$temp/sampled.json" <<'PYTHON'
+import json
+import sys
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:  # strict: invalid UTF-8 raises
+        text = file.read()
+    assert text.endswith("}\n") and text.count("\n") == 1, "one line"
+    return json.loads(text, parse_constant=lambda name: sys.exit(name + " is no JSON"))
+
+
+def near(value, expected, relative):
+    assert abs(value - expected) <= relative * expected, (value, expected)
+
+
+keys = """pid comm duration_s mode interval_bytes alloc_calls free_calls samples live_bytes live_bytes_low
+live_bytes_high live_objects overhead_pct stacks lost probes files""".split()
+stack_keys = """live_bytes live_bytes_low live_bytes_high live_objects alloc_bytes alloc_objects
+frames""".split()
+
+exact = read(sys.argv[1])
+sampled = read(sys.argv[2])
+for profile in exact, sampled:
+    assert list(profile) == keys, list(profile)
+    assert profile["pid"] == 4711 and profile["comm"] == "leaky"
+    assert profile["lost"] == {"live_full": 0, "stacks_truncated": 3}
+    assert profile["files"] == ["memtrace.4711.heap", "caf\ufffd \"1\"\n"]
+    assert profile["probes"] == [dict(function="malloc", object="/usr/lib/libc.so.6", offset=4096,
+                                      instruction="push %r12", emulated=True, kind="session")]
+    assert profile["live_bytes"] == sum(s["live_bytes"] for s in profile["stacks"])
+    for stack in profile["stacks"]:
+        assert list(stack) == stack_keys, list(stack)
+        assert stack["live_bytes_low"] <= stack["live_bytes"] <= stack["live_bytes_high"]
+
+assert (exact["live_bytes"], exact["live_objects"]) == (17384, 14)
+assert exact["live_bytes_low"] == exact["live_bytes_high"] == 17384
+assert [s["alloc_objects"] for s in exact["stacks"]] == [4, 25]
+assert exact["stacks"][1]["frames"] == ["malloc", "parse", "main", "leaky+0x6010"]
+
+assert sampled["live_bytes"] == 103284776
+near(sampled["live_objects"], 163845.5, 1e-5)
+assert [s["live_bytes"] for s in sampled["stacks"]] == [67108864, 34078728, 2097184]
+parse = sampled["stacks"][2]
+near(parse["live_bytes_low"], 1.089865 * 524288, 1e-4)
+near(parse["live_bytes_high"], 10.24159 * 524288, 1e-4)
+assert sampled["stacks"][0]["live_bytes_low"] == 67108864
+PYTHON
+
+# jeprof_total PROFILE OPTION: the total that jeprof makes of the heap profile.
+jeprof_total() {
+	{ "$emit" "$1" symbols && "$emit" "$1" heap; } >"$temp/$1.symbolized"
+	if ! jeprof --text --show_bytes "$2" "$temp/$1.symbolized" >"$temp/text" 2>"$temp/errors"; then
+		cat "$temp/errors" >&2
+		exit 1
+	fi
+	sed -n 's/^Total: \([0-9]*\) .*/\1/p' "$temp/text"
+}
+
+# expect PROFILE OPTION NUMBER TOLERANCE: within TOLERANCE parts in a thousand.
+expect() {
+	total=$(jeprof_total "$1" "$2")
+	difference=$((${total:-0} - $3))
+	if [ $((${difference#-} * 1000)) -gt $(($3 * $4)) ]; then
+		echo "golden: jeprof reads $1 $2 as ${total:-nothing}, not $3" >&2
+		exit 1
+	fi
+}
+expect exact --inuse_space 17384 0
+expect exact --inuse_objects 14 0
+expect exact --alloc_space 19204 0
+expect exact --alloc_objects 34 0
+expect sampled --inuse_space 103284776 5
+expect sampled --inuse_objects 163845 5
+expect sampled --alloc_space 103284776 5
+
+# The collapsed stacks of jeprof are ours, but for stacks that hold nothing.
+for profile in exact sampled; do
+	jeprof --collapsed "$temp/$profile.symbolized" 2>"$temp/errors" | grep -v ' 0$' |
+		LC_ALL=C sort >"$temp/theirs"
+	"$emit" "$profile" collapsed >"$temp/ours"
+	python3 - "$temp/ours" "$temp/theirs" <<'PYTHON'
+import sys
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return dict((names, int(n)) for names, n in (line.rsplit(" ", 1) for line in file))
+
+
+ours, theirs = read(sys.argv[1]), read(sys.argv[2])
+assert ours.keys() == theirs.keys(), (ours, theirs)
+for names, number in ours.items():
+    assert abs(number - theirs[names]) <= 0.005 * number, (names, number, theirs[names])
+PYTHON
+done
+echo "golden: formats read back as written"
