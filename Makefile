@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memtrace. One non-recursive Makefile; `make help` lists what it does.
-MAKEFLAGS += --no-builtin-rules
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -115,7 +115,94 @@ $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(PROG_CFLAGS) $< -o $@
 
+# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it, and nothing
+# else, so that a room that secretly needs one above fails to link. Always instrumented.
+CHECK_B   := $(B)/check
+CHECK_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer $(COVFLAGS)
+UNIT_SRC  := $(wildcard tests/unit/*/test_*.c tests/bpf/test_*.c)
+UNIT_BIN  := $(UNIT_SRC:tests/%.c=$(CHECK_B)/%)
+
+# Objects of the rooms from the ground up to and including $(1); proc and elf do not see each other.
+upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) $(call upto,$(1),$(wordlist 2,99,$(2))))
+rooms_for = $(filter-out $(if $(filter proc,$(1)),elf) $(if $(filter elf,$(1)),proc),$(call upto,$(1),$(ROOMS)))
+check_obj = $(foreach r,$(call rooms_for,$(1)),$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r))))
+
+$(CHECK_B)/user/%.o: user/%.c | tools
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
+
+$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h
+
+define unit_rules
+$(CHECK_B)/unit/$(1)/%: tests/unit/$(1)/%.c $$(wildcard tests/unit/$(1)/*.h) $$(call check_obj,$(1))
+	$$(say) LD $$@
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CHECK_CFLAGS) $$< $$(call check_obj,$(1)) -o $$@ $$(CHECK_LIBS)
+endef
+$(foreach r,$(ROOMS),$(eval $(call unit_rules,$(r))))
+
+# The kernel side's ideas, compiled for the host.
+$(CHECK_B)/bpf/%: tests/bpf/%.c $(BPF_HDR)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $< -o $@ -lcmocka -lm
+
+$(CHECK_B)/golden/emit: tests/golden/emit.c $(call check_obj,encode)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(call check_obj,encode) -o $@ $(CHECK_LIBS)
+
+check: $(UNIT_BIN) $(CHECK_B)/golden/emit check-layers check-scripts
+	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit'
+
+check-layers:
+	$(Q)scripts/check-layers
+
+check-scripts:
+	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
+
+# Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
+check-live: $(B)/memtrace progs
+	$(Q)python3 tests/live/run.py
+
+test: deps
+	$(Q)$(MAKE) all progs
+	$(Q)$(MAKE) check
+	$(Q)$(MAKE) check-live
+
+bench: $(B)/memtrace progs $(B)/bench/bare_traps
+	$(Q)python3 tests/bench/bench.py
+
+$(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_obj,$(r)))
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
+
+deps:
+	$(Q)scripts/install-deps
+
+demo: deps
+	$(Q)$(MAKE) all progs
+	$(Q)scripts/demo
+
+help:
+	@printf '%s\n' \
+	'make              build/memtrace, one binary with the BPF programs inside' \
+	'make install      into PREFIX (/usr/local), below DESTDIR' \
+	'make deps         install the Debian packages that building and testing need (root)' \
+	'make demo         deps, build, and profile a leaking program (root)' \
+	'make check        unit tests with ASan and UBSan (no root)' \
+	'make check-live   tests with real probes in real processes (root)' \
+	'make test         deps, build, check and check-live (root)' \
+	'make bench        what tracing costs, beside other tools (root)' \
+	'make clean' \
+	'' \
+	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \
+	'lines, WERROR=1 makes warnings errors, CC=clang compiles with clang.'
+
 clean:
 	rm -rf $(B)
 
--include $(USER_OBJ:.o=.d)
+-include $(USER_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC))
