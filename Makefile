@@ -3,6 +3,7 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .SUFFIXES:
+.SECONDARY:
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
