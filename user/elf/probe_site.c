@@ -39,7 +39,8 @@
 
 struct decoder {
 	csh handle;
-	cs_insn *insn;
+	cs_insn *insn;	   /* the last one decoded */
+	size_t opcode_off; /* where its prefixes end, from the function's entry */
 };
 
 static void close_decoder(struct decoder *decoder)
@@ -188,29 +189,38 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 	return emulated_length(code, len) > 0;
 }
 
-/* Decodes the instruction at code + off; false when Capstone knows none there, or one whose length
- * depends on the maker of the CPU. */
+static bool is_rex(uint8_t byte)
+{
+	return (byte & 0xf0) == 0x40;
+}
+
+/* Decodes the instruction at code + off. False when Capstone knows none there, or when it cannot be
+ * relied on: a REX that is not the last prefix has no effect, which Capstone may see otherwise, and
+ * a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for Intel. */
 static bool decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		   uint64_t vaddr)
 {
-	const uint8_t *pos = code + off;
-	size_t left = len - off, prefixes = 0;
+	const uint8_t *pos = code + off, *opcode = pos, *end;
+	uint8_t padded[MAX_INSN_LEN + 5] = {0};
+	bool operand_size = false, rex_w = false;
 	uint64_t addr = vaddr + off;
-	bool operand_size = false;
+	size_t left = len - off, branch_len;
 	int64_t target;
 
 	if (!cs_disasm_iter(decoder->handle, &pos, &left, &addr, decoder->insn))
 		return false;
-	for (; prefixes < decoder->insn->size; prefixes++) {
-		uint8_t byte = code[off + prefixes];
-
-		if (byte == 0x66)
-			operand_size = true;
-		else if (!is_legacy_prefix(byte) && (byte & 0xf0) != 0x40)
-			break;
-	}
-	return !operand_size ||
-	       !direct_branch(code + off + prefixes, len - off - prefixes, &target);
+	end = opcode + decoder->insn->size;
+	for (; opcode < end && is_legacy_prefix(*opcode); opcode++)
+		operand_size |= *opcode == 0x66;
+	if (opcode < end && is_rex(*opcode))
+		rex_w = *opcode++ & 8;
+	if (opcode == end || is_legacy_prefix(*opcode) || is_rex(*opcode))
+		return false;
+	decoder->opcode_off = opcode - code;
+	/* Zeroes behind the end: a short branch must not pass for none. */
+	memcpy(padded, opcode, end - opcode);
+	branch_len = direct_branch(padded, sizeof(padded), &target);
+	return !branch_len || (branch_len == (size_t)(end - opcode) && (!operand_size || rex_w));
 }
 
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_ARGUMENT, REG_FRAME };
@@ -339,6 +349,24 @@ static const char *bad_write(unsigned int reg)
 	}
 }
 
+/* Bytes that Capstone takes for something plainer than they are: the whole space of reserved nops
+ * (0f 18 .. 0f 1e; MPX and CET live there) and some pauses for nops, an illegal lock for a legal
+ * one. */
+static bool is_disguised(const cs_insn *insn)
+{
+	bool nop = insn->id == X86_INS_NOP;
+	size_t pos = 0;
+
+	for (; pos < insn->size && is_legacy_prefix(insn->bytes[pos]); pos++) {
+		uint8_t byte = insn->bytes[pos];
+
+		if (byte == 0xf0 || (nop && (byte == 0xf2 || byte == 0xf3)))
+			return true;
+	}
+	return nop && insn->bytes[pos] != 0x90 &&
+	       (insn->bytes[pos] != 0x0f || insn->bytes[pos + 1] != 0x1f);
+}
+
 /* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3 and 4), else why not.
  */
 static const char *why_not_passed(const struct decoder *decoder)
@@ -348,7 +376,7 @@ static const char *why_not_passed(const struct decoder *decoder)
 	uint8_t n_read = 0, n_written = 0;
 	cs_regs read, written;
 
-	if (!is_plain(insn->id))
+	if (!is_plain(insn->id) || is_disguised(insn))
 		return "it is no plain instruction";
 	if (cs_regs_access(decoder->handle, insn, read, &n_read, written, &n_written) != CS_ERR_OK)
 		return "its effects are unknown";
@@ -396,15 +424,11 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	struct body body = {.lowest_target = UINT64_MAX};
 	size_t off = 0;
 
+	/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
 	while (off < size && decode(decoder, code, size, off, 0)) {
-		size_t opcode = off, end = off + decoder->insn->size;
+		size_t end = off + decoder->insn->size;
 
-		/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
-		while (opcode < end &&
-		       (is_legacy_prefix(code[opcode]) || (code[opcode] & 0xf0) == 0x40))
-			opcode++;
-		if (opcode < end)
-			note_branch(&body, code, end, opcode);
+		note_branch(&body, code, end, decoder->opcode_off);
 		off = end;
 	}
 	body.lost = off < size;
