@@ -570,9 +570,9 @@ int cmd_record(int argc, char **argv)
 		complain("cannot take signals: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	say_start(&config, session);
 	if (session__start(session, &err))
 		return fail(&err);
+	say_start(&config, session); /* only now is it true */
 	run(&config, session, signal_fd);
 	session__stop(session);
 
