@@ -359,7 +359,7 @@ static int write_json(const struct record_config *c, struct profile *const *prof
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
 	struct sink sink = sink__to_stream(stdout);
-	struct table_options options = {.top = c->top};
+	struct table_options options = {.top = c->top, .width = 120};
 	struct winsize size;
 	int rc = 0;
 
