@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the live tests share: the list of tests, target programs, runs of memtrace.
+
+Everything started here is ended here, by pid, also when a test fails; everything written is in a
+directory of its own, which is removed. Every wait is bounded."""
+import contextlib
+import functools
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MEMTRACE = os.path.join(ROOT, "build", "memtrace")
+PROGS = os.path.join(ROOT, "build", "progs")
+PATIENCE_S = 60  # no wait is a measurement: machines are slow, and slower with probes in them
+
+
+class NotRunnable(Exception):
+    """The test cannot run here; the text says what is missing."""
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, *what):
+    if not condition:
+        raise Failure(" ".join(str(w) for w in what))
+
+
+def expect_equal(got, wanted, what):
+    expect(got == wanted, f"{what}: {got!r} instead of {wanted!r}")
+
+
+def expect_words(text, *words):
+    """Every word (a pattern; case does not matter) is in the text."""
+    for word in words:
+        expect(re.search(str(word), text, re.I | re.M), f"no {word!r} in {text.strip()!r}")
+
+
+# --- the list of tests ---
+
+tests = {}  # name -> function; in the order of definition
+
+
+def test(function):
+    tests[function.__name__] = function
+    return function
+
+
+def test_each_kind(function):
+    """A test per kind of probe that this kernel has; the function takes the kind."""
+    for kind in kinds():
+        tests[f"{function.__name__}[{kind}]"] = functools.partial(function, kind)
+    return function
+
+
+@functools.cache
+def kinds():
+    """The kinds of probe that work here, best first, as `memtrace check` reports them."""
+    words = {"session uprobes": "session", "uprobe_multi": "multi", "perf uprobes": "perf"}
+    out = run([MEMTRACE, "check"]).out if os.path.exists(MEMTRACE) else ""
+    return [words[found] for found in
+            re.findall(r"^ *yes +(%s)" % "|".join(words), out, re.M)]
+
+
+def need_tool(name):
+    path = shutil.which(name)
+    if not path:
+        raise NotRunnable(f"{name} is not installed")
+    return path
+
+
+# --- processes and places ---
+
+_processes = []
+
+
+def start(args, **options):
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+               "text": True, "bufsize": 1, **options}
+    process = subprocess.Popen([str(a) for a in args], **options)
+    _processes.append(process)
+    return process
+
+
+def end(process):
+    """Kills what is left of a process of ours."""
+    if process.poll() is None:
+        process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            with contextlib.suppress(OSError):
+                stream.close()
+    if process in _processes:
+        _processes.remove(process)
+
+
+def end_all():
+    for process in list(_processes):
+        end(process)
+
+
+class Result:
+    def __init__(self, args, status, out, err):
+        self.args, self.status, self.out, self.err = args, status, out, err
+
+    def __str__(self):
+        return f"{' '.join(map(str, self.args))}: status {self.status}, {self.err.strip()[-600:]!r}"
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def run(args, timeout=PATIENCE_S, input=None, **options):
+    """Runs to the end. A status below zero is a signal, as in subprocess."""
+    options.setdefault("stdin", subprocess.DEVNULL if input is None else subprocess.PIPE)
+    process = start(args, **options)
+    try:
+        out, err = process.communicate(input, timeout)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(map(str, args))}: not finished after {timeout} s") from None
+    finally:
+        end(process)
+    return Result(args, process.returncode, out, err)
+
+
+def read_line(process, stream, timeout=PATIENCE_S):
+    """One line. Unbuffered, so that poll() sees all there is."""
+    line, deadline = b"", time.monotonic() + timeout
+    while not line.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([stream], [], [], left)[0]:
+            raise Failure(f"{process.args[0]}: no line after {timeout} s, only {line!r}")
+        byte = os.read(stream.fileno(), 1)
+        if not byte:
+            raise Failure(f"{process.args[0]}: its output ended after {line!r}")
+        line += byte
+    return line.decode()
+
+
+@contextlib.contextmanager
+def place():
+    """A directory of the test's own."""
+    path = tempfile.mkdtemp(prefix="memtrace-live-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def wait_until(condition, what, timeout=PATIENCE_S):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        expect(time.monotonic() < deadline, f"{what}: not after {timeout} s")
+        time.sleep(0.01)
+
+
+class Target:
+    """A program of tests/progs in the protocol of truth.h."""
+
+    def __init__(self, program, *args):
+        path = os.path.join(PROGS, program)
+        if not os.path.exists(path):
+            raise NotRunnable(f"{path} is not built")
+        self.process = start([path, *args])
+        self.pid = self.process.pid
+        self.path = path
+        expect_equal(self.line(), f"ready {self.pid}\n", "the target's first line")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def line(self):
+        return read_line(self.process, self.process.stdout)
+
+    def say(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def go(self):
+        """Runs the script; the truth."""
+        self.say("go")
+        return json.loads(self.line())
+
+    def quit(self):
+        """The exit status; everything went well if that is the one asked for."""
+        with contextlib.suppress(BrokenPipeError):
+            self.say("quit")
+        return self.process.wait(PATIENCE_S)
+
+    def alive(self):
+        return self.process.poll() is None
+
+
+class Tracer:
+    """memtrace on running processes, or on a command, from "tracing" on until stop()."""
+
+    def __init__(self, *args, wait=True, **options):
+        self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)
+        self.log = ""
+        if wait:
+            while not re.search(r"; tracing$", self.log, re.M):
+                try:
+                    self.log += read_line(self.process, self.process.stderr)
+                except Failure:
+                    raise Failure(f"memtrace {' '.join(map(str, args))} did not come to trace: "
+                                  f"{self.log}") from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def wait(self, timeout=PATIENCE_S):
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"memtrace did not end within {timeout} s") from None
+        finally:
+            end(self.process)
+        return Result(self.process.args, self.process.returncode, out, self.log + err)
+
+    def stop(self, sig=signal.SIGINT):
+        self.process.send_signal(sig)
+        result = self.wait()
+        expect_equal(result.status, 0, result)
+        return result
+
+
+def memtrace(*args, **options):
+    return run([MEMTRACE, *args], **options)
+
+
+def trace_script(kind, program, *args, options=("-i", "1"), prefix=None):
+    """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
+    profile as JSON and, when there is a prefix for files, the paths of the files by extension."""
+    options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
+               *(["-o", prefix] if prefix else ["-f", "none"])]
+    with Target(program, *args) as target:
+        with Tracer("-p", target.pid, *options) as tracer:
+            truth = target.go()
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, f"status of {program}")
+    files = {path.rsplit(".", 1)[1]: path for path in profile["files"]}
+    return truth, profile, files
+
+
+def untraced(program, *args):
+    """Status and output of a target that runs alone."""
+    result = run([os.path.join(PROGS, program), "--auto", *args])
+    return result.status, result.out
+
+
+# --- profiles ---
+
+# Counters of what a correct run may leave without a name. Not losses of memory.
+NAMING = re.compile(r"^frames_")
+
+
+def losses(profile):
+    return {name: n for name, n in profile["lost"].items() if n and not NAMING.match(name)}
+
+
+def owner(frames, functions):
+    """Which of the target's functions a stack (leaf first) belongs to."""
+    for frame in frames:
+        if frame in functions:
+            return frame
+    # libc is compiled without frame pointers, so that the stack ends with libc's own function until
+    # memtrace can unwind without them. Only keep_strdup calls these two.
+    if "keep_strdup" in functions and len(frames) > 1 and \
+            frames[1].strip("_") in ("strdup", "strndup"):
+        return "keep_strdup"
+    return None
+
+
+def by_function(profile, functions):
+    """function -> [bytes, objects, stacks] of the live memory; None -> what belongs to nobody."""
+    held = {}
+    for stack in profile["stacks"]:
+        sums = held.setdefault(owner(stack["frames"], functions), [0, 0, []])
+        sums[0] += stack["live_bytes"]
+        sums[1] += stack["live_objects"]
+        sums[2].append(stack)
+    return held

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""At -i 1 every number is exact: the targets of tests/progs say what they hold."""
+import json
+import math
+import os
+import re
+
+from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal, losses,
+                     place, run, test_each_kind, trace_script)
+
+
+def check_exact(truth, profile):
+    """Live memory of each function, calls, and nothing lost."""
+    functions = truth["functions"]
+    held = by_function(profile, functions)
+    expect(None not in held, "stacks of nobody:", held.get(None))
+    for name, wanted in functions.items():
+        nbytes, objects, _ = held.get(name, (0, 0, []))
+        expect_equal((nbytes, objects), (wanted["live_bytes"], wanted["live_objects"]),
+                     f"bytes and objects of {name}")
+    expect_equal(profile["live_bytes"], sum(f["live_bytes"] for f in functions.values()), "total")
+    # exact: the interval is the number itself
+    for stack in [profile, *profile["stacks"]]:
+        expect_equal((stack["live_bytes_low"], stack["live_bytes_high"]),
+                     (stack["live_bytes"],) * 2, f"interval of {stack.get('frames', 'all')}")
+    check_calls(truth, profile)
+    expect_equal(losses(profile), {}, "losses")
+
+
+def check_calls(truth, profile):
+    calls, failed = truth["alloc_calls"], truth["failed_calls"]
+    expect(calls - failed <= profile["alloc_calls"] <= calls,
+           f"{profile['alloc_calls']} allocating calls instead of {calls}, {failed} failed")
+
+
+def read_heap_v2(path):
+    """What a reader of heap_v2 makes of a file, independently of memtrace: [bytes, objects] by
+    stack and by thread, and the threads' names."""
+    scaled = {"stacks": {}, "threads": {}, "names": {}}
+    stack = None
+    with open(path, encoding="utf-8") as file:
+        interval = int(re.fullmatch(r"heap_v2/(\d+)\n", next(file))[1])
+        for line in file:
+            if line == "\n":
+                break
+            if line.startswith("@ "):
+                stack = tuple(int(a, 16) for a in line.split()[1:])
+                expect(stack and all(stack), "a stack without addresses:", line)
+                continue
+            m = re.fullmatch(r"  t(\*|\d+): (\d+): (\d+) \[(\d+): (\d+)\](?: (.*))?\n", line)
+            expect(m, "not a line of heap_v2:", line)
+            who, n, s = m[1], int(m[2]), int(m[3])
+            if stack is None:  # the head: readers skip it, but the names are here
+                scaled["names"][who] = m[6]
+                continue
+            factor = 1 / (1 - math.exp(-(s / n) / interval)) if n else 0
+            key = ("stacks", stack) if who == "*" else ("threads", who)
+            sums = scaled[key[0]].setdefault(key[1], [0, 0])
+            sums[0] += s * factor
+            sums[1] += n * factor
+        expect_equal(next(file), "MAPPED_LIBRARIES:\n", "the line after the stacks")
+        expect("/libc.so.6" in file.read(), "no libc among the mapped libraries")
+    return scaled
+
+
+def check_heap(path, profile):
+    """The file holds what the JSON says, once a reader has multiplied it out. A pair of integers of
+    n blocks of x bytes is multiplied by 1/(1-e^-x) at an interval of 1: by 1.58 for a block of one
+    byte (which therefore reads as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no
+    bytes are left out, because readers divide by the size."""
+    heap = read_heap_v2(path)
+    for i, (key, what) in enumerate((("live_bytes", "bytes"), ("live_objects", "objects"))):
+        got = sum(sums[i] for sums in heap["stacks"].values())
+        stacks = [s for s in profile["stacks"] if s["live_bytes"]]
+        wanted = sum(s[key] for s in stacks)
+        slack = len(stacks) + 0.001 * wanted
+        expect(abs(got - wanted) <= slack, f"{what} in {path}: {got}, {wanted} in JSON")
+    return heap
+
+
+def check_collapsed(path, profile):
+    with open(path, encoding="utf-8") as file:
+        got = sum(int(line.rsplit(" ", 1)[1]) for line in file)
+    expect_equal(got, profile["live_bytes"], f"sum of {path}")
+
+
+@test_each_kind
+def truth_basic(kind):
+    with place() as directory:
+        truth, profile, files = trace_script(kind, "truth_basic", prefix=directory + "/out")
+        check_exact(truth, profile)
+        expect_equal({p["kind"] for p in profile["probes"] if p["function"] != "free"}, {kind},
+                     "kinds of probes")
+        check_heap(files["heap"], profile)
+        check_collapsed(files["collapsed"], profile)
+
+
+@test_each_kind
+def truth_threads(kind):
+    """Eight threads free each other's blocks; each has a line of its own in the heap file."""
+    with place() as directory:
+        truth, profile, files = trace_script(kind, "truth_threads", prefix=directory + "/out")
+        check_exact(truth, profile)
+        heap = check_heap(files["heap"], profile)
+    held = {heap["names"][tid]: sums for tid, sums in heap["threads"].items()}
+    for name, wanted in truth["threads"].items():
+        # 16 to 1039 bytes a block: at an interval of 1 the factor is 1 to 7 digits
+        expect_equal(tuple(round(x) for x in held.get(name, (0, 0))),
+                     (wanted["live_bytes"], wanted["live_objects"]), f"lines of {name}")
+
+
+@test_each_kind
+def truth_exec(kind):
+    """What the old program held is gone with it."""
+    truth, profile, _ = trace_script(kind, "exec_chain")
+    gone = truth["gone"]["before_exec"]["live_objects"]
+    lost = losses(profile)
+    lost.pop("stacks_cut", None)  # the old program's addresses have no mapping any more
+    expect_equal(lost, {"dropped_by_exec": gone}, "losses")
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(tuple(held[name][:2]), (wanted["live_bytes"], wanted["live_objects"]),
+                     f"bytes and objects of {name}")
+    expect_equal(profile["live_bytes"], truth["functions"]["after_exec"]["live_bytes"], "total")
+
+
+@test_each_kind
+def truth_fork(kind):
+    """A child that frees and reuses the inherited addresses changes nothing in its parent's books."""
+    truth, profile, _ = trace_script(kind, "fork_child")
+    check_exact(truth, profile)
+
+
+@test_each_kind
+def truth_command(kind):
+    """As a command of memtrace's own, traced from its first allocation."""
+    result = run([MEMTRACE, "-i", "1", "--json", "-f", "none", "--probe-kind", kind, "--",
+                  os.path.join(PROGS, "truth_basic"), "--auto"])
+    expect_equal(result.status, 0, result)
+    truth, profile = result.out.splitlines()
+    check_exact(json.loads(truth), json.loads(profile))
+
+
+@test_each_kind
+def truth_two_tracers(kind):
+    """Two memtraces on one target: both are exact."""
+    with Target("truth_basic") as target:
+        options = ("-p", target.pid, "-i", "1", "--json", "-f", "none", "--probe-kind", kind)
+        with Tracer(*options) as first, Tracer(*options) as second:
+            truth = target.go()
+            profiles = [first.stop().json(), second.stop().json()]
+        expect_equal(target.quit(), 0, "status of the target")
+    for profile in profiles:
+        check_exact(truth, profile)
