@@ -349,21 +349,27 @@ static const char *bad_write(unsigned int reg)
 	}
 }
 
-/* Bytes that Capstone takes for something plainer than they are: the whole space of reserved nops
- * (0f 18 .. 0f 1e; MPX and CET live there) and some pauses for nops, an illegal lock for a legal
- * one. */
+/* Does f2 or f3 belong to the opcode? Elsewhere it makes something else, or nothing valid, of it.
+ */
+static bool has_rep_form(unsigned int id)
+{
+	return id == X86_INS_ENDBR64 || id == X86_INS_MOVQ || id == X86_INS_MOVDQU ||
+	       id == X86_INS_LZCNT || id == X86_INS_TZCNT;
+}
+
+/* Bytes that Capstone takes for something plainer than they are: an illegal lock or rep for a legal
+ * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. */
 static bool is_disguised(const cs_insn *insn)
 {
-	bool nop = insn->id == X86_INS_NOP;
 	size_t pos = 0;
 
 	for (; pos < insn->size && is_legacy_prefix(insn->bytes[pos]); pos++) {
 		uint8_t byte = insn->bytes[pos];
 
-		if (byte == 0xf0 || (nop && (byte == 0xf2 || byte == 0xf3)))
+		if (byte == 0xf0 || ((byte == 0xf2 || byte == 0xf3) && !has_rep_form(insn->id)))
 			return true;
 	}
-	return nop && insn->bytes[pos] != 0x90 &&
+	return insn->id == X86_INS_NOP && insn->bytes[pos] != 0x90 &&
 	       (insn->bytes[pos] != 0x0f || insn->bytes[pos + 1] != 0x1f);
 }
 

@@ -407,6 +407,7 @@ static void test_nops(void **state)
 	STAYS("no plain", TEST_RDI, 0xf3, 0x66, 0x90, PUSH_RBP, RET);
 	STAYS("no plain", TEST_RDI, 0x0f, 0x1a, 0x40, 0x00, PUSH_RBP, RET);
 	STAYS("no plain", TEST_RDI, 0xf3, 0x0f, 0x1e, 0x29, PUSH_RBP, RET);
+	STAYS("no plain", TEST_RDI, 0xf3, 0x48, 0x0f, 0x28, 0xc8, PUSH_RBP, RET);
 	/* The single-byte nop is emulated everywhere. */
 	MOVES(3, TEST_RDI, 0x90, 0x31, 0xff, RET);
 }
