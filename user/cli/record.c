@@ -397,8 +397,9 @@ static void clear_status(struct status_line *line)
 
 static void show_status(struct session *s, struct status_line *line)
 {
-	char live[16], growth[16], cost[24] = "?";
+	char text[512], live[16], growth[16], cost[24] = "?";
 	struct session_status st;
+	struct winsize size;
 	double dt;
 
 	session__status(s, &st);
@@ -410,13 +411,17 @@ static void show_status(struct session *s, struct status_line *line)
 	if (st.overhead_pct >= 10)
 		snprintf(cost, sizeof(cost), "%.0f %%", st.overhead_pct);
 	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
-	fprintf(stderr,
-		"\r\033[K%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s "
-		"of its CPU  (Ctrl-C ends)",
-		st.elapsed_s, (double)(st.alloc_calls - line->last_alloc) / dt,
-		(double)(st.free_calls - line->last_free) / dt, (unsigned long long)st.samples,
-		format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
-		growth, cost);
+	snprintf(text, sizeof(text),
+		 "%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s of its "
+		 "CPU  (Ctrl-C ends)",
+		 st.elapsed_s, (double)(st.alloc_calls - line->last_alloc) / dt,
+		 (double)(st.free_calls - line->last_free) / dt, (unsigned long long)st.samples,
+		 format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
+		 growth, cost);
+	/* A line that wraps cannot be written over. */
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 && size.ws_col <= sizeof(text))
+		text[size.ws_col - 1] = '\0';
+	fprintf(stderr, "\r\033[K%s", text);
 	line->shown = true;
 	line->last_s = st.elapsed_s;
 	line->last_live = st.live_bytes;
