@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One ELF file, read for what placing probes and naming addresses needs: segments, build-id,
  * symbols, bytes of code. The file belongs to the target: any field may lie, so every offset and
- * count is checked against the file's size before use (libelf does part of it), and the file is read,
- * never mapped. Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file offset). */
+ * count is checked against the file's size before use (libelf does part of it), and the file is
+ * read, never mapped. Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual
+ * address), off (file offset). */
 #ifndef MEMTRACE_ELF_IMAGE_H
 #define MEMTRACE_ELF_IMAGE_H
 

@@ -349,8 +349,7 @@ static const char *bad_write(unsigned int reg)
 	}
 }
 
-/* Does f2 or f3 belong to the opcode? Elsewhere it makes something else, or nothing valid, of it.
- */
+/* Does f2 or f3 belong to the opcode? If not, it makes something else, or nothing, of it. */
 static bool has_rep_form(unsigned int id)
 {
 	return id == X86_INS_ENDBR64 || id == X86_INS_MOVQ || id == X86_INS_MOVDQU ||
@@ -373,8 +372,7 @@ static bool is_disguised(const cs_insn *insn)
 	       (insn->bytes[pos] != 0x0f || insn->bytes[pos + 1] != 0x1f);
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3 and 4), else why not.
- */
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. */
 static const char *why_not_passed(const struct decoder *decoder)
 {
 	const cs_insn *insn = decoder->insn;
