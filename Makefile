@@ -51,10 +51,11 @@ all: $(B)/memtrace
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:%.c=$(B)/%.o)
 BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
-MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
+# asm/types.h of Debian and its relatives; others have it in /usr/include itself
+MULTIARCH := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter \
 	$(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
-	$(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
+	$(if $(MULTIARCH),-idirafter $(MULTIARCH))
 
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c $(BPF_HDR) | tools
 	$(say) BPF $@

@@ -264,9 +264,8 @@ static int open_command(struct session *s, char *const argv[], struct error *err
 		return rc;
 	if (!s->launch.loading)
 		return attach_target(s, &s->targets[0], false, err);
-	for (;;) {
-		int more = launch__next_mapping(&s->launch, &status);
-
+	/* The program itself may define malloc, or its dynamic linker be the whole C library (musl). */
+	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
 		if (more == -ESRCH)
 			return error__set(err, -ESRCH,
 					  "%s ended while it was being loaded, before it could "
