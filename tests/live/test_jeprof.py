@@ -1,1 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""jeprof, on our .heap, gives the functions and bytes of our own JSON, table and .collapsed.
 
+What rounding there is: a pair of integers in the heap file, multiplied out, is up to half a byte
+off, or 0.5 % where a stack's objects cannot be an integer (TOLERANCE in user/encode/heap_v2.c); at
+an interval of 1 a block of one byte reads as 1.58. jeprof then cuts off what is behind the
+point, once per line. So: 0.5 % of a stack's bytes or one byte for each entry of the heap file, and
+one for the line."""
+import re
+
+from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,
+                     PROGS)
+
+# Names of libc's functions: jeprof says the nearest exported symbol for those that have none, we
+# say module+0xoffset. Only the program's own functions, and strdup, are compared by name.
+LIBC_NAMES = ("strdup", "strndup")
+
+
+def plain(name):
+    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup."""
+    name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
+    name = name.split("@@")[0]
+    return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name
+
+
+def program_functions(path):
+    out = run([need_tool("nm"), path]).out
+    return {line.split()[2] for line in out.splitlines() if re.match(r"\S+ [tT] ", line)} | \
+        set(LIBC_NAMES)
+
+
+def read_collapsed(text, known):
+    """(root, ..., leaf), known functions only -> [bytes, lines]."""
+    stacks = {}
+    for line in text.splitlines():
+        m = re.fullmatch(r"(.+) (\d+)", line)
+        expect(m, "not a line of the collapsed form:", repr(line))
+        key = tuple(f for f in map(plain, m[1].split(";")) if f in known)
+        sums = stacks.setdefault(key, [0, 0])
+        sums[0] += int(m[2])
+        sums[1] += 1
+    return stacks
+
+
+def inclusive(stacks):
+    """function -> [bytes, stacks] of all stacks that it is in."""
+    held = {}
+    for key, (nbytes, n) in stacks.items():
+        for function in set(key):
+            sums = held.setdefault(function, [0, 0])
+            sums[0] += nbytes
+            sums[1] += n
+    return held
+
+
+def our_stacks(profile, known):
+    stacks = {}
+    for stack in profile["stacks"]:
+        if stack["live_bytes"]:
+            key = tuple(f for f in map(plain, reversed(stack["frames"])) if f in known)
+            sums = stacks.setdefault(key, [0, 0])
+            sums[0] += stack["live_bytes"]
+            sums[1] += 1
+    return stacks
+
+
+def compare(got, wanted, what):
+    """Both: name or stack -> [bytes, ...]. What is not in one of them must be nothing."""
+    for key in got.keys() | wanted.keys():
+        a, n = got.get(key, (0, 0))
+        b, m = wanted.get(key, (0, 0))
+        # a stack is one or two entries in the heap file
+        expect(abs(a - b) <= max(0.005 * b, 2 * max(n, m) + 1), f"{what} {key}: {a}, ours {b}")
+
+
+def check_lines(path):
+    """Every line as flamegraph.pl reads it; no name breaks it."""
+    total = 0
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            m = re.match(r"^(.*)\s+?(\d+(?:\.\d*)?)$", line.rstrip("\n"))
+            expect(m, "flamegraph.pl would leave out", repr(line))
+            expect(m[1] and all(m[1].split(";")), "an empty frame:", repr(line))
+            expect(not re.search(r"[\x00-\x1f\x7f]", m[1]), "a control character:", repr(line))
+            expect_equal(line, f"{m[1]} {m[2]}\n", "the line")
+            total += int(m[2])
+    return total
+
+
+def check(program, options):
+    jeprof = need_tool("jeprof")
+    for tool in ("perl", "nm", "addr2line", "objdump"):  # which it calls
+        need_tool(tool)
+    with place() as directory:
+        _, profile, files = trace_script(None, program, options=options,
+                                         prefix=directory + "/out")
+        path = f"{PROGS}/{program}"
+        known = program_functions(path)
+        ours = our_stacks(profile, known)
+        expect(len(ours) >= 10, "too few stacks to compare:", ours)
+
+        with open(files["collapsed"], encoding="utf-8") as file:
+            text = file.read()
+        total = check_lines(files["collapsed"])
+        lines = text.count("\n")
+        expect(abs(total - profile["live_bytes"]) <= lines, f"sum of .collapsed: {total}")
+        # one line may be several stacks of the JSON, each rounded
+        for key, (nbytes, n) in ours.items():
+            expect(abs(read_collapsed(text, known)[key][0] - nbytes) <= n, "collapsed:", key)
+
+        collapsed = run([jeprof, "--collapsed", path, files["heap"]])
+        expect_equal(collapsed.status, 0, collapsed)
+        theirs = read_collapsed(collapsed.out, known)
+        compare({k: v for k, v in theirs.items() if v[0]}, ours, "stack")
+
+        text = run([jeprof, "--text", "--show_bytes", path, files["heap"]])
+        expect_equal(text.status, 0, text)
+        m = re.search(r"^Total: (\d+) B$", text.out, re.M)
+        expect(m, "no total:", text.out)
+        compare({"": [int(m[1]), len(ours)]}, {"": [profile["live_bytes"], len(ours)]}, "total")
+        rows = re.findall(r"^ *(\d+) +\S+% +\S+% +(\d+) +\S+% (\S+)", text.out, re.M)
+        theirs = {plain(name): [int(cum), 1] for _, cum, name in rows if plain(name) in known}
+        compare({k: v for k, v in theirs.items() if v[0]}, inclusive(ours), "function")
+        return profile
+
+
+@test
+def jeprof_exact():
+    check("truth_basic", ("-i", "1"))
+
+
+@test
+def jeprof_sampled():
+    check("truth_sampled", ("-i", "64K"))
+
+
+@test
+def table_agrees():
+    """The table's rows are the truth of truth_basic, in the units that people read."""
+    result = memtrace("-i", "1", "-f", "none", "-n", "5", "--", f"{PROGS}/truth_basic", "--auto")
+    expect_equal(result.status, 0, result)
+    rows = [line.split(None, 5) for line in result.out.splitlines()
+            if re.match(r" *[\d.]+ (B|KiB|MiB) ", line)]
+    # 8,489,341 bytes in 33,334 objects of many_blocks and so on: see truth_basic.c
+    for row, (live, objects, name) in zip(rows, (("8.1", "33,334", "many_blocks"),
+                                                 ("3.1", "10", "keep_malloc"),
+                                                 ("2.0", "1", "vector_push"))):
+        expect_equal((row[0], row[1], row[2]), (live, "MiB", objects), f"row {row}")
+        expect(row[4].startswith(name) or row[5].startswith(name), "row", row)
+    expect_equal(len(rows), 6, "five rows and the rest")
