@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the ideas in *.bpf.h need from their surroundings. On the host (unit tests, fuzzers) the same
- * names come from the test, which includes this header without __bpf__. */
+/* What the ideas in *.bpf.h need from their surroundings. On the host (unit tests, fuzzers) the
+ * same names come from the test, which includes this header without __bpf__. */
 #ifndef MEMTRACE_BPF_COMPAT_BPF_H
 #define MEMTRACE_BPF_COMPAT_BPF_H
 
@@ -26,6 +26,9 @@ static __always_inline __u32 random_u32(void)
 #include <linux/types.h>
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef barrier
+#define barrier() __asm__ volatile("" ::: "memory")
 #endif
 long read_user_u64(__u64 *dst, __u64 addr);
 __u32 random_u32(void);

@@ -5,8 +5,8 @@
  * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
  * and its immediate caller are always right, whatever the program was compiled with. Beyond, frame
  * pointers are followed while they look like frame pointers; in a program compiled without them rbp
- * is any number, and what the walk then collects is removed in user space where it points to no code
- * (profile__cut_implausible). */
+ * is any number, and what the walk then collects is removed in user space where it points to no
+ * code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -29,6 +29,7 @@ static __always_inline int stack_walk(struct abi_stack *stack, __u64 entry, __u6
 	if (read_user_u64(&ret, sp) || !ret)
 		return -1;
 	stack->ip[1] = ret;
+	stack->n = 2;
 	for (i = 2; i < ABI_STACK_FRAMES; i++) {
 		if (i >= max_frames)
 			break;
@@ -37,19 +38,23 @@ static __always_inline int stack_walk(struct abi_stack *stack, __u64 entry, __u6
 		if (read_user_u64(&ret, fp + 8) || read_user_u64(&next, fp) || !ret)
 			break;
 		stack->ip[i] = ret;
+		stack->n = i + 1;
 		low = fp;
 		fp = next;
 	}
-	if ((i >= max_frames || i >= ABI_STACK_FRAMES) && fp > low && fp - low <= MAX_FRAME_BYTES &&
-	    !(fp & 7))
+	/* Read back, not i: of what is in a map the verifier knows no value. Knowing i, it would
+	 * follow the rest of the program once for every length of stack, 300,000 instructions in
+	 * all. */
+	barrier();
+	if ((stack->n >= max_frames || stack->n >= ABI_STACK_FRAMES) && fp > low &&
+	    fp - low <= MAX_FRAME_BYTES && !(fp & 7))
 		stack->truncated = 1;
-	stack->n = i;
 	return 0;
 }
 
 /* Two lanes of multiply and shift with secret multipliers. */
 static __always_inline struct abi_stack_key stack_hash(const struct abi_stack *stack,
-							const __u64 seed[2])
+						       const __u64 seed[2])
 {
 	struct abi_stack_key key = {seed[1], seed[0]};
 	__u64 k0 = seed[0] | 1, k1 = seed[1] | 1;
