@@ -115,7 +115,9 @@ static struct symbolizer *new_symbolizer(void)
 static void test_own_process(void **state)
 {
 	struct symbolizer *symbolizer = new_symbolizer();
-	uint64_t vdso = getauxval(AT_SYSINFO_EHDR), stack = (uintptr_t)&symbolizer;
+	uint64_t vdso = getauxval(AT_SYSINFO_EHDR),
+		 stack = (uintptr_t)__builtin_frame_address(
+			 0); /* ASan may move variables to the heap */
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t addrs[] = {(uintptr_t)known_function + 1,
 			    (uintptr_t)known_function + 5, /* a return address within */
