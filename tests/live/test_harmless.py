@@ -1,1 +1,171 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A traced program behaves as an untraced one, whatever happens to memtrace."""
+import os
+import random
+import re
+import signal
+import time
 
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, Target, Tracer, end, expect,
+                     expect_equal, kinds, memtrace, run, start, test_each_kind, untraced)
+
+KILLS = 100  # over all kinds
+
+
+# --- the target's code ---
+
+def libc_text(pid):
+    """(start, end, file offset, path) of the executable mapping of libc."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        for line in maps:
+            m = re.match(r"(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", line)
+            if m:
+                return int(m[1], 16), int(m[2], 16), int(m[3], 16), m[4]
+    raise Failure(f"pid {pid} has no libc")
+
+
+def changed_text(pid):
+    """Offsets of libc's code in pid that differ from the file: where probes are. All of the code,
+    so that a probe cannot hide at a place that the test does not know."""
+    begin, stop, offset, path = libc_text(pid)
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory, open(path, "rb") as file:
+        file.seek(offset)
+        wanted = file.read(stop - begin)
+        memory.seek(begin)
+        got = memory.read(len(wanted))
+    if got == wanted:
+        return []
+    return [hex(offset + i) for i, (a, b) in enumerate(zip(got, wanted)) if a != b]
+
+
+def wait_unchanged(pid, timeout=10):
+    """The kernel may take the probes out some time after the one who put them there has died.
+    Returns how long that took."""
+    begin = time.monotonic()
+    while True:
+        changed = changed_text(pid)
+        now = time.monotonic() - begin
+        if not changed:
+            return now
+        expect(now < timeout, f"pid {pid}: libc's code is still changed after {timeout} s at",
+               changed)
+        time.sleep(0.001)
+
+
+class Busy(Target):
+    """busy, running; stop() sees that it ends as it should."""
+
+    def __init__(self, threads):
+        super().__init__("busy", "--threads", str(threads), "--exit", "5")
+        self.threads = threads
+        self.say("go")
+
+    def stop(self):
+        self.say("stop")
+        expect_equal(self.line(), f'{{"threads": {self.threads}, "intact": true}}\n', "output")
+        expect_equal(self.quit(), 5, "exit status")
+
+
+# --- tests ---
+
+def same_as_untraced(kind, program, rounds):
+    args = ("--rounds", str(rounds), "--exit", "3")
+    wanted = untraced(program, *args)
+    expect_equal(wanted[0], 3, f"status of {program} untraced")
+    for interval in ("1", "512K"):
+        options = ("-i", interval, "-q", "-f", "none", "--probe-kind", kind)
+        result = memtrace(*options, "--", os.path.join(PROGS, program), "--auto", *args)
+        expect_equal((result.status, result.out), wanted, f"{result}, status and output")
+        with Target(program, *args) as target:
+            with Tracer("-p", target.pid, *options) as tracer:
+                target.say("go")
+                line = target.line()
+                tracer.stop()
+            expect_equal((target.quit(), line), wanted,
+                         f"status and output of {program} at -i {interval}")
+
+
+@test_each_kind
+def harmless_to_signals_jumps_coroutines(kind):
+    same_as_untraced(kind, "stubborn", 30)
+
+
+@test_each_kind
+def harmless_to_exceptions(kind):
+    same_as_untraced(kind, "cxx_throw", 500)
+
+
+@test_each_kind
+def harmless_attach_and_detach(kind):
+    """Eight threads hammer the allocator meanwhile; afterwards the code is the original one."""
+    with Busy(8) as target:
+        for _ in range(20 if kind == kinds()[0] else 5):
+            with Tracer("-p", target.pid, "-q", "-f", "none", "--probe-kind", kind) as tracer:
+                # without this the comparison afterwards would prove nothing
+                expect(changed_text(target.pid), "no probe to be seen in the target's code")
+                tracer.stop()
+            expect_equal(changed_text(target.pid), [], "code changed after a normal end")
+            expect(target.alive(), "the target died")
+        target.stop()
+
+
+class Victims:
+    """busy, all the time, and stubborn, again and again; each must end as it should."""
+
+    def __init__(self):
+        self.busy = Busy(3)
+        self.wanted = untraced("stubborn", "--rounds", "30", "--exit", "3")
+        self.stubborn = None
+        self.rounds = 0
+
+    def check_stubborn(self):
+        out, _ = self.stubborn.communicate(timeout=PATIENCE_S)
+        expect_equal((self.stubborn.returncode, out), self.wanted, "status and output of stubborn")
+        end(self.stubborn)
+        self.rounds += 1
+
+    def pick(self, dice):
+        """The pid of one that runs."""
+        if self.stubborn and self.stubborn.poll() is not None:
+            self.check_stubborn()
+            self.stubborn = None
+        if not self.stubborn:
+            self.stubborn = start([os.path.join(PROGS, "stubborn"), "--auto", "--rounds", "30",
+                                   "--exit", "3"])
+        expect(self.busy.alive(), "busy died")
+        return dice.choice((self.busy.pid, self.stubborn.pid))
+
+    def stop(self):
+        self.check_stubborn()
+        self.busy.stop()
+
+
+@test_each_kind
+def harmless_when_killed(kind):
+    """SIGKILL at a random moment of attaching, running and detaching."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    dice = random.Random(seed)
+    longest = 0
+    options = ("-q", "-i", "1", "-f", "none", "--probe-kind", kind, "-d", "0.15")
+    victims = Victims()
+    try:
+        begin = time.monotonic()
+        expect_equal(memtrace("-p", victims.busy.pid, *options).status, 0, "status")
+        whole = time.monotonic() - begin
+        kills = -(-KILLS // len(kinds()))
+        for _ in range(kills):
+            pid = victims.pick(dice)
+            delay = dice.uniform(0, whole)
+            tracer = start([MEMTRACE, "-p", str(pid), *options])
+            time.sleep(delay)
+            tracer.send_signal(signal.SIGKILL)
+            end(tracer)
+            if pid == victims.busy.pid:
+                longest = max(longest, wait_unchanged(pid))
+        victims.stop()
+    except Exception as e:
+        raise Failure(f"seed {seed}: {e}") from e
+    finally:
+        victims.busy.__exit__()
+    return (f"{kills} kills within {whole:.2f} s, probes gone {1000 * longest:.0f} ms later at "
+            f"most, stubborn ended well {victims.rounds} times (seed {seed})")
