@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The probes on allocation functions. One program serves them all: which argument is what comes from
- * the table of functions, whose index is the probe's cookie. Three ways to attach them, from the
- * best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
+/* The probes on allocation functions. One program serves them all: which argument is what comes
+ * from the table of functions, whose index is the probe's cookie. Three ways to attach them, from
+ * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
  * (an entry and a return program, every return trapped). */
 #include "maps.bpf.h"
 #include "sample.bpf.h"
@@ -14,8 +14,8 @@ char LICENSE[] SEC("license") = "GPL";
  * next kind is used. */
 extern bool bpf_session_is_return(void) __ksym __weak;
 
-/* Argument number of the call, by the calling convention. The barriers keep clang from computing one
- * address for all cases: the verifier takes only constant offsets into the context. */
+/* Argument number of the call, by the calling convention. The barriers keep clang from computing
+ * one address for all cases: the verifier takes only constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
 	__u64 value = 0;
@@ -59,16 +59,17 @@ static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct 
 
 /* --- calls that an allocator makes to itself, for one that has been counted already ---
  *
- * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small alignments
- * over. Such an inner call is known by its return address - after one of the allocator's direct
- * calls, or in the body of a function that hands over ("outer") - or, when it was reached by a jump,
- * by having the very frame, return address and size of the outer call.
+ * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small
+ * alignments over. Such an inner call is known by its return address - after one of the allocator's
+ * direct calls, or in the body of a function that hands over ("outer") - or, when it was reached by
+ * a jump, by having the very frame, return address and size of the outer call.
  *
- * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so it
- * is read only where it can matter: when the thread's last outer call was made at, or just above,
- * this stack pointer, and for samples. */
+ * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so
+ * it is read only where it can matter: when the thread's last outer call was made at, or just
+ * above, this stack pointer, and for samples. */
 
-#define INNER_DEPTH 1024 /* bytes of stack between an outer call and the ones inside it, at most */
+#define INNER_DEPTH 1024 /* bytes of stack between an outer call and the ones inside it, at most   \
+			  */
 
 /* The thread's last outer call, NULL when it has made none. */
 static __always_inline struct abi_outer_call *last_outer(void)
@@ -135,7 +136,8 @@ static __always_inline void set_outer_armed(const struct abi_func *fn, bool arme
 		outer->armed = armed;
 }
 
-/* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted). */
+/* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted).
+ */
 static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func *fn,
 				      struct abi_target_cpu *cpu, struct abi_stack_key *key)
 {

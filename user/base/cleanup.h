@@ -13,11 +13,11 @@
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
 
 /* Defines NAME, a cleanup handler for variables of type TYPE that calls FN unless they are zero. */
-#define DEFINE_CLEANUP(type, name, fn)                                                            \
-	static inline void name(type *p)                                                          \
-	{                                                                                         \
-		if (*p)                                                                           \
-			fn(*p);                                                                   \
+#define DEFINE_CLEANUP(type, name, fn)                                                             \
+	static inline void name(type *p)                                                           \
+	{                                                                                          \
+		if (*p)                                                                            \
+			fn(*p);                                                                    \
 	}
 
 static inline void cleanup_free(void *p)
@@ -43,11 +43,11 @@ DEFINE_CLEANUP(DIR *, cleanup_closedir, closedir)
 #define _cleanup_fclose_   _cleanup_(cleanup_fclose)
 #define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
-#define return_ptr(p)                                                                             \
-	do {                                                                                      \
-		__typeof__(p) ret__ = (p);                                                        \
-		(p) = NULL;                                                                       \
-		return ret__;                                                                     \
+#define return_ptr(p)                                                                              \
+	do {                                                                                       \
+		__typeof__(p) ret__ = (p);                                                         \
+		(p) = NULL;                                                                        \
+		return ret__;                                                                      \
 	} while (0)
 
 /* The descriptor for the caller; the scope no longer closes it. */

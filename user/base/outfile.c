@@ -38,7 +38,8 @@ int outfile__open(struct outfile *out, const char *path, struct error *err)
 
 	/* rename() would replace a device or a FIFO, and fail late on a directory. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
-		return error__set(err, -EEXIST, "cannot write %s: it is there and not a file", path);
+		return error__set(err, -EEXIST, "cannot write %s: it is there and not a file",
+				  path);
 	out->path = strdup(path);
 	if (!out->path || asprintf(&out->temp, "%s.XXXXXX", path) < 0) {
 		out->temp = NULL;

@@ -13,7 +13,8 @@ struct outfile {
 	char *temp;   /* the name until then, owned */
 };
 
-/* 0, or negative errno with err naming path and what to do. The zeroed *out is filled on success. */
+/* 0, or negative errno with err naming path and what to do. The zeroed *out is filled on success.
+ */
 int outfile__open(struct outfile *out, const char *path, struct error *err);
 
 /* Flushes, syncs and renames; on failure the temporary file is gone and whatever stood at path

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finding the allocator, and reading its functions out of its file.
  *
- * Calls inside the allocator. realloc that moves a block calls malloc, realloc(NULL, n) jumps to it,
- * aligned_alloc with a small alignment hands over to it: such a call must not be counted a second
- * time. In a shared library every ordinary caller reaches malloc through the PLT, because malloc can
- * be interposed; a direct call to its entry comes from the allocator's own code. Their return
- * addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given to the
- * kernel side, which compares them with the return address of the call. Jumps leave no return
- * address; there the kernel side remembers the outer call itself. */
+ * Calls inside the allocator. realloc that moves a block calls malloc, realloc(NULL, n) jumps to
+ * it, aligned_alloc with a small alignment hands over to it: such a call must not be counted a
+ * second time. In a shared library every ordinary caller reaches malloc through the PLT, because
+ * malloc can be interposed; a direct call to its entry comes from the allocator's own code. Their
+ * return addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given
+ * to the kernel side, which compares them with the return address of the call. Jumps leave no
+ * return address; there the kernel side remembers the outer call itself. */
 #include "capture/allocator.h"
 
 #include <elf.h>
@@ -35,9 +35,18 @@ struct alloc_family {
 	const struct alloc_function *functions;
 };
 
-#define ALLOC(...)   {.role = ROLE_ALLOC, __VA_ARGS__}
-#define REALLOC(...) {.role = ROLE_REALLOC, .outer = 1, __VA_ARGS__}
-#define FREE(...)    {.role = ROLE_FREE, __VA_ARGS__}
+#define ALLOC(...)                                                                                 \
+	{                                                                                          \
+		.role = ROLE_ALLOC, __VA_ARGS__                                                    \
+	}
+#define REALLOC(...)                                                                               \
+	{                                                                                          \
+		.role = ROLE_REALLOC, .outer = 1, __VA_ARGS__                                      \
+	}
+#define FREE(...)                                                                                  \
+	{                                                                                          \
+		.role = ROLE_FREE, __VA_ARGS__                                                     \
+	}
 
 static const struct alloc_function glibc_functions[] = {
 	{"malloc", ALLOC(.size_arg = 1), NULL},
@@ -109,8 +118,7 @@ static int add_point(struct allocator *a, const struct elf_image *image, pid_t p
 
 		n = n < sizeof(now) ? n : sizeof(now);
 		if (!process_memory__read(pid, entry->start + (off - entry->off), now, n))
-			if (now[0] != code[point->site.delta] && now[0] != 0xcc &&
-			    !point->site.nop)
+			if (now[0] != code[point->site.delta] && now[0] != 0xcc && !point->site.nop)
 				return error__set(err, -EBUSY,
 						  "the code of %s in pid %d is not that of %s: it "
 						  "was patched while running, and is left alone",
@@ -160,8 +168,8 @@ static void find_inner_calls(struct allocator *a, const struct elf_image *image,
 
 /* Does the file behind entry define malloc (shared: for others, in .dynsym)? 1: *ret is its
  * allocator; 0: it does not; negative errno: it does, but cannot be used. */
-static int read_file(pid_t pid, const struct map_entry *entry, bool shared,
-		     struct allocator **ret, struct error *err)
+static int read_file(pid_t pid, const struct map_entry *entry, bool shared, struct allocator **ret,
+		     struct error *err)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = -1;

@@ -21,19 +21,19 @@ struct alloc_point {
 };
 
 struct allocator {
-	const char *family;		    /* "glibc"; static */
-	char *path;			    /* as the process names the file */
-	int fd;				    /* the file itself */
-	uint32_t dev_major, dev_minor;	    /* as in /proc/PID/maps */
+	const char *family;	       /* "glibc"; static */
+	char *path;		       /* as the process names the file */
+	int fd;			       /* the file itself */
+	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */
 	uint64_t inode;
 	struct alloc_point points[ABI_MAX_FUNCS];
 	size_t n_points;
 	struct abi_object object; /* how its calls to itself are told apart */
 };
 
-/* The allocator that pid's calls to malloc reach, by the dynamic linker's rule: the first definition
- * in link order. maps is its address space. With loading set the process is still being set up by
- * the dynamic linker: the first definition mapped so far counts.
+/* The allocator that pid's calls to malloc reach, by the dynamic linker's rule: the first
+ * definition in link order. maps is its address space. With loading set the process is still being
+ * set up by the dynamic linker: the first definition mapped so far counts.
  *
  * 0; -ENOENT when nothing mapped defines malloc; -ENOTSUP when the definition is of an allocator
  * that is not in the table; other negative errno. err says what was found and where. */

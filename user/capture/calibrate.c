@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a probe costs here: a child of memtrace's own calls small functions of memtrace's own, without
- * and with the very probes and programs of the run on them. */
+/* What a probe costs here: a child of memtrace's own calls small functions of memtrace's own,
+ * without and with the very probes and programs of the run on them. */
 #include "capture/internal.h"
 
 #include <errno.h>
@@ -63,10 +63,10 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 	for (int probed = 0; probed < 2; probed++) {
 		if (read(commands, &byte, 1) != 1)
 			_exit(1);
-		for (int class = 0; class < INSN_CLASSES; class++)
+		for (int class = 0; class < INSN_CLASSES; class ++)
 			for (int role = 0; role < 2; role++)
 				m->ns[probed][class][role] =
-					measure_stub(self__stub((enum insn_class)class, role));
+					measure_stub(self__stub((enum insn_class) class, role));
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
@@ -93,8 +93,8 @@ static int attach_stubs(struct capture *c, pid_t pid)
 	int rc;
 
 	for (int role = 0; role < 2; role++)
-		for (int class = 0; class < INSN_CLASSES; class++, n++) {
-			struct self_stub stub = self__stub((enum insn_class)class, role);
+		for (int class = 0; class < INSN_CLASSES; class ++, n++) {
+			struct self_stub stub = self__stub((enum insn_class) class, role);
 			uint32_t index = ABI_MAX_FUNCS - 1 - n;
 
 			rc = self__offset((void *)stub.call, &offs[n]);
@@ -110,7 +110,8 @@ static int attach_stubs(struct capture *c, pid_t pid)
 				.delta = stub.delta,
 			};
 		}
-	return capture__attach_points(c, "/proc/self/exe", offs, cookies, INSN_CLASSES, INSN_CLASSES, pid);
+	return capture__attach_points(c, "/proc/self/exe", offs, cookies, INSN_CLASSES,
+				      INSN_CLASSES, pid);
 }
 
 int capture__calibrate(struct capture *c, struct calibration *ret)
@@ -145,7 +146,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 	}
 	capture__detach(c);
 	capture__remove_target(c, pid);
-	for (int class = 0; class < INSN_CLASSES && !rc; class++) {
+	for (int class = 0; class < INSN_CLASSES && !rc; class ++) {
 		double cost[2];
 
 		for (int role = 0; role < 2; role++) {

@@ -297,8 +297,7 @@ int capture__attach(struct capture *c, const struct allocator *a, pid_t pid, str
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
 	for (uint32_t i = 0; i < a->n_points; i++)
-		c->probes[c->n_probes++] =
-			(struct capture_probe){&a->points[i], a, pid, first + i};
+		c->probes[c->n_probes++] = (struct capture_probe){&a->points[i], a, pid, first + i};
 	return 0;
 }
 
@@ -388,7 +387,8 @@ uint64_t capture__missed_runs(struct capture *c)
 	struct bpf_program *prog;
 	uint64_t missed = 0;
 
-	bpf_object__for_each_program(prog, c->skel->obj) {
+	bpf_object__for_each_program(prog, c->skel->obj)
+	{
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel side in user space's hands: load it, attach it, read it. The only room that sees libbpf
- * and the skeleton. Order of use: new, add_target and attach for each process, activate, counters as
- * often as wanted, deactivate, detach, drain, free. */
+/* The kernel side in user space's hands: load it, attach it, read it. The only room that sees
+ * libbpf and the skeleton. Order of use: new, add_target and attach for each process, activate,
+ * counters as often as wanted, deactivate, detach, drain, free. */
 #ifndef MEMTRACE_CAPTURE_CAPTURE_H
 #define MEMTRACE_CAPTURE_CAPTURE_H
 
@@ -29,8 +29,8 @@ struct capture_options {
 	bool verbose;	      /* libbpf's messages on stderr */
 };
 
-/* Loads the programs for the best kind of probe that works here, or the one asked for. 0 or negative
- * errno with err. */
+/* Loads the programs for the best kind of probe that works here, or the one asked for. 0 or
+ * negative errno with err. */
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err);
 void capture__free(struct capture *capture);
 
@@ -96,7 +96,6 @@ struct calibration {
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
 /* Nanoseconds that one call costs at a probe like this. */
-double calibration__cost_ns(const struct calibration *calibration,
-			    const struct alloc_point *point);
+double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
 
 #endif

@@ -78,7 +78,7 @@ static int try_perf(int prog_fd, uint64_t off)
 
 	if (!f || fscanf(f, "%u", &attr.type) != 1)
 		return -EOPNOTSUPP;
-	attr.config1 = (uintptr_t)"/proc/self/exe";
+	attr.config1 = (uintptr_t) "/proc/self/exe";
 	attr.config2 = off;
 	event = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)

@@ -22,11 +22,11 @@ enum probe_kind {
 const char *probe_kind__name(enum probe_kind kind);
 
 struct features {
-	bool btf;		  /* /sys/kernel/btf/vmlinux is there */
-	int kind[PROBE_KINDS];	  /* 0: works; else the negative errno of the step that failed */
-	bool multi_one_thread;	  /* the pid filter of uprobe_multi sees one thread only (a fault of
-				   * 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
-	bool init_pid_ns;	  /* memtrace sees the pids that the kernel sees */
+	bool btf;	       /* /sys/kernel/btf/vmlinux is there */
+	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
+	bool multi_one_thread; /* the pid filter of uprobe_multi sees one thread only (a fault of
+				* 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
+	bool init_pid_ns;      /* memtrace sees the pids that the kernel sees */
 };
 
 /* Tries everything, in some tens of milliseconds, with probes on memtrace's own code. */

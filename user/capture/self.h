@@ -17,8 +17,8 @@ enum insn_class {
 
 const char *insn_class__name(enum insn_class class);
 
-/* A stub that is called like malloc or free and returns at once. Each role has its own, so that both
- * can be probed at once. */
+/* A stub that is called like malloc or free and returns at once. Each role has its own, so that
+ * both can be probed at once. */
 struct self_stub {
 	void (*call)(uint64_t arg);
 	uint32_t delta; /* of the instruction of that class, bytes from the entry */

@@ -68,14 +68,17 @@ static void print_hazards(const struct features *f)
 		     "other numbers, and nothing would be counted. Run it on the host, or in a "
 		     "container with the host's pids.");
 	if (f->multi_one_thread)
-		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed in "
+		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed "
+		     "in "
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
 	if (session)
 		puts("  - return probes touch only sampled calls here.");
 	else
-		puts("  - every allocating call goes through a return probe: unwinding out of malloc "
+		puts("  - every allocating call goes through a return probe: unwinding out of "
+		     "malloc "
 		     "(from a signal handler that throws) can fail in the target meanwhile.");
-	puts("  - where return probes are system calls (6.11 to 6.13 without the fix of early 2025), "
+	puts("  - where return probes are system calls (6.11 to 6.13 without the fix of early "
+	     "2025), "
 	     "a target under a seccomp filter that does not know them is killed; this is not "
 	     "tested here.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
@@ -106,7 +109,8 @@ static int print_process(pid_t pid, const struct capture_options *options)
 		if (p->site.why[0])
 			printf("%23s%s\n", "", p->site.why);
 	}
-	puts("  A program that makes N such pairs of calls a second loses about N times their cost\n"
+	puts("  A program that makes N such pairs of calls a second loses about N times their "
+	     "cost\n"
 	     "  of each second; sampling makes the rest of the work cheap, not the probe itself.");
 	session_plan__clear(&plan);
 	return 0;

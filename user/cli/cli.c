@@ -12,7 +12,8 @@ static void vcomplain(const char *fmt, va_list ap)
 {
 	char text[1024];
 
-	/* Names in messages come from other processes: nothing of theirs reaches the terminal raw. */
+	/* Names in messages come from other processes: nothing of theirs reaches the terminal raw.
+	 */
 	vsnprintf(text, sizeof(text), fmt, ap);
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c))

@@ -115,8 +115,8 @@ static int parse_formats(const char *text, struct record_config *c)
 		while (i < N_FORMATS && strcmp(item, formats[i].name))
 			i++;
 		if (i == N_FORMATS)
-			return usage_error("record", "there is no format '%s': heap, collapsed, none",
-					   item);
+			return usage_error("record",
+					   "there is no format '%s': heap, collapsed, none", item);
 		c->format[i] = true;
 	}
 	return 0;
@@ -173,10 +173,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case 'i':
 			if (parse_bytes(optarg, 1, ABI_MAX_INTERVAL, &c->capture.interval))
-				return usage_error("record",
-						   "'%s' is not a sampling interval: 1 to 4G bytes, "
-						   "as in 512K",
-						   optarg);
+				return usage_error(
+					"record",
+					"'%s' is not a sampling interval: 1 to 4G bytes, "
+					"as in 512K",
+					optarg);
 			break;
 		case 'o':
 			if (!*optarg)
@@ -190,7 +191,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case 'n':
 			if (parse_count(optarg, 1, 1000000, &n))
-				return usage_error("record", "'%s' is not a number of rows", optarg);
+				return usage_error("record", "'%s' is not a number of rows",
+						   optarg);
 			c->top = (unsigned)n;
 			break;
 		case OPT_JSON:
@@ -209,9 +211,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 					    probe_kind__name((enum probe_kind)c->capture.kind)))
 					break;
 			if (c->capture.kind == PROBE_KINDS)
-				return usage_error("record",
-						   "there is no kind of probe '%s': session, multi, perf",
-						   optarg);
+				return usage_error(
+					"record",
+					"there is no kind of probe '%s': session, multi, perf",
+					optarg);
 			break;
 		case OPT_MAX_LIVE:
 			if (parse_count(optarg, 1, 1U << 30, &n))
@@ -228,8 +231,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_MAX_FRAMES:
 			if (parse_count(optarg, 2, ABI_STACK_FRAMES, &n))
-				return usage_error("record", "'%s' is not a number of frames from 2 to "
-							     "127",
+				return usage_error("record",
+						   "'%s' is not a number of frames from 2 to "
+						   "127",
 						   optarg);
 			c->capture.max_frames = (uint32_t)n;
 			break;
@@ -412,14 +416,16 @@ static void show_status(struct session *s, struct status_line *line)
 		snprintf(cost, sizeof(cost), "%.0f %%", st.overhead_pct);
 	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
 	snprintf(text, sizeof(text),
-		 "%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s of its "
+		 "%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s of "
+		 "its "
 		 "CPU  (Ctrl-C ends)",
 		 st.elapsed_s, (double)(st.alloc_calls - line->last_alloc) / dt,
 		 (double)(st.free_calls - line->last_free) / dt, (unsigned long long)st.samples,
 		 format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
 		 growth, cost);
 	/* A line that wraps cannot be written over. */
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 && size.ws_col <= sizeof(text))
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 &&
+	    size.ws_col <= sizeof(text))
 		text[size.ws_col - 1] = '\0';
 	fprintf(stderr, "\r\033[K%s", text);
 	line->shown = true;
@@ -437,9 +443,9 @@ static double monotonic_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means; SIGTERM
- * goes to memtrace alone and is passed on. Without a command either ends the tracing. A second one
- * always does. True: the tracing is over. */
+/* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
+ * SIGTERM goes to memtrace alone and is passed on. Without a command either ends the tracing. A
+ * second one always does. True: the tracing is over. */
 static bool take_signal(int signal_fd, struct session *s, int *signals)
 {
 	struct signalfd_siginfo info;

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 #define MAX_SECTIONS	(1u << 20)
 #define MAX_TABLE_BYTES (512ull << 20) /* of one symbol or string table */
@@ -58,25 +59,6 @@ struct elf_image {
 
 DEFINE_CLEANUP(Elf *, cleanup_elf_end, elf_end)
 
-/* Reads len bytes at off; fewer only at the end of the file. Their number, or negative errno. */
-static ssize_t read_at(int fd, void *buf, size_t len, uint64_t off)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(fd, (char *)buf + done, len - done, off + done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += n;
-	}
-	return done;
-}
-
 static bool in_file(const struct elf_image *image, uint64_t off, uint64_t size)
 {
 	return off <= image->file_size && size <= image->file_size - off;
@@ -90,7 +72,7 @@ static void *read_range(const struct elf_image *image, uint64_t off, uint64_t si
 	if (size == 0 || size > MAX_TABLE_BYTES || !in_file(image, off, size))
 		return NULL;
 	buf = malloc(size + 1);
-	if (!buf || read_at(image->fd, buf, size, off) != (ssize_t)size)
+	if (!buf || io__pread(image->fd, buf, size, off) != (ssize_t)size)
 		return NULL;
 	buf[size] = '\0';
 	return_ptr(buf);
@@ -103,7 +85,7 @@ static int check_header(const struct elf_image *image, const char *name, struct 
 	Elf64_Ehdr ehdr;
 	ssize_t n;
 
-	n = read_at(image->fd, &ehdr, sizeof(ehdr), 0);
+	n = io__pread(image->fd, &ehdr, sizeof(ehdr), 0);
 	if (n < 0)
 		return error__set(err, -EIO, "cannot read %s: %s", name, strerror(-n));
 	if (n < SELFMAG || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
@@ -120,7 +102,7 @@ static int check_header(const struct elf_image *image, const char *name, struct 
 
 	n_sections = ehdr.e_shnum;
 	if (ehdr.e_shoff && n_sections == 0 && in_file(image, ehdr.e_shoff, sizeof(first)) &&
-	    read_at(image->fd, &first, sizeof(first), ehdr.e_shoff) == sizeof(first))
+	    io__pread(image->fd, &first, sizeof(first), ehdr.e_shoff) == sizeof(first))
 		n_sections = first.sh_size;
 	if (n_sections > MAX_SECTIONS)
 		return error__set(err, -ENOEXEC, "%s claims to have %llu sections", name,
@@ -206,7 +188,7 @@ static void read_soname(struct elf_image *image, Elf *elf, const GElf_Phdr *phdr
 	}
 	if (!has_strtab || !has_soname || elf_image__vaddr_to_off(image, strtab + soname, &off))
 		return;
-	n = read_at(image->fd, name, sizeof(name), off);
+	n = io__pread(image->fd, name, sizeof(name), off);
 	if (n > 1 && name[0] && memchr(name, '\0', n))
 		image->soname = strdup(name);
 }
@@ -454,7 +436,7 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 	skip = vaddr - segment->vaddr;
 	if (len > segment->size - skip)
 		len = segment->size - skip;
-	return read_at(image->fd, buf, len, segment->off + skip);
+	return io__pread(image->fd, buf, len, segment->off + skip);
 }
 
 static bool is_function(const struct table *table, const Elf64_Sym *symbol)
@@ -573,7 +555,7 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 
 			if (want > SCAN_CHUNK)
 				want = SCAN_CHUNK;
-			n = read_at(image->fd, chunk, want, segment->off + pos);
+			n = io__pread(image->fd, chunk, want, segment->off + pos);
 			if (n < 5)
 				break;
 			for (ssize_t i = 0; i <= n - 5; i++) {

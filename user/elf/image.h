@@ -19,10 +19,10 @@ struct elf_image; /* opaque */
 struct elf_symbol {
 	const char *name; /* without the version ("@GLIBC_2.2.5"); owned by the image */
 	uint64_t vaddr;
-	uint64_t size;	/* 0: unknown */
-	uint8_t type;	/* STT_FUNC, STT_GNU_IFUNC, ... */
-	uint8_t bind;	/* STB_GLOBAL, STB_WEAK, STB_LOCAL */
-	bool dynamic;	/* from .dynsym, else from .symtab */
+	uint64_t size; /* 0: unknown */
+	uint8_t type;  /* STT_FUNC, STT_GNU_IFUNC, ... */
+	uint8_t bind;  /* STB_GLOBAL, STB_WEAK, STB_LOCAL */
+	bool dynamic;  /* from .dynsym, else from .symtab */
 };
 
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Only 64-bit little-endian

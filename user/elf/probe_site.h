@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where in a function a uprobe costs least.
  *
- * The kernel emulates nop (0x90), push r64, relative jmp/call and relative jcc when they stand under
- * a probe (arch/x86/kernel/uprobes.c: branch_setup_ops(), push_setup_ops()); everything else is
- * single-stepped out of line, 3 to 18 times dearer. So a probe is moved from a function's first
+ * The kernel emulates nop (0x90), push r64, relative jmp/call and relative jcc when they stand
+ * under a probe (arch/x86/kernel/uprobes.c: branch_setup_ops(), push_setup_ops()); everything else
+ * is single-stepped out of line, 3 to 18 times dearer. So a probe is moved from a function's first
  * instruction forward to the first emulated one, but only where that provably changes nothing:
  *
  *   1. Straight path: every instruction passed over is no branch, call, return, trap or system
@@ -41,9 +41,9 @@ struct probe_site {
 
 /* Chooses the site in a function of len bytes of code whose first byte stands at vaddr; size is the
  * symbol's size (0: unknown: rule 5 cannot be shown, the probe stays at the entry). len may be
- * smaller than size when the file ends early: treated as unknown. 0; -EINVAL when len is 0, not even
- * the first instruction decodes, or it is a breakpoint (then nothing may be probed; why says which);
- * -ENOMEM. */
+ * smaller than size when the file ends early: treated as unknown. 0; -EINVAL when len is 0, not
+ * even the first instruction decodes, or it is a breakpoint (then nothing may be probed; why says
+ * which); -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       struct probe_site *ret_site);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
@@ -26,38 +27,33 @@ int process_memory__read(pid_t pid, uint64_t addr, void *buf, size_t len)
 	return (size_t)n == len ? 0 : -EFAULT;
 }
 
-/* The program headers' place and number, from the auxiliary vector that the kernel gave the
- * process. */
-static int find_phdrs(pid_t pid, uint64_t *ret_addr, uint64_t *ret_n)
+uint64_t process_auxv__get(pid_t pid, uint64_t type)
 {
 	_cleanup_close_ int fd = -1;
+	Elf64_auxv_t vector[64];
 	char path[64];
-	Elf64_auxv_t aux;
+	ssize_t len;
 
-	*ret_addr = *ret_n = 0;
 	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	while (read(fd, &aux, sizeof(aux)) == sizeof(aux) && aux.a_type != AT_NULL) {
-		if (aux.a_type == AT_PHDR)
-			*ret_addr = aux.a_un.a_val;
-		else if (aux.a_type == AT_PHNUM)
-			*ret_n = aux.a_un.a_val;
-	}
-	return *ret_addr && *ret_n && *ret_n <= MAX_PHDRS ? 0 : -ENODATA;
+	len = fd < 0 ? 0 : io__read(fd, vector, sizeof(vector));
+	for (ssize_t i = 0; i < len / (ssize_t)sizeof(vector[0]); i++)
+		if (vector[i].a_type == type)
+			return vector[i].a_un.a_val;
+	return 0;
 }
 
 /* Run-time address of the program's dynamic section; 0 when it has none. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
-	uint64_t phdrs_addr, n, bias = 0, dynamic = 0;
+	uint64_t phdrs_addr = process_auxv__get(pid, AT_PHDR), n = process_auxv__get(pid, AT_PHNUM);
+	uint64_t bias = 0, dynamic = 0;
 	Elf64_Phdr phdrs[MAX_PHDRS];
 	bool has_dynamic = false;
-	int code = find_phdrs(pid, &phdrs_addr, &n);
+	int code;
 
-	if (code)
-		return code;
+	if (!phdrs_addr || !n || n > MAX_PHDRS)
+		return -ENODATA;
 	code = process_memory__read(pid, phdrs_addr, phdrs, n * sizeof(phdrs[0]));
 	if (code)
 		return code;

@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 /* 65,530 mappings (the default vm.max_map_count) with the longest paths fit; beyond it somebody
  * wants our memory rather than be profiled. */
@@ -216,14 +217,12 @@ static int read_all(int fd, char **ret_text, size_t *ret_len)
 				return -ENOMEM;
 			text = bigger;
 		}
-		n = read(fd, text + len, capacity - len);
-		if (n < 0 && errno == EINTR)
-			continue;
+		n = io__read(fd, text + len, capacity - len);
 		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
+			return n;
 		len += n;
+		if (len < capacity)
+			break;
 	}
 	*ret_len = len;
 	*ret_text = text;

@@ -38,8 +38,8 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 /* The entry that holds addr, or NULL. */
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 
-/* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or split).
- * The entry's path is copied. 0, -EINVAL for an empty or wrapped range, -ENOMEM. */
+/* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or
+ * split). The entry's path is copied. 0, -EINVAL for an empty or wrapped range, -ENOMEM. */
 int maps__insert(struct maps *maps, const struct map_entry *entry);
 
 /* A deep copy. 0 or -ENOMEM. */
@@ -49,9 +49,9 @@ void maps__free(struct maps *maps);
 
 /* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
  * else through /proc/PID/root + path, else path itself; the latter two only when device and inode
- * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE: another
- * file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks on a FIFO
- * or device. */
+ * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE:
+ * another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks
+ * on a FIFO or device. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
 #define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
@@ -16,22 +17,13 @@
 static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	size_t len = 0;
+	ssize_t len;
 
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (len < size - 1) {
-		ssize_t n = read(fd, buf + len, size - 1 - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		len += n;
-	}
-	buf[len] = '\0';
+	len = io__read(fd, buf, size - 1);
+	if (len >= 0)
+		buf[len] = '\0';
 	return len;
 }
 

@@ -10,15 +10,15 @@
 
 struct process_info {
 	pid_t pid;
-	pid_t tgid;	       /* of the thread group; differs from pid when pid names a thread */
-	char comm[64];	       /* name, control characters replaced by '?' (workers: up to 63) */
-	char state;	       /* 'R', 'S', 'Z', ... of /proc/PID/stat */
-	bool kernel_thread;    /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
-	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */
-	char exe[4096];	       /* target of /proc/PID/exe, "" when unreadable */
-	uint32_t threads;      /* number of threads */
-	uint64_t rss_bytes;    /* resident set */
+	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
+	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
+	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
+	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
+	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
+	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
+	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
+	uint32_t threads;     /* number of threads */
+	uint64_t rss_bytes;   /* resident set */
 };
 
 /* 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is parsed from its last

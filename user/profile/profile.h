@@ -14,12 +14,12 @@
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
-	X(NAMED, "named")			 /* it has one */                                  \
-	X(NO_MAPPING, "no_mapping")		 /* the address lies in no known mapping */        \
-	X(NOT_A_FILE, "not_a_file")		 /* anonymous memory: JIT code, trampolines */     \
-	X(NO_FILE, "file_not_readable")		 /* the mapped file could not be opened */         \
-	X(BAD_ELF, "bad_elf")			 /* it is no ELF file or a broken one */           \
-	X(NO_SYMBOLS, "no_symbols")		 /* the file has no symbol table at all */         \
+	X(NAMED, "named")			  /* it has one */                                 \
+	X(NO_MAPPING, "no_mapping")		  /* the address lies in no known mapping */       \
+	X(NOT_A_FILE, "not_a_file")		  /* anonymous memory: JIT code, trampolines */    \
+	X(NO_FILE, "file_not_readable")		  /* the mapped file could not be opened */        \
+	X(BAD_ELF, "bad_elf")			  /* it is no ELF file or a broken one */          \
+	X(NO_SYMBOLS, "no_symbols")		  /* the file has no symbol table at all */        \
 	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has, but none covers the address */
 
 enum unresolved_reason {
@@ -47,8 +47,8 @@ struct profile_location {
 	uint64_t addr;	 /* as captured: entry + 1 for the allocator (leaf), return addresses above.
 			  * What is looked up and shown is addr - 1. Never 0. */
 	int32_t mapping; /* index into mappings, -1 for none */
-	char *name;	 /* function, demangled, without parameter list; NULL until symbolized. For an
-			  * unresolved one "module+0xoff" (file offset of addr - 1) or "0xaddr" */
+	char *name; /* function, demangled, without parameter list; NULL until symbolized. For an
+		     * unresolved one "module+0xoff" (file offset of addr - 1) or "0xaddr" */
 	enum unresolved_reason reason;
 };
 
@@ -69,10 +69,10 @@ struct profile_site {
 	uint32_t n_locations;
 	bool truncated; /* the walk stopped at its limit; more callers exist */
 
-	struct estimate live;		       /* allocated during the run and not freed */
-	double alloc_objects, alloc_bytes;     /* estimated, over the run */
-	double freed_objects, freed_bytes;     /* of those, freed again */
-	struct profile_site_thread *threads;   /* live by allocating thread, ascending by thread */
+	struct estimate live;		     /* allocated during the run and not freed */
+	double alloc_objects, alloc_bytes;   /* estimated, over the run */
+	double freed_objects, freed_bytes;   /* of those, freed again */
+	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
 
@@ -84,29 +84,29 @@ struct profile_counter {
 
 /* One probe that was attached. Strings owned. */
 struct profile_probe {
-	char *function;	       /* "malloc" */
-	char *object;	       /* path of the file */
-	uint64_t offset;       /* file offset of the probed instruction */
-	char *instruction;     /* "push %r12" */
-	bool emulated;	       /* by the kernel; else single-stepped */
-	const char *kind;      /* "session", "multi" or "perf"; static */
-	uint64_t calls;	       /* how often it was hit */
-	double cost_ns;	       /* calibrated cost of one hit, 0 when unknown */
+	char *function;	   /* "malloc" */
+	char *object;	   /* path of the file */
+	uint64_t offset;   /* file offset of the probed instruction */
+	char *instruction; /* "push %r12" */
+	bool emulated;	   /* by the kernel; else single-stepped */
+	const char *kind;  /* "session", "multi" or "perf"; static */
+	uint64_t calls;	   /* how often it was hit */
+	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
 struct profile {
 	/* the run */
 	pid_t pid;
-	char comm[64];		  /* name of the process, control characters replaced */
-	char *exe;		  /* path of its program or "" */
-	const char *mode;	  /* "continuous"; static */
-	uint64_t interval_bytes;  /* R; 1 = exact */
-	uint64_t start_unix_ns;	  /* wall clock at the start */
+	char comm[64];		 /* name of the process, control characters replaced */
+	char *exe;		 /* path of its program or "" */
+	const char *mode;	 /* "continuous"; static */
+	uint64_t interval_bytes; /* R; 1 = exact */
+	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
-	double overhead_pct;	  /* estimated share of the target's CPU time that tracing took, 0..100,
-				   * negative when unknown */
-	uint64_t cpu_time_ns;	  /* used by the target during the run; 0 unknown */
+	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
+			       * negative when unknown */
+	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
@@ -174,8 +174,9 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 struct estimate profile__live(const struct profile *profile);
 
 /* The site's locations i-th from the leaf. */
-static inline const struct profile_location *
-profile__location(const struct profile *profile, const struct profile_site *site, size_t i)
+static inline const struct profile_location *profile__location(const struct profile *profile,
+							       const struct profile_site *site,
+							       size_t i)
 {
 	return &profile->locations[site->locations[i]];
 }

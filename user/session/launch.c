@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "proc/link_map.h"
 #include "proc/maps.h"
 
 #define MAX_STOPS 100000 /* of a start-up; a program that makes more is let go */
@@ -31,20 +32,6 @@ static void run_command(char *const argv[], int go, int report)
 	if (write(report, &error, sizeof(error)) < 0)
 		_exit(126);
 	_exit(127);
-}
-
-static uint64_t read_interp_addr(pid_t pid)
-{
-	_cleanup_close_ int fd = -1;
-	char path[64];
-	Elf64_auxv_t aux;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && read(fd, &aux, sizeof(aux)) == sizeof(aux) && aux.a_type != AT_NULL)
-		if (aux.a_type == AT_BASE)
-			return aux.a_un.a_val;
-	return 0;
 }
 
 /* Waits for the next stop. A signal on its way is passed on by the caller's next step through
@@ -119,7 +106,7 @@ int launch__start(char *const argv[], struct launch *ret, struct error *err)
 		return error__set(err, rc, "%s ended before it began", argv[0]);
 	}
 	launch.held = true;
-	launch.interp_addr = read_interp_addr(launch.pid);
+	launch.interp_addr = process_auxv__get(launch.pid, AT_BASE);
 	launch.loading = launch.interp_addr != 0;
 	*ret = launch;
 	return 0;

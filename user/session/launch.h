@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starting a command so that probes are in place before its first allocation. It is held by ptrace
- * only from its exec until its allocator is mapped; then it is let go and runs untraced by ptrace. */
+ * only from its exec until its allocator is mapped; then it is let go and runs untraced by ptrace.
+ */
 #ifndef MEMTRACE_SESSION_LAUNCH_H
 #define MEMTRACE_SESSION_LAUNCH_H
 
@@ -15,7 +16,7 @@ struct launch {
 	bool held;	      /* stopped under ptrace */
 	bool loading;	      /* a dynamic linker is at work (at the stop: about to be) */
 	uint64_t interp_addr; /* somewhere in the dynamic linker's mapping, 0: static program */
-	bool maps_code; /* the system call under way maps a file as code */
+	bool maps_code;	      /* the system call under way maps a file as code */
 };
 
 /* Forks and runs argv; returns with the process stopped after its exec, nothing of it run. 0, or

@@ -122,12 +122,11 @@ int session__check_pid(pid_t pid, struct error *err)
 		return error__set(err, rc, "cannot read /proc/%d: %s", pid, strerror(-rc));
 	if (info.kernel_thread)
 		return error__set(err, -EINVAL,
-				  "pid %d (%s) is a kernel thread: it has no memory of its own", pid,
-				  info.comm);
+				  "pid %d (%s) is a kernel thread: it has no memory of its own",
+				  pid, info.comm);
 	if (info.tgid != pid)
-		return error__set(err, -EINVAL,
-				  "pid %d (%s) is a thread of process %d: use -p %d", pid,
-				  info.comm, info.tgid, info.tgid);
+		return error__set(err, -EINVAL, "pid %d (%s) is a thread of process %d: use -p %d",
+				  pid, info.comm, info.tgid, info.tgid);
 	if (info.state == 'Z' || info.state == 'X')
 		return error__set(err, -ESRCH, "pid %d (%s) has ended already", pid, info.comm);
 	if (info.compat32)
@@ -149,9 +148,10 @@ static int check_machine(struct error *err)
 				  "%s. Run it with sudo",
 				  missing);
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return error__set(err, -ENOTSUP,
-				  "this kernel has no BTF (/sys/kernel/btf/vmlinux is not readable): "
-				  "one built with CONFIG_DEBUG_INFO_BTF=y is needed");
+		return error__set(
+			err, -ENOTSUP,
+			"this kernel has no BTF (/sys/kernel/btf/vmlinux is not readable): "
+			"one built with CONFIG_DEBUG_INFO_BTF=y is needed");
 	return 0;
 }
 
@@ -226,8 +226,7 @@ static int open_target(struct session *s, struct target *t, pid_t pid, struct er
 	rc = refresh_maps(s, t);
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
-				  t->info.comm,
-				  rc == -ESRCH ? "it has just ended" : strerror(-rc));
+				  t->info.comm, rc == -ESRCH ? "it has just ended" : strerror(-rc));
 	return capture__add_target(s->capture, pid, err);
 }
 
@@ -264,7 +263,8 @@ static int open_command(struct session *s, char *const argv[], struct error *err
 		return rc;
 	if (!s->launch.loading)
 		return attach_target(s, &s->targets[0], false, err);
-	/* The program itself may define malloc, or its dynamic linker be the whole C library (musl). */
+	/* The program itself may define malloc, or its dynamic linker be the whole C library
+	 * (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
 		if (more == -ESRCH)
 			return error__set(err, -ESRCH,
@@ -416,9 +416,9 @@ static void note_end(struct session *s, struct target *t)
 	    wait4(t->info.pid, &s->command_status, 0, &usage) == t->info.pid) {
 		s->command_ended = true;
 		s->launch.pid = 0;
-		t->cpu_now_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) *
-					1000000000 +
-				(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+		t->cpu_now_ns =
+			(uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
 	}
 }
 
@@ -445,7 +445,8 @@ bool session__dispatch(struct session *s)
 	return all_ended;
 }
 
-/* Cost of the calls so far in nanoseconds of the target's CPU time, negative when not calibrated. */
+/* Cost of the calls so far in nanoseconds of the target's CPU time, negative when not calibrated.
+ */
 static double probe_cost_ns(struct session *s, const struct target *t,
 			    const struct abi_target_cpu *counters)
 {

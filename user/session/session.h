@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One tracing run from start to finish: the recipe that the commands share. Prints nothing. Order of
- * use: open (everything is in place, nothing counts yet), start (the run's exact beginning),
+/* One tracing run from start to finish: the recipe that the commands share. Prints nothing. Order
+ * of use: open (everything is in place, nothing counts yet), start (the run's exact beginning),
  * dispatch and status while it runs, stop (its exact end), profiles, free. */
 #ifndef MEMTRACE_SESSION_SESSION_H
 #define MEMTRACE_SESSION_SESSION_H
@@ -19,7 +19,8 @@ struct session;
 struct session_options {
 	const pid_t *pids; /* processes to trace */
 	size_t n_pids;
-	char *const *command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
+	char *const
+		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
 	struct capture_options capture;
 };
 
@@ -64,8 +65,8 @@ bool session__command_ended(struct session *session, int *ret_wait_status);
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
 
-/* What tracing pid would do, found out without touching it: the kind of probe, the allocator with the
- * place of every probe, and their cost, calibrated on a child of memtrace's own. */
+/* What tracing pid would do, found out without touching it: the kind of probe, the allocator with
+ * the place of every probe, and their cost, calibrated on a child of memtrace's own. */
 struct session_plan {
 	enum probe_kind kind;
 	struct allocator *allocator; /* owned */
@@ -75,8 +76,8 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		  struct error *err);
 void session_plan__clear(struct session_plan *plan);
 
-/* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot be
- * traced (no such process, kernel thread, thread of another, 32-bit, ended). */
+/* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot
+ * be traced (no such process, kernel thread, thread of another, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);
 
 #endif

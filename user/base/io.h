@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads that are not cut short by signals or short answers. */
+#ifndef MEMTRACE_BASE_IO_H
+#define MEMTRACE_BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Reads len bytes from fd, fewer only at the end of the file. Their number, or negative errno. */
+ssize_t io__read(int fd, void *buf, size_t len);
+
+/* The same at off, leaving the file's position alone. */
+ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
+
+#endif
