@@ -266,8 +266,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Counters of what a correct run may leave without a name. Not losses of memory.
-NAMING = re.compile(r"^frames_")
+# Counters of frames that have no name or do not exist: less is known of where, nothing of how much.
+NAMING = re.compile(r"^frames_|^stacks_cut$")
 
 
 def losses(profile):

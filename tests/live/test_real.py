@@ -1,1 +1,184 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that were not written for us: redis-server, python3, sqlite3."""
+import json
+import math
+import os
+import re
+import socket
 
+from harness import (PATIENCE_S, Tracer, end, expect, expect_equal, expect_words, losses,
+                     memtrace, need_tool, place, run, start, test, wait_until)
+
+KEYS, REQUESTS, VALUE = 200000, 300000, 200
+
+
+# --- redis ---
+
+class Redis:
+    """A fresh redis-server that stores nothing, on a socket in its directory. libc: a C library to
+    preload, whose malloc then comes before jemalloc's."""
+
+    def __init__(self, directory, libc=None):
+        self.path = os.path.join(directory, "redis.sock")
+        env = {**os.environ, **({"LD_PRELOAD": libc} if libc else {})}
+        self.process = start([need_tool("redis-server"), "--port", "0", "--unixsocket", self.path,
+                              "--save", "", "--appendonly", "no", "--daemonize", "no",
+                              "--dir", directory, "--loglevel", "warning"], env=env)
+        self.pid = self.process.pid
+        wait_until(lambda: os.path.exists(self.path) or self.process.poll() is not None,
+                   "redis-server listens")
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(self.path)
+        self.answers = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.answers.close()
+        self.socket.close()
+        end(self.process)
+
+    def ask(self, *words):
+        self.socket.sendall(b"*%d\r\n" % len(words) +
+                            b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in
+                                     (str(w).encode() for w in words)))
+        head = self.answers.readline().strip()
+        expect(head and head[:1] != b"-", "redis answers", head)
+        if head == b"$-1":
+            return None
+        if head[:1] == b"$":
+            body = self.answers.read(int(head[1:]) + 2)
+            return body.decode().strip()
+        return head[1:].decode()
+
+    def used_memory(self):
+        return int(re.search(r"^used_memory:(\d+)", self.ask("INFO", "memory"), re.M)[1])
+
+    def load(self):
+        """Every one of REQUESTS answered, or redis-benchmark says so and fails."""
+        result = run([need_tool("redis-benchmark"), "-s", self.path, "-t", "set", "-q", "-P", "8",
+                      "-d", VALUE, "-r", KEYS, "-n", REQUESTS], timeout=120)
+        expect_equal(result.status, 0, result)
+        expect("error" not in (result.out + result.err).lower(), result.out, result.err)
+        expect(re.search(r"SET: [\d.]+ requests per second", result.out), result.out)
+
+
+def libc_path():
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return re.search(r"(/\S*/libc\.so\.6)\n", maps.read())[1]
+
+
+@test
+def real_redis():
+    with place() as directory, Redis(directory, libc_path()) as redis:
+        used_before = redis.used_memory()
+        with Tracer("-p", redis.pid, "-i", "64K", "--json", "-o", directory + "/out") as tracer:
+            redis.load()
+            grown = redis.used_memory() - used_before
+            profile = tracer.stop().json()
+        expect_equal(losses(profile), {}, "losses")
+        # each key is drawn with REQUESTS throws: standard deviation about 200
+        keys, wanted = int(redis.ask("DBSIZE")), KEYS * (1 - math.exp(-REQUESTS / KEYS))
+        expect(abs(keys - wanted) < 0.01 * wanted, f"{keys} keys instead of about {wanted:.0f}")
+        expect_equal(redis.ask("GET", "nothing"), None, "an answer after all that")
+        for path in profile["files"]:
+            expect(os.path.getsize(path), path, "is empty")
+        expect_equal(len(profile["files"]), 2, "files")
+
+        # grown counts usable sizes: glibc's block of n bytes is usable for 24 bytes when n is less,
+        # else for n to n + 15; a mapped one (from 128 KiB: a few tables) to the end of a page. And
+        # it counts blocks from before the attach that were freed since, of which there can be no
+        # more than used_before. So grown lies between live - used_before and live + 24 per block
+        # and a page for each of some tables.
+        rounding = 24 * profile["live_objects"] + 64 * 4096
+        low, high = profile["live_bytes_low"], profile["live_bytes_high"]
+        expect(grown > 40 << 20, f"the load is too small: {grown}")
+        expect(low - used_before <= grown <= high + rounding,
+               f"used_memory grew by {grown}, estimated {low} - {high}, rounding {rounding}")
+        return f"used_memory grew by {grown}, live {low} - {high}"
+
+
+@test
+def real_redis_with_jemalloc():
+    """Not yet: but the message says why."""
+    with place() as directory, Redis(directory) as redis:
+        with open(f"/proc/{redis.pid}/maps", encoding="utf-8") as maps:
+            if "libjemalloc" not in maps.read():
+                return "this redis-server does not use jemalloc"
+        result = memtrace("-p", redis.pid, "-d", "0.2", "-o", directory + "/out")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, r"libjemalloc", redis.pid)
+        expect_equal(redis.ask("PING"), "PONG", "ping")
+
+
+# --- programs that run and end ---
+
+def trace_command(command, *options, env=None):
+    """Runs it untraced and traced: the same status and output. The profile."""
+    plain = run(command, env=env)
+    with place() as directory:
+        result = memtrace("-q", "--json=" + directory + "/json", "-o", directory + "/out",
+                          *options, "--", *command, env=env, timeout=120)
+        expect_equal((result.status, result.out), (plain.status, plain.out), result)
+        with open(directory + "/json", encoding="utf-8") as file:
+            profile = json.load(file)
+        expect_equal(losses(profile), {}, "losses")
+        for path in profile["files"]:
+            expect(os.path.getsize(path), path, "is empty")
+    return profile, plain.out
+
+
+PYTHON = """
+import os
+blobs = [bytes(1000) for _ in range(%d)]
+print(len(blobs), flush=True)
+os._exit(0)
+"""
+
+
+@test
+def real_python():
+    """What 20,000 bytes objects of 1000 bytes add is known, to the byte but for the list that holds
+    them: 33 bytes of header each."""
+    live, n = [], 20000
+    env = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    for count in (0, n):
+        profile, _ = trace_command([need_tool("/usr/bin/python3"), "-c", PYTHON % count],
+                                   "-i", "1", env=env)
+        live.append(profile["live_bytes"])
+    grown, wanted = live[1] - live[0], n * 1033
+    expect(wanted <= grown <= wanted + 16 * n, f"{grown} bytes more, wanted about {wanted}")
+    profile, _ = trace_command(["/usr/bin/python3", "-c", PYTHON % n], env=env)
+    expect(profile["live_bytes_low"] <= 1.5 * live[1] and
+           profile["live_bytes_high"] >= live[1] / 1.5, "at the default interval:",
+           profile["live_bytes"], "instead of", live[1])
+
+
+SQL = """
+create table t(id integer primary key, x blob);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+  insert into t select i, zeroblob(1000) from n;
+select count(*), sum(length(x)) from t;
+pragma page_count;
+.exit 3
+"""
+
+
+@test
+def real_sqlite():
+    """The pages of the database in memory are alive at the end."""
+    script = SQL.encode()
+    with place() as directory:
+        path = directory + "/sql"
+        with open(path, "wb") as file:
+            file.write(script)
+        profile, out = trace_command([need_tool("sqlite3"), ":memory:", f".read {path}"],
+                                     "-i", "64K")
+    counted, pages = out.split()
+    expect_equal(counted, "20000|20000000", "sqlite3's answer")
+    # a page of 4096 bytes with its header, besides it the shell and the schema
+    least, most = int(pages) * 4096, int(pages) * (4096 + 512) + (4 << 20)
+    expect(profile["live_bytes_high"] >= least and profile["live_bytes_low"] <= most,
+           f"live {profile['live_bytes']}, the database takes {least} to {most}")

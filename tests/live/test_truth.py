@@ -114,9 +114,7 @@ def truth_exec(kind):
     """What the old program held is gone with it."""
     truth, profile, _ = trace_script(kind, "exec_chain")
     gone = truth["gone"]["before_exec"]["live_objects"]
-    lost = losses(profile)
-    lost.pop("stacks_cut", None)  # the old program's addresses have no mapping any more
-    expect_equal(lost, {"dropped_by_exec": gone}, "losses")
+    expect_equal(losses(profile), {"dropped_by_exec": gone}, "losses")
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held[name][:2]), (wanted["live_bytes"], wanted["live_objects"]),
