@@ -1,1 +1,357 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Wrong input, missing rights, full disks: a clear message, the right status, nothing left behind."""
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
 
+from harness import (MEMTRACE, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
+                     expect_equal, expect_words, kinds, memtrace, need_tool, place, run, start,
+                     test, wait_until)
+
+QUICK = ("-d", "0.1", "-q", "-f", "none")
+
+
+def refused(result, status, *words):
+    """Ends with the status, one line of words (and after wrong usage a hint), and no output."""
+    expect_equal(result.status, status, result)
+    expect_words(result.err, r"^memtrace: ", *words)
+    expect_equal(result.out, "", f"output of {result}")
+    lines = result.err.splitlines()
+    expect_equal(len(lines), 2 if status == 2 else 1, f"lines of {lines}")
+
+
+def refused_pid(pid, *words):
+    refused(memtrace("-p", pid, *QUICK), 1, pid, *words)
+    checked = memtrace("check", pid)
+    expect_equal(checked.status, 1, checked)
+    expect_words(checked.err, pid, *words)
+
+
+# --- processes that cannot be traced ---
+
+@test
+def input_no_such_pid():
+    child = start(["true"])
+    child.wait(10)
+    refused_pid(child.pid, "no process")
+    refused_pid(2**31 - 1, "no process")
+
+
+@test
+def input_zombie():
+    # its parent, which does not wait for it, tells its pid
+    parent = start([sys.executable, "-c", "import os,sys\npid = os.fork()\n"
+                    "if not pid: os._exit(0)\nprint(pid, flush=True)\nsys.stdin.read()"])
+    pid = parent.stdout.readline().strip()
+
+    def state():
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+    wait_until(lambda: state() == "Z", "the zombie")
+    refused_pid(pid, "ended")
+
+
+@test
+def input_kernel_thread():
+    with open("/proc/2/stat", encoding="utf-8") as stat:
+        if not int(stat.read().rsplit(")", 1)[1].split()[6]) & 0x200000:  # PF_KTHREAD
+            raise NotRunnable("pid 2 is no kernel thread: this is a pid namespace")
+    refused_pid(2, "kernel thread")
+
+
+@test
+def input_thread_id():
+    with Target("truth_threads") as target:
+        tids = {int(t) for t in os.listdir(f"/proc/{target.pid}/task")} - {target.pid}
+        refused_pid(min(tids), "thread", f"-p {target.pid}")
+
+
+@test
+def input_memtrace_itself():
+    """Its own pid is known to the shell that becomes memtrace."""
+    result = run(["sh", "-c", f"exec {shlex.quote(MEMTRACE)} -p $$ -d 0.1 -q -f none"])
+    refused(result, 1, "itself")
+
+
+STATIC = """
+void _start(void)
+{
+	for (;;)
+		__asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory"); /* pause */
+}
+"""
+
+
+def compile_c(directory, text, *options):
+    source, program = directory + "/program.c", directory + "/program"
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    result = run([need_tool("gcc"), *options, source, "-o", program])
+    return program if not result.status else None
+
+
+@test
+def input_no_allocator():
+    with place() as directory:
+        program = compile_c(directory, STATIC, "-nostdlib", "-static", "-fno-pie", "-no-pie")
+        expect(program, "gcc made no static program")
+        process = start([program])
+        wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "exec")
+        refused_pid(process.pid, "allocator")
+        refused(memtrace(*QUICK, "--", program), 1, "allocator")
+        end(process)
+
+
+@test
+def input_32_bit():
+    with place() as directory:
+        # nothing of libc needed, so that it compiles wherever the compiler can
+        program = compile_c(directory, STATIC.replace("34", "29").replace("syscall", "int $0x80")
+                            .replace('"rcx", "r11", ', ""), "-m32", "-nostdlib", "-static")
+        if not program:
+            return "gcc -m32 does not work here"
+        process = start([program])
+        try:
+            wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "exec")
+        except FileNotFoundError:
+            return "this kernel runs no 32-bit programs"
+        refused_pid(process.pid, "32-bit")
+        end(process)
+
+
+@test
+def input_exits_during_attach():
+    """A target that ends at any moment: a profile, or a message, soon. With the kernel's usual
+    attach time every stage of it is met."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    dice = random.Random(seed)
+    seen = {0: 0, 1: 0}
+    for _ in range(30):
+        with Target("truth_basic") as target, place() as directory:
+            tracer = Tracer("-p", target.pid, "-o", directory + "/out", "-q", "--json", wait=False)
+            time.sleep(dice.uniform(0, 0.4))
+            target.process.kill()
+            target.process.wait(10)  # no zombie either
+            result = tracer.wait(20)
+            expect(result.status in seen, f"seed {seed}:", result)
+            seen[result.status] += 1
+            if result.status:
+                expect_words(result.err, target.pid)
+                expect_equal(os.listdir(directory), [], "files")
+            else:
+                expect_equal(result.json()["pid"], target.pid, "pid")
+                expect_equal(len(os.listdir(directory)), 2, "files")
+    return f"{seen[0]} profiles, {seen[1]} messages (seed {seed})"
+
+
+# --- rights and the kernel ---
+
+@test
+def input_not_root():
+    with Target("truth_basic") as target:
+        # the directory of the build may be closed to others: hand the program over open
+        with open(MEMTRACE, "rb") as program:
+            path = f"/proc/self/fd/{program.fileno()}"
+            result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534",
+                          "--clear-groups", path, "-p", target.pid, "-d", "0.1", "-f", "none"],
+                         pass_fds=[program.fileno()])
+        refused(result, 1, "root|sudo", "cap_", "missing")
+
+
+@test
+def input_missing_capability():
+    """As root, but without one that is needed: it is named, and only what is missing."""
+    with Target("truth_basic") as target:
+        for drop, name in (("-sys_admin,-perfmon", "cap_perfmon"), ("-sys_admin,-bpf", "cap_bpf"),
+                           ("-sys_ptrace,-sys_admin,-bpf,-perfmon", "cap_sys_ptrace")):
+            result = run([need_tool("setpriv"), f"--bounding-set={drop}", MEMTRACE, "-p",
+                          target.pid, *QUICK])
+            refused(result, 1, "missing", name)
+
+
+def in_own_mounts(script, *args):
+    """Runs a shell script where mounts concern nobody else. $1 and on are args."""
+    return run([need_tool("unshare"), "-m", "--propagation", "private", "sh", "-ec", script, "sh",
+                *args])
+
+
+@test
+def input_no_btf():
+    with Target("truth_basic") as target:
+        script = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
+        refused(in_own_mounts(script, MEMTRACE, "-p", target.pid, *QUICK), 1, "BTF",
+                "CONFIG_DEBUG_INFO_BTF")
+        result = in_own_mounts(script, MEMTRACE, "check")
+        expect_equal(result.status, 1, result)
+        expect_words(result.out, "NO +BTF")
+
+
+@test
+def input_missing_kind():
+    for kind in {"session", "multi", "perf"} - set(kinds()):
+        with Target("truth_basic") as target:
+            refused(memtrace("-p", target.pid, "--probe-kind", kind, *QUICK), 1, kind)
+
+
+# --- the command line ---
+
+@test
+def input_usage():
+    pid = os.getpid()
+    for options, words in (
+            (["-i", "0", "-p", pid], ["'0'", "interval"]),
+            (["-i", "", "-p", pid], ["''", "interval"]),
+            (["-i", "many", "-p", pid], ["'many'", "interval"]),
+            (["-i", "-5", "-p", pid], ["'-5'", "interval"]),
+            (["-i", "5G", "-p", pid], ["'5G'", "interval"]),
+            (["-i", "4Q", "-p", pid], ["'4Q'", "interval"]),
+            (["-i", "18446744073709551617", "-p", pid], ["interval"]),
+            (["-i", "0x10", "-p", pid], ["interval"]),
+            (["-i", "1.5K", "-p", pid], ["interval"]),
+            (["-d", "0", "-p", pid], ["'0'", "duration"]),
+            (["-d", "-1", "-p", pid], ["'-1'", "duration"]),
+            (["-d", "soon", "-p", pid], ["'soon'", "duration"]),
+            (["-d", "nan", "-p", pid], ["'nan'", "duration"]),
+            (["-d", "inf", "-p", pid], ["'inf'", "duration"]),
+            (["-d", "", "-p", pid], ["duration"]),
+            (["-f", "svg,heap", "-p", pid], ["'svg'", "format"]),
+            (["-o", "", "-p", pid], ["prefix|output"]),
+            (["-n", "0", "-p", pid], ["'0'", "rows"]),
+            (["--probe-kind", "magic", "-p", pid], ["'magic'", "kind"]),
+            (["--frobnicate"], ["frobnicate"]),
+            (["-Z"], ["-Z"]),
+            (["-p"], ["-p", "value"]),
+            (["-p", "one"], ["'one'", "pid"]),
+            (["-p", "1,"], ["''", "pid"]),
+            (["-p", "0"], ["'0'", "pid"]),
+            (["-p", "-1"], ["'-1'", "pid"]),
+            (["-p", "99999999999"], ["'99999999999'", "pid"]),
+            ([], ["which process"]),
+            (["--"], ["which process"]),
+            (["frobnicate"], ["'frobnicate'"]),
+            (["-p", pid, "true"], ["'true'", "--"]),
+            (["-p", pid, "--", "true"], ["not both"]),
+            (["check", "one"], ["'one'", "pid"]),
+            (["check", "1", "2"], ["one pid"]),
+    ):
+        result = memtrace(*options)
+        try:
+            refused(result, 2, *words)
+        except Failure as e:
+            raise Failure(f"memtrace {' '.join(map(str, options))}: {e}") from None
+
+
+@test
+def input_help():
+    for options, words in ((["--help"], ["--pid", "--interval"]), (["record", "--help"], ["--pid"]),
+                           (["check", "--help"], ["check"]), (["--version"], [r"memtrace \d"])):
+        result = memtrace(*options)
+        expect_equal((result.status, result.err), (0, ""), result)
+        expect_words(result.out, *words)
+
+
+# --- places to write to ---
+
+def refused_before_start(target, output, *words, runner=run, env=None):
+    """Told before anything is traced: -d 30 would take longer than the test is given."""
+    begin = time.monotonic()
+    result = runner([MEMTRACE, "-p", target.pid, "-d", "30", "-o", output])
+    refused(result, 1, *words)
+    expect(time.monotonic() - begin < 25, "told only after the run")
+
+
+@test
+def output_missing_directory():
+    with Target("truth_basic") as target, place() as directory:
+        refused_before_start(target, directory + "/not/there", "No such file or directory",
+                             re.escape(directory + "/not/there"))
+        result = memtrace("-p", target.pid, "-d", "30", f"--json={directory}/not/json", "-f",
+                          "none")
+        refused(result, 1, "No such file or directory", "not/json")
+
+
+@test
+def output_is_a_directory():
+    with Target("truth_basic") as target, place() as directory:
+        os.mkdir(f"{directory}/out.{target.pid}.heap")
+        refused_before_start(target, directory + "/out", f"out.{target.pid}.heap")
+
+
+@test
+def output_read_only():
+    with Target("truth_basic") as target, place() as directory:
+        refused_before_start(target, directory + "/out", "Read-only", runner=lambda args:
+                             in_own_mounts(f'mount -t tmpfs -o ro none {directory}; exec "$@"',
+                                           *args))
+
+
+@test
+def output_not_permitted():
+    """Root writes everywhere, unless it has not the capability to."""
+    with Target("truth_basic") as target, place() as directory:
+        os.chown(directory, 65534, 65534)
+        os.chmod(directory, 0o500)
+        refused_before_start(target, directory + "/out", "Permission denied",
+                             runner=lambda args: run([need_tool("setpriv"), "--bounding-set",
+                                                      "-dac_override", *args]))
+
+
+def in_small_disk(directory, script, *args):
+    return in_own_mounts(f"mount -t tmpfs -o size=64k none {directory}; {script}", *args)
+
+
+@test
+def output_disk_is_full():
+    with Target("truth_basic") as target, place() as directory:
+        fill = f"dd if=/dev/zero of={directory}/fill bs=4k 2>/dev/null || true; "
+        refused_before_start(target, directory + "/out", "No space", runner=lambda args:
+                             in_small_disk(directory, fill + 'exec "$@"', *args))
+
+
+@test
+def output_disk_fills_meanwhile():
+    """The disk fills while the run goes on. The file of an earlier run is still there and whole, and
+    nothing half-written is."""
+    with Target("truth_sampled", "--scale", "20") as target, place() as directory:
+        # $1 the pid, $2 memtrace
+        script = f"""
+            cd {directory}
+            echo earlier >out.$1.heap
+            "$2" -v -p $1 -d 2 -i 64K -o out -f heap >/dev/null 2>err & memtrace=$!
+            until grep -q tracing err; do sleep 0.05; done
+            dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
+            status=0; wait $memtrace || status=$?
+            grep -v probe err; echo "status $status"; cat out.$1.heap; ls"""
+        target.say("go")  # runs while it is traced, or before: either way there is a heap to write
+        result = in_small_disk(directory, script, target.pid, MEMTRACE)
+        expect_equal(result.status, 0, result)
+        expect_words(result.out, f"cannot write out.{target.pid}.heap: No space", "^status 1$",
+                     "^earlier$")
+        files = result.out.split("earlier\n")[1].split()
+        expect_equal(sorted(files), ["err", "fill", f"out.{target.pid}.heap"], "files")
+
+
+@test
+def output_full_device():
+    with Target("truth_basic") as target, open("/dev/full", "w", encoding="utf-8") as full:
+        for options in (["--json"], []):
+            result = memtrace("-p", target.pid, "-d", "0.1", "-f", "none", *options, stdout=full)
+            expect_equal(result.status, 1, result)
+            expect_words(result.err, "standard output", "No space")
+
+
+@test
+def output_closed():
+    """stdout is closed, or a pipe that nobody reads: the files are written all the same."""
+    with Target("truth_basic") as target:
+        for redirect in (">&-", "| true"):
+            with place() as directory:
+                result = run(["sh", "-c", f'{{ "$@"; echo "status $?" >&2; }} {redirect}', "sh",
+                              MEMTRACE, "-p", target.pid, "-d", "0.3", "-o", directory + "/out"])
+                expect_words(result.err, "status 1$", "memtrace: .*standard output")
+                expect_equal(len(os.listdir(directory)), 2, "files")
