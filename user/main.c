@@ -16,29 +16,30 @@ static const struct command {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static void print_help(void)
+static void print_help(FILE *to)
 {
-	puts("memtrace " MEMTRACE_VERSION
+	fputs("memtrace " MEMTRACE_VERSION
 	     ": which code in a running process holds or leaks memory\n"
 	     "\n"
 	     "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
 	     "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first allocation\n"
 	     "  memtrace check [PID]                   what would work here\n"
 	     "\n"
-	     "Commands:");
+	     "Commands:\n",
+	     to);
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		printf("  %-8s %s\n", commands[i].name, commands[i].summary);
-	puts("\n`memtrace COMMAND --help` lists a command's options.");
+		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n`memtrace COMMAND --help` lists a command's options.\n", to);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
-		print_help();
+		print_help(stderr);
 		return EXIT_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		print_help();
+		print_help(stdout);
 		return 0;
 	}
 	if (!strcmp(argv[1], "--version")) {
