@@ -4,12 +4,10 @@ import os
 import random
 import re
 import shlex
-import signal
-import subprocess
 import sys
 import time
 
-from harness import (MEMTRACE, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
+from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect,
                      expect_equal, expect_words, kinds, memtrace, need_tool, place, run, start,
                      test, wait_until)
 
@@ -231,7 +229,6 @@ def input_usage():
             (["-p", "0"], ["'0'", "pid"]),
             (["-p", "-1"], ["'-1'", "pid"]),
             (["-p", "99999999999"], ["'99999999999'", "pid"]),
-            ([], ["which process"]),
             (["--"], ["which process"]),
             (["frobnicate"], ["'frobnicate'"]),
             (["-p", pid, "true"], ["'true'", "--"]),
@@ -244,11 +241,14 @@ def input_usage():
             refused(result, 2, *words)
         except Failure as e:
             raise Failure(f"memtrace {' '.join(map(str, options))}: {e}") from None
+    result = memtrace()
+    expect_equal((result.status, result.out), (2, ""), "without arguments")
+    expect_words(result.err, "-p PID", "--")
 
 
 @test
 def input_help():
-    for options, words in ((["--help"], ["--pid", "--interval"]), (["record", "--help"], ["--pid"]),
+    for options, words in ((["--help"], ["-p PID", "check"]), (["record", "--help"], ["--pid"]),
                            (["check", "--help"], ["check"]), (["--version"], [r"memtrace \d"])):
         result = memtrace(*options)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -257,7 +257,7 @@ def input_help():
 
 # --- places to write to ---
 
-def refused_before_start(target, output, *words, runner=run, env=None):
+def refused_before_start(target, output, *words, runner=run):
     """Told before anything is traced: -d 30 would take longer than the test is given."""
     begin = time.monotonic()
     result = runner([MEMTRACE, "-p", target.pid, "-d", "30", "-o", output])

@@ -1,1 +1,250 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the options promise, and the ways in which a run ends."""
+import json
+import os
+import re
+import signal
+import time
 
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect,
+                     expect_equal, expect_words, memtrace, place, start, test, wait_until)
+
+BASIC = os.path.join(PROGS, "truth_basic")
+KEYS = {"pid", "comm", "duration_s", "mode", "interval_bytes", "alloc_calls", "free_calls",
+        "samples", "live_bytes", "live_bytes_low", "live_bytes_high", "live_objects",
+        "overhead_pct", "stacks", "lost", "probes", "files"}
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
+
+
+# --- output ---
+
+@test
+def options_json_file():
+    """One object per process, each on a line, in a file; nothing on stdout; the keys of the
+    documentation."""
+    with place() as directory, Target("truth_basic") as first, Target("exec_chain") as second:
+        pids = [first.pid, second.pid]
+        with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", f"--json={directory}/json",
+                    "-o", directory + "/out") as tracer:
+            truths = [first.go(), second.go()]
+            result = tracer.stop()
+        expect_equal(result.out, "", "stdout")
+        with open(directory + "/json", encoding="utf-8") as file:
+            profiles = [json.loads(line) for line in file]
+        expect_equal([p["pid"] for p in profiles], pids, "pids")
+        for profile, truth in zip(profiles, truths):
+            expect(KEYS <= profile.keys(), "keys missing:", KEYS - profile.keys())
+            functions = truth["functions"]
+            for name, (nbytes, objects, _) in by_function(profile, functions).items():
+                expect_equal((nbytes, objects), (functions[name]["live_bytes"],
+                                                 functions[name]["live_objects"]), name)
+            for stack in profile["stacks"]:
+                expect({"live_bytes", "live_bytes_low", "live_bytes_high", "live_objects",
+                        "frames"} <= stack.keys(), stack)
+            for probe in profile["probes"]:
+                expect({"function", "object", "offset", "instruction", "emulated",
+                        "kind"} <= probe.keys(), probe)
+            expect_equal(profile["files"], [f"{directory}/out.{profile['pid']}.{extension}"
+                                            for extension in ("heap", "collapsed")], "files")
+        expect_equal(sorted(os.listdir(directory)),
+                     sorted(["json", *(os.path.basename(f) for p in profiles
+                                       for f in p["files"])]), "files")
+        for target in (first, second):
+            expect_equal(target.quit(), 0, "status of the target")
+
+
+@test
+def options_duration():
+    with Target("truth_basic") as target, place() as directory:
+        profile = memtrace("-p", target.pid, "-d", "0.5", "--json", "-o",
+                           directory + "/out").json()
+        # it may well come late, but not early
+        expect(0.5 <= profile["duration_s"] < PATIENCE_S, "duration", profile["duration_s"])
+
+
+@test
+def options_quiet_and_formats():
+    with place() as directory:
+        for options, extensions in ((["-f", "heap"], ["heap"]), (["-f", "collapsed"], ["collapsed"]),
+                                    (["-f", "none"], []), ([], ["collapsed", "heap"])):
+            result = memtrace("-q", *options, "-o", directory + "/out", "--", "true")
+            expect_equal((result.status, result.out, result.err), (0, "", ""), result)
+            found = sorted(name.rsplit(".", 1)[1] for name in os.listdir(directory))
+            expect_equal(found, extensions, options)
+            for name in os.listdir(directory):
+                expect(re.fullmatch(r"out\.\d+\.(heap|collapsed)", name), name)
+                os.unlink(f"{directory}/{name}")
+
+
+@test
+def options_default_output():
+    """memtrace.PID.heap and .collapsed in the directory it is started in."""
+    with place() as directory:
+        result = memtrace("--", "true", cwd=directory)
+        expect_equal((result.status, result.err), (0, ""), result)
+        expect_equal(sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory)),
+                     ["memtrace.PID.collapsed", "memtrace.PID.heap"], "files")
+        for name in os.listdir(directory):
+            expect_words(result.out, "written:.*" + re.escape(name))
+
+
+@test
+def options_top():
+    counts = []
+    for top in (3, 1000):
+        result = memtrace("-n", top, "-i", "1", "-f", "none", "--", BASIC, "--auto")
+        rows = [line for line in result.out.splitlines() if re.match(r" *[\d.]+ (B|[KM]iB) ", line)]
+        counts.append(len(rows))
+        expect_equal("more stacks" in result.out, top == 3, "the rest")
+    expect_equal(counts[0], 3 + 1, "rows")
+    expect(counts[1] > 20, "rows", counts[1])
+
+
+@test
+def options_max_live():
+    """A full table: what is in it stays right, what is dropped is counted."""
+    result = memtrace("-i", "1", "--max-live", "1000", "--json", "-f", "none", "--", BASIC, "--auto")
+    truth, profile = map(json.loads, result.out.splitlines())
+    live = sum(f["live_objects"] for f in truth["functions"].values())
+    expect(profile["lost"]["live_full"] > 0, "nothing counted as dropped")
+    expect(profile["live_objects"] <= 1000 < live, profile["live_objects"])
+    for name, (nbytes, _, _) in by_function(profile, truth["functions"]).items():
+        expect(nbytes <= truth["functions"][name]["live_bytes"], f"too much in {name}: {nbytes}")
+
+
+@test
+def check_shows_a_process():
+    with Target("truth_basic") as target:
+        result = memtrace("check", target.pid)
+        expect_equal((result.status, result.err), (0, ""), result)
+        expect_words(result.out, "^Kernel: ", r"yes +privileges", "<- used", "Hazards", target.pid,
+                     "truth_basic", r"libc\.so\.6")
+        for function in ("malloc", "calloc", "realloc", "posix_memalign", "free"):
+            expect_words(result.out, rf"^ +{function} +\+\d+ .* \d+ ns$")
+        expect_equal(target.go()["alloc_calls"] > 0 and target.quit(), 0, "status of the target")
+
+
+# --- the end of a run ---
+
+@test
+def end_by_signal():
+    """SIGINT and SIGTERM end the run, and nothing is lost."""
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with Target("truth_basic") as target, place() as directory:
+            with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
+                truth = target.go()
+                profile = tracer.stop(sig).json()
+            live = sum(f["live_bytes"] for f in truth["functions"].values())
+            expect_equal(profile["live_bytes"], live, f"live bytes after {sig.name}")
+            expect_equal(len(os.listdir(directory)), 2, f"files after {sig.name}")
+            expect(target.alive(), "the target died")
+
+
+@test
+def end_of_the_target():
+    """The target's exit ends the run. Its memory at the end and the names are still found."""
+    with Target("truth_basic") as target, place() as directory:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
+            truth = target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            result = tracer.wait()
+        expect_equal(result.status, 0, result)
+        held = by_function(result.json(), truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(held.get(name, [0])[0], wanted["live_bytes"], name)
+
+
+@test
+def end_of_one_of_two():
+    with Target("truth_basic") as first, Target("truth_basic") as second:
+        with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", "--json", "-f", "none") as tracer:
+            truth = first.go()
+            first.quit()
+            second.go()
+            lines = tracer.stop().out.splitlines()
+        live = sum(f["live_bytes"] for f in truth["functions"].values())
+        expect_equal([json.loads(line)["live_bytes"] for line in lines], [live, live], "live bytes")
+
+
+# --- commands ---
+
+def command(*args, **options):
+    return memtrace("-q", "-f", "none", "--", *args, **options)
+
+
+@test
+def command_statuses():
+    for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137),
+                           ("kill -TERM $$", 143)):
+        result = command("sh", "-c", script)
+        expect_equal((result.status, result.out, result.err), (status, "", ""), script)
+
+
+@test
+def command_cannot_run():
+    with place() as directory:
+        with open(directory + "/text", "w", encoding="utf-8") as file:
+            file.write("no program\n")
+        for name, words in (("no-such-program-anywhere", "No such file"),
+                            (directory + "/none", "No such file"),
+                            (directory + "/text", "Permission denied"),
+                            (directory, "Permission denied|directory")):
+            result = command(name)
+            expect_equal((result.status, result.out), (1, ""), result)
+            expect_words(result.err, "^memtrace: ", re.escape(name), words)
+
+
+@test
+def command_gets_its_streams_and_arguments():
+    result = command("sh", "-c", 'cat; echo "$@" >&2', "sh", "-d", "--", "a b", input="text")
+    expect_equal((result.status, result.out, result.err), (0, "text", "-d -- a b\n"), result)
+
+
+@test
+def command_is_told_to_end():
+    """SIGTERM to memtrace alone is passed on; the command decides, here for status 9."""
+    with place() as directory:
+        process = start([MEMTRACE, "-q", "-o", directory + "/out", "--", "sh", "-c",
+                         "trap 'exit 9' TERM; echo started; while :; do sleep 0.1; done"])
+        expect_equal(process.stdout.readline(), "started\n", "output")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        expect_equal((process.returncode, err), (9, ""), "status and messages")
+        expect_equal(len(os.listdir(directory)), 2, "files")
+
+
+@test
+def command_outlives_its_duration():
+    """-d ends the tracing, not the command; memtrace waits for its status."""
+    result = memtrace("-q", "-f", "none", "-d", "0.1", "--", "sh", "-c", "sleep 1; exit 6")
+    expect_equal(result.status, 6, result)
+
+
+@test
+def command_killed_with_memtrace():
+    """While it is held before its start, the command must not outlive memtrace, stopped for ever;
+    once it runs it goes on and ends as always."""
+    for delay in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
+        process = start([MEMTRACE, "-q", "-f", "none", "--", "sleep", "0.7"])
+        time.sleep(delay)
+        started = children(process.pid)
+        process.kill()
+        end(process)
+        for pid in started:
+            wait_until(lambda: not os.path.exists(f"/proc/{pid}"), f"end of {pid}", 10)
+
+
+@test
+def command_of_a_script():
+    """A #! script: the interpreter is what is traced."""
+    with place() as directory:
+        path = directory + "/script"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho hello\nexit 4\n")
+        os.chmod(path, 0o755)
+        result = command(path)
+        expect_equal((result.status, result.out), (4, "hello\n"), result)
