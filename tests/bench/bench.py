@@ -1,0 +1,714 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What tracing costs, beside other tools, in one run. Root.
+
+usage: bench.py [--quick] [--allow-missing] [--markdown FILE]
+
+Everything is measured in rounds in which each candidate has its turn, so that whatever else the
+machine does hits all alike; what is printed is the median over the rounds and their extremes.
+
+1. ns per malloc+free pair of a tight loop (build/progs/churn), on-CPU time of its thread: untraced;
+   two empty BPF programs on the same instructions (the floor of every uprobe tracer); memtrace with
+   each kind of probe; bpftrace's mallocs.bt; heaptrack, injected (elapsed time: it makes the loop
+   wait).
+2. SET/s of a redis-server on glibc's malloc, pinned to one core with redis-benchmark on the other;
+   once as clients usually talk (50 of them, one request at a time, over TCP), which is what the bar
+   is about, and once with pipelining, where the server does little else than allocate. Beside it,
+   how busy the server kept its core, and how many SETs it did per second of CPU: what the rate
+   would be if the clients were never the slower side.
+3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
+
+Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
+--allow-missing), 2 usage.
+"""
+import argparse
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+MEMTRACE = os.path.join(ROOT, "build", "memtrace")
+CHURN = os.path.join(ROOT, "build", "progs", "churn")
+BARE_TRAPS = os.path.join(ROOT, "build", "bench", "bare_traps")
+MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
+
+WHOLE_RUN_S = 235
+PATIENCE_S = 30  # the longest single wait
+KINDS = ("session", "multi", "perf")
+
+# The bars.
+OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
+OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
+OF_REDIS = 0.60  # of the untraced rate
+
+UNTRACED_PAIRS = 5_000_000  # a round of some 50 ms
+TRACED_PAIRS = 50_000
+
+CPUS = sorted(os.sched_getaffinity(0))
+TARGET_CPU, OTHER_CPU = CPUS[0], CPUS[-1]
+
+
+class Missing(Exception):
+    """This cannot be measured here; the text says why."""
+
+
+# --- processes: whatever is started here ends here ---
+
+children = []
+
+
+class Child:
+    """A process whose output (stderr included) is read line by line, with a limit to every wait."""
+
+    def __init__(self, argv, cpu=None, env=None):
+        self.name = os.path.basename(argv[0])
+        if not shutil.which(argv[0]):
+            raise Missing(f"{self.name} is not installed")
+        pin = (lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            preexec_fn=pin, env={**os.environ, **(env or {})}, start_new_session=True)
+        self.pid = self.process.pid
+        self.buffer = b""
+        self.said = []
+        children.append(self)
+
+    def line_like(self, pattern, patience_s=PATIENCE_S):
+        """The match of the first line that fits; Missing when the process ends before."""
+        end = time.monotonic() + patience_s
+        while True:
+            line = self.line(end - time.monotonic())
+            if line is None:
+                raise Missing(f"{self.name}: {' / '.join(self.said[-3:]) or 'ended silently'}")
+            match = re.search(pattern, line)
+            if match:
+                return match
+
+    def line(self, patience_s):
+        """The next line, None at the end."""
+        fd = self.process.stdout.fileno()
+        end = time.monotonic() + patience_s
+        while b"\n" not in self.buffer:
+            if not select.select([fd], [], [], max(0, end - time.monotonic()))[0]:
+                raise Missing(f"{self.name} says nothing: {' / '.join(self.said[-3:])}")
+            data = os.read(fd, 65536)
+            if not data:
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        self.said.append(line.decode(errors="replace"))
+        return self.said[-1]
+
+    def tell(self, text):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def end(self, sig=None, patience_s=PATIENCE_S):
+        """Lets it end - by a signal, or by the end of its input; its exit status."""
+        if self not in children:  # ended before
+            return self.process.returncode
+        if sig and self.process.poll() is None:
+            self.process.send_signal(sig)
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        end = time.monotonic() + patience_s
+        with contextlib.suppress(Missing):  # a full pipe would keep it from ending
+            while self.line(end - time.monotonic()) is not None:
+                pass
+        try:
+            self.process.wait(max(1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            print(f"bench: {self.name} did not end in {patience_s} s", file=sys.stderr)
+        self.kill()
+        return self.process.returncode
+
+    def kill(self):
+        if self in children:
+            children.remove(self)
+        with contextlib.suppress(ProcessLookupError):  # its own group: helpers of it, too
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+
+def run(argv, cpu=None, patience_s=PATIENCE_S):
+    """Runs a command to its end; its output."""
+    child = Child(argv, cpu)
+    child.end(patience_s=patience_s)
+    if child.process.returncode:
+        raise Missing(f"{child.name}: status {child.process.returncode}: "
+                      f"{' / '.join(child.said[-3:])}")
+    return "\n".join(child.said)
+
+
+def wait_until(condition, what, patience_s=PATIENCE_S):
+    end = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > end:
+            raise Missing(f"{what}: not in {patience_s} s")
+        time.sleep(0.02)
+
+
+# --- what the kernel says about a process ---
+
+def libc_text(pid):
+    """(address, file offset, length, path) of the code of the libc that the process has mapped."""
+    with open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            field = line.split()
+            if len(field) > 5 and "x" in field[1] and re.search(r"/libc\.so\.6$", field[5]):
+                start, end = (int(x, 16) for x in field[0].split("-"))
+                return start, int(field[2], 16), end - start, field[5]
+    raise Missing(f"process {pid} has no libc.so.6")
+
+
+def changed_bytes(pid):
+    """How many bytes of libc's code differ from its file: the probes in it."""
+    start, offset, length, path = libc_text(pid)
+    with open(path, "rb") as file, open(f"/proc/{pid}/mem", "rb") as memory:
+        file.seek(offset)
+        memory.seek(start)
+        a, b = file.read(length), memory.read(length)
+    if a == b:
+        return 0
+    pages = range(0, min(len(a), len(b)), 4096)
+    return sum(sum(x != y for x, y in zip(a[i:i + 4096], b[i:i + 4096]))
+               for i in pages if a[i:i + 4096] != b[i:i + 4096])
+
+
+def on_cpu_ns(pid):
+    """CPU time of all threads, to the nanosecond; None where the kernel does not count it."""
+    total = 0
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat") as stat:
+                total += int(stat.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return total or None
+
+
+def memory_kib(pid, field):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(rf"^{field}:\s*(\d+) kB", status.read(), re.M)[1])
+
+
+def maps_kib(pid):
+    """Kernel memory of the BPF maps that the process holds."""
+    sizes = {}
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}") as info:
+            text = info.read()
+            id_, size = (re.search(rf"^{k}:\s*(\d+)", text, re.M) for k in ("map_id", "memlock"))
+            if id_ and size:
+                sizes[id_[1]] = int(size[1])
+    return sum(sizes.values()) // 1024
+
+
+# --- tracers: each is a context in which the process is traced ---
+
+attach_s, detach_s = {}, {}  # by kind
+
+
+@contextlib.contextmanager
+def untraced(_pid):
+    yield
+
+
+@contextlib.contextmanager
+def traced_by(child, ready, sig, pid):
+    try:
+        ready(child)
+        yield child
+    finally:
+        child.end(sig)
+    # A probe left behind would be charged to the next candidate.
+    wait_until(lambda: not changed_bytes(pid), f"{child.name} takes its probes out of {pid}")
+
+
+def memtrace(*options, interval="512K", kind=None):
+    @contextlib.contextmanager
+    def tracer(pid):
+        argv = [MEMTRACE, "-p", str(pid), "-i", interval, "-f", "none", "-q", "-v", *options]
+        if kind:
+            argv += ["--probe-kind", kind]
+        child = Child(argv, OTHER_CPU)
+
+        def ready(child):
+            child.line_like(r"tracing$")
+            if kind:
+                attach_s.setdefault(kind, []).append(time.monotonic() - child.started)
+
+        with traced_by(child, ready, signal.SIGTERM, pid):
+            yield child
+            begin = time.monotonic()
+            child.end(signal.SIGTERM)
+            if kind:
+                detach_s.setdefault(kind, []).append(time.monotonic() - begin)
+    return tracer
+
+
+def bare_traps(pid):
+    child = Child([BARE_TRAPS, str(pid)], OTHER_CPU)
+    return traced_by(child, lambda child: child.line_like("^ready"), None, pid)
+
+
+def bpftrace(pid):
+    # It says "Attaching" before it attaches; malloc's and free's first bytes say when it has.
+    child = Child(["bpftrace", "-p", str(pid), MALLOCS_BT], OTHER_CPU,
+                  {"BPFTRACE_MAP_KEYS_MAX": "1000000"})
+
+    def ready(child):
+        child.line_like("Attaching")
+        wait_until(lambda: child.process.poll() is not None or changed_bytes(pid) >= 2,
+                   "bpftrace attaches")
+        if child.process.poll() is not None:
+            raise Missing(f"bpftrace: {' / '.join(child.said[-3:])}")
+    return traced_by(child, ready, signal.SIGINT, pid)
+
+
+# --- rounds ---
+
+class Candidate:
+    def __init__(self, name, measure):
+        self.name, self.measure = name, measure
+        self.values = []  # one per round
+        self.missing = None
+
+    @property
+    def median(self):
+        return statistics.median(self.values) if self.values else None
+
+
+def interleave(candidates, rounds, budget_s):
+    """One measurement of each candidate per round, in another order each time; no further round
+    once the budget is spent, as on a busy machine."""
+    begin = time.monotonic()
+    for i in range(rounds):
+        if time.monotonic() - begin > budget_s:
+            print(f"note  {i} rounds instead of {rounds}: the machine is slow", flush=True)
+            break
+        shift = i % len(candidates)
+        for candidate in candidates[shift:] + candidates[:shift]:
+            if candidate.missing:
+                continue
+            try:
+                candidate.values.append(candidate.measure())
+            except Missing as why:
+                candidate.missing = str(why)
+
+
+# --- 1. a pair of malloc and free ---
+
+class Churn:
+    def __init__(self, pairs, wrap=(), cpu=TARGET_CPU):
+        self.pairs, self.wall = pairs, bool(wrap)
+        self.child = Child([*wrap, CHURN, "--pairs", str(pairs)], cpu)
+        self.pid = int(self.child.line_like(r"^ready (\d+)")[1])
+
+    def once(self):
+        before = on_cpu_ns(self.pid)
+        self.child.tell("go")
+        wall = json.loads(self.child.line_like(r"^\{.*\}$")[0])["ns_per_pair"]
+        after = on_cpu_ns(self.pid)
+        # Time on the CPU: another process on this core costs the loop no time of its own. Not so
+        # where the loop is made to wait, for the reader of heaptrack's pipe: that is its cost, too.
+        if self.wall or not before or not after:
+            return wall
+        return (after - before) / self.pairs
+
+    def measure(self):
+        self.once()  # caches, and the tracer's maps, are warm
+        return statistics.median(self.once() for _ in range(3))
+
+
+def pair_candidates(scratch):
+    plain, traced = Churn(UNTRACED_PAIRS), Churn(TRACED_PAIRS)
+
+    def with_tracer(tracer):
+        def measure():
+            with tracer(traced.pid):
+                return traced.measure()
+        return measure
+
+    def heaptrack():
+        if not shutil.which("heaptrack"):
+            raise Missing("heaptrack is not installed")
+        churn = Churn(UNTRACED_PAIRS // 20, ("heaptrack", "-o", os.path.join(scratch, "heaptrack")),
+                      None)
+        try:
+            return churn.measure()
+        finally:
+            churn.child.end()
+
+    candidates = {"untraced": Candidate("untraced", plain.measure),
+                  "bare": Candidate("two bare traps", with_tracer(bare_traps))}
+    for kind in KINDS:
+        candidates[kind] = Candidate(f"memtrace, 512K, {kind}", with_tracer(memtrace(kind=kind)))
+    candidates["64K"] = Candidate("memtrace, 64K", with_tracer(memtrace(interval="64K")))
+    candidates["1"] = Candidate("memtrace, every allocation (-i 1)",
+                                with_tracer(memtrace(interval="1")))
+    candidates["bpftrace"] = Candidate("bpftrace, mallocs.bt", with_tracer(bpftrace))
+    candidates["heaptrack"] = Candidate("heaptrack, injected", heaptrack)
+    return candidates
+
+
+# --- 2. redis ---
+
+class Redis:
+    """A server of its own on 127.0.0.1, with glibc's malloc in the place of jemalloc's."""
+
+    def __init__(self, scratch, wrap=()):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
+            raise Missing("redis-server or redis-benchmark is not installed")
+        # taskset would be injected into as well, so redis is pinned from outside once it runs
+        argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
+                "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch]
+        self.child = Child(argv, env={"LD_PRELOAD": libc_text(os.getpid())[3]})
+        self.child.line_like("Ready to accept connections")
+        self.pid = int(re.search(r"process_id:(\d+)", self.ask("INFO server"))[1])
+        for tid in os.listdir(f"/proc/{self.pid}/task"):
+            os.sched_setaffinity(int(tid), {TARGET_CPU})
+        self.load(100_000, 16)  # every key is there, so that a SET replaces
+
+    def ask(self, command):
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(65536).decode()
+
+    def load(self, requests, pipeline):
+        """(SET/s, the server's CPU time per second, SET per second of it)"""
+        cpu, begin = on_cpu_ns(self.pid), time.monotonic()
+        out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-n",
+                   str(requests), "-r", "100000", "-P", str(pipeline), "--csv"], OTHER_CPU)
+        cpu, wall = (on_cpu_ns(self.pid) or 0) - (cpu or 0), time.monotonic() - begin
+        rate = float(re.search(r'^"SET","([0-9.]+)"', out, re.M)[1])
+        return rate, cpu / 1e9 / wall, requests / max(cpu / 1e9, 1e-9)
+
+    def end(self):
+        self.child.end(signal.SIGTERM)
+
+
+REDIS_TALKS = {1: "one request at a time", 16: "pipelines of 16"}
+
+
+def redis_candidates(scratch):
+    """By pipeline and tool. A round costs each about a second: requests are chosen by rate."""
+    server = Redis(scratch)
+    requests = {
+        ("untraced", 1): 120_000, ("untraced", 16): 1_500_000,
+        ("bare", 1): 90_000, ("bare", 16): 150_000,
+        ("memtrace", 1): 90_000, ("memtrace", 16): 150_000,
+        ("bpftrace", 1): 12_000, ("bpftrace", 16): 16_000,
+        ("heaptrack", 1): 90_000, ("heaptrack", 16): 600_000,
+    }
+    tracers = {"untraced": untraced, "bare": bare_traps, "memtrace": memtrace(),
+               "bpftrace": bpftrace}
+
+    def with_tracer(tool):
+        def measure():
+            with tracers[tool](server.pid):
+                return {p: server.load(requests[tool, p], p) for p in REDIS_TALKS}
+        return measure
+
+    def heaptrack():
+        if not shutil.which("heaptrack"):
+            raise Missing("heaptrack is not installed")
+        injected = Redis(scratch, ("heaptrack", "-o", os.path.join(scratch, "heaptrack-redis")))
+        try:
+            return {p: injected.load(requests["heaptrack", p], p) for p in REDIS_TALKS}
+        finally:
+            with contextlib.suppress(OSError):
+                os.kill(injected.pid, signal.SIGTERM)
+            injected.child.end()
+
+    names = {"untraced": "untraced", "bare": "two bare traps", "memtrace": "memtrace, 512K",
+             "bpftrace": "bpftrace, mallocs.bt", "heaptrack": "heaptrack, injected"}
+    return {tool: Candidate(name, heaptrack if tool == "heaptrack" else with_tracer(tool))
+            for tool, name in names.items()}
+
+
+# --- 3. memtrace itself ---
+
+# Blocks of malloc, one by one, from an interpreter that anyone has.
+HOLDER = """
+import sys
+n = int(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+held = [bytes(100) for _ in range(n)]
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def write_profile(blocks, scratch):
+    """With so many blocks: seconds from SIGTERM to the end of memtrace, the most memory it had, and
+    that of its maps."""
+    holder = Child([sys.executable, "-c", HOLDER, str(blocks)], TARGET_CPU,
+                   {"PYTHONMALLOC": "malloc"})
+    try:
+        holder.line_like("ready")
+        prefix = os.path.join(scratch, "profile")
+        report = prefix + ".json"
+        tracer = Child([MEMTRACE, "-p", str(holder.pid), "-i", "1", "-o", prefix, "-v",
+                        f"--json={report}"], OTHER_CPU)
+        tracer.line_like(r"tracing$")
+        holder.tell("go")
+        holder.line_like("held", 60)
+        maps, peak = maps_kib(tracer.pid), 0
+        begin = time.monotonic()
+        tracer.process.send_signal(signal.SIGTERM)
+        while tracer.process.poll() is None and time.monotonic() < begin + 60:
+            with contextlib.suppress(OSError, TypeError):  # it has ended meanwhile
+                peak = memory_kib(tracer.pid, "VmHWM")
+            time.sleep(0.003)
+        seconds = time.monotonic() - begin
+        status = tracer.end()
+        if status:
+            raise Missing(f"memtrace: status {status}: {' / '.join(tracer.said[-3:])}")
+        with open(report) as file:
+            live = json.loads(file.readline())["live_objects"]
+        if not blocks <= live <= blocks * 1.2 + 10_000:
+            raise Missing(f"memtrace saw {live} live blocks of {blocks}")
+        return seconds, peak, maps
+    finally:
+        holder.end()
+
+
+def own_times(scratch, counts):
+    """Rows of (what, value)."""
+    rows = []
+
+    def row(what, measure):
+        try:
+            rows.append((what, measure()))
+        except Missing as why:
+            rows.append((what, f"not measured: {why}"))
+            failures.append(f"{what}: {why}")
+
+    def timed(argv, times=3):
+        seconds = []
+        for _ in range(times):
+            begin = time.monotonic()
+            run(argv)
+            seconds.append(time.monotonic() - begin)
+        return f"{statistics.median(seconds):.2f} s"
+
+    def idle_memory():
+        with memtrace()(churn.pid) as child:
+            return (f"{memory_kib(child.pid, 'VmRSS') / 1024:.1f} MiB resident, "
+                    f"{maps_kib(child.pid) / 1024:.1f} MiB of maps")
+
+    def written(blocks):
+        seconds, peak, maps = write_profile(blocks, scratch)
+        return (f"{seconds:.2f} s; at most {peak / 1024:.1f} MiB resident, "
+                f"{maps / 1024:.1f} MiB of maps")
+
+    for kind in KINDS:
+        if attach_s.get(kind):
+            rows.append((f"start to tracing, {kind} (calibration included)",
+                         f"{statistics.median(attach_s[kind]):.2f} s"))
+            rows.append((f"SIGTERM to end, {kind}", f"{statistics.median(detach_s[kind]):.2f} s"))
+    churn = Churn(1000)
+    row("memtrace check", lambda: timed([MEMTRACE, "check"]))
+    row("memtrace check PID (with calibration)",
+        lambda: timed([MEMTRACE, "check", str(churn.pid)]))
+    row("memory while tracing", idle_memory)
+    churn.child.end()
+    for blocks in counts:
+        row(f"SIGTERM to end with {blocks:,} live blocks, -i 1", lambda b=blocks: written(b))
+    return rows
+
+
+# --- the report ---
+
+failures = []
+
+
+def verdict(ok, text):
+    print(f"{'PASS' if ok else 'FAIL'}  {text}")
+    verdicts.append(f"- {'held' if ok else 'MISSED'}: {text}")
+    if not ok:
+        failures.append(text)
+
+
+verdicts = []
+
+
+def table(header, rows):
+    """The rows as aligned text and as markdown."""
+    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
+
+    def line(row):
+        cells = [str(c).ljust(w) if i == 0 or len(header) == 2 else str(c).rjust(w)
+                 for i, (c, w) in enumerate(zip(row, widths))]
+        return "  ".join(cells).rstrip()
+
+    print("\n".join(line(row) for row in [header, *rows]) + "\n", flush=True)
+    align = ["---"] + ["---" if len(header) == 2 else "---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [header, align, *rows])
+
+
+def number(value, digits=0):
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def report_pairs(candidates):
+    base, bare = candidates["untraced"].median, candidates["bare"].median
+    peer = candidates["bpftrace"].median
+    rows = []
+    for c in candidates.values():
+        if c.missing:
+            rows.append((c.name, "not measured", "", "", "", ""))
+            continue
+        added = c.median - base
+        digits = 1 if c.median < 100 else 0
+        rows.append((
+            c.name, number(c.median, digits),
+            f"{number(min(c.values), digits)} - {number(max(c.values), digits)}",
+            number(added) if added else "",
+            f"{added / (bare - base):.2f}" if bare and added else "",
+            f"1/{(peer - base) / added:.1f}" if peer and added > 0 else ""))
+    return table(("malloc+free pair", "ns", "min - max", "added", "of bare traps",
+                  "of bpftrace"), rows)
+
+
+def report_redis(candidates, pipeline):
+    rows = []
+    base = [v[pipeline] for v in candidates["untraced"].values]
+    base = [statistics.median(v[i] for v in base) for i in range(3)] if base else None
+    for c in candidates.values():
+        if c.missing or not base:
+            rows.append((c.name, "not measured", "", "", "", "", ""))
+            continue
+        values = [v[pipeline] for v in c.values]
+        rate, busy, per_cpu = (statistics.median(v[i] for v in values) for i in range(3))
+        rates = [v[0] for v in values]
+        rows.append((c.name, number(rate), f"{number(min(rates))} - {number(max(rates))}",
+                     f"{rate / base[0]:.0%}", f"{busy:.0%}", number(per_cpu),
+                     f"{per_cpu / base[2]:.0%}"))
+    return table((f"redis, {REDIS_TALKS[pipeline]}", "SET/s", "min - max", "of untraced",
+                  "core busy", "SET per CPU second", "of untraced"), rows)
+
+
+def judge(pairs, redis, allow_missing):
+    for c in [*pairs.values(), *redis.values()]:
+        if not c.missing:
+            continue
+        print(f"note  {c.name}: {c.missing}")
+        # A kernel may lack a kind of probe, and heaptrack is a bonus; the rest must be there.
+        optional = "do not work on this kernel" in c.missing or c.name.startswith("heaptrack")
+        if not optional and not allow_missing:
+            failures.append(f"{c.name}: {c.missing}")
+    best = next((pairs[k] for k in KINDS if pairs[k].median), None)
+    base = pairs["untraced"].median
+    if best and base:
+        added = best.median - base
+        if pairs["bpftrace"].median:
+            peer = pairs["bpftrace"].median - base
+            verdict(added <= peer * OF_BPFTRACE,
+                    f"{best.name} adds {added:,.0f} ns to a pair, bpftrace {peer:,.0f}: "
+                    f"1/{peer / added:.1f} (bar: 1/{1 / OF_BPFTRACE:.0f})")
+        if pairs["bare"].median:
+            bare = pairs["bare"].median - base
+            verdict(added <= bare * OF_BARE_TRAPS,
+                    f"{best.name} adds {added / bare:.2f} times what two bare traps add "
+                    f"(bar: {OF_BARE_TRAPS})")
+    elif not allow_missing:
+        failures.append("memtrace could not be measured")
+    if redis and redis["memtrace"].values and redis["untraced"].values:
+        with_, without = (statistics.median(v[1][0] for v in redis[k].values)
+                          for k in ("memtrace", "untraced"))
+        verdict(with_ >= without * OF_REDIS,
+                f"redis under memtrace serves {with_ / without:.0%} of its untraced SET/s "
+                f"(bar: {OF_REDIS:.0%})")
+
+
+def measure_all(args, scratch):
+    sections = []
+    pairs, redis = pair_candidates(scratch), {}
+    interleave(list(pairs.values()), 2 if args.quick else 5, 60)
+    sections.append(report_pairs(pairs))
+    try:
+        redis = redis_candidates(scratch)
+    except Missing as why:
+        print(f"note  redis: {why}")
+        if not args.allow_missing:
+            failures.append(f"redis: {why}")
+    if redis:
+        interleave(list(redis.values()), 1 if args.quick else 5, 60)
+        sections += [report_redis(redis, pipeline) for pipeline in REDIS_TALKS]
+    rows = own_times(scratch, (100_000,) if args.quick else (100_000, 1_000_000))
+    sections.append(table(("memtrace itself", "measured"), rows))
+    judge(pairs, redis, args.allow_missing)
+    return sections
+
+
+def out_of_time(_signal, _frame):
+    raise SystemExit(f"bench: not done in {WHOLE_RUN_S} s; given up")
+
+
+def interrupted(_signal, _frame):
+    raise SystemExit("bench: interrupted")
+
+
+def machine():
+    with open("/proc/cpuinfo") as info:
+        model = re.search(r"^model name\s*: (.*)$", info.read(), re.M)
+    return (f"{model[1] if model else 'unknown CPU'}, {len(CPUS)} CPUs, "
+            f"Linux {os.uname().release}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="what tracing costs, beside other tools")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--allow-missing", action="store_true",
+                        help="a tool that is not installed is no failure")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables there, too")
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("bench: needs root")
+    for built in (MEMTRACE, CHURN, BARE_TRAPS):
+        if not os.access(built, os.X_OK):
+            sys.exit(f"bench: {os.path.relpath(built, ROOT)} is not built: run it by make bench")
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.signal(signal.SIGTERM, interrupted)
+    signal.alarm(WHOLE_RUN_S)
+    begin = time.monotonic()
+    scratch = tempfile.mkdtemp(prefix="memtrace-bench-")
+    print(f"{machine()}\n", flush=True)
+    try:
+        sections = measure_all(args, scratch)
+    finally:
+        for child in list(children):
+            child.kill()
+        shutil.rmtree(scratch, ignore_errors=True)
+    print(f"{time.monotonic() - begin:.0f} s")
+    if args.markdown:
+        with open(args.markdown, "w") as out:
+            out.write("\n\n".join([machine() + ".", *sections, "\n".join(verdicts)]) + "\n")
+    for failure in failures:
+        print(f"bench: FAILED: {failure}", file=sys.stderr)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
