@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "capture/internal.h"
+#include "capture/shield.h"
 
 #define DEFAULT_TARGETS 64
 #define DEFAULT_LIVE	(1U << 20)
@@ -198,9 +199,22 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 	return 0;
 }
 
-int capture__attach_points(struct capture *c, const char *path, const uint64_t *offs,
-			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid)
+struct attach {
+	struct capture *c;
+	const char *path;
+	const uint64_t *offs, *cookies;
+	uint32_t n_alloc, n_free;
+	pid_t pid;
+};
+
+static int attach_points(void *arg)
 {
+	const struct attach *a = arg;
+	struct capture *c = a->c;
+	const char *path = a->path;
+	const uint64_t *offs = a->offs, *cookies = a->cookies;
+	uint32_t n_alloc = a->n_alloc, n_free = a->n_free;
+	pid_t pid = a->pid;
 	int rc = 0;
 
 	if (c->kind == PROBE_SESSION) {
@@ -230,6 +244,14 @@ int capture__attach_points(struct capture *c, const char *path, const uint64_t *
 		rc = attach_multi(c, c->skel->progs.heap_free, PROBE_MULTI, false, path,
 				  offs + n_alloc, cookies + n_alloc, n_free, pid);
 	return rc;
+}
+
+int capture__attach_points(struct capture *c, const char *path, const uint64_t *offs,
+			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid)
+{
+	struct attach attach = {c, path, offs, cookies, n_alloc, n_free, pid};
+
+	return shield__run(attach_points, &attach);
 }
 
 /* Puts the allocator's functions into the kernel's tables, once per file. Its index or -ENOSPC. */
@@ -317,13 +339,22 @@ void capture__deactivate(struct capture *c)
 	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 }
 
-void capture__detach(struct capture *c)
+static int detach(void *arg)
 {
+	struct capture *c = arg;
+
 	for (size_t i = 0; i < c->n_link_fds; i++)
 		close(c->link_fds[i]);
 	for (size_t i = 0; i < c->n_links; i++)
 		bpf_link__destroy(c->links[i]);
 	c->n_link_fds = c->n_links = 0;
+	return 0;
+}
+
+void capture__detach(struct capture *c)
+{
+	if (c->n_link_fds || c->n_links)
+		shield__run(detach, c);
 }
 
 void capture__free(struct capture *c)
