@@ -19,14 +19,15 @@ static const struct command {
 static void print_help(FILE *to)
 {
 	fputs("memtrace " MEMTRACE_VERSION
-	     ": which code in a running process holds or leaks memory\n"
-	     "\n"
-	     "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
-	     "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first allocation\n"
-	     "  memtrace check [PID]                   what would work here\n"
-	     "\n"
-	     "Commands:\n",
-	     to);
+	      ": which code in a running process holds or leaks memory\n"
+	      "\n"
+	      "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
+	      "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first "
+	      "allocation\n"
+	      "  memtrace check [PID]                   what would work here\n"
+	      "\n"
+	      "Commands:\n",
+	      to);
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n`memtrace COMMAND --help` lists a command's options.\n", to);
