@@ -7,7 +7,7 @@
 #include <linux/types.h>
 
 #define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	 64  /* probed functions per run, over all files */
+#define ABI_MAX_FUNCS	 192 /* probed functions per run, over all files */
 #define ABI_MAX_OBJECTS	 16  /* files with an allocator per run */
 #define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
 #define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
@@ -18,7 +18,7 @@
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \
 	X(LIVE_FULL, "live_full", "sample dropped: the table of live blocks is full")              \
-	X(LIVE_NOMEM, "live_no_memory", "sample dropped: the kernel had no memory for it")         \
+	X(NO_MEMORY, "no_memory", "sample dropped: the kernel had no memory for it")               \
 	X(STACKS_FULL, "stacks_full", "sample dropped: the stack store is full")                   \
 	X(SITES_FULL, "sites_full", "sample dropped: the site table is full")                      \
 	X(INFLIGHT_FULL, "inflight_full", "sample dropped: too many calls under way")              \
@@ -129,12 +129,13 @@ struct abi_inflight {
 	__u64 size;
 	__u64 out;	     /* posix_memalign: address of the result */
 	__u32 sampled;	     /* the new block is a sample */
-	__u32 pad;
+	__u32 tgid;
 };
 
 /* One traced process. */
 struct abi_target {
-	__u64 exec_ns; /* last exec: blocks born before are gone */
+	__u64 exec_ns;	      /* last exec: blocks born before are gone */
+	__u64 exec_by_thread; /* it was not the main thread's: the probes stayed behind */
 };
 
 /* Its state on one CPU. */

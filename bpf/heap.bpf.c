@@ -10,10 +10,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Linux 6.13. Without a parameter up to now; where that changes the program does not load and the
- * next kind is used. */
-extern bool bpf_session_is_return(void) __ksym __weak;
-
 /* Argument number of the call, by the calling convention. The barriers keep clang from computing
  * one address for all cases: the verifier takes only constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
@@ -167,9 +163,10 @@ static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func
 	}
 	*key = stack_hash(&scratch->stack, seed);
 	if (!bpf_map_lookup_elem(&stacks, key)) {
-		bpf_map_update_elem(&stacks, key, &scratch->stack, BPF_NOEXIST);
+		long err = bpf_map_update_elem(&stacks, key, &scratch->stack, BPF_NOEXIST);
+
 		if (!bpf_map_lookup_elem(&stacks, key)) {
-			lose(cpu, LOST_STACKS_FULL);
+			lose_insert(cpu, err, LOST_STACKS_FULL);
 			goto out;
 		}
 	}
@@ -248,6 +245,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	call.size = size;
 	call.sampled = sampled;
+	call.tgid = tgid;
 	if (fn->out_arg)
 		call.out = argument(ctx, fn->out_arg);
 	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
@@ -314,7 +312,7 @@ static __always_inline void leave(struct pt_regs *ctx)
 			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
 
 			if (err)
-				live_lose(cpu, err);
+				lose_insert(cpu, err, LOST_LIVE_FULL);
 			return;
 		}
 		live_settle(cpu, tgid, &call.old);
@@ -342,7 +340,9 @@ static __always_inline void leave(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_session(struct pt_regs *ctx)
 {
-	if (bpf_session_is_return()) {
+	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is a
+	 * function to ask, bpf_session_is_return, but its prototype has changed.) */
+	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
 		leave(ctx);
 		return 0;
 	}

@@ -12,8 +12,6 @@
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 
-#define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
-
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a program
  * that exec has replaced since, which is no free. */
 static __always_inline bool live_settle(struct abi_target_cpu *cpu, __u32 tgid,
@@ -55,10 +53,6 @@ static __always_inline void live_forget(struct abi_target_cpu *cpu, __u32 tgid, 
 		live_settle(cpu, tgid, &block);
 }
 
-static __always_inline void live_lose(struct abi_target_cpu *cpu, long err)
-{
-	lose(cpu, err == E_TOO_BIG ? LOST_LIVE_FULL : LOST_LIVE_NOMEM);
-}
 
 /* A sampled block came to be at addr. */
 static __always_inline void live_remember(struct abi_target_cpu *cpu, __u32 tgid, __u64 addr,
@@ -84,16 +78,16 @@ static __always_inline void live_remember(struct abi_target_cpu *cpu, __u32 tgid
 		struct abi_site empty = {};
 
 		/* Another CPU may have been first: what counts is that it is there now. */
-		bpf_map_update_elem(&sites, &site_key, &empty, BPF_NOEXIST);
+		err = bpf_map_update_elem(&sites, &site_key, &empty, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(&sites, &site_key);
 		if (!site) {
-			lose(cpu, LOST_SITES_FULL);
+			lose_insert(cpu, err, LOST_SITES_FULL);
 			return;
 		}
 	}
 	err = bpf_map_update_elem(&live, &key, block, BPF_ANY);
 	if (err) {
-		live_lose(cpu, err);
+		lose_insert(cpu, err, LOST_LIVE_FULL);
 		return;
 	}
 	weight = weight_q16(block->size, config.interval);

@@ -102,4 +102,12 @@ static __always_inline void lose(struct abi_target_cpu *cpu, enum abi_lost what)
 	count(&cpu->lost[what], 1);
 }
 
+#define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
+
+/* An insertion into a map failed with err: because it is full, or for want of memory. */
+static __always_inline void lose_insert(struct abi_target_cpu *cpu, long err, enum abi_lost full)
+{
+	lose(cpu, err == E_TOO_BIG ? full : LOST_NO_MEMORY);
+}
+
 #endif

@@ -2,6 +2,7 @@
 #include "capture/capture.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -32,6 +33,18 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 	return level == LIBBPF_DEBUG ? 0 : vfprintf(stderr, format, args);
 }
 
+/* Before Linux 6.1 a hash map that takes memory as entries come did so with the kernel's ordinary
+ * allocator, which is not safe from every place a probe can hit: the kernel warns (and refuses, with
+ * real-time preemption). 6.1 brought an allocator of BPF's own. */
+static bool hash_maps_may_grow(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool may = btf && btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
+
+	btf__free(btf);
+	return may;
+}
+
 static int load_kind(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
 	struct memtrace_bpf *skel = memtrace_bpf__open();
@@ -57,6 +70,13 @@ static int load_kind(struct capture *c, enum probe_kind kind, const struct captu
 				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
 	bpf_map__set_max_entries(skel->maps.target_cpus,
 				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
+
+	if (!hash_maps_may_grow()) {
+		bpf_map__set_map_flags(skel->maps.live, 0);
+		bpf_map__set_map_flags(skel->maps.sites, 0);
+		bpf_map__set_map_flags(skel->maps.stacks, 0);
+		bpf_map__set_map_flags(skel->maps.threads, 0);
+	}
 
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_entry, kind != PROBE_SESSION);
@@ -109,6 +129,12 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 		if (!rc) {
 			*ret = c;
 			return 0;
+		}
+		if (rc == -E2BIG || rc == -ENOMEM) { /* no fault of the kind's */
+			free(c);
+			return error__set(err, rc,
+					  "the kernel has no room for tables of this size: take a "
+					  "smaller --max-live or --max-stacks");
 		}
 	}
 	free(c);
@@ -291,8 +317,10 @@ int capture__attach(struct capture *c, const struct allocator *a, pid_t pid, str
 
 	object = register_object(c, a);
 	if (object < 0)
-		return error__set(err, object, "too many different allocators (%d files)",
-				  ABI_MAX_OBJECTS);
+		return error__set(err, object,
+				  "too many different allocators: %u files with %u functions are "
+				  "known already",
+				  c->n_objects, c->n_funcs);
 	first = c->objects[object].first_func;
 	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
 	if (!grown)
@@ -403,13 +431,15 @@ int capture__counters(struct capture *c, pid_t pid, struct abi_target_cpu *ret)
 	return 0;
 }
 
-uint64_t capture__exec_ns(struct capture *c, pid_t pid)
+uint64_t capture__exec_ns(struct capture *c, pid_t pid, bool *ret_by_thread)
 {
 	struct abi_target target = {};
 	uint32_t tgid = (uint32_t)pid;
 
 	bpf_map__lookup_elem(c->skel->maps.targets, &tgid, sizeof(tgid), &target, sizeof(target),
 			     0);
+	if (ret_by_thread)
+		*ret_by_thread = target.exec_by_thread;
 	return target.exec_ns;
 }
 
@@ -492,12 +522,45 @@ no_memory:
 	return -ENOMEM;
 }
 
+/* Appends to live the blocks that were being reallocated when counting ended: they are out of the
+ * table until it is known how the call went, and exist all the same. */
+static int read_inflight(struct capture *c, struct capture_table *live)
+{
+	_cleanup_(capture_table__free) struct capture_table calls = {};
+	const struct abi_inflight *call;
+	struct abi_live_key *keys;
+	struct abi_live *blocks;
+	int rc = read_table(c->skel->maps.inflight, &calls);
+
+	if (rc || !calls.n)
+		return rc;
+	keys = realloc(live->keys, (live->n + calls.n) * sizeof(*keys));
+	if (!keys)
+		return -ENOMEM;
+	live->keys = keys;
+	blocks = realloc(live->values, (live->n + calls.n) * sizeof(*blocks));
+	if (!blocks)
+		return -ENOMEM;
+	live->values = blocks;
+	call = calls.values;
+	for (size_t i = 0; i < calls.n; i++) {
+		if (!call[i].old_addr)
+			continue;
+		keys[live->n] =
+			(struct abi_live_key){.addr = call[i].old_addr, .tgid = call[i].tgid};
+		blocks[live->n++] = call[i].old;
+	}
+	return 0;
+}
+
 int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)
 {
 	int rc;
 
 	memset(ret, 0, sizeof(*ret));
 	rc = read_table(c->skel->maps.live, &ret->live);
+	if (!rc)
+		rc = read_inflight(c, &ret->live);
 	if (!rc)
 		rc = read_table(c->skel->maps.sites, &ret->sites);
 	if (!rc)

@@ -61,8 +61,9 @@ void capture__detach(struct capture *capture);
 /* A process's counters, added up over the CPUs. until_sample and seeded mean nothing there. */
 int capture__counters(struct capture *capture, pid_t pid, struct abi_target_cpu *ret);
 
-/* Monotonic time of pid's last exec during the run, 0 for none. */
-uint64_t capture__exec_ns(struct capture *capture, pid_t pid);
+/* Monotonic time of pid's last exec during the run, 0 for none. *ret_by_thread (may be NULL): it
+ * was made by a thread other than the main one, which the probes do not follow. */
+uint64_t capture__exec_ns(struct capture *capture, pid_t pid, bool *ret_by_thread);
 
 /* How often the kernel could not run a program because another was running on the CPU. */
 uint64_t capture__missed_runs(struct capture *capture);

@@ -138,7 +138,7 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 	const struct abi_live_key *keys = b->drain->live.keys;
 	const struct abi_live *blocks = b->drain->live.values;
 	uint32_t tgid = (uint32_t)b->target->info.pid;
-	uint64_t exec_ns = capture__exec_ns(b->capture, b->target->info.pid);
+	uint64_t exec_ns = capture__exec_ns(b->capture, b->target->info.pid, NULL);
 	uint64_t dropped = 0;
 
 	for (size_t i = 0; i < b->drain->live.n; i++) {
@@ -253,6 +253,24 @@ static int add_probes(const struct build *b, struct profile *p)
 	return 0;
 }
 
+/* 1 when the process became another program by exec and that one has no probes. */
+static uint64_t exec_untraced(const struct build *b)
+{
+	const struct allocator *a = b->target->allocator;
+	bool by_thread;
+
+	if (!capture__exec_ns(b->capture, b->target->info.pid, &by_thread))
+		return 0;
+	for (size_t i = 0; i < b->target->maps.n && !by_thread; i++) {
+		const struct map_entry *e = &b->target->maps.entries[i];
+
+		if (e->executable && e->inode == a->inode && e->dev_major == a->dev_major &&
+		    e->dev_minor == a->dev_minor)
+			return 0;
+	}
+	return 1;
+}
+
 static int add_lost(const struct build *b, struct profile *p)
 {
 	static const char *const names[LOST_MAX] = {
@@ -273,6 +291,8 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "program_runs_missed", b->missed_runs);
 	if (!rc)
 		rc = profile__add_lost(p, "map_records_lost", b->watch_lost);
+	if (!rc)
+		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	return rc;
 }
 
