@@ -179,6 +179,9 @@ static int read_file(pid_t pid, const struct map_entry *entry, bool shared, stru
 	int rc = 0;
 
 	fd = maps__open_file(pid, entry);
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+		return error__set(err, fd, "cannot open %s of pid %d: %s", entry->path, pid,
+				  strerror(-fd));
 	if (fd < 0 || elf_image__open(fd, entry->path, &image, NULL))
 		return 0;
 	if (elf_image__find_function(image, "malloc", &symbol) || (shared && !symbol.dynamic))

@@ -5,14 +5,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -87,22 +93,26 @@ static int try_perf(int prog_fd, uint64_t off)
 	return link < 0 ? -errno : 0;
 }
 
-int features__try_kind(enum probe_kind kind)
+/* The probed call, where only leaving is allowed besides. */
+static void seccomp_child(int go)
 {
-	_cleanup_close_ int prog = -1, link = -1;
-	uint64_t off, cookie = 1;
-	int rc;
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	struct rlimit no_core = {0, 0};
+	char byte;
 
-	rc = self__offset((void *)self__stub(INSN_PUSH, 0).call, &off);
-	if (rc)
-		return rc;
-	prog = load_nothing(kind);
-	if (prog < 0)
-		return prog;
-	if (kind == PROBE_PERF)
-		return try_perf(prog, off);
-	link = uprobe_multi_link(prog, kind, false, "/proc/self/exe", &off, &cookie, 1, getpid());
-	return link < 0 ? link : 0;
+	setrlimit(RLIMIT_CORE, &no_core);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(go, &byte, 1) != 1 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(1);
+	self__stub(INSN_PUSH, 0).call(0);
+	_exit(0);
 }
 
 static void *call_stub(void *arg)
@@ -148,19 +158,78 @@ static bool multi_sees_one_thread(void)
 	return hits == 0;
 }
 
-void features__probe(struct features *ret)
+int features__try_kind(enum probe_kind kind)
+{
+	_cleanup_close_ int prog = -1, link = -1;
+	uint64_t off, cookie = 1;
+	int rc;
+
+	rc = self__offset((void *)self__stub(INSN_PUSH, 0).call, &off);
+	if (rc)
+		return rc;
+	prog = load_nothing(kind);
+	if (prog < 0)
+		return prog;
+	if (kind == PROBE_PERF)
+		return try_perf(prog, off);
+	link = uprobe_multi_link(prog, kind, false, "/proc/self/exe", &off, &cookie, 1, getpid());
+	if (link < 0)
+		return link;
+	return kind == PROBE_MULTI && multi_sees_one_thread() ? -EOPNOTSUPP : 0;
+}
+
+bool features__init_pid_ns(void)
 {
 	struct stat st;
 
+	return stat("/proc/self/ns/pid", &st) || st.st_ino == PID_NS_INIT_INODE;
+}
+
+/* Runs a function of ours with a return probe on it under a filter of system calls that knows none
+ * of the kernel's own for probes, in a child. True when that kills the child. */
+static bool seccomp_kills(void)
+{
+	_cleanup_close_ int prog = -1, link = -1;
+	int go[2], status = 0;
+	uint64_t off;
+	pid_t pid;
+
+	if (self__offset((void *)self__stub(INSN_PUSH, 0).call, &off) || pipe2(go, O_CLOEXEC))
+		return false;
+	pid = fork();
+	if (!pid) {
+		seccomp_child(go[0]);
+		_exit(1);
+	}
+	if (pid > 0) {
+		prog = load_nothing(PROBE_MULTI);
+		if (prog >= 0)
+			link = uprobe_multi_link(prog, PROBE_MULTI, true, "/proc/self/exe", &off,
+						 &(uint64_t){1}, 1, pid);
+		if (write(go[1], "", 1) != 1)
+			kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+	}
+	close(go[0]);
+	close(go[1]);
+	return link >= 0 && WIFSIGNALED(status);
+}
+
+void features__probe(struct features *ret)
+{
 	memset(ret, 0, sizeof(*ret));
 	ret->btf = !access("/sys/kernel/btf/vmlinux", R_OK);
-	ret->init_pid_ns = stat("/proc/self/ns/pid", &st) || st.st_ino == PID_NS_INIT_INODE;
+	ret->init_pid_ns = features__init_pid_ns();
 	for (int kind = 0; kind < PROBE_KINDS; kind++)
 		ret->kind[kind] = features__try_kind((enum probe_kind)kind);
-	if (!ret->kind[PROBE_MULTI] && multi_sees_one_thread()) {
-		ret->multi_one_thread = true;
-		ret->kind[PROBE_MULTI] = -EOPNOTSUPP;
-	}
+	ret->multi_one_thread = ret->kind[PROBE_MULTI] == -EOPNOTSUPP && multi_sees_one_thread();
+	ret->seccomp_kills = features__seccomp_kills();
+}
+
+bool features__seccomp_kills(void)
+{
+	/* Where uprobe_multi is missing, return probes are older than the fault. */
+	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 
 bool features__has_privileges(char *text, size_t size)

@@ -26,11 +26,19 @@ struct features {
 	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
 	bool multi_one_thread; /* the pid filter of uprobe_multi sees one thread only (a fault of
 				* 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
+	bool seccomp_kills;    /* a return probe kills a process under a filter of system calls that
+				* does    not know the kernel's own (a fault of 6.11 to 6.13) */
 	bool init_pid_ns;      /* memtrace sees the pids that the kernel sees */
 };
 
 /* Tries everything, in some tens of milliseconds, with probes on memtrace's own code. */
 void features__probe(struct features *ret);
+
+/* Does memtrace see processes by the numbers that the kernel side knows them by? */
+bool features__init_pid_ns(void);
+
+/* As struct features.seccomp_kills; tried on a child of memtrace's own. */
+bool features__seccomp_kills(void);
 
 /* Tries one kind; as struct features.kind. */
 int features__try_kind(enum probe_kind kind);

@@ -13,7 +13,8 @@
 
 #define BUFFER_PAGES 32 /* per CPU; a record is about 100 bytes */
 
-/* Layouts from include/uapi/linux/perf_event.h; no sample_id follows, as none is asked for. */
+/* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time it was made, the
+ * only part of sample_id that is asked for. */
 struct mmap2_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -34,15 +35,22 @@ struct lost_record {
 	uint64_t id, lost;
 };
 
+struct pending {
+	uint64_t time_ns;
+	struct perf_event_header *record; /* a copy, owned */
+};
+
 struct watch {
 	struct watch_handlers handlers;
 	struct perf_buffer *buffer;
 	int map_fd;
+	struct pending *pending; /* taken from the buffers, not yet delivered */
+	size_t n_pending, room;
 };
 
 static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 {
-	size_t room = r->header.size - offsetof(struct mmap2_record, filename);
+	size_t room = r->header.size - offsetof(struct mmap2_record, filename) - sizeof(uint64_t);
 	char path[4096];
 	struct map_entry entry = {
 		.start = r->addr,
@@ -56,21 +64,18 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 		.path = path,
 	};
 
-	if (!r->ino || !(r->prot & PROT_EXEC) || room > sizeof(path))
+	if (!r->ino || !(r->prot & PROT_EXEC) || !room || room > sizeof(path))
 		return;
 	memcpy(path, r->filename, room);
-	path[room ? room - 1 : 0] = '\0';
+	path[room - 1] = '\0';
 	w->handlers.mapped(w->handlers.ctx, (pid_t)r->pid, &entry);
 }
 
-static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_header *header)
+static void deliver(struct watch *w, const struct perf_event_header *header)
 {
-	struct watch *w = ctx;
-
-	(void)cpu;
 	switch (header->type) {
 	case PERF_RECORD_MMAP2:
-		if (header->size > sizeof(struct mmap2_record))
+		if (header->size > sizeof(struct mmap2_record) + sizeof(uint64_t))
 			on_mmap2(w, (const struct mmap2_record *)header);
 		break;
 	case PERF_RECORD_COMM:
@@ -85,7 +90,44 @@ static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_h
 					 ((const struct lost_record *)header)->lost);
 		break;
 	}
+}
+
+/* Keeps a record until those of the other CPUs are there too. */
+static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_header *header)
+{
+	struct watch *w = ctx;
+	struct pending *p;
+
+	(void)cpu;
+	if (header->size < sizeof(*header) + sizeof(uint64_t))
+		return LIBBPF_PERF_EVENT_CONT;
+	if (w->n_pending == w->room) {
+		size_t room = w->room ? w->room * 2 : 64;
+
+		p = realloc(w->pending, room * sizeof(*p));
+		if (!p)
+			goto lost;
+		w->pending = p;
+		w->room = room;
+	}
+	p = &w->pending[w->n_pending];
+	p->record = malloc(header->size);
+	if (!p->record)
+		goto lost;
+	memcpy(p->record, header, header->size);
+	memcpy(&p->time_ns, (char *)header + header->size - sizeof(uint64_t), sizeof(uint64_t));
+	w->n_pending++;
 	return LIBBPF_PERF_EVENT_CONT;
+lost:
+	w->handlers.lost(w->handlers.ctx, 1);
+	return LIBBPF_PERF_EVENT_CONT;
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
 int watch__new(const struct watch_handlers *handlers, struct watch **ret)
@@ -98,6 +140,8 @@ int watch__new(const struct watch_handlers *handlers, struct watch **ret)
 		.mmap2 = 1,
 		.comm = 1,
 		.comm_exec = 1,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
@@ -131,6 +175,7 @@ void watch__free(struct watch *w)
 		return;
 	perf_buffer__free(w->buffer);
 	close(w->map_fd);
+	free(w->pending);
 	free(w);
 }
 
@@ -141,5 +186,13 @@ int watch__fd(const struct watch *w)
 
 void watch__consume(struct watch *w)
 {
+	/* A process moves between CPUs, and each has a buffer of its own: an exec seen on one must
+	 * not come after the mappings that its program made on another. */
 	perf_buffer__consume(w->buffer);
+	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
+	for (size_t i = 0; i < w->n_pending; i++) {
+		deliver(w, w->pending[i].record);
+		free(w->pending[i].record);
+	}
+	w->n_pending = 0;
 }

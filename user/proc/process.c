@@ -106,7 +106,7 @@ int process__read(pid_t pid, struct process_info *ret_info)
 {
 	struct process_info info = {.pid = pid};
 	_cleanup_close_ int dir_fd = -1;
-	const char *tgid;
+	const char *tgid, *seccomp;
 	char text[4096];
 	ssize_t n;
 	int err;
@@ -132,6 +132,8 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	if (!tgid)
 		return -EINVAL;
 	info.tgid = strtol(tgid, NULL, 10);
+	seccomp = status_value(text, "Seccomp");
+	info.seccomp = seccomp && strtol(seccomp, NULL, 10) != 0;
 
 	n = readlinkat(dir_fd, "exe", info.exe, sizeof(info.exe) - 1);
 	info.exe[n < 0 ? 0 : n] = '\0';
