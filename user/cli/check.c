@@ -77,10 +77,10 @@ static void print_hazards(const struct features *f)
 		puts("  - every allocating call goes through a return probe: unwinding out of "
 		     "malloc "
 		     "(from a signal handler that throws) can fail in the target meanwhile.");
-	puts("  - where return probes are system calls (6.11 to 6.13 without the fix of early "
-	     "2025), "
-	     "a target under a seccomp filter that does not know them is killed; this is not "
-	     "tested here.");
+	if (f->seccomp_kills)
+		puts("  - return probes are system calls here, and kill a process under a seccomp "
+		     "filter that does not know them (6.11 to 6.13 without the fix of early 2025; "
+		     "tried on a child of memtrace's own): such processes are refused.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
 
@@ -94,7 +94,7 @@ static int print_process(pid_t pid, const struct capture_options *options)
 		return fail(&err);
 	process__read(pid, &info);
 	printf("Process %d (%s), %u threads:\n", pid, info.comm, info.threads);
-	printf("  allocator: %s, in %s\n", plan.allocator->family, plan.allocator->path);
+	printf("  allocator: %s, in %s\n", plan.allocator->family, printable(plan.allocator->path));
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan.kind));
 	for (size_t i = 0; i < plan.allocator->n_points; i++) {
 		const struct alloc_point *p = &plan.allocator->points[i];

@@ -8,17 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+char *printable(char *text)
+{
+	for (char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	return text;
+}
+
 static void vcomplain(const char *fmt, va_list ap)
 {
 	char text[1024];
 
-	/* Names in messages come from other processes: nothing of theirs reaches the terminal raw.
-	 */
 	vsnprintf(text, sizeof(text), fmt, ap);
-	for (char *c = text; *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
-	fprintf(stderr, "memtrace: %s\n", text);
+	fprintf(stderr, "memtrace: %s\n", printable(text));
 }
 
 void complain(const char *fmt, ...)

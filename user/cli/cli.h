@@ -23,6 +23,9 @@ int fail(const struct error *err);
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Replaces control characters by '?': names come from other processes. Returns text. */
+char *printable(char *text);
+
 /* "512K" -> 524288: a whole number from min to max with an optional suffix K, M or G (powers of
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

@@ -351,6 +351,11 @@ static int write_json(const struct record_config *c, struct profile *const *prof
 	}
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = encode_json(profiles[i], &sink);
+	if (c->json_path && rc == -ENOMEM) {
+		outfile__discard(&out);
+		complain("cannot write %s: out of memory", c->json_path);
+		return EXIT_FAILED;
+	}
 	if (c->json_path)
 		return outfile__commit(&out, &err) ? fail(&err) : 0;
 	if (rc || fflush(stdout)) {
@@ -399,6 +404,13 @@ static void clear_status(struct status_line *line)
 	line->shown = false;
 }
 
+/* Calls that turn out to be the allocator's own are taken off again: a count can step back a
+ * little. */
+static double calls_per_s(uint64_t now, uint64_t before, double seconds)
+{
+	return now > before ? (double)(now - before) / seconds : 0;
+}
+
 static void show_status(struct session *s, struct status_line *line)
 {
 	char text[512], live[16], growth[16], cost[24] = "?";
@@ -417,10 +429,9 @@ static void show_status(struct session *s, struct status_line *line)
 	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
 	snprintf(text, sizeof(text),
 		 "%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s of "
-		 "its "
-		 "CPU  (Ctrl-C ends)",
-		 st.elapsed_s, (double)(st.alloc_calls - line->last_alloc) / dt,
-		 (double)(st.free_calls - line->last_free) / dt, (unsigned long long)st.samples,
+		 "its CPU  (Ctrl-C ends)",
+		 st.elapsed_s, calls_per_s(st.alloc_calls, line->last_alloc, dt),
+		 calls_per_s(st.free_calls, line->last_free, dt), (unsigned long long)st.samples,
 		 format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
 		 growth, cost);
 	/* A line that wraps cannot be written over. */
@@ -499,6 +510,12 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 	clear_status(&line);
 }
 
+/* As a shell tells how a command ended. */
+static int exit_status(int wait_status)
+{
+	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
 /* The tracing is over, a command may still run: as its caller expects, wait for it. */
 static int wait_command(struct session *s, int signal_fd)
 {
@@ -515,7 +532,7 @@ static int wait_command(struct session *s, int signal_fd)
 			kill(session__command(s), (int)info.ssi_signo);
 		session__dispatch(s);
 	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return exit_status(status);
 }
 
 static void say_start(const struct record_config *c, struct session *s)
@@ -527,13 +544,11 @@ static void say_start(const struct record_config *c, struct session *s)
 		return;
 	probes = session__probes(s, &n);
 	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, "memtrace: probe on %s+%u (%s%s) of %s in pid %d\n",
-			probes[i].point->name, probes[i].point->site.delta,
-			probes[i].point->site.instruction,
-			probes[i].point->site.emulated ? "" : ", single-stepped",
-			probes[i].allocator->path, probes[i].pid);
-	fprintf(stderr, "memtrace: kind of probe: %s; tracing\n",
-		probe_kind__name(session__kind(s)));
+		complain("probe on %s+%u (%s%s) of %s in pid %d", probes[i].point->name,
+			 probes[i].point->site.delta, probes[i].point->site.instruction,
+			 probes[i].point->site.emulated ? "" : ", single-stepped",
+			 probes[i].allocator->path, probes[i].pid);
+	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
@@ -550,8 +565,9 @@ int cmd_record(int argc, char **argv)
 	struct profile *const *profiles;
 	struct error err = {};
 	size_t n_profiles;
+	struct sigaction hangup;
+	int status, wait_status;
 	sigset_t signals;
-	int status;
 
 	for (size_t i = 0; i < N_FORMATS; i++)
 		config.format[i] = true;
@@ -565,15 +581,27 @@ int cmd_record(int argc, char **argv)
 	options.n_pids = config.n_pids;
 	options.command = config.command;
 	options.capture = config.capture;
-	if (session__open(&options, &session, &err))
+	options.ret_command_status = &wait_status;
+	/* Ignored, a command's end would not be told. */
+	signal(SIGCHLD, SIG_DFL);
+	switch (session__open(&options, &session, &err)) {
+	case 0:
+		break;
+	case -ECHILD:
+		fail(&err);
+		return exit_status(wait_status);
+	default:
 		return fail(&err);
+	}
 
 	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. Only
 	 * now, because a command must not inherit the mask. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	/* nohup's way to say that the terminal's end is no reason to stop */
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -598,6 +626,7 @@ int cmd_record(int argc, char **argv)
 		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 	}
+	session__detach(session);
 	if (config.command) {
 		int command_status = wait_command(session, signal_fd);
 

@@ -44,6 +44,14 @@ static void story__clear(struct story *story)
 	free(story->frames);
 }
 
+static uint64_t lost_count(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->n_lost; i++)
+		if (!strcmp(profile->lost[i].name, name))
+			return profile->lost[i].count;
+	return 0;
+}
+
 /* 1204113 -> "1,204,113" into buf (>= 32 bytes). */
 static const char *with_commas(uint64_t value, char *buf)
 {
@@ -257,12 +265,17 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	} else if (!profile->samples) {
 		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
 				 "interval samples more");
+	} else if (lost_count(profile, "dropped_by_exec")) {
+		sink__puts(sink, "live heap: nothing is live of what the present program allocated; "
+				 "what the one before its exec held is gone");
 	} else {
 		sink__printf(sink,
 			     "live heap: nothing is live, all of the %s allocations that "
 			     "were recorded are freed again",
 			     with_commas(profile->samples, a));
 	}
+	if (lost_count(profile, "exec_untraced"))
+		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	if (profile->overhead_pct >= 0)
 		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
 			     profile->overhead_pct);

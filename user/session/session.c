@@ -28,6 +28,7 @@ struct session {
 	size_t n_targets;
 	struct launch launch;
 	bool command_ended;
+	struct rlimit command_files; /* the limit that the command is to have */
 	int command_status;
 	int epoll_fd;
 	bool started, stopped;
@@ -127,6 +128,11 @@ int session__check_pid(pid_t pid, struct error *err)
 	if (info.tgid != pid)
 		return error__set(err, -EINVAL, "pid %d (%s) is a thread of process %d: use -p %d",
 				  pid, info.comm, info.tgid, info.tgid);
+	if (info.state == 'Z' && info.threads > 1)
+		return error__set(err, -ENOTSUP,
+				  "the main thread of pid %d (%s) has ended while others run: such "
+				  "a process cannot be traced",
+				  pid, info.comm);
 	if (info.state == 'Z' || info.state == 'X')
 		return error__set(err, -ESRCH, "pid %d (%s) has ended already", pid, info.comm);
 	if (info.compat32)
@@ -147,6 +153,11 @@ static int check_machine(struct error *err)
 				  "tracing needs root or the capabilities it stands for; missing: "
 				  "%s. Run it with sudo",
 				  missing);
+	if (!features__init_pid_ns())
+		return error__set(err, -ENOTSUP,
+				  "memtrace runs inside a pid namespace, where the kernel knows "
+				  "processes by other numbers: run it on the host, or in a "
+				  "container with the host's pids");
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return error__set(
 			err, -ENOTSUP,
@@ -239,6 +250,11 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 	rc = allocator__find(pid, &t->maps, loading, &t->allocator, err);
 	if (rc)
 		return rc;
+	if (t->info.seccomp && features__seccomp_kills())
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
+				  "return of a probed call would kill it: not traced",
+				  pid, t->info.comm);
 	rc = capture__attach(s->capture, t->allocator, pid, err);
 	if (rc)
 		return rc;
@@ -250,7 +266,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 	return 0;
 }
 
-static int open_command(struct session *s, char *const argv[], struct error *err)
+static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
 {
 	struct error none = {};
 	int rc, status = 0;
@@ -258,6 +274,9 @@ static int open_command(struct session *s, char *const argv[], struct error *err
 	rc = launch__start(argv, &s->launch, err);
 	if (rc)
 		return rc;
+	/* Nothing of the program has run yet: it shall find the limit that we found. */
+	if (s->command_files.rlim_max)
+		prlimit(s->launch.pid, RLIMIT_NOFILE, &s->command_files, NULL);
 	rc = open_target(s, &s->targets[0], s->launch.pid, err);
 	if (rc)
 		return rc;
@@ -266,11 +285,14 @@ static int open_command(struct session *s, char *const argv[], struct error *err
 	/* The program itself may define malloc, or its dynamic linker be the whole C library
 	 * (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
-		if (more == -ESRCH)
-			return error__set(err, -ESRCH,
+		if (more == -ESRCH) {
+			if (ret_status)
+				*ret_status = status;
+			return error__set(err, -ECHILD,
 					  "%s ended while it was being loaded, before it could "
 					  "allocate",
 					  argv[0]);
+		}
 		if (more < 0)
 			return error__set(err, more, "cannot follow the loading of %s: %s", argv[0],
 					  strerror(-more));
@@ -298,13 +320,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (rc)
 		return rc;
 	/* A descriptor per mapped file, and the links. */
-	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error__set(err, -ENOMEM, "out of memory");
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		s->command_files = limit;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
 	s->n_targets = o->command ? 1 : o->n_pids;
@@ -340,7 +363,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
 
 	if (o->command) {
-		rc = open_command(s, o->command, err);
+		rc = open_command(s, o->command, o->ret_command_status, err);
 		if (rc)
 			goto fail;
 	}
@@ -403,48 +426,6 @@ int session__fd(const struct session *s)
 	return s->epoll_fd;
 }
 
-static void note_end(struct session *s, struct target *t)
-{
-	struct rusage usage;
-
-	if (t->ended)
-		return;
-	t->ended = true;
-	t->end_ns = clock_ns(CLOCK_MONOTONIC);
-	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
-	if (s->launch.pid == t->info.pid &&
-	    wait4(t->info.pid, &s->command_status, 0, &usage) == t->info.pid) {
-		s->command_ended = true;
-		s->launch.pid = 0;
-		t->cpu_now_ns =
-			(uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
-			(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-	}
-}
-
-bool session__dispatch(struct session *s)
-{
-	struct epoll_event events[16];
-	bool all_ended = true;
-	int n;
-
-	/* News first: a process maps before it ends. */
-	if (s->watch)
-		watch__consume(s->watch);
-	if (s->watch_lost > s->watch_lost_seen) {
-		s->watch_lost_seen = s->watch_lost;
-		for (size_t i = 0; i < s->n_targets; i++)
-			refresh_maps(s, &s->targets[i]);
-	}
-	n = epoll_wait(s->epoll_fd, events, 16, 0);
-	for (int i = 0; i < n; i++)
-		if (events[i].data.ptr)
-			note_end(s, events[i].data.ptr);
-	for (size_t i = 0; i < s->n_targets; i++)
-		all_ended = all_ended && s->targets[i].ended;
-	return all_ended;
-}
-
 /* Cost of the calls so far in nanoseconds of the target's CPU time, negative when not calibrated.
  */
 static double probe_cost_ns(struct session *s, const struct target *t,
@@ -472,6 +453,46 @@ static void read_target(struct session *s, struct target *t)
 		t->cpu_now_ns = cpu;
 	capture__counters(s->capture, t->info.pid, &t->counters);
 	t->probe_ns = probe_cost_ns(s, t, &t->counters);
+}
+
+static void note_end(struct session *s, struct target *t)
+{
+	if (t->ended)
+		return;
+	read_target(s, t);
+	t->ended = true;
+	t->end_ns = clock_ns(CLOCK_MONOTONIC);
+	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
+	if (s->launch.pid == t->info.pid) {
+		/* It fails only when somebody made the kernel reap our children by itself. */
+		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
+			s->command_status = 0;
+		s->command_ended = true;
+		s->launch.pid = 0;
+	}
+}
+
+bool session__dispatch(struct session *s)
+{
+	struct epoll_event events[16];
+	bool all_ended = true;
+	int n;
+
+	/* News first: a process maps before it ends. */
+	if (s->watch)
+		watch__consume(s->watch);
+	if (s->watch_lost > s->watch_lost_seen) {
+		s->watch_lost_seen = s->watch_lost;
+		for (size_t i = 0; i < s->n_targets; i++)
+			refresh_maps(s, &s->targets[i]);
+	}
+	n = epoll_wait(s->epoll_fd, events, 16, 0);
+	for (int i = 0; i < n; i++)
+		if (events[i].data.ptr)
+			note_end(s, events[i].data.ptr);
+	for (size_t i = 0; i < s->n_targets; i++)
+		all_ended = all_ended && s->targets[i].ended;
+	return all_ended;
 }
 
 static double share_pct(double part_ns, uint64_t cpu_ns)
@@ -539,6 +560,10 @@ void session__stop(struct session *s)
 			refresh_maps(s, &s->targets[i]);
 	}
 	s->stopped = true;
+}
+
+void session__detach(struct session *s)
+{
 	capture__detach(s->capture);
 }
 

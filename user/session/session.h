@@ -21,6 +21,9 @@ struct session_options {
 	size_t n_pids;
 	char *const
 		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
+	/* A command's wait status when it ends before it could be traced; session__open then
+	 * answers -ECHILD. May be NULL. */
+	int *ret_command_status;
 	struct capture_options capture;
 };
 
@@ -48,8 +51,12 @@ struct session_status {
 };
 void session__status(struct session *session, struct session_status *ret);
 
-/* Ends counting and takes the probes out. */
+/* Ends counting. The probes stay, idle, until session__detach: with many targets or on a busy
+ * machine taking them out takes long, and nothing that was captured should wait for it. */
 void session__stop(struct session *session);
+
+/* Takes the probes out of the targets. */
+void session__detach(struct session *session);
 
 /* What each target holds: profiles, sorted and symbolized, in the order of the pids. After stop.
  * The array and the profiles are the session's. 0 or negative errno. */
