@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Wrong input, missing rights, full disks: a clear message, the right status, nothing left behind."""
+"""Wrong input, missing rights, full disks: a clear message, the right status, nothing left."""
 import os
 import random
 import re
@@ -315,7 +315,7 @@ def output_disk_is_full():
 
 @test
 def output_disk_fills_meanwhile():
-    """The disk fills while the run goes on. The file of an earlier run is still there and whole, and
+    """The disk fills while the run goes on. An earlier file is still there and whole, and
     nothing half-written is."""
     with Target("truth_sampled", "--scale", "20") as target, place() as directory:
         # $1 the pid, $2 memtrace

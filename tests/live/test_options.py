@@ -69,7 +69,8 @@ def options_duration():
 @test
 def options_quiet_and_formats():
     with place() as directory:
-        for options, extensions in ((["-f", "heap"], ["heap"]), (["-f", "collapsed"], ["collapsed"]),
+        for options, extensions in ((["-f", "heap"], ["heap"]),
+                                    (["-f", "collapsed"], ["collapsed"]),
                                     (["-f", "none"], []), ([], ["collapsed", "heap"])):
             result = memtrace("-q", *options, "-o", directory + "/out", "--", "true")
             expect_equal((result.status, result.out, result.err), (0, "", ""), result)
@@ -107,7 +108,8 @@ def options_top():
 @test
 def options_max_live():
     """A full table: what is in it stays right, what is dropped is counted."""
-    result = memtrace("-i", "1", "--max-live", "1000", "--json", "-f", "none", "--", BASIC, "--auto")
+    result = memtrace("-i", "1", "--max-live", "1000", "--json", "-f", "none", "--", BASIC,
+                      "--auto")
     truth, profile = map(json.loads, result.out.splitlines())
     live = sum(f["live_objects"] for f in truth["functions"].values())
     expect(profile["lost"]["live_full"] > 0, "nothing counted as dropped")

@@ -63,7 +63,7 @@ class Series:
 
 @test_each_kind
 def sampled(kind):
-    """The best kind gets 300 draws, for a standard error under 1 %; the others 100 draws of a smaller
+    """The best kind gets 300 draws, for a standard error under 1 %, the others 100 of a smaller
     program, of which 85 % must hold the truth: 95 draws do not with a probability of 7e-05."""
     best = kind == kinds()[0]
     runs, scale, coverage = (15, 100, 0.9) if best else (5, 40, 0.85)

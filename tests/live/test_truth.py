@@ -124,7 +124,7 @@ def truth_exec(kind):
 
 @test_each_kind
 def truth_fork(kind):
-    """A child that frees and reuses the inherited addresses changes nothing in its parent's books."""
+    """A child that frees and reuses inherited addresses changes nothing in the parent's books."""
     truth, profile, _ = trace_script(kind, "fork_child")
     check_exact(truth, profile)
 
