@@ -34,8 +34,8 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 }
 
 /* Before Linux 6.1 a hash map that takes memory as entries come did so with the kernel's ordinary
- * allocator, which is not safe from every place a probe can hit: the kernel warns (and refuses, with
- * real-time preemption). 6.1 brought an allocator of BPF's own. */
+ * allocator, which is not safe from every place a probe can hit: the kernel warns (and refuses,
+ * with real-time preemption). 6.1 brought an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -211,18 +211,18 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
 		       const char *path, uint64_t off, uint64_t cookie, pid_t pid)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret_probe, .bpf_cookie = cookie);
-	struct bpf_link **grown = realloc(c->links, (c->n_links + 1) * sizeof(*grown));
-	struct bpf_link *link;
+	int event, rc;
+	int link =
+		uprobe_perf_link(bpf_program__fd(prog), ret_probe, path, off, cookie, pid, &event);
 
-	if (!grown)
-		return -ENOMEM;
-	c->links = grown;
-	link = bpf_program__attach_uprobe_opts(prog, pid, path, off, &opts);
-	if (!link)
-		return -errno;
-	c->links[c->n_links++] = link;
-	return 0;
+	if (link < 0)
+		return link;
+	rc = keep_fd(c, link);
+	if (rc) {
+		close(event);
+		return rc;
+	}
+	return keep_fd(c, event);
 }
 
 struct attach {
@@ -367,22 +367,22 @@ void capture__deactivate(struct capture *c)
 	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 }
 
-static int detach(void *arg)
+static int close_links(void *arg)
 {
 	struct capture *c = arg;
 
+	/* One after the other: the kernel takes probes out under one lock, several closes at once
+	 * are no faster (measured). */
 	for (size_t i = 0; i < c->n_link_fds; i++)
 		close(c->link_fds[i]);
-	for (size_t i = 0; i < c->n_links; i++)
-		bpf_link__destroy(c->links[i]);
-	c->n_link_fds = c->n_links = 0;
+	c->n_link_fds = 0;
 	return 0;
 }
 
 void capture__detach(struct capture *c)
 {
-	if (c->n_link_fds || c->n_links)
-		shield__run(detach, c);
+	if (c->n_link_fds)
+		shield__run(close_links, c);
 }
 
 void capture__free(struct capture *c)
@@ -392,7 +392,6 @@ void capture__free(struct capture *c)
 	capture__detach(c);
 	memtrace_bpf__destroy(c->skel);
 	free(c->link_fds);
-	free(c->links);
 	free(c->probes);
 	free(c);
 }

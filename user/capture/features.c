@@ -75,22 +75,58 @@ static int load_nothing(enum probe_kind kind)
 	return fd < 0 ? -errno : fd;
 }
 
-static int try_perf(int prog_fd, uint64_t off)
+static int read_number(const char *path, const char *format)
 {
-	struct perf_event_attr attr = {.size = sizeof(attr)};
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event = {.bpf_cookie = 1});
-	_cleanup_close_ int event = -1, link = -1;
-	_cleanup_fclose_ FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	unsigned value;
 
-	if (!f || fscanf(f, "%u", &attr.type) != 1)
+	if (!f || fscanf(f, format, &value) != 1)
 		return -EOPNOTSUPP;
-	attr.config1 = (uintptr_t) "/proc/self/exe";
-	attr.config2 = off;
-	event = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return (int)value;
+}
+
+int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off, uint64_t cookie,
+		     pid_t pid, int *ret_event)
+{
+	static const char device[] = "/sys/bus/event_source/devices/uprobe";
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event = {.bpf_cookie = cookie});
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.config1 = (uintptr_t)path, /* uprobe_path */
+		.config2 = off,		    /* probe_offset */
+	};
+	_cleanup_close_ int event = -1;
+	char text[128];
+	int type, bit, link;
+
+	snprintf(text, sizeof(text), "%s/type", device);
+	type = read_number(text, "%u");
+	if (type < 0)
+		return type;
+	attr.type = (uint32_t)type;
+	if (ret_probe) {
+		snprintf(text, sizeof(text), "%s/format/retprobe", device);
+		bit = read_number(text, "config:%u");
+		if (bit < 0)
+			return bit;
+		attr.config |= 1ULL << bit;
+	}
+	event = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return -errno;
 	link = bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);
-	return link < 0 ? -errno : 0;
+	if (link < 0)
+		return link;
+	*ret_event = take_fd(&event);
+	return link;
+}
+
+static int try_perf(int prog_fd, uint64_t off)
+{
+	_cleanup_close_ int event = -1, link = -1;
+
+	link = uprobe_perf_link(prog_fd, false, "/proc/self/exe", off, 1, getpid(), &event);
+	return link < 0 ? link : 0;
 }
 
 /* The probed call, where only leaving is allowed besides. */

@@ -53,6 +53,12 @@ bool features__has_privileges(char *text, size_t size);
 int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
 		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid);
 
+/* The same for one offset through a perf event (config1 and config2 are the path and the offset).
+ * Returns the link's descriptor and the event's in *ret_event - closing both takes the probe out -
+ * or negative errno. */
+int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off, uint64_t cookie,
+		     pid_t pid, int *ret_event);
+
 #define ATTACH_TYPE_UPROBE_MULTI   48 /* BPF_TRACE_UPROBE_MULTI */
 #define ATTACH_TYPE_UPROBE_SESSION 57 /* BPF_TRACE_UPROBE_SESSION */
 

@@ -20,10 +20,8 @@ struct capture {
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects, n_funcs;
-	int *link_fds; /* raw links of the kinds session and multi */
+	int *link_fds; /* links and, of the kind perf, their events */
 	size_t n_link_fds;
-	struct bpf_link **links; /* libbpf's, of the kind perf */
-	size_t n_links;
 	struct capture_probe *probes;
 	size_t n_probes;
 	int cpus; /* possible ones: values of per-CPU maps */
