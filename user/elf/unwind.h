@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How to step out of every function of one ELF file: its .eh_frame, run once and written down as a
+ * sorted table of 8-byte rows for the unwinder in the kernel.
+ *
+ * A row holds from its pc to the next row's. On x86-64 the return address stands at CFA - 8 in all that
+ * compilers make; only rsp, rbp and rip need following, because CFAs are rsp or rbp plus a constant.
+ * What does not fit is written down as UNWIND_BAD, never approximated. */
+#ifndef MEMTRACE_ELF_UNWIND_H
+#define MEMTRACE_ELF_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "elf/image.h"
+
+/* Rules, packed into 32 bits:
+ *	bits 0-2   enum unwind_kind
+ *	bit  3	   the caller's rbp is saved at CFA - 8 * rbp_slot (else rbp is unchanged)
+ *	bits 4-15  rbp_slot, 1 .. 4095
+ *	bits 16-31 cfa_off / 8, 0 .. 65535 (kinds SP and BP) */
+enum unwind_kind {
+	UNWIND_NONE,   /* no information: between functions, hand-written assembly */
+	UNWIND_SP,     /* CFA = rsp + cfa_off */
+	UNWIND_BP,     /* CFA = rbp + cfa_off */
+	UNWIND_PLT,    /* CFA = rsp + 8 + ((rip & 15) >= 11 ? 8 : 0): lazy PLT entries */
+	UNWIND_SIGNAL, /* a signal's return trampoline: rsp is the address of a struct ucontext_t,
+			* which holds all registers */
+	UNWIND_END,    /* the return address is undefined: the outermost frame */
+	UNWIND_BAD,    /* an expression or register that the table cannot hold */
+};
+
+#define UNWIND_RULE(kind, cfa_off, rbp_saved, rbp_slot)                                            \
+	((uint32_t)(kind) | (uint32_t)(rbp_saved) << 3 | (uint32_t)(rbp_slot) << 4 |               \
+	 (uint32_t)((cfa_off) / 8) << 16)
+#define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule) & 7))
+#define UNWIND_RULE_RBP_SAVED(rule) ((rule) >> 3 & 1)
+#define UNWIND_RULE_RBP_SLOT(rule)  ((rule) >> 4 & 0xfff)
+#define UNWIND_RULE_CFA_OFF(rule)   (((rule) >> 16) * 8)
+
+struct unwind_row {
+	uint32_t pc; /* vaddr - base */
+	uint32_t rule;
+};
+
+struct unwind_table {
+	uint64_t base; /* vaddr of pc 0: the lowest executable PT_LOAD segment's */
+	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last one is
+				  * UNWIND_NONE at the end of the last function */
+	size_t n;
+	size_t fdes;	    /* functions described */
+	size_t bad_rows;    /* rows of kind UNWIND_BAD */
+	size_t skipped;	    /* entries that were broken or out of range */
+};
+
+/* Builds the table. max_rows bounds it (0: 16,777,216): -E2BIG beyond. 0 (a file without .eh_frame gives
+ * a table of no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -ERANGE when the code
+ * spans more than 4 GiB. err may be NULL. */
+int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
+			struct error *err);
+void unwind_table__free(struct unwind_table *table);
+
+/* The rule at vaddr; UNWIND_NONE's outside. */
+uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr);
+
+#endif
