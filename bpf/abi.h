@@ -13,6 +13,9 @@
 #define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
+#define ABI_MAX_MAPPINGS 512 /* executable mappings of a process; a power of two */
+#define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
+#define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
 #define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -79,10 +82,60 @@ struct abi_stack_key {
 	__u64 lo, hi;
 };
 
+/* Where a stack ends, and why there: X(enumerator, name). Only the first is the stack's own end. */
+#define ABI_STACK_ENDS(X)                                                                          \
+	X(COMPLETE, "complete")	       /* the process's or thread's start */                       \
+	X(TRUNCATED, "truncated")      /* the limit of frames */                                   \
+	X(NO_MAPPING, "no_mapping")    /* code in no known mapping: JIT, just mapped */            \
+	X(NO_TABLE, "no_table")	       /* its file's table is not loaded (yet) */                  \
+	X(NO_RULE, "no_rule")	       /* its file has no unwind information there */              \
+	X(BAD_RULE, "bad_rule")	       /* it has some that the table cannot hold */                \
+	X(UNREADABLE, "unreadable")    /* the stack's memory could not be read */                  \
+	X(NO_PROGRESS, "no_progress")  /* the next frame is not above this one */                  \
+	X(FRAME_POINTERS, "frame_pointers") /* the frame pointers ended; nothing else to go by */
+
+enum abi_stack_end {
+#define X(id, name) STACK_END_##id,
+	ABI_STACK_ENDS(X)
+#undef X
+		STACK_END_MAX
+};
+
 struct abi_stack {
-	__u32 n;	 /* addresses in ip */
-	__u32 truncated; /* the limit was reached before the end */
+	__u32 n;   /* addresses in ip */
+	__u32 end; /* enum abi_stack_end */
 	__u64 ip[ABI_STACK_FRAMES]; /* leaf first: allocator entry + 1, then return addresses */
+};
+
+/* One executable mapping of a process and how to unwind there. */
+struct abi_mapping {
+	__u64 start, end; /* run-time addresses; unused: start is 1 << 62 */
+	__u64 bias;	  /* address - bias is a pc of the table */
+	__u32 table;	  /* 0: none */
+	__u32 pad;
+};
+
+struct abi_mappings {
+	struct abi_mapping entries[ABI_MAX_MAPPINGS]; /* ascending by start */
+};
+
+/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc ~0. Chunk
+ * 0 of a table is its index: row i's pc is the first of chunk i + 1. */
+struct abi_unwind_chunk {
+	struct {
+		__u32 pc, rule;
+	} rows[ABI_CHUNK_ROWS];
+};
+
+/* Kinds of rule: enum unwind_kind of user/elf/unwind.h, in the same order. */
+enum abi_unwind_kind {
+	ABI_UNWIND_NONE,
+	ABI_UNWIND_SP,
+	ABI_UNWIND_BP,
+	ABI_UNWIND_PLT,
+	ABI_UNWIND_SIGNAL,
+	ABI_UNWIND_END,
+	ABI_UNWIND_BAD,
 };
 
 /* A site is a stack in one process. */

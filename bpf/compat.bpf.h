@@ -16,6 +16,11 @@ static __always_inline long read_user_u64(__u64 *dst, __u64 addr)
 	return bpf_probe_read_user(dst, sizeof(*dst), (const void *)addr);
 }
 
+static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
+{
+	return bpf_probe_read_user(dst, size, (const void *)addr);
+}
+
 static __always_inline __u32 random_u32(void)
 {
 	return bpf_get_prandom_u32();
@@ -30,7 +35,11 @@ static __always_inline __u32 random_u32(void)
 #ifndef barrier
 #define barrier() __asm__ volatile("" ::: "memory")
 #endif
+#ifndef barrier_var
+#define barrier_var(var) __asm__ volatile("" : "+r"(var))
+#endif
 long read_user_u64(__u64 *dst, __u64 addr);
+long read_user(void *dst, __u32 size, __u64 addr);
 __u32 random_u32(void);
 #endif
 

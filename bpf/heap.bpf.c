@@ -6,6 +6,7 @@
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 #include "stack.bpf.h"
+#include "tables.bpf.h"
 #include "live.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -132,13 +133,26 @@ static __always_inline void set_outer_armed(const struct abi_func *fn, bool arme
 		outer->armed = armed;
 }
 
+struct walk {
+	struct unwind *unwind;
+	const struct abi_mappings *mappings;
+};
+
+static long walk_step(__u32 i, struct walk *walk)
+{
+	return unwind_step(walk->unwind, walk->mappings);
+}
+
 /* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted).
  */
 static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func *fn,
-				      struct abi_target_cpu *cpu, struct abi_stack_key *key)
+				      struct abi_target_cpu *cpu, __u32 tgid,
+				      struct abi_stack_key *key)
 {
 	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
 	struct scratch *scratch = NULL;
+	struct unwind *unwind;
+	struct walk walk;
 	int result = -1;
 	__u32 i;
 
@@ -156,21 +170,28 @@ static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func
 		lose(cpu, LOST_SCRATCH_BUSY);
 		return -1;
 	}
-	if (stack_walk(&scratch->stack, PT_REGS_IP(ctx) - fn->delta, PT_REGS_SP(ctx),
-		       PT_REGS_FP(ctx), config.max_frames)) {
+	unwind = &scratch->unwind;
+	if (stack_begin(unwind, PT_REGS_IP(ctx) - fn->delta, PT_REGS_SP(ctx), PT_REGS_FP(ctx),
+			config.max_frames)) {
 		lose(cpu, LOST_RESULT_FAULT);
 		goto out;
 	}
-	*key = stack_hash(&scratch->stack, seed);
+	walk.unwind = unwind;
+	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &tgid) : NULL;
+	if (use_tables && walk.mappings)
+		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
+	else
+		stack_walk_frame_pointers(unwind);
+	*key = stack_hash(&unwind->stack, seed);
 	if (!bpf_map_lookup_elem(&stacks, key)) {
-		long err = bpf_map_update_elem(&stacks, key, &scratch->stack, BPF_NOEXIST);
+		long err = bpf_map_update_elem(&stacks, key, &unwind->stack, BPF_NOEXIST);
 
 		if (!bpf_map_lookup_elem(&stacks, key)) {
 			lose_insert(cpu, err, LOST_STACKS_FULL);
 			goto out;
 		}
 	}
-	if (scratch->stack.truncated)
+	if (unwind->stack.end == STACK_END_TRUNCATED)
 		lose(cpu, LOST_STACK_TRUNCATED);
 	result = 0;
 out:
@@ -223,7 +244,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		count(&cpu->inner, 1);
 		return 0;
 	}
-	if (sampled && take_stack(ctx, fn, cpu, &call.stack))
+	if (sampled && take_stack(ctx, fn, cpu, tgid, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
 		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .tgid = tgid};

@@ -69,21 +69,10 @@ struct {
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
 
-struct scratch {
-	__u32 busy;
-	__u32 pad;
-	struct abi_stack stack;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ABI_SCRATCH);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratches __weak SEC(".maps");
-
 /* Constant from loading on. */
 const volatile struct abi_config config __weak = {};
+/* The kernel has bpf_loop (5.17), which the walk by tables needs. */
+const volatile bool use_tables __weak = false;
 /* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
 const volatile bool returns_always __weak = false;
 

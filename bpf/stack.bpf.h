@@ -3,53 +3,62 @@
  *
  * The probe stands on (or so close to) the function's entry that the frame is still the caller's:
  * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
- * and its immediate caller are always right, whatever the program was compiled with. Beyond, frame
- * pointers are followed while they look like frame pointers; in a program compiled without them rbp
- * is any number, and what the walk then collects is removed in user space where it points to no
- * code (profile__cut_implausible). */
+ * and its immediate caller are always right; from there the walk goes on by unwind tables
+ * (unwind.bpf.h). Without them - a kernel before 5.17, a process whose mappings are not known yet -
+ * it follows frame pointers while they look like frame pointers; what that collects in a program
+ * compiled without them is removed in user space where it points to no code
+ * (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
 #include "abi.h"
 #include "compat.bpf.h"
+#include "unwind.bpf.h"
 
-/* A frame larger than this is taken for a wild pointer. */
-#define MAX_FRAME_BYTES (16ULL << 20)
-
-/* Fills stack for a call of the function at entry; sp is where its return address stands, bp the
+/* Begins the stack of a call of the function at entry; sp is where its return address stands, bp the
  * caller's frame pointer. Returns 0, or -1 when not even the return address could be read. */
-static __always_inline int stack_walk(struct abi_stack *stack, __u64 entry, __u64 sp, __u64 bp,
-				      __u32 max_frames)
+static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, __u64 bp,
+				       __u32 max_frames)
 {
-	__u64 fp = bp, low = sp, next, ret;
+	__u64 ret;
+
+	u->window_addr = 0;
+	u->sp = sp;
+	if (read_stack_word(u, sp, &ret) || !ret)
+		return -1;
+	u->stack.ip[0] = entry + 1;
+	u->stack.ip[1] = ret;
+	u->stack.n = 2;
+	u->pc = ret - 1;
+	u->sp = sp + 8;
+	u->bp = bp;
+	u->max_frames = max_frames;
+	return 0;
+}
+
+/* Goes on by frame pointers alone, to the end. */
+static __always_inline void stack_walk_frame_pointers(struct unwind *u)
+{
+	__u64 ret;
 	__u32 i;
 
-	stack->truncated = 0;
-	stack->ip[0] = entry + 1;
-	if (read_user_u64(&ret, sp) || !ret)
-		return -1;
-	stack->ip[1] = ret;
-	stack->n = 2;
+	u->stack.end = STACK_END_TRUNCATED;
 	for (i = 2; i < ABI_STACK_FRAMES; i++) {
-		if (i >= max_frames)
+		if (i >= u->max_frames)
 			break;
-		if (fp <= low || fp - low > MAX_FRAME_BYTES || (fp & 7))
+		if (step_by_frame_pointer(u, &ret) || !ret) {
+			u->stack.end = STACK_END_FRAME_POINTERS;
 			break;
-		if (read_user_u64(&ret, fp + 8) || read_user_u64(&next, fp) || !ret)
-			break;
-		stack->ip[i] = ret;
-		stack->n = i + 1;
-		low = fp;
-		fp = next;
+		}
+		u->stack.ip[i] = ret;
+		u->stack.n = i + 1;
 	}
-	/* Read back, not i: of what is in a map the verifier knows no value. Knowing i, it would
-	 * follow the rest of the program once for every length of stack, 300,000 instructions in
-	 * all. */
+	/* A stack of just that many frames is not cut. */
+	if (u->stack.end == STACK_END_TRUNCATED && step_by_frame_pointer(u, &ret))
+		u->stack.end = STACK_END_FRAME_POINTERS;
+	/* Of what is in a map the verifier knows no value: knowing n, it would follow the rest of the
+	 * program once for every length of stack, 300,000 instructions in all. */
 	barrier();
-	if ((stack->n >= max_frames || stack->n >= ABI_STACK_FRAMES) && fp > low &&
-	    fp - low <= MAX_FRAME_BYTES && !(fp & 7))
-		stack->truncated = 1;
-	return 0;
 }
 
 /* Two lanes of multiply and shift with secret multipliers. */
@@ -68,7 +77,7 @@ static __always_inline struct abi_stack_key stack_hash(const struct abi_stack *s
 		key.hi = (key.hi ^ stack->ip[i]) * k1;
 		key.hi ^= key.hi >> 29;
 	}
-	key.lo ^= stack->truncated;
+	key.lo ^= stack->end;
 	return key;
 }
 

@@ -68,9 +68,13 @@ static int load_kind(struct capture *c, enum probe_kind kind, const struct captu
 	/* one more for the calibration's child */
 	bpf_map__set_max_entries(skel->maps.targets,
 				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
+	bpf_map__set_max_entries(skel->maps.mappings,
+				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
 	bpf_map__set_max_entries(skel->maps.target_cpus,
 				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
 
+	skel->rodata->use_tables =
+		libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL) == 1;
 	if (!hash_maps_may_grow()) {
 		bpf_map__set_map_flags(skel->maps.live, 0);
 		bpf_map__set_map_flags(skel->maps.sites, 0);
@@ -391,6 +395,7 @@ void capture__free(struct capture *c)
 		return;
 	capture__detach(c);
 	memtrace_bpf__destroy(c->skel);
+	unwind_store__free(&c->unwind);
 	free(c->link_fds);
 	free(c->probes);
 	free(c);

@@ -15,6 +15,14 @@ struct known_object {
 	uint32_t first_func;
 };
 
+/* The files that tables were built for. */
+struct unwind_store {
+	struct binary *binaries;
+	size_t n;
+	uint32_t n_tables;
+};
+void unwind_store__free(struct unwind_store *store);
+
 struct capture {
 	struct memtrace_bpf *skel;
 	enum probe_kind kind;
@@ -24,6 +32,7 @@ struct capture {
 	size_t n_link_fds;
 	struct capture_probe *probes;
 	size_t n_probes;
+	struct unwind_store unwind;
 	int cpus; /* possible ones: values of per-CPU maps */
 };
 

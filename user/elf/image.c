@@ -30,7 +30,9 @@
 #define MAX_DYNAMIC	(64u << 10)  /* bytes of PT_DYNAMIC */
 #define MAX_SCAN_BYTES	(1ull << 30) /* of code searched for callers */
 #define SCAN_CHUNK	(256u << 10)
-#define VERSION_HIDDEN	0x8000 /* .gnu.version: not the default version of this name */
+#define MAX_EH_FRAME	(128u << 20)
+#define MAX_NAMES_BYTES (16u << 20) /* of the string table that names sections */
+#define VERSION_HIDDEN	0x8000	    /* .gnu.version: not the default version of this name */
 
 struct segment {
 	uint64_t vaddr, off, size; /* size: bytes that are in the file */
@@ -52,6 +54,7 @@ struct elf_image {
 	struct segment *segments;
 	size_t n_segments;
 	bool has_dynamic, has_interp;
+	uint64_t eh_frame_hdr; /* vaddr of PT_GNU_EH_FRAME, 0: none */
 	char *soname;
 	char *build_id;
 	struct table dynsym, symtab;
@@ -214,6 +217,9 @@ static int read_segments(struct elf_image *image, Elf *elf)
 			break;
 		case PT_INTERP:
 			image->has_interp = true;
+			break;
+		case PT_GNU_EH_FRAME:
+			image->eh_frame_hdr = phdr.p_vaddr;
 			break;
 		}
 	}
@@ -437,6 +443,124 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 	if (len > segment->size - skip)
 		len = segment->size - skip;
 	return io__pread(image->fd, buf, len, segment->off + skip);
+}
+
+int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const struct segment *segment = &image->segments[i];
+
+		if (!segment->executable)
+			continue;
+		if (!found || segment->vaddr < *ret_start)
+			*ret_start = segment->vaddr;
+		if (!found || segment->vaddr + segment->size > *ret_end)
+			*ret_end = segment->vaddr + segment->size;
+		found = true;
+	}
+	return found ? 0 : -ENOENT;
+}
+
+static int eh_frame_by_section(const struct elf_image *image, GElf_Shdr *ret_shdr)
+{
+	_cleanup_(cleanup_elf_end) Elf *elf = elf_begin(image->fd, ELF_C_READ, NULL);
+	_cleanup_free_ char *names = NULL;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t index;
+
+	/* Not elf_strptr(): it looks for a final NUL again for each name. */
+	if (!elf || elf_getshdrstrndx(elf, &index) != 0 ||
+	    !gelf_getshdr(elf_getscn(elf, index), &shdr) || shdr.sh_size > MAX_NAMES_BYTES)
+		return -ENOENT;
+	names = read_range(image, shdr.sh_offset, shdr.sh_size);
+	if (!names)
+		return -ENOENT;
+	index = shdr.sh_size;
+	while ((scn = elf_nextscn(elf, scn))) {
+		if (!gelf_getshdr(scn, ret_shdr) || ret_shdr->sh_type == SHT_NOBITS ||
+		    !(ret_shdr->sh_flags & SHF_ALLOC) || ret_shdr->sh_name >= index)
+			continue;
+		if (strcmp(names + ret_shdr->sh_name, ".eh_frame") == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame, which all
+ * linkers write pc-relative in 4 bytes. How long .eh_frame is it does not say: to the end of its
+ * segment at most, the final zero ends it before. */
+static int eh_frame_by_header(const struct elf_image *image, GElf_Shdr *ret_shdr)
+{
+	static const unsigned char expected[2] = {1, 0x1b};
+	const struct segment *segment;
+	unsigned char start[8];
+	int32_t rel;
+	uint64_t off;
+
+	if (!image->eh_frame_hdr || elf_image__vaddr_to_off(image, image->eh_frame_hdr, &off) ||
+	    io__pread(image->fd, start, sizeof(start), off) != sizeof(start) ||
+	    memcmp(start, expected, sizeof(expected)) != 0)
+		return -ENOENT;
+	memcpy(&rel, start + 4, sizeof(rel));
+	ret_shdr->sh_addr = image->eh_frame_hdr + 4 + rel;
+	segment = segment_of_vaddr(image, ret_shdr->sh_addr, false);
+	if (!segment)
+		return -ENOENT;
+	off = ret_shdr->sh_addr - segment->vaddr;
+	ret_shdr->sh_offset = segment->off + off;
+	ret_shdr->sh_size = segment->size - off;
+	if (ret_shdr->sh_size > MAX_EH_FRAME)
+		ret_shdr->sh_size = MAX_EH_FRAME;
+	return 0;
+}
+
+static size_t up_to_terminator(const unsigned char *bytes, size_t size)
+{
+	size_t pos = 0;
+	uint32_t len;
+
+	while (size - pos >= sizeof(len)) {
+		memcpy(&len, bytes + pos, sizeof(len));
+		if (len == 0 || len > size - pos - sizeof(len))
+			return pos;
+		pos += sizeof(len) + len;
+	}
+	return pos;
+}
+
+int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
+			     size_t *ret_size, uint64_t *ret_vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	bool by_section = true;
+	GElf_Shdr shdr;
+	ssize_t n;
+
+	if (eh_frame_by_section(image, &shdr) != 0) {
+		by_section = false;
+		if (eh_frame_by_header(image, &shdr) != 0)
+			return -ENOENT;
+	}
+	if (shdr.sh_size == 0)
+		return -ENOENT;
+	if (shdr.sh_size > MAX_EH_FRAME || !in_file(image, shdr.sh_offset, shdr.sh_size))
+		return -ENOEXEC;
+
+	/* Exactly as large as it is, so that a sanitizer sees each step over its end. */
+	bytes = malloc(shdr.sh_size);
+	if (!bytes)
+		return -ENOMEM;
+	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);
+	if (n < 0)
+		return -EIO;
+	*ret_size = by_section ? (size_t)n : up_to_terminator(bytes, n);
+	*ret_vaddr = shdr.sh_addr;
+	*ret_bytes = bytes;
+	bytes = NULL;
+	return 0;
 }
 
 static bool is_function(const struct table *table, const Elf64_Sym *symbol)

@@ -47,6 +47,16 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
  * Returns how many were copied to buf, or -ERANGE when vaddr lies in no executable segment. */
 long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *buf, size_t len);
 
+/* The lowest and the end of the highest virtual address of the executable PT_LOAD segments. 0 or
+ * -ENOENT when there is none. */
+int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);
+
+/* A copy of .eh_frame, at most 128 MiB, and its virtual address: found through the section headers
+ * or, in a file without them, through PT_GNU_EH_FRAME. The caller frees it. 0; -ENOENT when the
+ * file has none; -ENOEXEC when it is too large or not in the file; -ENOMEM, -EIO. */
+int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
+			     size_t *ret_size, uint64_t *ret_vaddr);
+
 /* Calls fn for each defined function symbol (STT_FUNC, STT_GNU_IFUNC, any binding) of .dynsym and,
  * where present, .symtab. Stops when fn returns non-zero, which is then returned. A table that is
  * cut short or lies is read as far as it is sound. */

@@ -60,6 +60,7 @@ struct unwind_table {
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err);
 void unwind_table__free(struct unwind_table *table);
+DEFINE_CLEANUP(struct unwind_table *, unwind_table__cleanup, unwind_table__free)
 
 /* The rule at vaddr; UNWIND_NONE's outside. */
 uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr);

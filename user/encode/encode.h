@@ -39,7 +39,7 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 
 /* One JSON object on one line, ended by a newline. Keys: pid, comm, duration_s, mode,
  * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
- * live_objects, overhead_pct (null when unknown), stacks [{live_bytes, live_bytes_low,
+ * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,
  * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
  * anything live), lost {name: count} (every counter), probes [{function, object, offset,
  * instruction, emulated, kind}], files [path]. Bytes are integers; names that are not UTF-8 have

@@ -162,6 +162,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	put_live(&json, &live);
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
+	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

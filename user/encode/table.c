@@ -279,6 +279,9 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	if (profile->overhead_pct >= 0)
 		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
 			     profile->overhead_pct);
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
 	sink__puts(sink, "\n");
 }
 

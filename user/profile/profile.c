@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,4 +144,11 @@ struct estimate profile__live(const struct profile *profile)
 	for (size_t i = 0; i < profile->n_sites; i++)
 		estimate__merge(&live, &profile->sites[i].live);
 	return live;
+}
+
+double profile__stacks_complete_pct(const struct profile *profile)
+{
+	if (!profile->stacks_walked)
+		return NAN;
+	return 100.0 * (double)profile->stacks_complete / (double)profile->stacks_walked;
 }

@@ -104,6 +104,8 @@ struct profile {
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
+	uint64_t stacks_walked, stacks_complete;   /* samples by stack: all, and those whose stack
+						    * reaches the process's or thread's start */
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
@@ -172,6 +174,10 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
 /* Live memory of all sites together. */
 struct estimate profile__live(const struct profile *profile);
+
+/* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when no
+ * stack was walked. */
+double profile__stacks_complete_pct(const struct profile *profile);
 
 /* The site's locations i-th from the leaf. */
 static inline const struct profile_location *profile__location(const struct profile *profile,

@@ -108,6 +108,12 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 	const struct abi_site_key *keys = b->drain->sites.keys;
 	const struct abi_site *sites = b->drain->sites.values;
 	const struct abi_stack *stacks = b->drain->stacks.values;
+	static const char *const end_names[STACK_END_MAX] = {
+#define X(id, name) [STACK_END_##id] = "stacks_end_" name,
+		ABI_STACK_ENDS(X)
+#undef X
+	};
+	uint64_t ends[STACK_END_MAX] = {};
 
 	for (size_t i = 0; i < b->drain->sites.n; i++) {
 		struct profile_site *site;
@@ -121,15 +127,23 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES)
 			continue; /* cannot be: a site is made after its stack was stored */
 		rc = profile__add_site(p, (const uint64_t *)stacks[stack].ip, stacks[stack].n,
-				       stacks[stack].truncated, &site_of[i]);
+				       stacks[stack].end == STACK_END_TRUNCATED, &site_of[i]);
 		if (rc)
 			return rc;
+		p->stacks_walked += sites[i].alloc_samples;
+		if (stacks[stack].end == STACK_END_COMPLETE)
+			p->stacks_complete += sites[i].alloc_samples;
+		else if (stacks[stack].end < STACK_END_MAX)
+			ends[stacks[stack].end] += sites[i].alloc_samples;
 		site = &p->sites[site_of[i]];
 		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
 		site->alloc_bytes = (double)sites[i].alloc_bytes;
 		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)sites[i].freed_bytes;
 	}
+	for (int end = STACK_END_COMPLETE + 1; end < STACK_END_MAX; end++)
+		if (end != STACK_END_TRUNCATED && profile__add_lost(p, end_names[end], ends[end]))
+			return -ENOMEM;
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
 	int pidfd;
+	bool maps_changed; /* since the kernel side was told */
 	struct maps maps; /* everything it has had mapped, newest over oldest */
 	struct allocator *allocator;
 	bool ended;

@@ -64,6 +64,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	if (!t)
 		return;
 	maps__insert(&t->maps, entry);
+	t->maps_changed = true;
 	symbolizer__hold(s->symbolizer, pid, entry);
 }
 
@@ -76,6 +77,7 @@ static void on_exec(void *ctx, pid_t pid)
 	if (!t)
 		return;
 	maps__free(&t->maps);
+	t->maps_changed = true;
 	process__read(pid, &t->info);
 	/* What the old program held is gone. */
 	if (!capture__counters(s->capture, pid, &counters))
@@ -107,7 +109,21 @@ static int refresh_maps(struct session *s, struct target *t)
 			symbolizer__hold(s->symbolizer, t->info.pid, &now.entries[i]);
 	}
 	maps__free(&now);
+	t->maps_changed = true;
 	return 0;
+}
+
+/* Tells the kernel side what has changed in the targets' maps. */
+static void tell_mappings(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = &s->targets[i];
+
+		if (!t->maps_changed || t->ended)
+			continue;
+		t->maps_changed = false;
+		capture__set_mappings(s->capture, t->info.pid, &t->maps);
+	}
 }
 
 /* --- opening --- */
@@ -374,6 +390,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
+	tell_mappings(s);
 	*ret = s;
 	return 0;
 fail:
@@ -486,6 +503,7 @@ bool session__dispatch(struct session *s)
 		for (size_t i = 0; i < s->n_targets; i++)
 			refresh_maps(s, &s->targets[i]);
 	}
+	tell_mappings(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)

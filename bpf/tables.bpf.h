@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The unwind tables, and which process uses which where. User space fills them in. */
+#ifndef MEMTRACE_BPF_TABLES_BPF_H
+#define MEMTRACE_BPF_TABLES_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+#include "unwind.bpf.h"
+
+/* Where each process has which code mapped. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* tgid */
+	__type(value, struct abi_mappings);
+} mappings __weak SEC(".maps");
+
+/* An unwind table, an array of as many chunks as it needs. */
+struct unwind_table {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct abi_unwind_chunk));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, ABI_MAX_TABLES);
+	__type(key, __u32);
+	__array(values, struct unwind_table);
+} unwind_tables __weak SEC(".maps");
+
+/* Where a walk is made. */
+struct scratch {
+	__u32 busy;
+	__u32 pad;
+	struct unwind unwind;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ABI_SCRATCH);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches __weak SEC(".maps");
+
+static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
+{
+	void *inner = bpf_map_lookup_elem(&unwind_tables, &table);
+
+	return inner ? bpf_map_lookup_elem(inner, &chunk) : NULL;
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* From a frame to its caller, by the unwind tables that user space has made of every binary's
+ * .eh_frame, for code compiled without frame pointers as most distributions ship it.
+ *
+ * One step: find the mapping that holds the pc, in it the rule for that pc; the rule gives the CFA (rsp
+ * before the call) from rsp or rbp; the return address is at CFA - 8, the caller's rsp is the CFA, its
+ * rbp unchanged or at CFA - n. Where there is no rule (JIT, hand-written assembly) the frame pointer is
+ * tried for that frame. The pc of a caller is its return address - 1: the call, not what follows it.
+ *
+ * Both searches are branch-free: the verifier walks one path, not one per outcome. The walk's state is in
+ * a map value, not on the stack, for the same reason: of memory in maps the verifier knows no values. */
+#ifndef MEMTRACE_BPF_UNWIND_BPF_H
+#define MEMTRACE_BPF_UNWIND_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+
+#define WINDOW_WORDS	64	     /* of stack read at once: a user access costs 80 ns, however small */
+#define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
+
+/* Offsets in struct ucontext_t (x86-64): uc_mcontext.gregs[REG_RBP, REG_RSP, REG_RIP]. */
+#define UCONTEXT_RBP 120
+#define UCONTEXT_RSP 160
+#define UCONTEXT_RIP 168
+
+struct unwind {
+	__u64 pc; /* exact, to look up */
+	__u64 sp, bp;
+	__u64 window_addr; /* where window was read; 0: nowhere */
+	__u64 window[WINDOW_WORDS];
+	__u32 max_frames;
+	__u32 pad;
+	struct abi_stack stack; /* its end: why the walk would stop here */
+};
+
+/* What the walk looks up in: provided by maps.bpf.h, or by a test on the host. */
+static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
+
+static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *ret)
+{
+	__u64 off = addr - u->window_addr;
+
+	if (addr & 7)
+		return -1;
+	if (!u->window_addr || off > 8 * (WINDOW_WORDS - 1)) {
+		/* Everything of a frame is at or above its rsp. */
+		__u64 from = addr - u->sp <= 8 * (WINDOW_WORDS - 1) ? u->sp & ~7ULL : addr;
+
+		if (read_user(u->window, sizeof(u->window), from)) {
+			u->window_addr = 0; /* the stack's end is near */
+			return read_user_u64(ret, addr) ? -1 : 0;
+		}
+		u->window_addr = from;
+		off = addr - from;
+	}
+	*ret = u->window[(off >> 3) & (WINDOW_WORDS - 1)];
+	return 0;
+}
+
+/* All ones when a <= b, else 0, for numbers below 2^63. The barriers keep clang from making a branch of
+ * it. */
+static __always_inline __u64 not_above(__u64 a, __u64 b)
+{
+	__u64 difference = b - a;
+
+	barrier_var(difference);
+	difference = (difference >> 63) - 1;
+	barrier_var(difference);
+	return difference;
+}
+
+/* Index of the last entry whose start is not above addr (the first if none is). */
+static __always_inline __u32 find_mapping(const struct abi_mappings *mappings, __u64 addr)
+{
+	__u32 i = 0, step;
+
+	for (step = ABI_MAX_MAPPINGS / 2; step; step >>= 1) {
+		__u32 at = (i + step) & (ABI_MAX_MAPPINGS - 1);
+
+		i += step & (__u32)not_above(mappings->entries[at].start, addr);
+	}
+	return i & (ABI_MAX_MAPPINGS - 1);
+}
+
+static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u32 pc)
+{
+	__u32 i = 0, step;
+
+	for (step = ABI_CHUNK_ROWS / 2; step; step >>= 1) {
+		__u32 at = (i + step) & (ABI_CHUNK_ROWS - 1);
+
+		i += step & (__u32)not_above(chunk->rows[at].pc, pc);
+	}
+	return i & (ABI_CHUNK_ROWS - 1);
+}
+
+/* The rule for u->pc, or ABI_UNWIND_NONE's with the reason in u->stack.end. */
+static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappings *mappings)
+{
+	const struct abi_unwind_chunk *chunk;
+	const struct abi_mapping *mapping;
+	__u64 pc;
+	__u32 i;
+
+	mapping = &mappings->entries[find_mapping(mappings, u->pc)];
+	if (u->pc < mapping->start || u->pc >= mapping->end) {
+		u->stack.end = STACK_END_NO_MAPPING;
+		return ABI_UNWIND_NONE;
+	}
+	pc = u->pc - mapping->bias;
+	u->stack.end = STACK_END_NO_TABLE;
+	if (!mapping->table || pc >> 32)
+		return ABI_UNWIND_NONE;
+	chunk = unwind_chunk(mapping->table, 0);
+	if (!chunk)
+		return ABI_UNWIND_NONE;
+	chunk = unwind_chunk(mapping->table, find_row(chunk, (__u32)pc) + 1);
+	if (!chunk)
+		return ABI_UNWIND_NONE;
+	u->stack.end = STACK_END_NO_RULE;
+	i = find_row(chunk, (__u32)pc);
+	if (chunk->rows[i].pc > (__u32)pc)
+		return ABI_UNWIND_NONE;
+	if ((chunk->rows[i].rule & 7) == ABI_UNWIND_BAD)
+		u->stack.end = STACK_END_BAD_RULE;
+	return chunk->rows[i].rule;
+}
+
+/* The frame pointer's word for it, where there is no rule. 0, or -1: no. */
+static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
+{
+	__u64 next;
+
+	if (u->bp < u->sp || u->bp - u->sp > MAX_FRAME_BYTES || (u->bp & 7))
+		return -1;
+	if (read_stack_word(u, u->bp + 8, ret) || read_stack_word(u, u->bp, &next))
+		return -1;
+	u->sp = u->bp + 16;
+	u->bp = next;
+	return 0;
+}
+
+/* One frame up. 0: u->pc, sp and bp are the caller's and its return address is in the stack; 1: the walk
+ * is over, u->stack.end says why. */
+static __always_inline int unwind_step(struct unwind *u, const struct abi_mappings *mappings)
+{
+	__u32 rule = find_rule(u, mappings), kind = rule & 7, n = u->stack.n;
+	__u64 cfa, ret, off;
+
+	if (kind == ABI_UNWIND_END) {
+		u->stack.end = STACK_END_COMPLETE;
+		return 1;
+	}
+	if (n >= ABI_STACK_FRAMES || n >= u->max_frames) {
+		u->stack.end = STACK_END_TRUNCATED;
+		return 1;
+	}
+	if (kind == ABI_UNWIND_SIGNAL) {
+		__u64 context = u->sp, bp, sp;
+
+		u->stack.end = STACK_END_UNREADABLE;
+		if (read_user_u64(&ret, context + UCONTEXT_RIP) ||
+		    read_user_u64(&sp, context + UCONTEXT_RSP) ||
+		    read_user_u64(&bp, context + UCONTEXT_RBP))
+			return 1;
+		/* Another stack, perhaps (sigaltstack): up or down. */
+		u->sp = sp;
+		u->bp = bp;
+		u->window_addr = 0;
+		u->pc = ret; /* interrupted there, not called from there */
+		u->stack.ip[n] = ret + 1;
+		u->stack.n = n + 1;
+		return 0;
+	}
+	if (kind == ABI_UNWIND_NONE || kind == ABI_UNWIND_BAD) {
+		if (step_by_frame_pointer(u, &ret))
+			return 1;
+		goto have_return;
+	}
+	off = (rule >> 16) * 8;
+	cfa = kind == ABI_UNWIND_BP ? u->bp : u->sp;
+	if (kind == ABI_UNWIND_PLT)
+		off = 8 + ((u->pc & 15) >= 11 ? 8 : 0);
+	cfa += off;
+	u->stack.end = STACK_END_NO_PROGRESS;
+	if (cfa <= u->sp || cfa - u->sp > MAX_FRAME_BYTES)
+		return 1;
+	u->stack.end = STACK_END_UNREADABLE;
+	if (read_stack_word(u, cfa - 8, &ret))
+		return 1;
+	if (rule & 8) {
+		__u64 bp;
+
+		if (read_stack_word(u, cfa - 8 * ((rule >> 4) & 0xfff), &bp))
+			return 1;
+		u->bp = bp;
+	}
+	u->sp = cfa;
+have_return:
+	if (!ret) {
+		u->stack.end = STACK_END_COMPLETE;
+		return 1;
+	}
+	u->stack.ip[n] = ret;
+	u->stack.n = n + 1;
+	u->pc = ret - 1;
+	return 0;
+}
+
+#endif

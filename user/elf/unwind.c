@@ -1,0 +1,887 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Running .eh_frame.
+ *
+ * The section is a list of entries. A CIE holds what many functions share: alignment factors, how
+ * pointers are written, and the instructions that set up the state at a function's first byte. An
+ * FDE names its CIE, a range of addresses, and instructions that change the state as the address
+ * advances. The state says how to compute the CFA (the caller's rsp) and where each register of the
+ * caller is found. Only rbp, rsp and the return address of these are followed here; rsp only to
+ * notice the rare code where the caller's is not the CFA.
+ *
+ * The bytes are the target's and may lie. Each read goes through a cursor that refuses to pass the
+ * end of its entry. Work and memory stay proportional to the section: entries do not overlap, so
+ * each byte of an FDE is run once; the bytes of a CIE are run once too, however many FDEs name it,
+ * and the state left behind is what is kept. Each row costs at least one byte of instructions, each
+ * FDE gives at most two rows more.
+ *
+ * A program that breaks leaves UNWIND_BAD from where it broke to the end of its function. Numbers
+ * too large for the packed rules are clamped where they are read, to values that are as unpackable:
+ * no code downstream sees an overflow. */
+#include "elf/unwind.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define DEFAULT_MAX_ROWS 16777216
+#define MAX_REMEMBERED	 64 /* states on the stack; compilers nest one or two */
+#define MAX_LEB_BYTES	 10
+#define MAX_RBP_SLOT	 4095
+#define MAX_CFA_OFF	 (65535 * 8)
+
+#define DWARF_RBP 6
+#define DWARF_RSP 7
+#define DWARF_RA  16
+
+struct cursor {
+	const unsigned char *pos, *end;
+	bool broken; /* something was read beyond the end; reads give 0 from then on */
+};
+
+/* How a register of the caller is found. */
+enum how {
+	HOW_UNSET, /* not mentioned: unchanged, where the ABI keeps it */
+	HOW_SAME,
+	HOW_UNDEFINED,
+	HOW_OFFSET,	/* saved at CFA + off */
+	HOW_VAL_OFFSET, /* is CFA + off */
+	HOW_AT_RSP,	/* saved at rsp + off, by expression */
+	HOW_OTHER,
+};
+
+enum cfa {
+	CFA_UNSET,
+	CFA_REG,    /* cfa_reg + cfa_off */
+	CFA_AT_RSP, /* saved at rsp + cfa_off, by expression */
+	CFA_PLT,
+	CFA_OTHER,
+};
+
+enum followed { RBP, RSP, RA, N_FOLLOWED, NOT_FOLLOWED = N_FOLLOWED };
+
+struct state {
+	uint8_t cfa; /* enum cfa */
+	uint8_t cfa_reg;
+	uint8_t how[N_FOLLOWED]; /* enum how */
+	int32_t cfa_off;
+	int32_t off[N_FOLLOWED];
+};
+
+struct cie {
+	uint32_t pos; /* of the entry in the section */
+	bool sound;
+	bool has_size;	  /* 'z': FDEs say how long their augmentation data is */
+	bool is_signal;	  /* 'S' */
+	uint8_t encoding; /* of pointers in FDEs */
+	uint64_t code_align;
+	int64_t data_align;
+	struct state initial;
+};
+
+struct fde {
+	uint32_t pc, end;	       /* relative to the table's base */
+	uint32_t program, program_end; /* in the section */
+	uint32_t cie;		       /* index */
+};
+
+struct builder {
+	unsigned char *bytes;
+	size_t size;
+	uint64_t vaddr;
+	uint64_t code_start, code_end;
+	struct cie *cies; /* in ascending order of pos */
+	size_t n_cies, cies_room;
+	struct fde *fdes;
+	size_t n_fdes, fdes_room;
+	size_t rows_room, max_rows;
+	struct unwind_table *table;
+};
+
+/* The function whose program runs; absent while a CIE's does. */
+struct function {
+	uint64_t pc, end;
+	uint64_t from; /* rows begin here: what stands before belongs to the function before */
+};
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+static uint64_t read_bytes(struct cursor *cursor, size_t len)
+{
+	uint64_t value = 0;
+
+	if (cursor->broken || (size_t)(cursor->end - cursor->pos) < len) {
+		cursor->broken = true;
+		return 0;
+	}
+	memcpy(&value, cursor->pos, len);
+	cursor->pos += len;
+	return value;
+}
+
+static void skip(struct cursor *cursor, uint64_t len)
+{
+	if (cursor->broken || (uint64_t)(cursor->end - cursor->pos) < len)
+		cursor->broken = true;
+	else
+		cursor->pos += len;
+}
+
+/* Seven bits to a byte, the lowest first. ret_bits: how many were given. */
+static uint64_t read_leb(struct cursor *cursor, unsigned int *ret_bits)
+{
+	uint64_t value = 0;
+
+	for (unsigned int i = 0; i < MAX_LEB_BYTES; i++) {
+		uint64_t byte = read_bytes(cursor, 1);
+
+		value |= (byte & 0x7f) << 7 * i;
+		if (!(byte & 0x80)) {
+			*ret_bits = 7 * (i + 1);
+			return value;
+		}
+	}
+	cursor->broken = true;
+	*ret_bits = 64;
+	return 0;
+}
+
+static uint64_t read_uleb(struct cursor *cursor)
+{
+	unsigned int bits;
+
+	return read_leb(cursor, &bits);
+}
+
+static int64_t read_sleb(struct cursor *cursor)
+{
+	unsigned int bits;
+	uint64_t value = read_leb(cursor, &bits);
+
+	if (bits < 64 && value >> (bits - 1) & 1)
+		value |= ~0ull << bits;
+	return value;
+}
+
+/* A pointer's number, before what it is relative to is added. */
+static uint64_t read_number(struct cursor *cursor, uint8_t encoding)
+{
+	switch (encoding & 0x0f) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return read_bytes(cursor, 8);
+	case DW_EH_PE_uleb128:
+		return read_uleb(cursor);
+	case DW_EH_PE_udata2:
+		return read_bytes(cursor, 2);
+	case DW_EH_PE_udata4:
+		return read_bytes(cursor, 4);
+	case DW_EH_PE_sleb128:
+		return read_sleb(cursor);
+	case DW_EH_PE_sdata2:
+		return (int16_t)read_bytes(cursor, 2);
+	case DW_EH_PE_sdata4:
+		return (int32_t)read_bytes(cursor, 4);
+	default:
+		cursor->broken = true;
+		return 0;
+	}
+}
+
+/* An address. Relative ones are so to where they stand (pcrel): to what the others (datarel,
+ * textrel, funcrel) would be in .eh_frame nobody defined for x86-64, and nobody emits them. */
+static uint64_t read_address(const struct builder *b, struct cursor *cursor, uint8_t encoding)
+{
+	uint64_t here = b->vaddr + (cursor->pos - b->bytes);
+	uint64_t value = read_number(cursor, encoding);
+
+	switch (encoding & 0xf0) {
+	case DW_EH_PE_absptr:
+		return value;
+	case DW_EH_PE_pcrel:
+		return here + value;
+	default:
+		cursor->broken = true;
+		return 0;
+	}
+}
+
+/* The same entry's bytes beyond a cursor that stands at an expression or block with its length in
+ * front; the cursor ends up behind it. */
+static struct cursor read_block(struct cursor *cursor)
+{
+	uint64_t len = read_uleb(cursor);
+	struct cursor block = {.pos = cursor->pos};
+
+	skip(cursor, len);
+	block.end = cursor->broken ? block.pos : cursor->pos;
+	return block;
+}
+
+/* --- rows ---------------------------------------------------------------------------------------
+ */
+
+/* Makes room for one more in an array of n. */
+static int grow(void **array, size_t n, size_t *room, size_t size)
+{
+	size_t bigger = *room ? 2 * *room : 256;
+	void *moved;
+
+	if (n < *room)
+		return 0;
+	moved = reallocarray(*array, bigger, size);
+	if (!moved)
+		return -ENOMEM;
+	*array = moved;
+	*room = bigger;
+	return 0;
+}
+
+/* From pc on, rule holds. pc never descends; a row at the same pc is replaced. */
+static int add_row(struct builder *b, uint32_t pc, uint32_t rule)
+{
+	struct unwind_table *table = b->table;
+	int ret;
+
+	if (table->n && table->rows[table->n - 1].pc == pc)
+		table->n--;
+	if (rule == (table->n ? table->rows[table->n - 1].rule : UNWIND_NONE))
+		return 0;
+	if (table->n >= b->max_rows)
+		return -E2BIG;
+	ret = grow((void **)&table->rows, table->n, &b->rows_room, sizeof(*table->rows));
+	if (ret)
+		return ret;
+	table->rows[table->n++] = (struct unwind_row){.pc = pc, .rule = rule};
+	return 0;
+}
+
+/* glibc's __restore_rt, and any trampoline that describes itself like it: all comes from the
+ * ucontext that rsp points to. */
+static bool restores_ucontext(const struct state *state)
+{
+	/* struct ucontext_t: 40 bytes, then the registers in the order of <sys/ucontext.h> */
+	const int rbp = 40 + 8 * 10, rsp = 40 + 8 * 15, rip = 40 + 8 * 16;
+
+	return state->cfa == CFA_AT_RSP && state->cfa_off == rsp && state->how[RBP] == HOW_AT_RSP &&
+	       state->off[RBP] == rbp && state->how[RA] == HOW_AT_RSP && state->off[RA] == rip &&
+	       (state->how[RSP] == HOW_UNSET ||
+		(state->how[RSP] == HOW_AT_RSP && state->off[RSP] == rsp));
+}
+
+static uint32_t pack(const struct cie *cie, const struct state *state)
+{
+	bool saved = state->how[RBP] == HOW_OFFSET;
+	int32_t slot = saved ? -(state->off[RBP] / 8) : 0;
+
+	if (state->how[RA] == HOW_UNDEFINED)
+		return UNWIND_END;
+	/* After any other signal frame the caller's pc is exact, which the plain kinds cannot say.
+	 */
+	if (cie->is_signal)
+		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
+	if (state->how[RA] != HOW_OFFSET || state->off[RA] != -8)
+		return UNWIND_BAD;
+	if (state->how[RSP] != HOW_UNSET &&
+	    (state->how[RSP] != HOW_VAL_OFFSET || state->off[RSP] != 0))
+		return UNWIND_BAD;
+	if (saved && (state->off[RBP] % 8 != 0 || slot < 1 || slot > MAX_RBP_SLOT))
+		return UNWIND_BAD;
+	if (!saved && state->how[RBP] != HOW_UNSET && state->how[RBP] != HOW_SAME)
+		return UNWIND_BAD;
+
+	if (state->cfa == CFA_PLT)
+		return UNWIND_RULE(UNWIND_PLT, 0, saved, slot);
+	if (state->cfa != CFA_REG || state->cfa_off < 0 || state->cfa_off > MAX_CFA_OFF ||
+	    state->cfa_off % 8 != 0)
+		return UNWIND_BAD;
+	if (state->cfa_reg == DWARF_RSP)
+		return UNWIND_RULE(UNWIND_SP, state->cfa_off, saved, slot);
+	if (state->cfa_reg == DWARF_RBP)
+		return UNWIND_RULE(UNWIND_BP, state->cfa_off, saved, slot);
+	return UNWIND_BAD;
+}
+
+/* --- programs -----------------------------------------------------------------------------------
+ */
+
+static int32_t clamp(int64_t value)
+{
+	return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
+}
+
+/* value times the data alignment factor. */
+static int32_t factored(const struct cie *cie, int64_t value)
+{
+	int64_t product;
+
+	return __builtin_mul_overflow(value, cie->data_align, &product) ? INT32_MAX
+									: clamp(product);
+}
+
+/* An unsigned operand as a signed one; what does not fit is out of range in any case. */
+static int64_t read_operand(struct cursor *cursor)
+{
+	uint64_t value = read_uleb(cursor);
+
+	return value > INT64_MAX ? INT64_MAX : value;
+}
+
+static enum followed follow(uint64_t reg)
+{
+	switch (reg) {
+	case DWARF_RBP:
+		return RBP;
+	case DWARF_RSP:
+		return RSP;
+	case DWARF_RA:
+		return RA;
+	default:
+		return NOT_FOLLOWED;
+	}
+}
+
+static void set_register(struct state *state, uint64_t reg, enum how how, int32_t off)
+{
+	enum followed i = follow(reg);
+
+	if (i == NOT_FOLLOWED)
+		return;
+	state->how[i] = how;
+	state->off[i] = off;
+}
+
+static void restore_register(const struct cie *cie, struct state *state, uint64_t reg)
+{
+	enum followed i = follow(reg);
+
+	if (i != NOT_FOLLOWED)
+		set_register(state, reg, cie->initial.how[i], cie->initial.off[i]);
+}
+
+static void set_cfa(struct state *state, enum cfa cfa, uint64_t reg, int32_t off)
+{
+	state->cfa = cfa;
+	state->cfa_reg = reg > UINT8_MAX ? UINT8_MAX : reg;
+	state->cfa_off = off;
+}
+
+/* "rsp + off", alone or followed by one more operation. */
+static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
+{
+	if (read_bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
+		return false;
+	*ret_off = clamp(read_sleb(&expr));
+	if (last >= 0 && read_bytes(&expr, 1) != (uint64_t)last)
+		return false;
+	return !expr.broken && expr.pos == expr.end;
+}
+
+static void set_cfa_expression(struct state *state, struct cursor expr)
+{
+	/* What linkers write for a lazy .plt. Those for indirect branch tracking compare with
+	 * another number than 11: another meaning, not this one. */
+	static const unsigned char plt[] = {
+		DW_OP_breg0 + DWARF_RSP,
+		8,
+		DW_OP_breg0 + DWARF_RA,
+		0,
+		DW_OP_lit15,
+		DW_OP_and,
+		DW_OP_lit11,
+		DW_OP_ge,
+		DW_OP_lit3,
+		DW_OP_shl,
+		DW_OP_plus,
+	};
+	int32_t off;
+
+	if (expr.end - expr.pos == sizeof(plt) && memcmp(expr.pos, plt, sizeof(plt)) == 0)
+		set_cfa(state, CFA_PLT, 0, 0);
+	else if (is_rsp_plus(expr, DW_OP_deref, &off))
+		set_cfa(state, CFA_AT_RSP, 0, off);
+	else
+		set_cfa(state, CFA_OTHER, 0, 0);
+}
+
+static void set_expression(struct state *state, uint64_t reg, struct cursor expr)
+{
+	int32_t off;
+
+	if (is_rsp_plus(expr, -1, &off))
+		set_register(state, reg, HOW_AT_RSP, off);
+	else
+		set_register(state, reg, HOW_OTHER, 0);
+}
+
+/* The state held up to pc: writes its row. function->pc == function->end afterwards: no more to do.
+ */
+static int advance_to(struct builder *b, const struct cie *cie, struct function *function,
+		      const struct state *state, uint64_t pc)
+{
+	uint64_t from = function->pc > function->from ? function->pc : function->from;
+
+	if (pc < function->pc)
+		return -ENOEXEC;
+	function->pc = pc < function->end ? pc : function->end;
+	return function->pc > from ? add_row(b, from, pack(cie, state)) : 0;
+}
+
+static int advance_by(struct builder *b, const struct cie *cie, struct function *function,
+		      const struct state *state, uint64_t delta)
+{
+	uint64_t pc;
+
+	if (__builtin_mul_overflow(delta, cie->code_align, &pc) ||
+	    __builtin_add_overflow(pc, function->pc, &pc))
+		pc = UINT64_MAX;
+	return advance_to(b, cie, function, state, pc);
+}
+
+/* Instructions that change the state at one address. 0 or -ENOEXEC. */
+static int change_state(const struct cie *cie, struct cursor *cursor, uint8_t op,
+			struct state *state)
+{
+	uint64_t reg;
+
+	switch (op & 0xc0) {
+	case DW_CFA_offset:
+		set_register(state, op & 0x3f, HOW_OFFSET, factored(cie, read_operand(cursor)));
+		return 0;
+	case DW_CFA_restore:
+		restore_register(cie, state, op & 0x3f);
+		return 0;
+	}
+
+	switch (op) {
+	case DW_CFA_nop:
+		return 0;
+	case DW_CFA_GNU_args_size:
+		read_uleb(cursor);
+		return 0;
+	case DW_CFA_offset_extended:
+		reg = read_uleb(cursor);
+		set_register(state, reg, HOW_OFFSET, factored(cie, read_operand(cursor)));
+		return 0;
+	case DW_CFA_offset_extended_sf:
+		reg = read_uleb(cursor);
+		set_register(state, reg, HOW_OFFSET, factored(cie, read_sleb(cursor)));
+		return 0;
+	case DW_CFA_GNU_negative_offset_extended:
+		reg = read_uleb(cursor);
+		set_register(state, reg, HOW_OFFSET, factored(cie, -read_operand(cursor)));
+		return 0;
+	case DW_CFA_val_offset:
+		reg = read_uleb(cursor);
+		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, read_operand(cursor)));
+		return 0;
+	case DW_CFA_val_offset_sf:
+		reg = read_uleb(cursor);
+		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, read_sleb(cursor)));
+		return 0;
+	case DW_CFA_restore_extended:
+		restore_register(cie, state, read_uleb(cursor));
+		return 0;
+	case DW_CFA_undefined:
+		set_register(state, read_uleb(cursor), HOW_UNDEFINED, 0);
+		return 0;
+	case DW_CFA_same_value:
+		set_register(state, read_uleb(cursor), HOW_SAME, 0);
+		return 0;
+	case DW_CFA_register:
+		reg = read_uleb(cursor);
+		read_uleb(cursor);
+		set_register(state, reg, HOW_OTHER, 0);
+		return 0;
+	case DW_CFA_expression:
+		reg = read_uleb(cursor);
+		set_expression(state, reg, read_block(cursor));
+		return 0;
+	case DW_CFA_val_expression:
+		reg = read_uleb(cursor);
+		read_block(cursor);
+		set_register(state, reg, HOW_OTHER, 0);
+		return 0;
+	case DW_CFA_def_cfa:
+		reg = read_uleb(cursor);
+		set_cfa(state, CFA_REG, reg, clamp(read_operand(cursor)));
+		return 0;
+	case DW_CFA_def_cfa_sf:
+		reg = read_uleb(cursor);
+		set_cfa(state, CFA_REG, reg, factored(cie, read_sleb(cursor)));
+		return 0;
+	case DW_CFA_def_cfa_expression:
+		set_cfa_expression(state, read_block(cursor));
+		return 0;
+	}
+
+	/* These change one half of "register plus offset", so there must be one. */
+	if (state->cfa != CFA_REG)
+		return -ENOEXEC;
+	switch (op) {
+	case DW_CFA_def_cfa_register:
+		set_cfa(state, CFA_REG, read_uleb(cursor), state->cfa_off);
+		return 0;
+	case DW_CFA_def_cfa_offset:
+		state->cfa_off = clamp(read_operand(cursor));
+		return 0;
+	case DW_CFA_def_cfa_offset_sf:
+		state->cfa_off = factored(cie, read_sleb(cursor));
+		return 0;
+	}
+	return -ENOEXEC;
+}
+
+/* Runs a program; function is NULL for a CIE's, which may not advance. 0; -ENOEXEC when it breaks,
+ * at function->pc; -ENOMEM; -E2BIG. */
+static int run(struct builder *b, const struct cie *cie, struct cursor *cursor,
+	       struct function *function, struct state *state)
+{
+	struct state remembered[MAX_REMEMBERED];
+	size_t depth = 0;
+
+	while (cursor->pos < cursor->end && (!function || function->pc < function->end)) {
+		uint8_t op = read_bytes(cursor, 1);
+		bool advances = true;
+		uint64_t operand = 0;
+		int ret;
+
+		switch (op) {
+		case DW_CFA_set_loc:
+			operand = read_address(b, cursor, cie->encoding) - b->code_start;
+			break;
+		case DW_CFA_advance_loc1:
+			operand = read_bytes(cursor, 1);
+			break;
+		case DW_CFA_advance_loc2:
+			operand = read_bytes(cursor, 2);
+			break;
+		case DW_CFA_advance_loc4:
+			operand = read_bytes(cursor, 4);
+			break;
+		default:
+			advances = (op & 0xc0) == DW_CFA_advance_loc;
+			operand = op & 0x3f;
+		}
+
+		if (advances) {
+			if (!function || cursor->broken)
+				return -ENOEXEC;
+			ret = (op == DW_CFA_set_loc ? advance_to : advance_by)(b, cie, function,
+									       state, operand);
+		} else if (op == DW_CFA_remember_state) {
+			if (depth == MAX_REMEMBERED)
+				return -ENOEXEC;
+			remembered[depth++] = *state;
+			ret = 0;
+		} else if (op == DW_CFA_restore_state) {
+			if (depth == 0)
+				return -ENOEXEC;
+			*state = remembered[--depth];
+			ret = 0;
+		} else {
+			ret = change_state(cie, cursor, op, state);
+		}
+		if (ret)
+			return ret;
+		if (cursor->broken)
+			return -ENOEXEC;
+	}
+	return 0;
+}
+
+/* --- entries ------------------------------------------------------------------------------------
+ */
+
+/* What each letter of the augmentation string says; the cursor stands at the augmentation data. */
+static bool read_augmentation(struct cie *cie, const char *letters, struct cursor data)
+{
+	for (; *letters; letters++) {
+		uint8_t encoding;
+
+		switch (*letters) {
+		case 'R':
+			cie->encoding = read_bytes(&data, 1);
+			break;
+		case 'P':
+			encoding = read_bytes(&data, 1);
+			/* DW_EH_PE_aligned would need the address; it is not used on x86-64. */
+			if ((encoding & 0x70) == DW_EH_PE_aligned)
+				return false;
+			read_number(&data, encoding);
+			break;
+		case 'L':
+			read_bytes(&data, 1);
+			break;
+		case 'S':
+			cie->is_signal = true;
+			break;
+		default:
+			return false;
+		}
+	}
+	return !data.broken;
+}
+
+static bool read_cie(struct builder *b, struct cie *cie, struct cursor cursor)
+{
+	uint64_t version = read_bytes(&cursor, 1);
+	const char *letters = (const char *)cursor.pos;
+	struct state state = {0};
+	uint64_t ra;
+
+	if (cursor.broken || (version != 1 && version != 3) ||
+	    !memchr(letters, '\0', cursor.end - cursor.pos))
+		return false;
+	skip(&cursor, strlen(letters) + 1);
+	cie->code_align = read_uleb(&cursor);
+	cie->data_align = read_sleb(&cursor);
+	ra = version == 1 ? read_bytes(&cursor, 1) : read_uleb(&cursor);
+	if (cursor.broken || ra != DWARF_RA)
+		return false;
+	if (*letters) {
+		cie->has_size = *letters == 'z';
+		if (!cie->has_size || !read_augmentation(cie, letters + 1, read_block(&cursor)))
+			return false;
+	}
+	if (cursor.broken || run(b, cie, &cursor, NULL, &state) != 0)
+		return false;
+	cie->initial = state;
+	return true;
+}
+
+static int add_cie(struct builder *b, size_t pos, struct cursor cursor)
+{
+	struct cie cie = {.pos = pos};
+	int ret;
+
+	cie.sound = read_cie(b, &cie, cursor);
+	if (!cie.sound)
+		b->table->skipped++;
+	ret = grow((void **)&b->cies, b->n_cies, &b->cies_room, sizeof(*b->cies));
+	if (!ret)
+		b->cies[b->n_cies++] = cie;
+	return ret;
+}
+
+static int compare_cies(const void *a, const void *b)
+{
+	uint32_t x = ((const struct cie *)a)->pos, y = ((const struct cie *)b)->pos;
+
+	return (x > y) - (x < y);
+}
+
+/* The CIE at pos, NULL when no sound one begins there. */
+static const struct cie *find_cie(const struct builder *b, size_t pos)
+{
+	struct cie key = {.pos = pos};
+	const struct cie *cie;
+
+	if (b->n_cies == 0)
+		return NULL;
+	cie = bsearch(&key, b->cies, b->n_cies, sizeof(key), compare_cies);
+	return cie && cie->sound ? cie : NULL;
+}
+
+/* back: how far in front of the field that says so (4 bytes in front of cursor) the CIE stands. */
+static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
+{
+	size_t field = cursor.pos - b->bytes - 4;
+	const struct cie *cie = back <= field ? find_cie(b, field - back) : NULL;
+	uint64_t pc, len;
+	int ret;
+
+	if (!cie)
+		goto skipped;
+	pc = read_address(b, &cursor, cie->encoding);
+	len = read_number(&cursor, cie->encoding);
+	if (cie->has_size)
+		read_block(&cursor);
+	if (cursor.broken)
+		goto skipped;
+	if (len == 0)
+		return 0;
+	if (pc < b->code_start || pc >= b->code_end || len > b->code_end - pc)
+		goto skipped;
+
+	ret = grow((void **)&b->fdes, b->n_fdes, &b->fdes_room, sizeof(*b->fdes));
+	if (ret)
+		return ret;
+	b->fdes[b->n_fdes++] = (struct fde){
+		.pc = pc - b->code_start,
+		.end = pc + len - b->code_start,
+		.program = cursor.pos - b->bytes,
+		.program_end = cursor.end - b->bytes,
+		.cie = cie - b->cies,
+	};
+	return 0;
+
+skipped:
+	b->table->skipped++;
+	return 0;
+}
+
+/* Lists the entries. A length of 0 ends the section; but some link editors leave such an end in the
+ * middle, and what stands behind it is found through .eh_frame_hdr and valid. A length beyond the
+ * section (also 0xffffffff, which announces a longer one) leaves no way to go on. */
+static int read_entries(struct builder *b)
+{
+	size_t pos = 0;
+
+	while (b->size - pos >= 4) {
+		struct cursor cursor = {.pos = b->bytes + pos, .end = b->bytes + b->size};
+		uint32_t len = read_bytes(&cursor, 4), id;
+		int ret = 0;
+
+		if (len > b->size - pos - 4) {
+			b->table->skipped++;
+			break;
+		}
+		cursor.end = cursor.pos + len;
+		id = read_bytes(&cursor, 4);
+		if (!cursor.broken)
+			ret = id == 0 ? add_cie(b, pos, cursor) : add_fde(b, id, cursor);
+		else if (len != 0)
+			b->table->skipped++;
+		if (ret)
+			return ret;
+		pos += 4 + (size_t)len;
+	}
+	return 0;
+}
+
+static int compare_fdes(const void *a, const void *b)
+{
+	const struct fde *x = a, *y = b;
+
+	if (x->pc != y->pc)
+		return x->pc < y->pc ? -1 : 1;
+	return (x->program > y->program) - (x->program < y->program);
+}
+
+/* from: where the function before ends. 0, -ENOMEM, -E2BIG. */
+static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
+{
+	const struct cie *cie = &b->cies[fde->cie];
+	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};
+	struct function function = {.pc = fde->pc, .end = fde->end, .from = from};
+	struct state state = cie->initial;
+	int ret = run(b, cie, &cursor, &function, &state);
+
+	if (ret == 0) {
+		ret = advance_to(b, cie, &function, &state, fde->end);
+	} else if (ret == -ENOEXEC) {
+		b->table->skipped++;
+		ret = add_row(b, function.pc > from ? function.pc : from, UNWIND_BAD);
+	}
+	return ret ? ret : add_row(b, fde->end, UNWIND_NONE);
+}
+
+static int write_rows(struct builder *b)
+{
+	struct unwind_table *table = b->table;
+	struct unwind_row *smaller;
+	uint32_t end = 0;
+
+	if (b->n_fdes)
+		qsort(b->fdes, b->n_fdes, sizeof(*b->fdes), compare_fdes);
+	for (size_t i = 0; i < b->n_fdes; i++) {
+		const struct fde *fde = &b->fdes[i];
+		int ret;
+
+		if (fde->end <= end) {
+			table->skipped++;
+			continue;
+		}
+		ret = write_function(b, fde, end);
+		if (ret)
+			return ret;
+		end = fde->end;
+		table->fdes++;
+	}
+	for (size_t i = 0; i < table->n; i++)
+		table->bad_rows += UNWIND_RULE_KIND(table->rows[i].rule) == UNWIND_BAD;
+	if (table->n) {
+		smaller = reallocarray(table->rows, table->n, sizeof(*table->rows));
+		if (smaller)
+			table->rows = smaller;
+	}
+	return 0;
+}
+
+static int build(struct builder *b, const struct elf_image *image, struct error *err)
+{
+	int ret = elf_image__read_eh_frame(image, &b->bytes, &b->size, &b->vaddr);
+
+	if (ret == -ENOENT)
+		return 0;
+	if (ret)
+		return error__set(err, ret, "cannot read .eh_frame: %s", strerror(-ret));
+	if (elf_image__code_span(image, &b->code_start, &b->code_end) != 0)
+		return 0;
+	if (b->code_end - b->code_start > UINT32_MAX)
+		return error__set(err, -ERANGE, "the code spans more than 4 GiB");
+	b->table->base = b->code_start;
+
+	ret = read_entries(b);
+	if (!ret)
+		ret = write_rows(b);
+	if (ret == -E2BIG)
+		return error__set(err, ret, ".eh_frame makes more than %zu rows", b->max_rows);
+	if (ret)
+		return error__set(err, ret, "out of memory reading .eh_frame");
+	if (b->table->fdes == 0 && b->table->skipped)
+		return error__set(err, -ENOEXEC, ".eh_frame holds nothing that makes sense");
+	return 0;
+}
+
+int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
+			struct error *err)
+{
+	struct builder b = {.max_rows = max_rows ? max_rows : DEFAULT_MAX_ROWS};
+	int result;
+
+	b.table = calloc(1, sizeof(*b.table));
+	if (!b.table)
+		return error__set(err, -ENOMEM, "out of memory reading .eh_frame");
+	result = build(&b, image, err);
+	free(b.bytes);
+	free(b.cies);
+	free(b.fdes);
+	if (result) {
+		unwind_table__free(b.table);
+		return result;
+	}
+	*ret = b.table;
+	return 0;
+}
+
+void unwind_table__free(struct unwind_table *table)
+{
+	if (!table)
+		return;
+	free(table->rows);
+	free(table);
+}
+
+uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr)
+{
+	uint64_t pc = vaddr - table->base;
+	size_t low = 0, high = table->n;
+
+	if (vaddr < table->base || pc > UINT32_MAX)
+		return UNWIND_NONE;
+	/* rows[low - 1].pc <= pc < rows[high].pc, where they exist */
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (table->rows[mid].pc <= pc)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low ? table->rows[low - 1].rule : UNWIND_NONE;
+}
