@@ -224,27 +224,25 @@ static struct cursor read_block(struct cursor *cursor)
 /* --- rows ---------------------------------------------------------------------------------------
  */
 
-/* Makes room for one more in an array of n. */
-static int grow(void **array, size_t n, size_t *room, size_t size)
+/* The array of n with room for one more, perhaps elsewhere; NULL: out of memory, the array stays.
+ */
+static void *grow(void *array, size_t n, size_t *room, size_t size)
 {
 	size_t bigger = *room ? 2 * *room : 256;
-	void *moved;
 
 	if (n < *room)
-		return 0;
-	moved = reallocarray(*array, bigger, size);
-	if (!moved)
-		return -ENOMEM;
-	*array = moved;
-	*room = bigger;
-	return 0;
+		return array;
+	array = reallocarray(array, bigger, size);
+	if (array)
+		*room = bigger;
+	return array;
 }
 
 /* From pc on, rule holds. pc never descends; a row at the same pc is replaced. */
 static int add_row(struct builder *b, uint32_t pc, uint32_t rule)
 {
 	struct unwind_table *table = b->table;
-	int ret;
+	struct unwind_row *rows;
 
 	if (table->n && table->rows[table->n - 1].pc == pc)
 		table->n--;
@@ -252,10 +250,11 @@ static int add_row(struct builder *b, uint32_t pc, uint32_t rule)
 		return 0;
 	if (table->n >= b->max_rows)
 		return -E2BIG;
-	ret = grow((void **)&table->rows, table->n, &b->rows_room, sizeof(*table->rows));
-	if (ret)
-		return ret;
-	table->rows[table->n++] = (struct unwind_row){.pc = pc, .rule = rule};
+	rows = grow(table->rows, table->n, &b->rows_room, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	table->rows = rows;
+	rows[table->n++] = (struct unwind_row){.pc = pc, .rule = rule};
 	return 0;
 }
 
@@ -656,15 +655,17 @@ static bool read_cie(struct builder *b, struct cie *cie, struct cursor cursor)
 static int add_cie(struct builder *b, size_t pos, struct cursor cursor)
 {
 	struct cie cie = {.pos = pos};
-	int ret;
+	struct cie *cies;
 
 	cie.sound = read_cie(b, &cie, cursor);
 	if (!cie.sound)
 		b->table->skipped++;
-	ret = grow((void **)&b->cies, b->n_cies, &b->cies_room, sizeof(*b->cies));
-	if (!ret)
-		b->cies[b->n_cies++] = cie;
-	return ret;
+	cies = grow(b->cies, b->n_cies, &b->cies_room, sizeof(*cies));
+	if (!cies)
+		return -ENOMEM;
+	b->cies = cies;
+	cies[b->n_cies++] = cie;
+	return 0;
 }
 
 static int compare_cies(const void *a, const void *b)
@@ -691,8 +692,8 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 {
 	size_t field = cursor.pos - b->bytes - 4;
 	const struct cie *cie = back <= field ? find_cie(b, field - back) : NULL;
+	struct fde *fdes;
 	uint64_t pc, len;
-	int ret;
 
 	if (!cie)
 		goto skipped;
@@ -707,10 +708,11 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 	if (pc < b->code_start || pc >= b->code_end || len > b->code_end - pc)
 		goto skipped;
 
-	ret = grow((void **)&b->fdes, b->n_fdes, &b->fdes_room, sizeof(*b->fdes));
-	if (ret)
-		return ret;
-	b->fdes[b->n_fdes++] = (struct fde){
+	fdes = grow(b->fdes, b->n_fdes, &b->fdes_room, sizeof(*fdes));
+	if (!fdes)
+		return -ENOMEM;
+	b->fdes = fdes;
+	fdes[b->n_fdes++] = (struct fde){
 		.pc = pc - b->code_start,
 		.end = pc + len - b->code_start,
 		.program = cursor.pos - b->bytes,
