@@ -69,17 +69,25 @@ static __always_inline __u64 not_above(__u64 a, __u64 b)
 	return difference;
 }
 
+/* i, which is below size (a power of two), in a form that shows it to the verifier: clang knows that the
+ * mask changes nothing and would leave it out. */
+static __always_inline __u32 within(__u32 i, __u32 size)
+{
+	barrier_var(i);
+	return i & (size - 1);
+}
+
 /* Index of the last entry whose start is not above addr (the first if none is). */
 static __always_inline __u32 find_mapping(const struct abi_mappings *mappings, __u64 addr)
 {
 	__u32 i = 0, step;
 
 	for (step = ABI_MAX_MAPPINGS / 2; step; step >>= 1) {
-		__u32 at = (i + step) & (ABI_MAX_MAPPINGS - 1);
+		__u32 at = within(i + step, ABI_MAX_MAPPINGS);
 
 		i += step & (__u32)not_above(mappings->entries[at].start, addr);
 	}
-	return i & (ABI_MAX_MAPPINGS - 1);
+	return within(i, ABI_MAX_MAPPINGS);
 }
 
 static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u32 pc)
@@ -87,11 +95,11 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	__u32 i = 0, step;
 
 	for (step = ABI_CHUNK_ROWS / 2; step; step >>= 1) {
-		__u32 at = (i + step) & (ABI_CHUNK_ROWS - 1);
+		__u32 at = within(i + step, ABI_CHUNK_ROWS);
 
 		i += step & (__u32)not_above(chunk->rows[at].pc, pc);
 	}
-	return i & (ABI_CHUNK_ROWS - 1);
+	return within(i, ABI_CHUNK_ROWS);
 }
 
 /* The rule for u->pc, or ABI_UNWIND_NONE's with the reason in u->stack.end. */
