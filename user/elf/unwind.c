@@ -550,7 +550,9 @@ static int run(struct builder *b, const struct cie *cie, struct cursor *cursor,
 
 		switch (op) {
 		case DW_CFA_set_loc:
-			operand = read_address(b, cursor, cie->encoding) - b->code_start;
+			operand = read_address(b, cursor, cie->encoding);
+			cursor->broken |= operand < b->code_start;
+			operand -= b->code_start;
 			break;
 		case DW_CFA_advance_loc1:
 			operand = read_bytes(cursor, 1);
