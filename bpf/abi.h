@@ -215,7 +215,6 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr; /* of the function: it does not hand over to itself */
-	__u64 armed; /* its return is awaited: the kernel has put its own address in ret's place */
 };
 
 /* Run-wide settings, constant once the programs are loaded. */

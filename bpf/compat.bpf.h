@@ -21,6 +21,15 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
+/* Where the kernel sends returns that somebody probes (this tracer or another); 0 when nobody ever did in
+ * this process. */
+static __always_inline __u64 trampoline_addr(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+}
+
 static __always_inline __u32 random_u32(void)
 {
 	return bpf_get_prandom_u32();
@@ -40,6 +49,7 @@ static __always_inline __u32 random_u32(void)
 #endif
 long read_user_u64(__u64 *dst, __u64 addr);
 long read_user(void *dst, __u32 size, __u64 addr);
+__u64 trampoline_addr(void);
 __u32 random_u32(void);
 #endif
 

@@ -100,7 +100,7 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 				return true;
 	}
 	return outer && outer->sp == PT_REGS_SP(ctx) && outer->size == size &&
-	       outer->vaddr != fn->vaddr && (outer->ret == ret || outer->armed);
+	       outer->vaddr != fn->vaddr && (outer->ret == ret || ret == trampoline_addr());
 }
 
 static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
@@ -119,18 +119,6 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	outer->ret = ret;
 	outer->size = size;
 	outer->vaddr = fn->vaddr;
-	outer->armed = returns_always;
-}
-
-static __always_inline void set_outer_armed(const struct abi_func *fn, bool armed)
-{
-	struct abi_outer_call *outer;
-
-	if (!fn->outer)
-		return;
-	outer = last_outer();
-	if (outer)
-		outer->armed = armed;
 }
 
 struct walk {
@@ -281,7 +269,6 @@ static __always_inline int enter(struct pt_regs *ctx)
 		bpf_map_delete_elem(&live, &old_key);
 	}
 	count(&cpu->armed, 1);
-	set_outer_armed(fn, true);
 	return 1;
 }
 
@@ -305,15 +292,11 @@ static __always_inline void leave(struct pt_regs *ctx)
 	struct abi_inflight *found, call;
 	struct abi_target_cpu *cpu;
 	struct abi_live block = {};
-	__u64 ret = PT_REGS_RC(ctx), index;
+	__u64 ret = PT_REGS_RC(ctx);
 	__u32 tgid;
 
 	if (!active)
 		return;
-	index = bpf_get_attach_cookie(ctx);
-	if (index >= ABI_MAX_FUNCS)
-		return;
-	set_outer_armed(&funcs[index], false);
 	/* The return address has been popped. */
 	inflight_key(&key, PT_REGS_SP(ctx) - 8);
 	found = bpf_map_lookup_elem(&inflight, &key);

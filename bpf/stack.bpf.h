@@ -23,8 +23,9 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	__u64 ret;
 
 	u->window_addr = 0;
+	u->trampoline = trampoline_addr();
 	u->sp = sp;
-	if (read_stack_word(u, sp, &ret) || !ret)
+	if (read_return(u, sp, &ret) || !ret)
 		return -1;
 	u->stack.ip[0] = entry + 1;
 	u->stack.ip[1] = ret;

@@ -45,6 +45,27 @@ struct {
 	__type(value, struct scratch);
 } scratches __weak SEC(".maps");
 
+#define MAX_RETURN_PROBES 64 /* nested in a thread: the kernel's own limit */
+
+/* The return address that the kernel has taken from the stack at slot to put its trampoline there; 0 when
+ * it is not known. Global: the verifier looks at it once, not at every frame. */
+__noinline __u64 original_return(__u64 slot, __u64 trampoline)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+	int i;
+
+	for (i = 0; i < MAX_RETURN_PROBES && instance; i++) {
+		__u64 ret = BPF_CORE_READ(instance, orig_ret_vaddr);
+
+		/* several probes of one call: the later ones have found the trampoline itself */
+		if (BPF_CORE_READ(instance, stack) == slot && ret != trampoline)
+			return ret;
+		instance = BPF_CORE_READ(instance, next);
+	}
+	return 0;
+}
+
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 {
 	void *inner = bpf_map_lookup_elem(&unwind_tables, &table);

@@ -28,6 +28,7 @@ struct unwind {
 	__u64 sp, bp;
 	__u64 window_addr; /* where window was read; 0: nowhere */
 	__u64 window[WINDOW_WORDS];
+	__u64 trampoline; /* of return probes; 0: none */
 	__u32 max_frames;
 	__u32 pad;
 	struct abi_stack stack; /* its end: why the walk would stop here */
@@ -35,6 +36,9 @@ struct unwind {
 
 /* What the walk looks up in: provided by maps.bpf.h, or by a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
+
+/* The return address that a return probe has hidden at slot; 0 when it is not known. */
+__u64 original_return(__u64 slot, __u64 trampoline);
 
 static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *ret)
 {
@@ -54,6 +58,20 @@ static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *
 		off = addr - from;
 	}
 	*ret = u->window[(off >> 3) & (WINDOW_WORDS - 1)];
+	return 0;
+}
+
+/* The return address at slot, the real one where the kernel has hidden it for a return probe. */
+static __always_inline int read_return(struct unwind *u, __u64 slot, __u64 *ret)
+{
+	if (read_stack_word(u, slot, ret))
+		return -1;
+	if (u->trampoline && *ret == u->trampoline) {
+		__u64 original = original_return(slot, u->trampoline);
+
+		if (original)
+			*ret = original;
+	}
 	return 0;
 }
 
@@ -141,7 +159,7 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 
 	if (u->bp < u->sp || u->bp - u->sp > MAX_FRAME_BYTES || (u->bp & 7))
 		return -1;
-	if (read_stack_word(u, u->bp + 8, ret) || read_stack_word(u, u->bp, &next))
+	if (read_return(u, u->bp + 8, ret) || read_stack_word(u, u->bp, &next))
 		return -1;
 	u->sp = u->bp + 16;
 	u->bp = next;
@@ -194,7 +212,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 	if (cfa <= u->sp || cfa - u->sp > MAX_FRAME_BYTES)
 		return 1;
 	u->stack.end = STACK_END_UNREADABLE;
-	if (read_stack_word(u, cfa - 8, &ret))
+	if (read_return(u, cfa - 8, &ret))
 		return 1;
 	if (rule & 8) {
 		__u64 bp;

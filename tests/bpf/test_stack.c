@@ -29,6 +29,18 @@ long read_user_u64(__u64 *dst, __u64 addr)
 	return read_user(dst, sizeof(*dst), addr);
 }
 
+__u64 trampoline_addr(void)
+{
+	return 0;
+}
+
+__u64 original_return(__u64 slot, __u64 trampoline)
+{
+	(void)slot;
+	(void)trampoline;
+	return 0;
+}
+
 static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 {
 	(void)table;

@@ -26,9 +26,34 @@ struct pt_regs {
 	unsigned long sp;
 };
 
+/* of kernel/events/uprobes.c: its first slot is the return probes' trampoline */
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
+};
+
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct mm_struct *mm;
+	struct uprobe_task *utask;
 };
 
 #pragma clang attribute pop
