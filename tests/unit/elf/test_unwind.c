@@ -644,21 +644,21 @@ static void test_programs(void **state)
 	}
 }
 
-/* What elfutils reads in another way, or not at all. */
-static void test_own_rules(void **state)
+/* Forms that no compiler of today writes. */
+static void test_rare_forms(void **state)
 {
 	_cleanup_(unwind_table__cleanup) struct unwind_table *negative = NULL, *deep = NULL,
 							     *huge = NULL;
 	struct draft draft = {0};
 
 	(void)state;
-	/* Written by very old compilers; elfutils takes the offset for positive. */
 	put_usual_cie(&draft);
 	put_fde(&draft, 0, 0x10, BYTES(DW_CFA_GNU_negative_offset_extended, 6, 2));
 	put_fde(&draft, 0x10, 0x10, BYTES(DW_CFA_GNU_negative_offset_extended, 3, 2));
-	assert_int_equal(build_draft(&draft, 0, &negative, false), 0);
+	assert_int_equal(build_draft(&draft, 0, &negative, true), 0);
 	assert_rows("negative", negative, ROWS({0, BAD}, {0x10, SP(8)}, {0x20, NONE}));
 
+	/* More states remembered than we keep; elfutils keeps any number. */
 	draft = (struct draft){0};
 	put_usual_cie(&draft);
 	open_fde(&draft);
@@ -684,7 +684,7 @@ static void test_own_rules(void **state)
 		      DW_CFA_def_cfa_sf, 7, 0x7f, DW_CFA_GNU_negative_offset_extended, 6, 0x7f,
 		      DW_CFA_def_cfa, 0x87, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 		      1, DW_CFA_advance_loc4, 0xff, 0xff, 0xff, 0xff, DW_CFA_def_cfa, 7, 8));
-	assert_int_equal(build_draft(&draft, 0, &huge, false), 0);
+	assert_int_equal(build_draft(&draft, 0, &huge, true), 0);
 	assert_rows("huge", huge, ROWS({0, BAD}, {0x10, NONE}));
 	assert_int_equal(huge->skipped, 0);
 }
@@ -725,6 +725,17 @@ static void test_cies(void **state)
 		{{1, 'z', 'Q', 0, 1, 0x78, 16, 1, 0x1b}, 9, true, 4, true, 0, false},
 		{{1, 'e', 'h', 0, 1, 0x78, 16, 1, 0x1b}, 9, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 15, 1, 0x1b}, 9, true, 4, true, 0, false}, /* RA */
+		{{1, 'z', 'R', 'Q', 0, 1, 0x78, 16, 1, 0x1b}, 10, true, 4, true, 0, false},
+		{{1, 'z', 'P', 'R', 0, 1, 0x78, 16, 10, 0x50, 1, 2, 3, 4, 5, 6, 7, 8, 0x1b},
+		 19,
+		 true,
+		 4,
+		 true,
+		 0,
+		 false}, /* aligned */
+		/* programs that break, and that advance */
+		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x3e}, 10, true, 4, true, 0, false},
+		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, ADVANCE(1)}, 10, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 0x7f, 0x1b}, 9, true, 4, true, 0, false},
 	};
 
@@ -1123,7 +1134,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_programs),
-		cmocka_unit_test(test_own_rules),
+		cmocka_unit_test(test_rare_forms),
 		cmocka_unit_test(test_cies),
 		cmocka_unit_test(test_signal_frames),
 		cmocka_unit_test(test_layout),
