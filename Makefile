@@ -83,7 +83,12 @@ USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
 room_obj  = $(patsubst %.c,$(B)/%.o,$(call room_src,$(1)))
 
-$(B)/user/%.o: user/%.c | tools
+# What is built with other flags is built again.
+FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS)
+$(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/flags || \
+	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
+
+$(B)/user/%.o: user/%.c $(B)/flags | tools
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) -MMD -MP -c $< -o $@
@@ -96,7 +101,7 @@ $(B)/memtrace: $(USER_OBJ)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 install: $(B)/memtrace
-	install -D -m 755 $(B)/memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
+	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
 
 # --- tests -------------------------------------------------------------------------------------
 PROG_C   := $(filter-out %/truth.h,$(wildcard tests/progs/*.c))

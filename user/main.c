@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Name -> command. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -33,8 +35,22 @@ static void print_help(FILE *to)
 	fputs("\n`memtrace COMMAND --help` lists a command's options.\n", to);
 }
 
+/* A closed standard stream would become whatever is opened next, and be written to as if it were
+ * the stream. */
+static void open_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	open_standard_streams();
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;

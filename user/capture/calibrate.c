@@ -146,6 +146,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 	}
 	capture__detach(c);
 	capture__remove_target(c, pid);
+	capture__clear_tables(c);
 	for (int class = 0; class < INSN_CLASSES && !rc; class ++) {
 		double cost[2];
 

@@ -579,6 +579,24 @@ int capture__drain(struct capture *c, struct capture_drain *ret, struct error *e
 	return 0;
 }
 
+void capture__clear_tables(struct capture *c)
+{
+	const struct bpf_map *maps[] = {c->skel->maps.live, c->skel->maps.sites,
+					c->skel->maps.stacks, c->skel->maps.threads,
+					c->skel->maps.inflight};
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+		struct capture_table table = {};
+
+		if (read_table(maps[i], &table))
+			continue;
+		for (size_t j = 0; j < table.n; j++)
+			bpf_map_delete_elem(bpf_map__fd(maps[i]),
+					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
+		capture_table__free(&table);
+	}
+}
+
 void capture_drain__free(struct capture_drain *drain)
 {
 	capture_table__free(&drain->live);

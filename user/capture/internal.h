@@ -41,6 +41,9 @@ struct capture {
 int capture__attach_points(struct capture *capture, const char *path, const uint64_t *offs,
 			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid);
 
+/* Empties the tables of what has been recorded so far. */
+void capture__clear_tables(struct capture *capture);
+
 void capture__remove_target(struct capture *capture, pid_t pid);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Unwind tables for the kernel side: built once per binary file, shared by all processes that map it. */
+/* Unwind tables for the kernel side: built once per binary file, shared by all processes that map
+ * it. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -39,7 +40,8 @@ void unwind_store__free(struct unwind_store *store)
 	memset(store, 0, sizeof(*store));
 }
 
-/* Writes a table into a map of its own and that one into the table of tables. 0 or negative errno. */
+/* Writes a table into a map of its own and that one into the table of tables. 0 or negative errno.
+ */
 static int load_table(struct capture *c, uint32_t number, const struct unwind_table *table)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_INNER_MAP);
@@ -118,7 +120,8 @@ static struct binary *find_binary(struct capture *c, pid_t pid, const struct map
 	return b;
 }
 
-/* The ELF address of a mapping's first byte. A segment need not begin on a page, its mapping does. */
+/* The ELF address of a mapping's first byte. A segment need not begin on a page, its mapping does.
+ */
 static int vaddr_of_start(const struct elf_image *image, uint64_t off, uint64_t *ret)
 {
 	int rc = elf_image__off_to_vaddr(image, off, ret);

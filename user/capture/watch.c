@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BUFFER_PAGES 32 /* per CPU; a record is about 100 bytes */
@@ -99,7 +100,11 @@ static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_h
 	struct pending *p;
 
 	(void)cpu;
-	if (header->size < sizeof(*header) + sizeof(uint64_t))
+	if (header->size < sizeof(struct comm_record) + sizeof(uint64_t))
+		return LIBBPF_PERF_EVENT_CONT;
+	/* The whole machine's news come here. Both records that name a process begin alike. */
+	if ((header->type == PERF_RECORD_MMAP2 || header->type == PERF_RECORD_COMM) &&
+	    !w->handlers.wanted(w->handlers.ctx, (pid_t)((struct comm_record *)header)->pid))
 		return LIBBPF_PERF_EVENT_CONT;
 	if (w->n_pending == w->room) {
 		size_t room = w->room ? w->room * 2 : 64;
@@ -142,6 +147,8 @@ int watch__new(const struct watch_handlers *handlers, struct watch **ret)
 		.comm_exec = 1,
 		.sample_type = PERF_SAMPLE_TIME,
 		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
@@ -175,6 +182,8 @@ void watch__free(struct watch *w)
 		return;
 	perf_buffer__free(w->buffer);
 	close(w->map_fd);
+	for (size_t i = 0; i < w->n_pending; i++)
+		free(w->pending[i].record);
 	free(w->pending);
 	free(w);
 }
@@ -186,13 +195,22 @@ int watch__fd(const struct watch *w)
 
 void watch__consume(struct watch *w)
 {
+	struct timespec now;
+	uint64_t until;
+	size_t n = 0;
+
 	/* A process moves between CPUs, and each has a buffer of its own: an exec seen on one must
-	 * not come after the mappings that its program made on another. */
+	 * not come after the mappings that its program made on another. So records are delivered in
+	 * the order of their times, and those made since reading began wait for the next time:
+	 * older ones may stand in buffers that had been read by then. */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	perf_buffer__consume(w->buffer);
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
-	for (size_t i = 0; i < w->n_pending; i++) {
-		deliver(w, w->pending[i].record);
-		free(w->pending[i].record);
+	for (; n < w->n_pending && w->pending[n].time_ns <= until; n++) {
+		deliver(w, w->pending[n].record);
+		free(w->pending[n].record);
 	}
-	w->n_pending = 0;
+	w->n_pending -= n;
+	memmove(w->pending, w->pending + n, w->n_pending * sizeof(*w->pending));
 }

@@ -73,7 +73,7 @@ static void print_hazards(const struct features *f)
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
 	if (session)
 		puts("  - return probes touch only sampled calls here.");
-	else
+	else if (!f->kind[PROBE_MULTI] || !f->kind[PROBE_PERF])
 		puts("  - every allocating call goes through a return probe: unwinding out of "
 		     "malloc "
 		     "(from a signal handler that throws) can fail in the target meanwhile.");
@@ -90,10 +90,12 @@ static int print_process(pid_t pid, const struct capture_options *options)
 	struct process_info info = {};
 	struct error err = {};
 
+	fflush(stdout); /* before what goes to stderr */
 	if (session__plan(pid, options, &plan, &err))
 		return fail(&err);
 	process__read(pid, &info);
-	printf("Process %d (%s), %u threads:\n", pid, info.comm, info.threads);
+	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,
+	       info.threads == 1 ? "" : "s");
 	printf("  allocator: %s, in %s\n", plan.allocator->family, printable(plan.allocator->path));
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan.kind));
 	for (size_t i = 0; i < plan.allocator->n_points; i++) {

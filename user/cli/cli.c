@@ -10,8 +10,9 @@
 
 char *printable(char *text)
 {
+	/* What a terminal could take for a command: C0 and, where it reads single bytes, C1. */
 	for (char *c = text; *c; c++)
-		if (iscntrl((unsigned char)*c))
+		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';
 	return text;
 }

@@ -5,12 +5,14 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -197,6 +199,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_JSON:
 			c->json = true;
+			if (optarg && !*optarg)
+				return usage_error("record", "--json= needs a file's name");
 			c->json_path = optarg;
 			break;
 		case 'q':
@@ -274,26 +278,34 @@ static char *output_path(const struct record_config *c, pid_t pid, const char *e
 	return asprintf(&path, "%s.%d.%s", c->output, pid, extension) < 0 ? NULL : path;
 }
 
-static bool any_format(const struct record_config *c)
+/* A device, FIFO or socket, which is written to as it is and cannot be replaced. */
+static bool is_stream(const char *path)
 {
-	for (size_t i = 0; i < N_FORMATS; i++)
-		if (c->format[i])
-			return true;
-	return false;
+	struct stat st;
+
+	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 /* Better to hear it now than after an hour of tracing. */
 static int check_outputs(const struct record_config *c, struct error *err)
 {
-	if (any_format(c)) {
-		/* a command's pid is not known yet: any name in that place will do */
-		_cleanup_free_ char *path = output_path(c, c->command ? 0 : c->pids[0], "heap");
-		int rc = path ? outfile__check(path, err) : -ENOMEM;
+	/* a command's pid is not known yet: the longest there is will do */
+	const pid_t command = 4194304, *pids = c->command ? &command : c->pids;
+	size_t n = c->command ? 1 : c->n_pids;
 
-		if (rc)
-			return rc;
-	}
-	return c->json_path ? outfile__check(c->json_path, err) : 0;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < N_FORMATS; j++) {
+			_cleanup_free_ char *path = NULL;
+			int rc;
+
+			if (!c->format[j])
+				continue;
+			path = output_path(c, pids[i], formats[j].name);
+			rc = path ? outfile__check(path, err) : -ENOMEM;
+			if (rc)
+				return rc;
+		}
+	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
 }
 
 /* Writes one file; the ones written before are not touched by its failure. */
@@ -337,32 +349,43 @@ static int write_files(const struct record_config *c, struct profile *p)
 	return status;
 }
 
-static int write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
+static int write_json_to(FILE *stream, struct profile *const *profiles, size_t n)
 {
-	struct outfile out = {};
-	struct error err = {};
-	struct sink sink = sink__to_stream(stdout);
+	struct sink sink = sink__to_stream(stream);
 	int rc = 0;
 
-	if (c->json_path) {
-		if (outfile__open(&out, c->json_path, &err))
-			return fail(&err);
-		sink = sink__to_stream(out.stream);
-	}
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = encode_json(profiles[i], &sink);
-	if (c->json_path && rc == -ENOMEM) {
+	if (!rc && fflush(stream))
+		rc = -errno;
+	return rc;
+}
+
+static int write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	const char *name = c->json_path ? c->json_path : "standard output";
+	struct outfile out = {};
+	struct error err = {};
+	int rc;
+
+	if (c->json_path && !is_stream(c->json_path)) {
+		if (outfile__open(&out, c->json_path, &err))
+			return fail(&err);
+		rc = write_json_to(out.stream, profiles, n);
+		if (rc !=
+		    -ENOMEM) /* a failed write shows in the commit, which knows how to say it */
+			return outfile__commit(&out, &err) ? fail(&err) : 0;
 		outfile__discard(&out);
-		complain("cannot write %s: out of memory", c->json_path);
-		return EXIT_FAILED;
+	} else if (c->json_path) {
+		_cleanup_fclose_ FILE *stream = fopen(c->json_path, "we");
+
+		rc = stream ? write_json_to(stream, profiles, n) : -errno;
+	} else {
+		rc = write_json_to(stdout, profiles, n);
 	}
-	if (c->json_path)
-		return outfile__commit(&out, &err) ? fail(&err) : 0;
-	if (rc || fflush(stdout)) {
-		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
-		return EXIT_FAILED;
-	}
-	return 0;
+	if (rc)
+		complain("cannot write to %s: %s", name, strerror(-rc));
+	return rc ? EXIT_FAILED : 0;
 }
 
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
@@ -411,33 +434,52 @@ static double calls_per_s(uint64_t now, uint64_t before, double seconds)
 	return now > before ? (double)(now - before) / seconds : 0;
 }
 
+/* Adds a field to the line where it fits whole. */
+static void add_field(char *line, size_t columns, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void add_field(char *line, size_t columns, const char *fmt, ...)
+{
+	size_t len = strlen(line);
+	char field[96];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(field, sizeof(field), fmt, ap);
+	va_end(ap);
+	if (len + strlen(field) < columns)
+		strcpy(line + len, field);
+}
+
 static void show_status(struct session *s, struct status_line *line)
 {
-	char text[512], live[16], growth[16], cost[24] = "?";
+	char text[512] = "", live[16], growth[16];
 	struct session_status st;
 	struct winsize size;
+	size_t columns = 80;
 	double dt;
 
 	session__status(s, &st);
 	dt = st.elapsed_s - line->last_s;
 	if (dt <= 0)
 		return;
-	if (st.overhead_pct >= 0)
-		snprintf(cost, sizeof(cost), "%.2g %%", st.overhead_pct);
-	if (st.overhead_pct >= 10)
-		snprintf(cost, sizeof(cost), "%.0f %%", st.overhead_pct);
-	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
-	snprintf(text, sizeof(text),
-		 "%.0f s  alloc %.0f/s  free %.0f/s  samples %llu  live ~%s (%c%s/s)  cost ~%s of "
-		 "its CPU  (Ctrl-C ends)",
-		 st.elapsed_s, calls_per_s(st.alloc_calls, line->last_alloc, dt),
-		 calls_per_s(st.free_calls, line->last_free, dt), (unsigned long long)st.samples,
-		 format_bytes(st.live_bytes, live), st.live_bytes < line->last_live ? '-' : '+',
-		 growth, cost);
 	/* A line that wraps cannot be written over. */
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 &&
-	    size.ws_col <= sizeof(text))
-		text[size.ws_col - 1] = '\0';
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
+		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
+	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
+	/* What matters most comes first: a narrow terminal loses the end. */
+	add_field(text, columns, "%.0f s", st.elapsed_s);
+	add_field(text, columns, "  live ~%s %c%s/s", format_bytes(st.live_bytes, live),
+		  st.live_bytes < line->last_live ? '-' : '+', growth);
+	if (st.overhead_pct >= 0)
+		add_field(text, columns, "  cost ~%.*f %%", st.overhead_pct < 10 ? 1 : 0,
+			  st.overhead_pct);
+	add_field(text, columns, "  alloc %.0f/s",
+		  calls_per_s(st.alloc_calls, line->last_alloc, dt));
+	add_field(text, columns, "  free %.0f/s", calls_per_s(st.free_calls, line->last_free, dt));
+	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
+	if (!session__command(s))
+		add_field(text, columns, "  (Ctrl-C ends)");
 	fprintf(stderr, "\r\033[K%s", text);
 	line->shown = true;
 	line->last_s = st.elapsed_s;
@@ -474,7 +516,8 @@ static bool take_signal(int signal_fd, struct session *s, int *signals)
 static void run(const struct record_config *c, struct session *s, int signal_fd)
 {
 	struct status_line line = {};
-	bool show = !c->quiet && isatty(STDERR_FILENO);
+	/* A command that writes to the terminal has it for itself. */
+	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
 	double start = monotonic_s(), next = start + 1;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
@@ -497,7 +540,7 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 		if (session__dispatch(s))
 			break;
 		if (monotonic_s() >= next) {
-			next += 1;
+			next = monotonic_s() + 1;
 			if (show) {
 				show_status(s, &line);
 			} else {

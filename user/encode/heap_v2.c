@@ -13,8 +13,8 @@
  * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
  * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
  * and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
- * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is first
- * moved so that the objects add up to C.
+ * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is
+ *first moved so that the objects add up to C.
  *
  * Numbers that no pair can express (less than R bytes, which no sample gives; R = 1 with objects of
  * a few bytes) become the nearest pair of at least one object. Objects of no bytes at all are left

@@ -89,13 +89,17 @@ static void json__put_real(struct json *json, const char *key, double value)
 		sink__puts(json->sink, "null");
 }
 
-static void put_live(struct json *json, const struct estimate *live)
+/* Where samples were dropped there is no telling how much more there is. */
+static void put_live(struct json *json, const struct estimate *live, bool complete)
 {
 	struct interval interval = estimate__interval(live);
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
 	json__put_uint(json, "live_bytes_low", to_integer(interval.low));
-	json__put_uint(json, "live_bytes_high", to_integer(interval.high));
+	if (complete)
+		json__put_uint(json, "live_bytes_high", to_integer(interval.high));
+	else
+		json__put_real(json, "live_bytes_high", NAN);
 	json__put_uint(json, "live_objects", to_integer(live->objects));
 }
 
@@ -110,7 +114,7 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		if (!(site->live.objects > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
-		put_live(&stack, &site->live);
+		put_live(&stack, &site->live, !profile->dropped);
 		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
 		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
 		frames = json__open(&stack, "frames", "[");
@@ -159,7 +163,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);
-	put_live(&json, &live);
+	put_live(&json, &live, !profile->dropped);
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));

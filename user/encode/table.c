@@ -253,27 +253,38 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	if (live->objects > 0) {
 		uint64_t objects = to_integer(live->objects);
 
-		sink__printf(sink, "live heap: %s", format_bytes(live->bytes, bytes));
-		if (!exact) {
+		sink__printf(sink, "live heap: %s%s", profile->dropped ? "AT LEAST " : "",
+			     format_bytes(live->bytes, bytes));
+		if (!exact && !profile->dropped) {
 			format_interval(estimate__interval(live), interval, sizeof(interval));
 			sink__printf(sink, " (95 %%: %s)", interval);
 		}
-		sink__printf(sink, " in %s object%s, %s", with_commas(objects, a),
-			     objects == 1 ? "" : "s", exact ? "exact" : "estimated");
+		sink__printf(sink, " in %s object%s", with_commas(objects, a),
+			     objects == 1 ? "" : "s");
+		if (!profile->dropped)
+			sink__puts(sink, exact ? ", exact" : ", estimated");
 	} else if (!profile->alloc_calls) {
 		sink__puts(sink, "live heap: the process allocated nothing during the run");
+	} else if (profile->dropped) {
+		sink__puts(sink, "live heap: UNKNOWN");
 	} else if (!profile->samples) {
 		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
 				 "interval samples more");
 	} else if (lost_count(profile, "dropped_by_exec")) {
-		sink__puts(sink, "live heap: nothing is live of what the present program allocated; "
-				 "what the one before its exec held is gone");
+		sink__puts(sink,
+			   "live heap: nothing is live of what the present program allocated; "
+			   "what the one before its exec held is gone");
 	} else {
 		sink__printf(sink,
 			     "live heap: nothing is live, all of the %s allocations that "
 			     "were recorded are freed again",
 			     with_commas(profile->samples, a));
 	}
+	if (profile->dropped)
+		sink__printf(sink,
+			     "; INCOMPLETE: %s samples had no room and are missing (--max-live, "
+			     "--max-stacks)",
+			     with_commas(profile->dropped, a));
 	if (lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	if (profile->overhead_pct >= 0)
@@ -294,7 +305,7 @@ static void widen(int *width, const char *cell)
 }
 
 static void fill_row(struct row *row, const struct profile_site *site, const struct estimate *live,
-		     double total, bool exact)
+		     double total, bool exact, bool dropped)
 {
 	row->site = site;
 	format_bytes(live->bytes, row->live);
@@ -303,7 +314,7 @@ static void fill_row(struct row *row, const struct profile_site *site, const str
 	if (!site)
 		return;
 	with_commas(to_integer(live->objects), row->objects);
-	if (!exact)
+	if (!exact && !dropped)
 		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
 }
 
@@ -346,14 +357,15 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 		if (!(site->live.objects > 0))
 			continue;
 		if (n < top) {
-			fill_row(&rows[n++], site, &site->live, live->bytes, exact);
+			fill_row(&rows[n++], site, &site->live, live->bytes, exact,
+				 profile->dropped != 0);
 		} else {
 			estimate__merge(&rest, &site->live);
 			n_rest++;
 		}
 	}
 	if (n_rest)
-		fill_row(&rows[n++], NULL, &rest, live->bytes, exact);
+		fill_row(&rows[n++], NULL, &rest, live->bytes, exact, profile->dropped != 0);
 	for (size_t i = 0; i <= n; i++) {
 		const struct row *row = i < n ? &rows[i] : &titles;
 

@@ -104,6 +104,8 @@ struct profile {
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
+	uint64_t dropped; /* samples that had no room and are missing from every figure: live bytes are
+			   * then a lower bound, whatever their interval says */
 	uint64_t stacks_walked, stacks_complete;   /* samples by stack: all, and those whose stack
 						    * reaches the process's or thread's start */
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,

@@ -297,6 +297,9 @@ static int add_lost(const struct build *b, struct profile *p)
 
 	for (int i = 0; i < LOST_MAX && !rc; i++)
 		rc = profile__add_lost(p, names[i], c->lost[i]);
+	p->dropped = c->lost[LOST_LIVE_FULL] + c->lost[LOST_NO_MEMORY] + c->lost[LOST_STACKS_FULL] +
+		     c->lost[LOST_SITES_FULL] + c->lost[LOST_INFLIGHT_FULL] +
+		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] + b->missed_runs;
 	/* Calls that ended otherwise than by returning, or were under way at the end. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",

@@ -56,6 +56,11 @@ static struct target *find_target(struct session *s, pid_t pid)
 	return NULL;
 }
 
+static bool on_wanted(void *ctx, pid_t pid)
+{
+	return find_target(ctx, pid) != NULL;
+}
+
 static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
@@ -325,7 +330,7 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
-	struct watch_handlers handlers = {on_mapped, on_exec, on_lost, NULL};
+	struct watch_handlers handlers = {on_wanted, on_mapped, on_exec, on_lost, NULL};
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct rlimit limit;
@@ -571,6 +576,8 @@ void session__stop(struct session *s)
 		return;
 	capture__deactivate(s->capture);
 	s->stop_ns = clock_ns(CLOCK_MONOTONIC);
+	/* twice: what came in while the first one read waits for the second */
+	session__dispatch(s);
 	session__dispatch(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		read_target(s, &s->targets[i]);
