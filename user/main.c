@@ -32,7 +32,8 @@ static void print_help(FILE *to)
 	      to);
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n`memtrace COMMAND --help` lists a command's options.\n", to);
+	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
+	fputs(record_options, to);
 }
 
 /* A closed standard stream would become whatever is opened next, and be written to as if it were
@@ -42,7 +43,7 @@ static void open_standard_streams(void)
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDWR);
+		fd = open("/dev/null", O_RDONLY); /* so that writing to it fails */
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);

@@ -12,6 +12,7 @@
 
 /* Each command: argv[0] is its name; returns the exit status. */
 int cmd_record(int argc, char **argv);
+extern const char record_options[]; /* the list of its options, for people */
 int cmd_check(int argc, char **argv);
 
 /* "memtrace: ..." on stderr. */

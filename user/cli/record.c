@@ -50,14 +50,7 @@ struct record_config {
 	struct capture_options capture;
 };
 
-static const char help[] =
-	"memtrace [record] -p PID[,PID...] [OPTIONS]\n"
-	"memtrace [record] [OPTIONS] -- COMMAND ARGS...\n"
-	"\n"
-	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
-	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
-	"flame graphs). Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
-	"\n"
+const char record_options[] =
 	"  -p, --pid PID[,PID...]     processes to profile\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
@@ -72,7 +65,18 @@ static const char help[] =
 	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
 	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
 	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
-	"      --help, --version\n"
+	"      --help, --version\n";
+
+static const char help_head[] =
+	"memtrace [record] -p PID[,PID...] [OPTIONS]\n"
+	"memtrace [record] [OPTIONS] -- COMMAND ARGS...\n"
+	"\n"
+	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
+	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
+	"flame graphs). Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
+	"\n";
+
+static const char help_tail[] =
 	"\n"
 	"Exit status: 0, 1 (failed), 2 (usage); with a COMMAND that of the command, 128+N when\n"
 	"signal N ended it.\n";
@@ -243,7 +247,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case 'h':
 		case OPT_HELP:
-			fputs(help, stdout);
+			fputs(help_head, stdout);
+			fputs(record_options, stdout);
+			fputs(help_tail, stdout);
 			exit(0);
 		case OPT_VERSION:
 			puts("memtrace " MEMTRACE_VERSION);

@@ -51,6 +51,7 @@ struct table {
 struct elf_image {
 	int fd;
 	uint64_t file_size;
+	uint64_t entry;
 	struct segment *segments;
 	size_t n_segments;
 	bool has_dynamic, has_interp;
@@ -81,7 +82,7 @@ static void *read_range(const struct elf_image *image, uint64_t off, uint64_t si
 	return_ptr(buf);
 }
 
-static int check_header(const struct elf_image *image, const char *name, struct error *err)
+static int check_header(struct elf_image *image, const char *name, struct error *err)
 {
 	uint64_t n_sections;
 	Elf64_Shdr first;
@@ -98,6 +99,7 @@ static int check_header(const struct elf_image *image, const char *name, struct 
 	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
 	    ehdr.e_machine != EM_X86_64)
 		return error__set(err, -ENOEXEC, "%s is not a 64-bit x86-64 ELF file", name);
+	image->entry = ehdr.e_entry;
 	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN)
 		return error__set(err, -ENOEXEC,
 				  "%s is an ELF file of type %u, neither program nor library", name,
@@ -443,6 +445,11 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 	if (len > segment->size - skip)
 		len = segment->size - skip;
 	return io__pread(image->fd, buf, len, segment->off + skip);
+}
+
+uint64_t elf_image__entry(const struct elf_image *image)
+{
+	return image->entry;
 }
 
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end)

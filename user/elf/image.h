@@ -47,6 +47,9 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
  * Returns how many were copied to buf, or -ERANGE when vaddr lies in no executable segment. */
 long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *buf, size_t len);
 
+/* Where a process starts that this file is the program or the dynamic linker of; 0: nowhere. */
+uint64_t elf_image__entry(const struct elf_image *image);
+
 /* The lowest and the end of the highest virtual address of the executable PT_LOAD segments. 0 or
  * -ENOENT when there is none. */
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);

@@ -842,6 +842,27 @@ static int build(struct builder *b, const struct elf_image *image, struct error 
 	return 0;
 }
 
+/* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's is
+ * hand-written and says nothing, nor does the code behind it that runs the constructors. */
+static void mark_entry(struct unwind_table *table, uint64_t entry)
+{
+	size_t low = 0, high = table->n;
+	uint64_t pc = entry - table->base;
+
+	if (!entry || entry < table->base || pc > UINT32_MAX)
+		return;
+	while (low < high) { /* the first row above pc */
+		size_t middle = low + (high - low) / 2;
+
+		if (table->rows[middle].pc <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low && low < table->n && UNWIND_RULE_KIND(table->rows[low - 1].rule) == UNWIND_NONE)
+		table->rows[low - 1].rule = UNWIND_END;
+}
+
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err)
 {
@@ -852,6 +873,8 @@ int unwind_table__build(const struct elf_image *image, size_t max_rows, struct u
 	if (!b.table)
 		return error__set(err, -ENOMEM, "out of memory reading .eh_frame");
 	result = build(&b, image, err);
+	if (!result)
+		mark_entry(b.table, elf_image__entry(image));
 	free(b.bytes);
 	free(b.cies);
 	free(b.fdes);

@@ -334,6 +334,93 @@ static int put_cells(const struct row *row, const struct columns *columns, bool 
 	return width;
 }
 
+/* Live memory of the sites that read the same: their stacks differ in return addresses within the
+ * same functions, or in which allocation function was called. */
+struct group {
+	const struct profile_site *site; /* one of them */
+	char *key;			 /* what is read, a line per frame */
+	struct estimate live;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
+}
+
+/* Descending; ties by what is read, so that equal input gives equal output. */
+static int compare_live(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->live.bytes != y->live.bytes)
+		return x->live.bytes > y->live.bytes ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+static void free_groups(struct group *groups, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(groups[i].key);
+	free(groups);
+}
+
+/* The frames of a site that are shown, each on a line. */
+static char *group_key(const struct profile *profile, const struct profile_site *site)
+{
+	char buf[24], *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	for (uint32_t i = 0; i < site->n_locations; i++) {
+		const char *name = frame_name(profile__location(profile, site, i), buf);
+
+		if (!profile__is_allocator_frame(name) || i + 1 == site->n_locations)
+			fprintf(f, "%s\n", name);
+	}
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n)
+{
+	struct group *groups = calloc(profile->n_sites + 1, sizeof(*groups));
+	size_t n = 0, merged = 0;
+
+	if (!groups)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+
+		if (!(site->live.objects > 0))
+			continue;
+		groups[n] = (struct group){site, group_key(profile, site), site->live};
+		if (!groups[n++].key) {
+			free_groups(groups, n);
+			return -ENOMEM;
+		}
+	}
+	qsort(groups, n, sizeof(*groups), compare_keys);
+	for (size_t i = 0; i < n; i++) {
+		struct group *last = merged ? &groups[merged - 1] : NULL;
+
+		if (last && !strcmp(last->key, groups[i].key)) {
+			estimate__merge(&last->live, &groups[i].live);
+			free(groups[i].key);
+		} else {
+			groups[merged++] = groups[i];
+		}
+	}
+	qsort(groups, merged, sizeof(*groups), compare_live);
+	*ret_groups = groups;
+	*ret_n = merged;
+	return 0;
+}
+
 static int put_rows(const struct profile *profile, const struct table_options *options,
 		    const struct estimate *live, struct sink *sink)
 {
@@ -347,23 +434,28 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	_cleanup_free_ struct row *rows = NULL;
 	struct columns columns = {.live = 10};
 	struct estimate rest = {};
+	struct group *groups;
+	size_t n_groups;
+	int err;
 
-	rows = calloc((top < profile->n_sites ? top : profile->n_sites) + 1, sizeof(*rows));
-	if (!rows)
+	err = group_sites(profile, &groups, &n_groups);
+	if (err)
+		return err;
+	rows = calloc((top < n_groups ? top : n_groups) + 1, sizeof(*rows));
+	if (!rows) {
+		free_groups(groups, n_groups);
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_sites; i++) {
-		const struct profile_site *site = &profile->sites[i];
-
-		if (!(site->live.objects > 0))
-			continue;
+	}
+	for (size_t i = 0; i < n_groups; i++) {
 		if (n < top) {
-			fill_row(&rows[n++], site, &site->live, live->bytes, exact,
+			fill_row(&rows[n++], groups[i].site, &groups[i].live, live->bytes, exact,
 				 profile->dropped != 0);
 		} else {
-			estimate__merge(&rest, &site->live);
+			estimate__merge(&rest, &groups[i].live);
 			n_rest++;
 		}
 	}
+	free_groups(groups, n_groups);
 	if (n_rest)
 		fill_row(&rows[n++], NULL, &rest, live->bytes, exact, profile->dropped != 0);
 	for (size_t i = 0; i <= n; i++) {
@@ -382,8 +474,8 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 		int left = width - put_cells(&rows[i], &columns, exact, sink);
 
 		if (rows[i].site) {
-			int err = put_where(profile, rows[i].site,
-					    left > MIN_ROOM ? (size_t)left : MIN_ROOM, sink);
+			err = put_where(profile, rows[i].site,
+					left > MIN_ROOM ? (size_t)left : MIN_ROOM, sink);
 
 			if (err)
 				return err;

@@ -45,6 +45,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	a->freed_objects += b->freed_objects;
 	a->freed_bytes += b->freed_bytes;
 	a->truncated |= b->truncated;
+	a->complete &= b->complete;
 	free(b->locations);
 	free(b->threads);
 	*b = (struct profile_site){};
@@ -118,7 +119,7 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		for (uint32_t k = FRAMES_READ; k < site->n_locations; k++) {
+		for (uint32_t k = FRAMES_READ; k < site->n_locations && !site->complete; k++) {
 			if (!plausible(profile, profile__location(profile, site, k))) {
 				site->n_locations = k;
 				cut++;

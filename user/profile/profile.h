@@ -67,6 +67,7 @@ struct profile_site_thread {
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
 	uint32_t n_locations;
+	bool complete;	/* it reaches the process's or thread's start: no frame of it is a guess */
 	bool truncated; /* the walk stopped at its limit; more callers exist */
 
 	struct estimate live;		     /* allocated during the run and not freed */
@@ -166,7 +167,7 @@ int profile__sort(struct profile *profile);
 
 /* --- arithmetic --- */
 
-/* Cuts every stack at its first frame (from the leaf) that cannot be code: one whose addr - 1 lies
+/* Cuts every stack that is not complete at its first frame (from the leaf) that cannot be code: one whose addr - 1 lies
  * in no mapping, or in one that is not executable; sites that become equal are merged (estimates,
  * totals, threads). What a frame-pointer walk through a program without frame pointers collects is
  * removed that way. The leaf and its immediate caller are kept whatever they are, for they were

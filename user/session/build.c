@@ -136,6 +136,7 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 		else if (stacks[stack].end < STACK_END_MAX)
 			ends[stacks[stack].end] += sites[i].alloc_samples;
 		site = &p->sites[site_of[i]];
+		site->complete = stacks[stack].end == STACK_END_COMPLETE;
 		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
 		site->alloc_bytes = (double)sites[i].alloc_bytes;
 		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
