@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The kernel side's unwinder over tables and stacks laid out by hand. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <cmocka.h>
+
+#include "unwind.bpf.h"
+
+#define STACK	   0x7ffc00000000ULL /* the target's stack: WORDS words from here up */
+#define WORDS	   8192
+#define TEXT	   0x555500000000ULL /* its code: one mapping of one table */
+#define TRAMPOLINE 0x7fffffffe000ULL
+
+#define RULE(kind, cfa_off, rbp_slot)                                                              \
+	((uint32_t)(kind) | ((rbp_slot) ? 8u : 0) | (uint32_t)(rbp_slot) << 4 |                    \
+	 (uint32_t)((cfa_off) / 8) << 16)
+
+static uint64_t memory[WORDS];
+static struct abi_mappings mappings;
+static struct abi_unwind_chunk chunks[3]; /* an index and two */
+static uint64_t hidden_slot, hidden_return;
+
+long read_user(void *dst, __u32 size, __u64 addr)
+{
+	if (addr < STACK || addr + size > STACK + sizeof(memory) || addr + size < addr)
+		return -14;
+	memcpy(dst, (char *)memory + (addr - STACK), size);
+	return 0;
+}
+
+long read_user_u64(__u64 *dst, __u64 addr)
+{
+	return read_user(dst, sizeof(*dst), addr);
+}
+
+__u32 random_u32(void)
+{
+	return (__u32)rand();
+}
+
+__u64 trampoline_addr(void)
+{
+	return TRAMPOLINE;
+}
+
+__u64 original_return(__u64 slot, __u64 trampoline)
+{
+	assert_int_equal(trampoline, TRAMPOLINE);
+	return slot == hidden_slot ? hidden_return : 0;
+}
+
+static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
+{
+	return table == 1 && chunk < 3 ? &chunks[chunk] : NULL;
+}
+
+/* Functions of 256 bytes each, from TEXT on: function i has rules[i]. The second chunk takes those from
+ * half on. */
+static void lay_table(const uint32_t *rules, size_t n)
+{
+	size_t half = (n + 1) / 2;
+
+	memset(chunks, 0xff, sizeof(chunks));
+	for (size_t i = 0; i < n; i++) {
+		size_t chunk = i < half ? 1 : 2, row = i < half ? i : i - half;
+
+		chunks[chunk].rows[row].pc = (uint32_t)i * 256;
+		chunks[chunk].rows[row].rule = rules[i];
+	}
+	chunks[0].rows[0].pc = 0;
+	if (n > half)
+		chunks[0].rows[1].pc = (uint32_t)half * 256;
+	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
+		mappings.entries[i] = (struct abi_mapping){.start = 1ULL << 62};
+	/* not alone, and not the first */
+	mappings.entries[0] = (struct abi_mapping){.start = 0x1000, .end = 0x2000};
+	mappings.entries[1] =
+		(struct abi_mapping){.start = TEXT, .end = TEXT + n * 256, .bias = TEXT, .table = 1};
+	memset(memory, 0, sizeof(memory));
+	hidden_slot = 0;
+}
+
+/* A return address inside function i. */
+static uint64_t in(size_t i)
+{
+	return TEXT + i * 256 + 0x40;
+}
+
+static uint64_t at(size_t word)
+{
+	return STACK + 8 * word;
+}
+
+/* Walks from function first, as after a call made there: rsp is sp, rbp bp. */
+static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint32_t max_frames)
+{
+	memset(u, 0, sizeof(*u));
+	u->trampoline = trampoline_addr();
+	u->max_frames = max_frames;
+	u->stack.n = 2;
+	u->stack.ip[0] = 1;
+	u->stack.ip[1] = in(first);
+	u->pc = in(first) - 1;
+	u->sp = sp;
+	u->bp = bp;
+	for (int i = 0; i < ABI_STACK_FRAMES && !unwind_step(u, &mappings); i++)
+		;
+}
+
+static void by_stack_pointer_and_back_to_rbp(void **state)
+{
+	/* 0: 24 bytes of frame; 1: the same and saves rbp; 2: keeps a frame pointer; 3: the start */
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 32, 0), RULE(ABI_UNWIND_SP, 32, 2),
+					 RULE(ABI_UNWIND_BP, 16, 2), RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 4);
+	memory[3] = in(1);    /* function 0 at words 0..3 */
+	memory[6] = at(20);   /* function 1 at words 4..7: the rbp it saved */
+	memory[7] = in(2);
+	memory[20] = 0x1234;  /* function 2: its frame pointer stands at word 20 */
+	memory[21] = in(3);
+	walk(&u, 0, at(0), 0xbad0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 5);
+	assert_int_equal(u.stack.ip[2], in(1));
+	assert_int_equal(u.stack.ip[3], in(2));
+	assert_int_equal(u.stack.ip[4], in(3));
+	assert_int_equal(u.bp, 0x1234);
+	assert_int_equal(u.sp, at(22));
+}
+
+static void plt_entry(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_PLT, 0, 0), RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	for (uint64_t low = 0; low < 16; low++) {
+		lay_table(rules, 2);
+		memory[low >= 11 ? 1 : 0] = in(1); /* behind the pushed index, or not */
+		memset(&u, 0, sizeof(u));
+		u.max_frames = ABI_STACK_FRAMES;
+		u.stack.n = 2;
+		u.pc = TEXT + low;
+		u.sp = at(0);
+		assert_int_equal(unwind_step(&u, &mappings), 0);
+		assert_int_equal(u.stack.ip[2], in(1));
+	}
+}
+
+static void signal_frame(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SIGNAL, 0, 0), RULE(ABI_UNWIND_SP, 16, 0),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	ucontext_t context = {};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 3);
+	/* interrupted on another stack, below: what sigaltstack makes */
+	context.uc_mcontext.gregs[REG_RIP] = (greg_t)(TEXT + 256); /* at a function's first byte */
+	context.uc_mcontext.gregs[REG_RSP] = (greg_t)at(8);
+	context.uc_mcontext.gregs[REG_RBP] = 0x77;
+	memcpy(&memory[4000], &context, sizeof(context));
+	memory[9] = in(2);
+	walk(&u, 0, at(4000), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* what is shown is one less: exact */
+	assert_int_equal(u.stack.ip[3], in(2));
+	assert_int_equal(u.bp, 0x77);
+}
+
+static void frame_pointers_bridge_gaps(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),
+					 RULE(ABI_UNWIND_BAD, 0, 0), RULE(ABI_UNWIND_SP, 8, 0),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 5);
+	memory[1] = 0x7000000;	/* a JIT's code, in no mapping */
+	memory[10] = at(20);	/* its frame */
+	memory[11] = in(1);	/* code without information */
+	memory[20] = at(30);
+	memory[21] = in(2);	/* with information that the table cannot hold */
+	memory[30] = 0x99;
+	memory[31] = in(3);
+	memory[32] = in(4);
+	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 7);
+	assert_int_equal(u.stack.ip[6], in(4));
+}
+
+static void ends_say_why(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),
+					 RULE(ABI_UNWIND_BAD, 0, 0), RULE(ABI_UNWIND_BP, 16, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 4);
+	walk(&u, 1, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_NO_RULE);
+	walk(&u, 2, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_BAD_RULE);
+	walk(&u, 3, at(100), at(50), ABI_STACK_FRAMES); /* rbp is below rsp */
+	assert_int_equal(u.stack.end, STACK_END_NO_PROGRESS);
+	walk(&u, 0, at(WORDS), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	walk(&u, 0, at(0) + 4, 0, ABI_STACK_FRAMES); /* no stack is laid out like that */
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	memory[1] = 0x123456;
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
+	assert_int_equal(u.stack.n, 3);
+	memory[1] = 0; /* the first word of a thread's stack, in some C libraries */
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	mappings.entries[1].table = 0;
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_NO_TABLE);
+	mappings.entries[1].table = 2; /* not loaded */
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_NO_TABLE);
+}
+
+static void limit_of_frames(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 8, 0), RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 2);
+	for (int i = 0; i < 124; i++)
+		memory[i] = in(0);
+	memory[124] = in(1);
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.n, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE); /* it just fits */
+	walk(&u, 0, at(0), 0, 126);
+	assert_int_equal(u.stack.n, 126);
+	assert_int_equal(u.stack.end, STACK_END_TRUNCATED);
+	memory[124] = in(0);
+	memory[125] = in(1);
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.n, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_TRUNCATED);
+}
+
+static void hidden_return_addresses(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_SP, 16, 0),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 3);
+	memory[1] = in(1);
+	memory[3] = TRAMPOLINE;
+	hidden_slot = at(3);
+	hidden_return = in(2);
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.ip[3], in(2));
+}
+
+/* The searches against looking at every entry. */
+static void searches_find_what_is_there(void **state)
+{
+	static uint32_t rules[ABI_CHUNK_ROWS * 2];
+	size_t n = sizeof(rules) / sizeof(rules[0]);
+	struct unwind u = {};
+
+	(void)state;
+	srand(3);
+	for (size_t i = 0; i < n; i++)
+		rules[i] = RULE(ABI_UNWIND_SP, 8 * (i % 60000 + 1), 0);
+	lay_table(rules, n); /* both chunks are full */
+	for (int round = 0; round < 100000; round++) {
+		size_t i = (size_t)rand() % n;
+
+		u.pc = TEXT + i * 256 + (uint64_t)rand() % 256;
+		assert_int_equal(find_rule(&u, &mappings), rules[i]);
+	}
+	for (size_t m = 0; m < ABI_MAX_MAPPINGS; m++)
+		mappings.entries[m] = (struct abi_mapping){.start = 0x1000 * (m * 3 + 1),
+							   .end = 0x1000 * (m * 3 + 2)};
+	for (uint64_t addr = 0; addr < 0x1000ULL * ABI_MAX_MAPPINGS * 3; addr += 0x800) {
+		size_t want = addr < 0x1000 ? 0 : (addr / 0x1000 - 1) / 3;
+
+		assert_int_equal(find_mapping(&mappings, addr),
+				 want < ABI_MAX_MAPPINGS ? want : ABI_MAX_MAPPINGS - 1);
+	}
+}
+
+static void anything_is_survived(void **state)
+{
+	uint32_t rules[64];
+	struct unwind u;
+
+	(void)state;
+	srand(4);
+	for (int round = 0; round < 20000; round++) {
+		for (int i = 0; i < 64; i++)
+			rules[i] = rand() % 3 ? RULE(rand() % 8, 8 * (rand() % 12), rand() % 6)
+					      : (uint32_t)rand() * 2u;
+		lay_table(rules, 64);
+		for (int i = 0; i < 300; i++)
+			memory[i] = rand() % 2	 ? in((size_t)rand() % 64) + (uint64_t)rand() % 99
+				    : rand() % 2 ? at((size_t)rand() % 400) + (uint64_t)rand() % 2
+						 : ((uint64_t)rand() << 33) ^ (uint64_t)rand();
+		walk(&u, (size_t)rand() % 64, at((size_t)rand() % 40), memory[rand() % 300],
+		     ABI_STACK_FRAMES);
+		assert_in_range(u.stack.n, 2, ABI_STACK_FRAMES);
+		assert_in_range(u.stack.end, 0, STACK_END_MAX - 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(by_stack_pointer_and_back_to_rbp),
+		cmocka_unit_test(plt_entry),
+		cmocka_unit_test(signal_frame),
+		cmocka_unit_test(frame_pointers_bridge_gaps),
+		cmocka_unit_test(ends_say_why),
+		cmocka_unit_test(limit_of_frames),
+		cmocka_unit_test(hidden_return_addresses),
+		cmocka_unit_test(searches_find_what_is_there),
+		cmocka_unit_test(anything_is_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
