@@ -104,13 +104,23 @@ install: $(B)/memtrace
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
 
 # --- tests -------------------------------------------------------------------------------------
-PROG_C   := $(filter-out %/truth.h,$(wildcard tests/progs/*.c))
+PROG_C   := $(filter-out %/library.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(wildcard tests/progs/*.cc)
-PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%)
+PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
+	$(B)/progs/library.so
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
 .PHONY: progs
 progs: $(PROGS)
+
+# As distributions build: what unwinding by tables is for.
+$(B)/progs/chains $(B)/progs/library.so: PROG_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) \
+	-fomit-frame-pointer -D_GNU_SOURCE -pthread
+
+$(B)/progs/library.so: tests/progs/library.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
 
 $(B)/progs/%: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@

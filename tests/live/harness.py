@@ -266,8 +266,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Counters of frames that have no name or do not exist: less is known of where, nothing of how much.
-NAMING = re.compile(r"^frames_|^stacks_cut$")
+# Counters of frames and stacks: less is known of where, nothing of how much.
+NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|end_)")
 
 
 def losses(profile):
@@ -279,11 +279,6 @@ def owner(frames, functions):
     for frame in frames:
         if frame in functions:
             return frame
-    # libc is compiled without frame pointers, so that the stack ends with libc's own function until
-    # memtrace can unwind without them. Only keep_strdup calls these two.
-    if "keep_strdup" in functions and len(frames) > 1 and \
-            frames[1].strip("_") in ("strdup", "strndup"):
-        return "keep_strdup"
     return None
 
 

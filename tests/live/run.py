@@ -66,7 +66,7 @@ def main():
     args = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
-    import test_truth, test_sampled, test_jeprof, test_real  # noqa: E401,F401
+    import test_truth, test_stacks, test_sampled, test_jeprof, test_real  # noqa: E401,F401
     import test_harmless, test_input, test_options  # noqa: E401,F401
     names = [name for name in harness.tests
              if not args.patterns or

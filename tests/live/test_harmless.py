@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A traced program behaves as an untraced one, whatever happens to memtrace."""
+import contextlib
 import os
 import random
 import re
@@ -156,9 +157,11 @@ def harmless_when_killed(kind):
         for _ in range(kills):
             pid = victims.pick(dice)
             delay = dice.uniform(0, whole)
-            tracer = start([MEMTRACE, "-p", str(pid), *options])
+            tracer = start([MEMTRACE, "-p", str(pid), *options], start_new_session=True)
             time.sleep(delay)
-            tracer.send_signal(signal.SIGKILL)
+            # memtrace alone, as kill -9 PID, or with all that belongs to it, as a shell's kill -9 %1
+            with contextlib.suppress(ProcessLookupError):
+                dice.choice((os.kill, os.killpg))(tracer.pid, signal.SIGKILL)
             end(tracer)
             if pid == victims.busy.pid:
                 longest = max(longest, wait_unchanged(pid))
