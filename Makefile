@@ -44,7 +44,7 @@ COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
 LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-layers check-scripts test bench help clean
+.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench help clean
 all: $(B)/memtrace
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -184,6 +184,10 @@ check-scripts:
 check-live: $(B)/memtrace progs
 	$(Q)python3 tests/live/run.py
 
+# Debian 12's kernels 6.1 and 6.12, emulated: no root. Needs qemu-system-x86, busybox-static, cpio.
+check-kernels: $(B)/memtrace progs
+	$(Q)tests/kernels/run.sh
+
 test: deps
 	$(Q)$(MAKE) all progs
 	$(Q)$(MAKE) check
@@ -212,6 +216,7 @@ help:
 	'make demo         deps, build, and profile a leaking program (root)' \
 	'make check        unit tests with ASan and UBSan (no root)' \
 	'make check-live   tests with real probes in real processes (root)' \
+	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make test         deps, build, check and check-live (root)' \
 	'make bench        what tracing costs, beside other tools (root)' \
 	'make clean' \
