@@ -39,8 +39,8 @@ enum probe_kind capture__kind(const struct capture *capture);
 /* Makes process pid known: its calls are counted from activation on. 0, -ENOSPC, other errno. */
 int capture__add_target(struct capture *capture, pid_t pid, struct error *err);
 
-/* Tells the kernel side which code pid has mapped where, building the unwind tables of files that are new.
- * Call again whenever that changes. 0 or negative errno. */
+/* Tells the kernel side which code pid has mapped where, building the unwind tables of files that
+ * are new. Call again whenever that changes. 0 or negative errno. */
 int capture__set_mappings(struct capture *capture, pid_t pid, const struct maps *maps);
 
 /* Puts probes on the functions of allocator in process pid. They do nothing until activation. */

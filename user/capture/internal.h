@@ -20,6 +20,7 @@ struct unwind_store {
 	struct binary *binaries;
 	size_t n;
 	uint32_t n_tables;
+	size_t n_chunks; /* of all tables */
 };
 void unwind_store__free(struct unwind_store *store);
 

@@ -21,6 +21,10 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_BAD == (int)ABI_UNWIND_BAD,
 	       "kinds of rule");
 
+/* Kernel memory for tables, over all files: a process's own binaries decide how much they would
+ * take. libLLVM's table is 7.6 MB, a usual process's are 1 to 3 MB together. */
+#define MAX_CHUNKS (96 * 1024 * 1024 / sizeof(struct abi_unwind_chunk))
+
 #define UNUSED_START (1ULL << 62) /* above every address: ends the search among mappings */
 
 /* One file. */
@@ -50,7 +54,7 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 	_cleanup_close_ int fd = -1;
 	uint32_t key;
 
-	if (n_chunks > ABI_CHUNK_ROWS)
+	if (n_chunks > ABI_CHUNK_ROWS || c->unwind.n_chunks + n_chunks + 1 > MAX_CHUNKS)
 		return -E2BIG;
 	index = malloc(sizeof(*index));
 	chunk = malloc(sizeof(*chunk));
@@ -79,6 +83,7 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 		return -errno;
 	if (bpf_map_update_elem(bpf_map__fd(c->skel->maps.unwind_tables), &number, &fd, BPF_ANY))
 		return -errno;
+	c->unwind.n_chunks += n_chunks + 1;
 	return 0;
 }
 
@@ -109,7 +114,7 @@ static struct binary *find_binary(struct capture *c, pid_t pid, const struct map
 	if (fd < 0 && (fd == -ESRCH || fd == -ENOENT || fd == -EMFILE))
 		return b; /* not kept: the next time may go better */
 	store->n++;
-	if (fd < 0 || elf_image__open(fd, entry->path, &b->image, NULL))
+	if (fd < 0 || elf_image__open_code(fd, entry->path, &b->image, NULL))
 		return b;
 	if (store->n_tables + 1 < ABI_MAX_TABLES &&
 	    !unwind_table__build(b->image, 0, &table, NULL) && table->n &&
@@ -117,6 +122,7 @@ static struct binary *find_binary(struct capture *c, pid_t pid, const struct map
 		b->table = ++store->n_tables;
 		b->base = table->base;
 	}
+	elf_image__close_file(b->image);
 	return b;
 }
 

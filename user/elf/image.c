@@ -319,7 +319,8 @@ static int read_symbols(struct elf_image *image, Elf *elf)
 	return err;
 }
 
-int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err)
+static int open_image(int fd, const char *name, bool with_symbols, struct elf_image **ret_image,
+		      struct error *err)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_(cleanup_elf_end) Elf *elf = NULL;
@@ -352,7 +353,7 @@ int elf_image__open(int fd, const char *name, struct elf_image **ret_image, stru
 	ret = read_segments(image, elf);
 	if (!ret && image->n_segments == 0)
 		ret = -ENOEXEC;
-	if (!ret)
+	if (!ret && with_symbols)
 		ret = read_symbols(image, elf);
 	if (ret == -ENOMEM)
 		return error__set(err, ret, "out of memory reading %s", name);
@@ -362,6 +363,23 @@ int elf_image__open(int fd, const char *name, struct elf_image **ret_image, stru
 	*ret_image = image;
 	image = NULL;
 	return 0;
+}
+
+int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err)
+{
+	return open_image(fd, name, true, ret_image, err);
+}
+
+int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err)
+{
+	return open_image(fd, name, false, ret_image, err);
+}
+
+void elf_image__close_file(struct elf_image *image)
+{
+	if (image->fd >= 0)
+		close(image->fd);
+	image->fd = -1;
 }
 
 void elf_image__free(struct elf_image *image)

@@ -29,6 +29,13 @@ struct elf_symbol {
  * x86-64 ET_EXEC and ET_DYN files are taken. 0; -ENOEXEC when it is something else or broken, with
  * err saying what; -ENOMEM, -EIO. name is for messages. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
+/* The same without its symbols, which are most of the work and memory. */
+int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image,
+			 struct error *err);
+
+/* Gives the descriptor back: what is left answers questions about segments and symbols, and reads no code
+ * or tables any more. */
+void elf_image__close_file(struct elf_image *image);
 void elf_image__free(struct elf_image *image);
 DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
 
