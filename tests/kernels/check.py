@@ -12,15 +12,6 @@ import sys
 from pathlib import Path
 
 KINDS = ("session", "multi", "perf")
-# libc's own frames: no frame pointer leads from them to their caller, so a block of theirs is
-# booked on them. As long as stacks are walked by frame pointers they stand for the one function
-# that calls them.
-THROUGH_LIBC = {
-    "strdup": "keep_strdup",
-    "__strdup": "keep_strdup",
-    "strndup": "keep_strdup",
-    "__strndup": "keep_strdup",
-}
 
 
 def owner(frames, functions):
@@ -28,7 +19,7 @@ def owner(frames, functions):
     for frame in frames:
         if frame in functions:
             return frame
-    return THROUGH_LIBC.get(frames[1]) if len(frames) > 1 else None
+    return None
 
 
 def compare(truth, profile):
