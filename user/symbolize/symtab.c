@@ -482,10 +482,13 @@ static int by_start(const void *a, const void *b)
 		return x->start < y->start ? -1 : 1;
 	if (!x->end != !y->end)
 		return x->end ? -1 : 1;
-	if (x->bind_rank != y->bind_rank)
-		return x->bind_rank < y->bind_rank ? -1 : 1;
+	if ((x->bind_rank == 2) != (y->bind_rank == 2))
+		return x->bind_rank == 2 ? 1 : -1;
+	/* before weak or global: "calloc" is weak in glibc, "__libc_calloc" is not */
 	if ((x->name[0] == '_') != (y->name[0] == '_'))
 		return x->name[0] == '_' ? 1 : -1;
+	if (x->bind_rank != y->bind_rank)
+		return x->bind_rank < y->bind_rank ? -1 : 1;
 	if (x->name_len != y->name_len)
 		return x->name_len < y->name_len ? -1 : 1;
 	return x->name == y->name ? 0 : strcmp(x->name, y->name);

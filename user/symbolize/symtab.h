@@ -18,8 +18,8 @@ void symtab__free(struct symtab *symtab);
 
 /* The mangled name of the function that covers vaddr, or NULL. A symbol without a size covers up to
  * the next symbol, within its section. Of several at one address the preference is: a sized one,
- * global over weak over local, without leading underscores, then the shortest, then the first in
- * strcmp order. Owned by the symtab. *ret_start (may be NULL): where the function begins. */
+ * no local one, without leading underscores, global over weak, then the shortest, then the first
+ * in strcmp order. Owned by the symtab. *ret_start (may be NULL): where the function begins. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
 /* True when the file has no function symbols at all. */
