@@ -5,8 +5,8 @@ import math
 import os
 import re
 
-from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal, losses,
-                     place, run, test_each_kind, trace_script)
+from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal, kinds,
+                     losses, place, run, test, test_each_kind, trace_script)
 
 
 def check_exact(truth, profile):
@@ -150,3 +150,15 @@ def truth_two_tracers(kind):
         expect_equal(target.quit(), 0, "status of the target")
     for profile in profiles:
         check_exact(truth, profile)
+
+
+@test
+def truth_beside_another_tracer():
+    """Another tracer's return probes on the same libc put the kernel's address in the place of return
+    addresses here, too: an allocator's calls to itself must be told from others all the same."""
+    other_kind = "multi" if "multi" in kinds() else "perf"
+    with Target("churn") as other:
+        with Tracer("-p", other.pid, "-q", "-f", "none", "--probe-kind", other_kind):
+            truth, profile, _ = trace_script(None, "truth_basic", options=("-i", "64K"))
+    check_calls(truth, profile)
+    expect_equal(profile["stacks_complete_pct"], 100, "complete stacks, per cent")
