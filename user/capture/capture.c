@@ -45,7 +45,8 @@ static bool hash_maps_may_grow(void)
 	return may;
 }
 
-static int load_kind(struct capture *c, enum probe_kind kind, const struct capture_options *o)
+static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
+		     const struct capture_options *o)
 {
 	struct memtrace_bpf *skel = memtrace_bpf__open();
 	struct abi_config *config;
@@ -73,8 +74,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, const struct captu
 	bpf_map__set_max_entries(skel->maps.target_cpus,
 				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
 
-	skel->rodata->use_tables =
-		libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL) == 1;
+	skel->rodata->use_tables = use_tables;
 	if (!hash_maps_may_grow()) {
 		bpf_map__set_map_flags(skel->maps.live, 0);
 		bpf_map__set_map_flags(skel->maps.sites, 0);
@@ -110,6 +110,16 @@ fail:
 	return rc;
 }
 
+/* Unwinding by tables needs bpf_loop (Linux 5.17) and is the one large program: a verifier that has
+ * had enough of it still takes the walk by frame pointers, whose stacks say that they are no more.
+ */
+static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
+{
+	if (features__tables() && !load_kind(c, kind, true, o))
+		return 0;
+	return load_kind(c, kind, false, o);
+}
+
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)
 {
 	struct capture *c;
@@ -129,7 +139,7 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 			continue;
 		rc = features__try_kind((enum probe_kind)kind);
 		if (!rc)
-			rc = load_kind(c, (enum probe_kind)kind, options);
+			rc = load_best(c, (enum probe_kind)kind, options);
 		if (!rc) {
 			*ret = c;
 			return 0;

@@ -2,6 +2,7 @@
 #include "capture/features.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -256,10 +257,16 @@ void features__probe(struct features *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->btf = !access("/sys/kernel/btf/vmlinux", R_OK);
 	ret->init_pid_ns = features__init_pid_ns();
+	ret->tables = features__tables();
 	for (int kind = 0; kind < PROBE_KINDS; kind++)
 		ret->kind[kind] = features__try_kind((enum probe_kind)kind);
 	ret->multi_one_thread = ret->kind[PROBE_MULTI] == -EOPNOTSUPP && multi_sees_one_thread();
 	ret->seccomp_kills = features__seccomp_kills();
+}
+
+bool features__tables(void)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL) == 1;
 }
 
 bool features__seccomp_kills(void)

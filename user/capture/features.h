@@ -26,6 +26,7 @@ struct features {
 	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
 	bool multi_one_thread; /* the pid filter of uprobe_multi sees one thread only (a fault of
 				* 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
+	bool tables;	       /* bpf_loop is there (5.17): stacks can be unwound by tables */
 	bool seccomp_kills;    /* a return probe kills a process under a filter of system calls that
 				* does    not know the kernel's own (a fault of 6.11 to 6.13) */
 	bool init_pid_ns;      /* memtrace sees the pids that the kernel sees */
@@ -36,6 +37,9 @@ void features__probe(struct features *ret);
 
 /* Does memtrace see processes by the numbers that the kernel side knows them by? */
 bool features__init_pid_ns(void);
+
+/* As struct features.tables. */
+bool features__tables(void);
 
 /* As struct features.seccomp_kills; tried on a child of memtrace's own. */
 bool features__seccomp_kills(void);

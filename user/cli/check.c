@@ -54,6 +54,11 @@ static void print_kernel(const struct features *f, const char *missing, bool pri
 		putchar('\n');
 		chosen = chosen || works;
 	}
+	if (privileged && f->tables)
+		puts("  yes  stacks by unwind tables (Linux 5.17): whole without frame pointers");
+	else if (privileged)
+		puts("  no   stacks by unwind tables (Linux 5.17): frame pointers only, which most "
+		     "distributions compile without");
 	if (!chosen)
 		puts("  No kind of probe works: nothing can be traced here.");
 }
