@@ -161,7 +161,7 @@ endef
 $(foreach r,$(ROOMS),$(eval $(call unit_rules,$(r))))
 
 # The kernel side's ideas, compiled for the host.
-$(CHECK_B)/bpf/%: tests/bpf/%.c $(BPF_HDR)
+$(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $< -o $@ -lcmocka -lm

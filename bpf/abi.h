@@ -26,7 +26,7 @@
 	X(SITES_FULL, "sites_full", "sample dropped: the site table is full")                      \
 	X(INFLIGHT_FULL, "inflight_full", "sample dropped: too many calls under way")              \
 	X(SCRATCH_BUSY, "scratch_busy", "sample dropped: no stack buffer free on this CPU")        \
-	X(RESULT_FAULT, "result_unreadable", "sample dropped: the result's memory was paged out")  \
+	X(RESULT_FAULT, "result_unreadable", "sample dropped: stack or result could not be read")  \
 	X(STACK_TRUNCATED, "stacks_truncated", "stack cut at the limit of frames")                 \
 	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
 	  "block proven dead by a new one at its address; its free was not seen")                  \

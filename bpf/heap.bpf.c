@@ -65,8 +65,8 @@ static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct 
  * it is read only where it can matter: when the thread's last outer call was made at, or just
  * above, this stack pointer, and for samples. */
 
-#define INNER_DEPTH 1024 /* bytes of stack between an outer call and the ones inside it, at most   \
-			  */
+/* Bytes of stack between an outer call and the ones inside it, at most. */
+#define INNER_DEPTH 1024
 
 /* The thread's last outer call, NULL when it has made none. */
 static __always_inline struct abi_outer_call *last_outer(void)

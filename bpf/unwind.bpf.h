@@ -34,7 +34,7 @@ struct unwind {
 	struct abi_stack stack; /* its end: why the walk would stop here */
 };
 
-/* What the walk looks up in: provided by maps.bpf.h, or by a test on the host. */
+/* What the walk looks up in: provided by tables.bpf.h, or by a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
 /* The return address that a return probe has hidden at slot; 0 when it is not known. */

@@ -171,7 +171,8 @@ static void weight_agrees_with_libm(void **state)
 	}
 	assert_int_equal(weight_q16(0, 4096), weight_q16(1, 4096));
 	/* no overflow at the ends */
-	assert_int_equal(weighted_bytes(1ULL << 46, weight_q16(1ULL << 46, 1ULL << 32)), 1ULL << 46);
+	assert_int_equal(weighted_bytes(1ULL << 46, weight_q16(1ULL << 46, 1ULL << 32)),
+			 1ULL << 46);
 }
 
 int main(void)

@@ -8,26 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "host_stack.h"
 #include "stack.bpf.h"
-
-/* The target's stack: words at BASE and up; all else is not there. */
-#define BASE  0x7ffc00000000ULL
-#define WORDS 4096
-
-static uint64_t memory[WORDS];
-
-long read_user(void *dst, __u32 size, __u64 addr)
-{
-	if (addr < BASE || addr + size > BASE + sizeof(memory) || addr + size < addr)
-		return -14;
-	memcpy(dst, (char *)memory + (addr - BASE), size);
-	return 0;
-}
-
-long read_user_u64(__u64 *dst, __u64 addr)
-{
-	return read_user(dst, sizeof(*dst), addr);
-}
 
 __u64 trampoline_addr(void)
 {
@@ -66,11 +48,6 @@ static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint
 	return 0;
 }
 
-static uint64_t at(size_t word)
-{
-	return BASE + 8 * word;
-}
-
 /* n frames of 4 words above the return address at word 0; returns rbp as the caller left it. */
 static uint64_t lay_frames(size_t n)
 {
@@ -102,8 +79,15 @@ static void whole_stack(void **state)
 
 static void caller_is_kept_whatever_rbp_is(void **state)
 {
-	static const uint64_t wild[] = {0, 1, 0x1234, BASE - 8, BASE + 3, ~0ULL, ~7ULL, 1ULL << 63,
-					BASE + (32ULL << 20)};
+	static const uint64_t wild[] = {0,
+					1,
+					0x1234,
+					STACK_ADDR - 8,
+					STACK_ADDR + 3,
+					~0ULL,
+					~7ULL,
+					1ULL << 63,
+					STACK_ADDR + (32ULL << 20)};
 	struct abi_stack stack;
 
 	(void)state;
@@ -170,7 +154,8 @@ static void random_memory_is_survived(void **state)
 							  : (uint64_t)rand() * rand();
 		memory[0] = 0x1000;
 		assert_int_equal(
-			stack_walk(&stack, 0x500, at(0), memory[rand() % 256], ABI_STACK_FRAMES), 0);
+			stack_walk(&stack, 0x500, at(0), memory[rand() % 256], ABI_STACK_FRAMES),
+			0);
 		assert_in_range(stack.n, 2, ABI_STACK_FRAMES);
 		for (uint32_t i = 0; i < stack.n; i++)
 			assert_int_not_equal(stack.ip[i], 0);

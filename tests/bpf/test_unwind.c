@@ -10,10 +10,9 @@
 #include <ucontext.h>
 #include <cmocka.h>
 
+#include "host_stack.h"
 #include "unwind.bpf.h"
 
-#define STACK	   0x7ffc00000000ULL /* the target's stack: WORDS words from here up */
-#define WORDS	   8192
 #define TEXT	   0x555500000000ULL /* its code: one mapping of one table */
 #define TRAMPOLINE 0x7fffffffe000ULL
 
@@ -21,23 +20,9 @@
 	((uint32_t)(kind) | ((rbp_slot) ? 8u : 0) | (uint32_t)(rbp_slot) << 4 |                    \
 	 (uint32_t)((cfa_off) / 8) << 16)
 
-static uint64_t memory[WORDS];
 static struct abi_mappings mappings;
 static struct abi_unwind_chunk chunks[3]; /* an index and two */
 static uint64_t hidden_slot, hidden_return;
-
-long read_user(void *dst, __u32 size, __u64 addr)
-{
-	if (addr < STACK || addr + size > STACK + sizeof(memory) || addr + size < addr)
-		return -14;
-	memcpy(dst, (char *)memory + (addr - STACK), size);
-	return 0;
-}
-
-long read_user_u64(__u64 *dst, __u64 addr)
-{
-	return read_user(dst, sizeof(*dst), addr);
-}
 
 __u32 random_u32(void)
 {
@@ -60,8 +45,8 @@ static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 	return table == 1 && chunk < 3 ? &chunks[chunk] : NULL;
 }
 
-/* Functions of 256 bytes each, from TEXT on: function i has rules[i]. The second chunk takes those from
- * half on. */
+/* Functions of 256 bytes each, from TEXT on: function i has rules[i]. The second chunk takes those
+ * from half on. */
 static void lay_table(const uint32_t *rules, size_t n)
 {
 	size_t half = (n + 1) / 2;
@@ -80,8 +65,8 @@ static void lay_table(const uint32_t *rules, size_t n)
 		mappings.entries[i] = (struct abi_mapping){.start = 1ULL << 62};
 	/* not alone, and not the first */
 	mappings.entries[0] = (struct abi_mapping){.start = 0x1000, .end = 0x2000};
-	mappings.entries[1] =
-		(struct abi_mapping){.start = TEXT, .end = TEXT + n * 256, .bias = TEXT, .table = 1};
+	mappings.entries[1] = (struct abi_mapping){
+		.start = TEXT, .end = TEXT + n * 256, .bias = TEXT, .table = 1};
 	memset(memory, 0, sizeof(memory));
 	hidden_slot = 0;
 }
@@ -90,11 +75,6 @@ static void lay_table(const uint32_t *rules, size_t n)
 static uint64_t in(size_t i)
 {
 	return TEXT + i * 256 + 0x40;
-}
-
-static uint64_t at(size_t word)
-{
-	return STACK + 8 * word;
 }
 
 /* Walks from function first, as after a call made there: rsp is sp, rbp bp. */
@@ -106,7 +86,7 @@ static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint3
 	u->stack.n = 2;
 	u->stack.ip[0] = 1;
 	u->stack.ip[1] = in(first);
-	u->pc = in(first) - 1;
+	u->pc = in(first)-1;
 	u->sp = sp;
 	u->bp = bp;
 	for (int i = 0; i < ABI_STACK_FRAMES && !unwind_step(u, &mappings); i++)
@@ -115,17 +95,18 @@ static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint3
 
 static void by_stack_pointer_and_back_to_rbp(void **state)
 {
-	/* 0: 24 bytes of frame; 1: the same and saves rbp; 2: keeps a frame pointer; 3: the start */
+	/* 0: 24 bytes of frame; 1: the same and saves rbp; 2: keeps a frame pointer; 3: the start
+	 */
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 32, 0), RULE(ABI_UNWIND_SP, 32, 2),
 					 RULE(ABI_UNWIND_BP, 16, 2), RULE(ABI_UNWIND_END, 0, 0)};
 	struct unwind u;
 
 	(void)state;
 	lay_table(rules, 4);
-	memory[3] = in(1);    /* function 0 at words 0..3 */
-	memory[6] = at(20);   /* function 1 at words 4..7: the rbp it saved */
+	memory[3] = in(1);  /* function 0 at words 0..3 */
+	memory[6] = at(20); /* function 1 at words 4..7: the rbp it saved */
 	memory[7] = in(2);
-	memory[20] = 0x1234;  /* function 2: its frame pointer stands at word 20 */
+	memory[20] = 0x1234; /* function 2: its frame pointer stands at word 20 */
 	memory[21] = in(3);
 	walk(&u, 0, at(0), 0xbad0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
@@ -188,11 +169,11 @@ static void frame_pointers_bridge_gaps(void **state)
 
 	(void)state;
 	lay_table(rules, 5);
-	memory[1] = 0x7000000;	/* a JIT's code, in no mapping */
-	memory[10] = at(20);	/* its frame */
-	memory[11] = in(1);	/* code without information */
+	memory[1] = 0x7000000; /* a JIT's code, in no mapping */
+	memory[10] = at(20);   /* its frame */
+	memory[11] = in(1);    /* code without information */
 	memory[20] = at(30);
-	memory[21] = in(2);	/* with information that the table cannot hold */
+	memory[21] = in(2); /* with information that the table cannot hold */
 	memory[30] = 0x99;
 	memory[31] = in(3);
 	memory[32] = in(4);
@@ -216,7 +197,7 @@ static void ends_say_why(void **state)
 	assert_int_equal(u.stack.end, STACK_END_BAD_RULE);
 	walk(&u, 3, at(100), at(50), ABI_STACK_FRAMES); /* rbp is below rsp */
 	assert_int_equal(u.stack.end, STACK_END_NO_PROGRESS);
-	walk(&u, 0, at(WORDS), 0, ABI_STACK_FRAMES);
+	walk(&u, 0, at(STACK_WORDS), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
 	walk(&u, 0, at(0) + 4, 0, ABI_STACK_FRAMES); /* no stack is laid out like that */
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "elf/image.h"
 #include "proc/link_map.h"
+#include "proc/process.h"
 
 /* --- the table: a new allocator is new rows --- */
 
@@ -117,7 +118,7 @@ static int add_point(struct allocator *a, const struct elf_image *image, pid_t p
 		size_t n = (size_t)len - point->site.delta;
 
 		n = n < sizeof(now) ? n : sizeof(now);
-		if (!process_memory__read(pid, entry->start + (off - entry->off), now, n))
+		if (!process__read_memory(pid, entry->start + (off - entry->off), now, n))
 			if (now[0] != code[point->site.delta] && now[0] != 0xcc && !point->site.nop)
 				return error__set(err, -EBUSY,
 						  "the code of %s in pid %d is not that of %s: it "

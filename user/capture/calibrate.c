@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define CALIBRATION_ROUNDS 9
 #define CALIBRATION_CALLS  150
@@ -21,14 +22,6 @@
 struct measured {
 	double ns[2][INSN_CLASSES][2];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 static int compare_double(const void *a, const void *b)
 {
@@ -43,11 +36,11 @@ static double measure_stub(struct self_stub stub)
 	double ns[CALIBRATION_ROUNDS];
 
 	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock__now_ns(CLOCK_MONOTONIC);
 
 		for (int i = 0; i < CALIBRATION_CALLS; i++)
 			stub.call(64);
-		ns[round] = (double)(now_ns() - start) / CALIBRATION_CALLS;
+		ns[round] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start) / CALIBRATION_CALLS;
 	}
 	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
 	return ns[CALIBRATION_ROUNDS / 2];

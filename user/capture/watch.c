@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define BUFFER_PAGES 32 /* per CPU; a record is about 100 bytes */
 
@@ -195,7 +196,6 @@ int watch__fd(const struct watch *w)
 
 void watch__consume(struct watch *w)
 {
-	struct timespec now;
 	uint64_t until;
 	size_t n = 0;
 
@@ -203,8 +203,7 @@ void watch__consume(struct watch *w)
 	 * not come after the mappings that its program made on another. So records are delivered in
 	 * the order of their times, and those made since reading began wait for the next time:
 	 * older ones may stand in buffers that had been read by then. */
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	until = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	until = clock__now_ns(CLOCK_MONOTONIC);
 	perf_buffer__consume(w->buffer);
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
 	for (; n < w->n_pending && w->pending[n].time_ns <= until; n++) {

@@ -14,10 +14,10 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/outfile.h"
 #include "cli/cli.h"
 #include "encode/encode.h"
@@ -496,10 +496,7 @@ static void show_status(struct session *s, struct status_line *line)
 
 static double monotonic_s(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 /* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
@@ -615,7 +612,7 @@ int cmd_record(int argc, char **argv)
 	struct error err = {};
 	size_t n_profiles;
 	struct sigaction hangup;
-	int status, wait_status;
+	int status, wait_status = EXIT_FAILED << 8;
 	sigset_t signals;
 
 	for (size_t i = 0; i < N_FORMATS; i++)

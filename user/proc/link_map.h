@@ -13,12 +13,4 @@
  * or makes no sense; other negative errno. Source: <link.h>, r_debug through DT_DEBUG. */
 long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max);
 
-/* The value of type (AT_PHDR, AT_BASE, ...) in the auxiliary vector that the kernel gave the
- * process at its exec; 0 when it has none or cannot be read. */
-uint64_t process_auxv__get(pid_t pid, uint64_t type);
-
-/* Reads len bytes of pid's memory at addr. 0, or negative errno (-EFAULT: not all of it is there).
- */
-int process_memory__read(pid_t pid, uint64_t addr, void *buf, size_t len);
-
 #endif

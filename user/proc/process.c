@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <time.h>
+#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -189,4 +190,31 @@ bool process__self_has_cap(int cap)
 		return false;
 	effective = status_value(text, "CapEff");
 	return effective && (strtoull(effective, NULL, 16) >> cap & 1);
+}
+
+int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec local = {buf, len};
+	struct iovec remote = {(void *)(uintptr_t)addr, len};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EFAULT;
+}
+
+uint64_t process__auxv(pid_t pid, uint64_t type)
+{
+	_cleanup_close_ int fd = -1;
+	Elf64_auxv_t vector[64];
+	char path[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	len = fd < 0 ? 0 : io__read(fd, vector, sizeof(vector));
+	for (ssize_t i = 0; i < len / (ssize_t)sizeof(vector[0]); i++)
+		if (vector[i].a_type == type)
+			return vector[i].a_un.a_val;
+	return 0;
 }

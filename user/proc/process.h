@@ -14,7 +14,7 @@ struct process_info {
 	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
 	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
 	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool seccomp;		   /* a filter of system calls is in force (Seccomp: in status) */
+	bool seccomp;	      /* a filter of system calls is in force (Seccomp: in status) */
 	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
 	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
 	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
@@ -33,6 +33,14 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 /* The name of a thread of pid into name (NUL-terminated, control characters replaced by '?').
  * 0 or negative errno. */
 int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size);
+
+/* The value of type (AT_PHDR, AT_BASE, ...) in the auxiliary vector that the kernel gave the
+ * process at its exec; 0 when it has none or cannot be read. */
+uint64_t process__auxv(pid_t pid, uint64_t type);
+
+/* Reads len bytes of pid's memory at addr. 0, or negative errno (-EFAULT: not all of it is there).
+ */
+int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len);
 
 /* Does this process have the effective capability number cap (CAP_* of linux/capability.h)? From
  * CapEff of /proc/self/status; false when that cannot be read. */

@@ -256,15 +256,10 @@ static int add_probes(const struct build *b, struct profile *p)
 
 		if (probes[i].pid != b->target->info.pid)
 			continue;
-		if (point->func.role == ROLE_FREE)
-			p->free_calls += calls;
-		else
-			p->alloc_calls += calls;
 		rc = profile__add_probe(p, &probe);
 		if (rc)
 			return rc;
 	}
-	p->alloc_calls -= b->target->counters.inner;
 	return 0;
 }
 
@@ -349,6 +344,8 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->interval_bytes = b->interval;
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
+	p->alloc_calls = b->target->alloc_calls;
+	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
 	p->overhead_pct = b->overhead_pct;
 	p->cpu_time_ns = b->cpu_time_ns;

@@ -17,12 +17,13 @@ struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
-	struct maps maps; /* everything it has had mapped, newest over oldest */
+	struct maps maps;  /* everything it has had mapped, newest over oldest */
 	struct allocator *allocator;
 	bool ended;
 	uint64_t end_ns;		   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	struct abi_target_cpu counters;	   /* as last read */
+	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */
 };

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "proc/link_map.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 
 #define MAX_STOPS 100000 /* of a start-up; a program that makes more is let go */
 
@@ -106,7 +106,7 @@ int launch__start(char *const argv[], struct launch *ret, struct error *err)
 		return error__set(err, rc, "%s ended before it began", argv[0]);
 	}
 	launch.held = true;
-	launch.interp_addr = process_auxv__get(launch.pid, AT_BASE);
+	launch.interp_addr = process__auxv(launch.pid, AT_BASE);
 	launch.loading = launch.interp_addr != 0;
 	*ret = launch;
 	return 0;

@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "capture/watch.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -37,14 +37,6 @@ struct session {
 	uint64_t interval;
 	struct profile **profiles;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 /* --- news from the kernel --- */
 
@@ -433,8 +425,8 @@ int session__start(struct session *s, struct error *err)
 
 	for (size_t i = 0; i < s->n_targets; i++)
 		process__cpu_time_ns(s->targets[i].info.pid, &s->targets[i].cpu_start_ns);
-	s->start_unix_ns = clock_ns(CLOCK_REALTIME);
-	s->start_ns = clock_ns(CLOCK_MONOTONIC);
+	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
+	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
 	s->started = true;
 	rc = launch__release(&s->launch);
@@ -448,33 +440,33 @@ int session__fd(const struct session *s)
 	return s->epoll_fd;
 }
 
-/* Cost of the calls so far in nanoseconds of the target's CPU time, negative when not calibrated.
- */
-static double probe_cost_ns(struct session *s, const struct target *t,
-			    const struct abi_target_cpu *counters)
-{
-	const struct capture_probe *probes;
-	double ns = 0;
-	size_t n;
-
-	if (!s->calibrated)
-		return -1;
-	probes = capture__probes(s->capture, &n);
-	for (size_t i = 0; i < n; i++)
-		if (probes[i].pid == t->info.pid)
-			ns += (double)counters->calls[probes[i].index] *
-			      calibration__cost_ns(&s->calibration, probes[i].point);
-	return ns;
-}
-
+/* Brings what is known of a target's calls and of their cost up to date. */
 static void read_target(struct session *s, struct target *t)
 {
+	const struct capture_probe *probes;
 	uint64_t cpu;
+	size_t n;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
 	capture__counters(s->capture, t->info.pid, &t->counters);
-	t->probe_ns = probe_cost_ns(s, t, &t->counters);
+	t->alloc_calls = t->free_calls = 0;
+	t->probe_ns = s->calibrated ? 0 : -1;
+	probes = capture__probes(s->capture, &n);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t calls = t->counters.calls[probes[i].index];
+
+		if (probes[i].pid != t->info.pid)
+			continue;
+		if (probes[i].point->func.role == ROLE_FREE)
+			t->free_calls += calls;
+		else
+			t->alloc_calls += calls;
+		if (s->calibrated)
+			t->probe_ns += (double)calls *
+				       calibration__cost_ns(&s->calibration, probes[i].point);
+	}
+	t->alloc_calls -= t->counters.inner;
 }
 
 static void note_end(struct session *s, struct target *t)
@@ -483,7 +475,7 @@ static void note_end(struct session *s, struct target *t)
 		return;
 	read_target(s, t);
 	t->ended = true;
-	t->end_ns = clock_ns(CLOCK_MONOTONIC);
+	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
 	if (s->launch.pid == t->info.pid) {
 		/* It fails only when somebody made the kernel reap our children by itself. */
@@ -535,29 +527,20 @@ static uint64_t cpu_used_ns(const struct target *t)
 
 void session__status(struct session *s, struct session_status *ret)
 {
-	const struct capture_probe *probes;
 	uint64_t cpu_ns = 0;
 	double probe_ns = 0;
-	size_t n;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->elapsed_s =
-		(double)((s->stopped ? s->stop_ns : clock_ns(CLOCK_MONOTONIC)) - s->start_ns) / 1e9;
-	probes = capture__probes(s->capture, &n);
+		(double)((s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC)) - s->start_ns) /
+		1e9;
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = &s->targets[i];
 
 		if (!s->stopped)
 			read_target(s, t);
-		for (size_t j = 0; j < n; j++) {
-			if (probes[j].pid != t->info.pid)
-				continue;
-			if (probes[j].point->func.role == ROLE_FREE)
-				ret->free_calls += t->counters.calls[probes[j].index];
-			else
-				ret->alloc_calls += t->counters.calls[probes[j].index];
-		}
-		ret->alloc_calls -= t->counters.inner;
+		ret->alloc_calls += t->alloc_calls;
+		ret->free_calls += t->free_calls;
 		ret->samples += t->counters.samples;
 		ret->live_bytes += (double)t->counters.alloc_bytes -
 				   (double)t->counters.freed_bytes - t->gone_bytes;
@@ -575,7 +558,7 @@ void session__stop(struct session *s)
 	if (s->stopped)
 		return;
 	capture__deactivate(s->capture);
-	s->stop_ns = clock_ns(CLOCK_MONOTONIC);
+	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	/* twice: what came in while the first one read waits for the second */
 	session__dispatch(s);
 	session__dispatch(s);
