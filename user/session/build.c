@@ -177,11 +177,8 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 		if (rc)
 			return rc;
 	}
-	/* The kernel side counts those that it meets itself. */
-	for (size_t i = 0; i < p->n_lost; i++)
-		if (!strcmp(p->lost[i].name, "dropped_by_exec"))
-			p->lost[i].count += dropped;
-	return 0;
+	/* The kernel side has counted those that it met itself. */
+	return profile__add_lost(p, "dropped_by_exec", dropped);
 }
 
 static int add_threads(const struct build *b, struct profile *p)
