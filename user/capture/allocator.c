@@ -197,9 +197,7 @@ static int read_file(pid_t pid, const struct map_entry *entry, bool shared, stru
 		return error__set(err, -ENOMEM, "out of memory");
 	a->fd = -1;
 	a->path = strdup(entry->path);
-	a->dev_major = entry->dev_major;
-	a->dev_minor = entry->dev_minor;
-	a->inode = entry->inode;
+	a->file = entry->file;
 	if (!a->path) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
@@ -236,13 +234,12 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *at = maps__find(maps, addr);
 
-	if (!at || !at->inode)
+	if (!at || !at->file.inode)
 		return NULL;
 	for (size_t i = 0; i < maps->n; i++) {
 		const struct map_entry *e = &maps->entries[i];
 
-		if (e->executable && e->inode == at->inode && e->dev_major == at->dev_major &&
-		    e->dev_minor == at->dev_minor)
+		if (e->executable && file_id__equal(&e->file, &at->file))
 			return e;
 	}
 	return NULL;
@@ -267,8 +264,8 @@ int allocator__find(pid_t pid, const struct maps *maps, bool loading, struct all
 	for (size_t i = 0; n <= 0 && i < maps->n; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 
-		if (!entry->executable || !entry->inode ||
-		    (i && entry[-1].executable && entry[-1].inode == entry->inode))
+		if (!entry->executable || !entry->file.inode ||
+		    (i && entry[-1].executable && file_id__equal(&entry[-1].file, &entry->file)))
 			continue;
 		rc = read_file(pid, entry, loading, ret, err);
 		if (rc)

@@ -21,11 +21,10 @@ struct alloc_point {
 };
 
 struct allocator {
-	const char *family;	       /* "glibc"; static */
-	char *path;		       /* as the process names the file */
-	int fd;			       /* the file itself */
-	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */
-	uint64_t inode;
+	const char *family; /* "glibc"; static */
+	char *path;	    /* as the process names the file */
+	int fd;		    /* the file itself */
+	struct file_id file;
 	struct alloc_point points[ABI_MAX_FUNCS];
 	size_t n_points;
 	struct abi_object object; /* how its calls to itself are told apart */

@@ -301,8 +301,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 
 	for (uint32_t i = 0; i < c->n_objects; i++) {
 		o = &c->objects[i];
-		if (o->inode == a->inode && o->dev_major == a->dev_major &&
-		    o->dev_minor == a->dev_minor)
+		if (file_id__equal(&o->file, &a->file))
 			return (int)i;
 	}
 	/* The last entries are the calibration's. */
@@ -310,7 +309,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 	    c->n_funcs + a->n_points > ABI_MAX_FUNCS - 2 * INSN_CLASSES)
 		return -ENOSPC;
 	o = &c->objects[c->n_objects];
-	*o = (struct known_object){a->dev_major, a->dev_minor, a->inode, c->n_funcs};
+	*o = (struct known_object){a->file, c->n_funcs};
 	c->skel->bss->objects[c->n_objects] = a->object;
 	for (size_t i = 0; i < a->n_points; i++) {
 		struct abi_func *func = &c->skel->bss->funcs[c->n_funcs++];

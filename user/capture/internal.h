@@ -10,8 +10,7 @@
 
 /* A file whose functions are in the kernel's tables. */
 struct known_object {
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;
+	struct file_id file;
 	uint32_t first_func;
 };
 

@@ -50,7 +50,7 @@ int self__offset(const void *addr, uint64_t *ret_off)
 	if (rc)
 		return rc;
 	entry = maps__find(&maps, (uintptr_t)addr);
-	if (entry && entry->inode)
+	if (entry && entry->file.inode)
 		*ret_off = (uintptr_t)addr - entry->start + entry->off;
 	else
 		rc = -ENOENT;

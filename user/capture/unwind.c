@@ -29,8 +29,7 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 
 /* One file. */
 struct binary {
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;
+	struct file_id file;
 	uint32_t table; /* its number in the kernel; 0: it has none */
 	uint64_t base;	/* of its table, a vaddr */
 	struct elf_image *image;
@@ -97,8 +96,7 @@ static struct binary *find_binary(struct capture *c, pid_t pid, const struct map
 
 	for (size_t i = 0; i < store->n; i++) {
 		b = &store->binaries[i];
-		if (b->inode == entry->inode && b->dev_major == entry->dev_major &&
-		    b->dev_minor == entry->dev_minor)
+		if (file_id__equal(&b->file, &entry->file))
 			return b;
 	}
 	b = realloc(store->binaries, (store->n + 1) * sizeof(*b));
@@ -107,9 +105,7 @@ static struct binary *find_binary(struct capture *c, pid_t pid, const struct map
 	store->binaries = b;
 	b = &store->binaries[store->n];
 	memset(b, 0, sizeof(*b));
-	b->dev_major = entry->dev_major;
-	b->dev_minor = entry->dev_minor;
-	b->inode = entry->inode;
+	b->file = entry->file;
 	fd = maps__open_file(pid, entry);
 	if (fd < 0 && (fd == -ESRCH || fd == -ENOENT || fd == -EMFILE))
 		return b; /* not kept: the next time may go better */
@@ -158,7 +154,7 @@ int capture__set_mappings(struct capture *c, pid_t pid, const struct maps *maps)
 		const struct binary *b;
 		uint64_t vaddr;
 
-		if (!e->executable || !e->inode)
+		if (!e->executable || !e->file.inode)
 			continue;
 		b = find_binary(c, pid, e);
 		if (!b)

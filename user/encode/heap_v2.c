@@ -232,7 +232,7 @@ static void put_mapping(const struct profile_mapping *mapping, struct sink *sink
 	int len = snprintf(head, sizeof(head),
 			   "%08" PRIx64 "-%08" PRIx64 " %s %08" PRIx64 " %02x:%02x %" PRIu64 " ",
 			   mapping->start, mapping->end, mapping->perms, mapping->off,
-			   mapping->dev_major, mapping->dev_minor, mapping->inode);
+			   mapping->file.dev_major, mapping->file.dev_minor, mapping->file.inode);
 
 	sink__puts(sink, head);
 	if (mapping->path && *mapping->path) {

@@ -115,7 +115,7 @@ static int parse_line(const char *line, size_t len, struct map_entry *ret)
 	    !take_number(&in, 16, &entry.off) || !take_char(&in, ' ') ||
 	    !take_number(&in, 16, &major) || !take_char(&in, ':') ||
 	    !take_number(&in, 16, &minor) || !take_char(&in, ' ') ||
-	    !take_number(&in, 10, &entry.inode))
+	    !take_number(&in, 10, &entry.file.inode))
 		return -EINVAL;
 	if (in.pos < in.end && *in.pos != ' ')
 		return -EINVAL;
@@ -133,8 +133,8 @@ static int parse_line(const char *line, size_t len, struct map_entry *ret)
 	entry.path = copy_unescaped(in.pos, path_len);
 	if (!entry.path)
 		return -ENOMEM;
-	entry.dev_major = major;
-	entry.dev_minor = minor;
+	entry.file.dev_major = major;
+	entry.file.dev_minor = minor;
 	entry.executable = entry.perms[2] == 'x';
 	*ret = entry;
 	return 0;
@@ -287,7 +287,7 @@ static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
 /* Cuts everything below start off the entry. Offsets count only where a file is behind it. */
 static void cut_head(struct map_entry *entry, uint64_t start)
 {
-	if (entry->inode)
+	if (entry->file.inode)
 		entry->off += start - entry->start;
 	entry->start = start;
 }
@@ -372,9 +372,10 @@ void maps__free(struct maps *maps)
 /* Opens path without touching what is there until it is known to be a regular file: O_PATH runs no
  * open method of a FIFO or device, and going on through the descriptor leaves no moment in which
  * the name could come to mean something else. O_NONBLOCK because a lease would delay even a regular
- * file's open. With identity, only the file with its device and inode is taken. */
-static int open_regular(const char *path, const struct map_entry *identity)
+ * file's open. With an id, only the file that has it is taken. */
+static int open_regular(const char *path, const struct file_id *id)
 {
+	struct file_id own;
 	_cleanup_close_ int handle = -1;
 	char reopen[64];
 	struct stat st;
@@ -383,8 +384,8 @@ static int open_regular(const char *path, const struct map_entry *identity)
 	handle = open(path, O_PATH | O_CLOEXEC);
 	if (handle < 0 || fstat(handle, &st) < 0)
 		return -errno;
-	if (identity && (st.st_ino != identity->inode || major(st.st_dev) != identity->dev_major ||
-			 minor(st.st_dev) != identity->dev_minor))
+	own = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
+	if (id && !file_id__equal(&own, id))
 		return -ESTALE;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
@@ -399,7 +400,7 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 	char link[96];
 	int fd, root_fd;
 
-	if (!entry->inode)
+	if (!entry->file.inode)
 		return -ENOENT;
 
 	/* The kernel's own link to the mapped file: right even when the file is deleted or its
@@ -419,10 +420,10 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		in_root = NULL;
 		return -ENOMEM;
 	}
-	root_fd = open_regular(in_root, entry);
+	root_fd = open_regular(in_root, &entry->file);
 	if (root_fd >= 0)
 		return root_fd;
-	fd = open_regular(entry->path, entry);
+	fd = open_regular(entry->path, &entry->file);
 	/* Another file under that name inside the target's root says more than none outside it. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }

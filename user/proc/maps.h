@@ -9,14 +9,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/file_id.h"
+
 struct map_entry {
 	uint64_t start, end; /* run-time addresses, end exclusive */
 	uint64_t off;	     /* of start in the file, bytes */
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;	 /* 0: no file behind it */
-	char perms[5];	 /* "r-xp" */
-	bool executable; /* perms[2] == 'x' */
-	bool deleted;	 /* the kernel marked the path " (deleted)", which is stripped from path */
+	struct file_id file; /* inode 0: no file behind it */
+	char perms[5];	     /* "r-xp" */
+	bool executable;     /* perms[2] == 'x' */
+	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
 	/* "" for none; "[heap]", ... The kernel's \012 is a newline again: it escapes nothing else
 	 * here, not even the backslash, so a name that really holds "\012" comes out wrong. */
 	char *path;

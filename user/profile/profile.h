@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/file_id.h"
 #include "profile/estimate.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
@@ -34,8 +35,7 @@ const char *unresolved_reason__name(enum unresolved_reason reason);
 
 struct profile_mapping {
 	uint64_t start, end, off; /* run-time addresses; file offset of start */
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;
+	struct file_id file;
 	char perms[5];
 	bool deleted;
 	char *path;	/* "" for none */
@@ -105,10 +105,10 @@ struct profile {
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
-	uint64_t dropped; /* samples that had no room and are missing from every figure: live bytes are
-			   * then a lower bound, whatever their interval says */
-	uint64_t stacks_walked, stacks_complete;   /* samples by stack: all, and those whose stack
-						    * reaches the process's or thread's start */
+	uint64_t dropped; /* samples that had no room and are missing from every figure: live bytes
+			   * are then a lower bound, whatever their interval says */
+	uint64_t stacks_walked, stacks_complete; /* samples by stack: all, and those whose stack
+						  * reaches the process's or thread's start */
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
@@ -167,19 +167,20 @@ int profile__sort(struct profile *profile);
 
 /* --- arithmetic --- */
 
-/* Cuts every stack that is not complete at its first frame (from the leaf) that cannot be code: one whose addr - 1 lies
- * in no mapping, or in one that is not executable; sites that become equal are merged (estimates,
- * totals, threads). What a frame-pointer walk through a program without frame pointers collects is
- * removed that way. The leaf and its immediate caller are kept whatever they are, for they were
- * read, not guessed. Locations that no stack uses any more are removed. *ret_cut (may be NULL):
- * sites that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
+/* Cuts every stack that is not complete at its first frame (from the leaf) that cannot be code: one
+ * whose addr - 1 lies in no mapping, or in one that is not executable; sites that become equal are
+ * merged (estimates, totals, threads). What a frame-pointer walk through a program without frame
+ * pointers collects is removed that way. The leaf and its immediate caller are kept whatever they
+ * are, for they were read, not guessed. Locations that no stack uses any more are removed. *ret_cut
+ * (may be NULL): sites that lost frames. Needs profile__sort() first, and sorts again. 0 or
+ * -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
 /* Live memory of all sites together. */
 struct estimate profile__live(const struct profile *profile);
 
-/* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when no
- * stack was walked. */
+/* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when
+ * no stack was walked. */
 double profile__stacks_complete_pct(const struct profile *profile);
 
 /* The site's locations i-th from the leaf. */

@@ -209,9 +209,7 @@ static int add_mappings(const struct build *b, struct profile *p)
 			.start = e->start,
 			.end = e->end,
 			.off = e->off,
-			.dev_major = e->dev_major,
-			.dev_minor = e->dev_minor,
-			.inode = e->inode,
+			.file = e->file,
 			.deleted = e->deleted,
 			.path = e->path,
 		};
@@ -271,8 +269,7 @@ static uint64_t exec_untraced(const struct build *b)
 	for (size_t i = 0; i < b->target->maps.n && !by_thread; i++) {
 		const struct map_entry *e = &b->target->maps.entries[i];
 
-		if (e->executable && e->inode == a->inode && e->dev_major == a->dev_major &&
-		    e->dev_minor == a->dev_minor)
+		if (e->executable && file_id__equal(&e->file, &a->file))
 			return 0;
 	}
 	return 1;

@@ -123,9 +123,8 @@ static bool outside_interp(const struct launch *launch, uint64_t ip)
 		return false;
 	interp = maps__find(&maps, launch->interp_addr);
 	at = maps__find(&maps, ip);
-	if (interp && at && at->inode)
-		outside = at->inode != interp->inode || at->dev_minor != interp->dev_minor ||
-			  at->dev_major != interp->dev_major;
+	if (interp && at && at->file.inode)
+		outside = !file_id__equal(&at->file, &interp->file);
 	maps__free(&maps);
 	return outside;
 }

@@ -102,7 +102,7 @@ static int refresh_maps(struct session *s, struct target *t)
 	}
 	for (size_t i = 0; i < now.n; i++) {
 		maps__insert(&t->maps, &now.entries[i]);
-		if (now.entries[i].executable && now.entries[i].inode)
+		if (now.entries[i].executable && now.entries[i].file.inode)
 			symbolizer__hold(s->symbolizer, t->info.pid, &now.entries[i]);
 	}
 	maps__free(&now);

@@ -13,8 +13,7 @@
 #include "symbolize/symtab.h"
 
 struct binary {
-	uint32_t dev_major, dev_minor;
-	uint64_t inode;
+	struct file_id file;
 	int fd;			       /* -1 when it could not be opened, or is no longer needed */
 	char *path;		       /* for the search of its debug file */
 	struct symtab *symtab;	       /* NULL until it is read */
@@ -57,34 +56,23 @@ void symbolizer__free(struct symbolizer *symbolizer)
 	free(symbolizer);
 }
 
-static int compare_key(const struct binary *binary, uint32_t dev_major, uint32_t dev_minor,
-		       uint64_t inode)
-{
-	if (binary->dev_major != dev_major)
-		return binary->dev_major < dev_major ? -1 : 1;
-	if (binary->dev_minor != dev_minor)
-		return binary->dev_minor < dev_minor ? -1 : 1;
-	return (binary->inode > inode) - (binary->inode < inode);
-}
-
 /* The file's entry, or NULL; *ret_at (may be NULL): where it stands or belongs. */
-static struct binary *find_binary(const struct symbolizer *symbolizer, uint32_t dev_major,
-				  uint32_t dev_minor, uint64_t inode, size_t *ret_at)
+static struct binary *find_binary(const struct symbolizer *symbolizer, const struct file_id *file,
+				  size_t *ret_at)
 {
 	size_t low = 0, high = symbolizer->n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (compare_key(symbolizer->binaries[mid], dev_major, dev_minor, inode) < 0)
+		if (file_id__compare(&symbolizer->binaries[mid]->file, file) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
 	if (ret_at)
 		*ret_at = low;
-	if (low < symbolizer->n &&
-	    !compare_key(symbolizer->binaries[low], dev_major, dev_minor, inode))
+	if (low < symbolizer->n && file_id__equal(&symbolizer->binaries[low]->file, file))
 		return symbolizer->binaries[low];
 	return NULL;
 }
@@ -114,16 +102,13 @@ int symbolizer__hold(struct symbolizer *symbolizer, pid_t pid, const struct map_
 	size_t at;
 	int err;
 
-	if (!entry->inode ||
-	    find_binary(symbolizer, entry->dev_major, entry->dev_minor, entry->inode, &at))
+	if (!entry->file.inode || find_binary(symbolizer, &entry->file, &at))
 		return 0;
 	binary = calloc(1, sizeof(*binary));
 	if (!binary)
 		return -ENOMEM;
 	*binary = (struct binary){
-		.dev_major = entry->dev_major,
-		.dev_minor = entry->dev_minor,
-		.inode = entry->inode,
+		.file = entry->file,
 		.fd = -1,
 		.path = strdup(entry->path),
 	};
@@ -181,12 +166,11 @@ static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mappin
 	int err;
 
 	*ret_function = NULL;
-	if (!mapping->inode) {
+	if (!mapping->file.inode) {
 		*ret_reason = UNRESOLVED_NOT_A_FILE;
 		return 0;
 	}
-	binary = find_binary(symbolizer, mapping->dev_major, mapping->dev_minor, mapping->inode,
-			     NULL);
+	binary = find_binary(symbolizer, &mapping->file, NULL);
 	if (!binary) {
 		*ret_reason = UNRESOLVED_NO_FILE;
 		return 0;

@@ -76,7 +76,7 @@ static const struct alloc_point *point(const struct allocator *a, const char *na
 
 static void glibc_is_found(void **state)
 {
-	static const char *const wanted[] = {"malloc", "calloc", "realloc", "posix_memalign",
+	static const char *const wanted[] = {"malloc", "calloc",  "realloc", "posix_memalign",
 					     "valloc", "pvalloc", "free"};
 	struct error err = {};
 	struct allocator *a = find(sleeper, 0, &err);
@@ -126,7 +126,7 @@ static void probes_stand_on_emulated_instructions(void **state)
 		for (size_t j = 0; j < maps.n; j++) {
 			const struct map_entry *e = &maps.entries[j];
 
-			if (!e->executable || e->inode != a->inode || p->off < e->off ||
+			if (!e->executable || e->file.inode != a->file.inode || p->off < e->off ||
 			    p->off - e->off >= e->end - e->start)
 				continue;
 			assert_int_equal(process__read_memory(sleeper, e->start + p->off - e->off,

@@ -46,8 +46,8 @@ static void test_parse(void **state)
 	assert_int_equal(maps.entries[1].start, 0x55d0c0a02000);
 	assert_int_equal(maps.entries[1].end, 0x55d0c0a07000);
 	assert_int_equal(maps.entries[1].off, 0x2000);
-	assert_int_equal(maps.entries[1].dev_major, 0xfe);
-	assert_int_equal(maps.entries[1].inode, 393231);
+	assert_int_equal(maps.entries[1].file.dev_major, 0xfe);
+	assert_int_equal(maps.entries[1].file.inode, 393231);
 	assert_string_equal(maps.entries[1].perms, "r-xp");
 	assert_true(maps.entries[1].executable);
 	assert_false(maps.entries[0].executable);
@@ -58,8 +58,8 @@ static void test_parse(void **state)
 	assert_string_equal(maps.entries[4].path, "/memfd:a b");
 	assert_true(maps.entries[4].deleted);
 	assert_string_equal(maps.entries[5].path, "/tmp/x\ny");
-	assert_int_equal(maps.entries[5].dev_major, 0x103);
-	assert_int_equal(maps.entries[5].dev_minor, 0x0f);
+	assert_int_equal(maps.entries[5].file.dev_major, 0x103);
+	assert_int_equal(maps.entries[5].file.dev_minor, 0x0f);
 	assert_int_equal(maps.entries[6].start, 0xffffffffff600000);
 	maps__free(&maps);
 	assert_int_equal(maps.n, 0);
@@ -215,7 +215,7 @@ static struct map_entry region(uint64_t start, uint64_t end, uint64_t off, const
 		.start = start,
 		.end = end,
 		.off = off,
-		.inode = path[0] == '/' ? 1 : 0,
+		.file.inode = path[0] == '/' ? 1 : 0,
 		.perms = "r-xp",
 		.executable = true,
 		.path = (char *)path,
@@ -343,7 +343,7 @@ static void test_read_self(void **state)
 	code = maps__find(&maps, (uint64_t)(uintptr_t)&maps__read);
 	assert_non_null(code);
 	assert_true(code->executable);
-	assert_true(code->inode != 0);
+	assert_true(code->file.inode != 0);
 	stack = maps__find(&maps, (uint64_t)(uintptr_t)&maps);
 	assert_non_null(stack);
 	assert_false(stack->executable);
@@ -517,8 +517,8 @@ static void test_open_file(void **state)
 
 	assert_int_equal(stat(scene.path, &st), 0);
 	entry = unknown_extent(&scene.entry);
-	if (major(st.st_dev) == entry.dev_major && minor(st.st_dev) == entry.dev_minor &&
-	    st.st_ino == entry.inode) {
+	if (major(st.st_dev) == entry.file.dev_major && minor(st.st_dev) == entry.file.dev_minor &&
+	    st.st_ino == entry.file.inode) {
 		assert_opens_the_mapped_one(&entry);
 		/* The process is gone: the path itself. */
 		assert_int_equal(close(maps__open_file(0x7fffffff, &entry)), 0);
@@ -537,9 +537,9 @@ static void test_open_file(void **state)
 	alarm(10);
 	assert_int_equal(maps__open_file(getpid(), &entry), -ESTALE);
 	assert_int_equal(stat(scene.path, &st), 0);
-	entry.inode = st.st_ino;
-	entry.dev_major = major(st.st_dev);
-	entry.dev_minor = minor(st.st_dev);
+	entry.file.inode = st.st_ino;
+	entry.file.dev_major = major(st.st_dev);
+	entry.file.dev_minor = minor(st.st_dev);
 	assert_int_equal(maps__open_file(getpid(), &entry), -EINVAL);
 	alarm(0);
 
@@ -560,7 +560,7 @@ static void test_open_file_of_no_file(void **state)
 
 	(void)state;
 	assert_int_equal(maps__open_file(getpid(), &entry), -ENOENT);
-	entry.inode = 5;
+	entry.file.inode = 5;
 	assert_int_equal(maps__open_file(getpid(), &entry), -ENOENT);
 
 	/* A mapped device. */

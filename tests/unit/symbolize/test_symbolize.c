@@ -45,9 +45,7 @@ static void add_maps(struct profile *profile, const struct maps *maps)
 			.start = entry->start,
 			.end = entry->end,
 			.off = entry->off,
-			.dev_major = entry->dev_major,
-			.dev_minor = entry->dev_minor,
-			.inode = entry->inode,
+			.file = entry->file,
 			.deleted = entry->deleted,
 			.path = entry->path,
 		};
@@ -356,8 +354,8 @@ static void test_not_a_file_is_not_opened(void **state)
 	(void)state;
 	assert_int_equal(symbolizer__hold(symbolizer, getpid(), &entry), 0);
 	assert_int_equal(open_descriptors(), before);
-	entry.inode = 1;
-	entry.dev_major = 99;
+	entry.file.inode = 1;
+	entry.file.dev_major = 99;
 	entry.path = (char *)"/does/not/exist";
 	assert_true(symbolizer__hold(symbolizer, getpid(), &entry) < 0);
 	assert_int_equal(open_descriptors(), before);
