@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The lines are painted onto the addresses from the last to the first, each only where nothing is
+ * painted yet. All starts and ends, sorted, cut the addresses into stretches, and every painted
+ * stretch is passed over at once from then on (disjoint sets with path halving), so that however
+ * the lines overlap it takes no longer than sorting them. */
+#include "symbolize/perf_map.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "symbolize/clean.h"
+
+#define MAX_FILE_BYTES (64u << 20)
+#define MAX_ENTRIES    (2u << 20) /* of 32 bytes each they would fill the file; real ones have 60 */
+#define NOBODY	       UINT32_MAX
+
+/* One line. */
+struct entry {
+	uint64_t start, end;
+	const char *source; /* its name in the text, not ended by a NUL */
+	size_t source_len;
+	const char *name; /* the copy, once it is known to be needed */
+};
+
+/* From addr up to the next edge's. */
+struct edge {
+	uint64_t addr;
+	uint32_t owner; /* an index of entries, or NOBODY */
+	uint32_t next;	/* the first edge from here on that is not painted, or on the way to it */
+};
+
+struct range {
+	uint64_t start, end; /* end exclusive */
+	uint64_t function;   /* START of its line */
+	const char *name;
+};
+
+struct perf_map {
+	struct range *ranges; /* ascending, disjoint */
+	size_t n;
+	char *names; /* all of them, each ended by a NUL */
+};
+
+DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
+
+/* --- lines --- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Reads a hex number and the blanks behind it. Where they end, or NULL. */
+static const char *parse_hex(const char *at, const char *end, uint64_t *ret_value)
+{
+	const char *digits;
+	uint64_t value = 0;
+
+	if (end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
+		at += 2;
+	for (digits = at; at < end && hex_digit(*at) >= 0; at++) {
+		if (value >> 60)
+			return NULL;
+		value = value << 4 | (uint64_t)hex_digit(*at);
+	}
+	if (at == digits || at == end || *at != ' ')
+		return NULL;
+	while (at < end && *at == ' ')
+		at++;
+	*ret_value = value;
+	return at;
+}
+
+static bool parse_line(const char *line, const char *end, struct entry *ret_entry)
+{
+	uint64_t start, size;
+
+	line = parse_hex(line, end, &start);
+	if (line)
+		line = parse_hex(line, end, &size);
+	if (!line || line == end || start + size <= start)
+		return false;
+	*ret_entry = (struct entry){
+		.start = start,
+		.end = start + size,
+		.source = line,
+		.source_len = (size_t)(end - line),
+	};
+	return true;
+}
+
+static size_t count_newlines(const char *text, size_t len)
+{
+	const char *end = text + len;
+	size_t n = 0;
+
+	while (text < end && (text = memchr(text, '\n', (size_t)(end - text)))) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+/* Fills entries, which has room for max. How many there are; *skipped: lines that are not. */
+static size_t parse_lines(const char *text, size_t len, struct entry *entries, size_t max,
+			  size_t *skipped)
+{
+	const char *end = text + len, *newline;
+	size_t n = 0;
+
+	while (text < end && (newline = memchr(text, '\n', (size_t)(end - text)))) {
+		if (n < max && parse_line(text, newline, &entries[n]))
+			n++;
+		else
+			++*skipped;
+		text = newline + 1;
+	}
+	*skipped += text < end;
+	return n;
+}
+
+/* --- painting --- */
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct edge *x = a, *y = b;
+
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* The edges of all entries, ascending, each address once. How many. */
+static size_t sort_edges(struct edge *edges, const struct entry *entries, size_t n_entries)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_entries; i++) {
+		edges[2 * i].addr = entries[i].start;
+		edges[2 * i + 1].addr = entries[i].end;
+	}
+	qsort(edges, 2 * n_entries, sizeof(*edges), by_addr);
+	for (size_t i = 0; i < 2 * n_entries; i++)
+		if (!n || edges[n - 1].addr != edges[i].addr)
+			edges[n++].addr = edges[i].addr;
+	for (size_t i = 0; i < n; i++) {
+		edges[i].owner = NOBODY;
+		edges[i].next = (uint32_t)i;
+	}
+	return n;
+}
+
+/* The edge at addr, which is one of the n. */
+static uint32_t edge_at(const struct edge *edges, size_t n, uint64_t addr)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (edges[mid].addr < addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return (uint32_t)low;
+}
+
+static uint32_t first_unpainted(struct edge *edges, uint32_t i)
+{
+	while (edges[i].next != i) {
+		edges[i].next = edges[edges[i].next].next;
+		i = edges[i].next;
+	}
+	return i;
+}
+
+static void paint(struct edge *edges, size_t n, const struct entry *entries, size_t n_entries)
+{
+	for (size_t k = n_entries; k-- > 0;) {
+		uint32_t end = edge_at(edges, n, entries[k].end);
+		uint32_t i = edge_at(edges, n, entries[k].start);
+
+		/* The last edge is an end and never painted: there is always a next one. */
+		while ((i = first_unpainted(edges, i)) < end) {
+			edges[i].owner = (uint32_t)k;
+			edges[i].next = i + 1;
+		}
+	}
+}
+
+/* --- the map --- */
+
+static size_t kept_len(const struct entry *entry)
+{
+	return entry->source_len < NAME_MAX_BYTES ? entry->source_len : NAME_MAX_BYTES;
+}
+
+/* Copies a name to *at, which moves on. */
+static const char *copy_name(const struct entry *entry, char **at)
+{
+	char *name = *at;
+	size_t len = kept_len(entry);
+
+	for (size_t i = 0; i < len; i++)
+		name[i] = entry->source[i] ? entry->source[i] : '?';
+	name[len] = '\0';
+	clean_name(name);
+	*at += len + 1;
+	return name;
+}
+
+/* Turns painted edges into ranges, and keeps the names of those entries that are still seen. */
+static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct entry *entries)
+{
+	uint32_t before = NOBODY;
+	size_t n_ranges = 0, bytes = 0;
+	char *at;
+
+	for (size_t i = 0; i < n; i++) {
+		struct entry *owner = edges[i].owner == NOBODY ? NULL : &entries[edges[i].owner];
+
+		if (owner && !owner->name) {
+			owner->name = ""; /* seen */
+			bytes += kept_len(owner) + 1;
+		}
+		n_ranges += owner && edges[i].owner != before;
+		before = edges[i].owner;
+	}
+	if (!n_ranges)
+		return 0;
+	map->ranges = calloc(n_ranges, sizeof(*map->ranges));
+	at = map->names = malloc(bytes);
+	if (!map->ranges || !map->names)
+		return -ENOMEM;
+	for (size_t i = 0; i + 1 < n; i++) {
+		struct range *last = map->n ? &map->ranges[map->n - 1] : NULL;
+		struct entry *owner = edges[i].owner == NOBODY ? NULL : &entries[edges[i].owner];
+
+		if (!owner)
+			continue;
+		if (!*owner->name)
+			owner->name = copy_name(owner, &at);
+		if (last && last->end == edges[i].addr && last->name == owner->name)
+			last->end = edges[i + 1].addr;
+		else
+			map->ranges[map->n++] = (struct range){edges[i].addr, edges[i + 1].addr,
+							       owner->start, owner->name};
+	}
+	return 0;
+}
+
+int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped)
+{
+	_cleanup_(cleanup_perf_map) struct perf_map *map = calloc(1, sizeof(*map));
+	_cleanup_free_ struct entry *entries = NULL;
+	_cleanup_free_ struct edge *edges = NULL;
+	size_t n_entries = count_newlines(text, len), skipped = 0, n;
+	int err;
+
+	if (n_entries > MAX_ENTRIES)
+		n_entries = MAX_ENTRIES;
+	entries = calloc(n_entries + 1, sizeof(*entries));
+	if (!map || !entries)
+		return -ENOMEM;
+	n_entries = parse_lines(text, len, entries, n_entries, &skipped);
+	edges = calloc(2 * n_entries + 1, sizeof(*edges));
+	if (!edges)
+		return -ENOMEM;
+	n = sort_edges(edges, entries, n_entries);
+	paint(edges, n, entries, n_entries);
+	err = keep(map, edges, n, entries);
+	if (err)
+		return err;
+	if (ret_skipped)
+		*ret_skipped = skipped;
+	*ret_map = map;
+	map = NULL;
+	return 0;
+}
+
+int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len, skipped;
+	bool too_large;
+	struct stat st;
+	ssize_t n;
+	int err;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	too_large = st.st_size > MAX_FILE_BYTES;
+	len = too_large ? MAX_FILE_BYTES : (size_t)st.st_size;
+	text = malloc(len + 1);
+	if (!text)
+		return -ENOMEM;
+	n = io__pread(fd, text, len, 0); /* never mapped: the target may cut its file short */
+	if (n < 0)
+		return (int)n;
+	len = (size_t)n;
+	if (too_large) { /* the line that is cut there belongs to the rest */
+		const char *newline = memrchr(text, '\n', len);
+
+		len = newline ? (size_t)(newline - text) + 1 : 0;
+	}
+	err = perf_map__parse(text, len, ret_map, &skipped);
+	if (!err && ret_skipped)
+		*ret_skipped = skipped + too_large;
+	return err;
+}
+
+const char *perf_map__find(const struct perf_map *map, uint64_t addr, uint64_t *ret_start)
+{
+	size_t low = 0, high = map->n; /* the first range that ends after addr */
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (map->ranges[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == map->n || map->ranges[low].start > addr)
+		return NULL;
+	if (ret_start)
+		*ret_start = map->ranges[low].function;
+	return map->ranges[low].name;
+}
+
+void perf_map__free(struct perf_map *map)
+{
+	if (!map)
+		return;
+	free(map->ranges);
+	free(map->names);
+	free(map);
+}
