@@ -8,8 +8,10 @@
 #include <sys/uio.h>
 
 #include "base/cleanup.h"
+#include "base/in_root.h"
 #include "base/io.h"
 
+#define STATUS_MAX    (1 << 20)	 /* bytes; its Groups: may be 65,536 numbers */
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
 #define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
 
@@ -217,4 +219,63 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 		if (vector[i].a_type == type)
 			return vector[i].a_un.a_val;
 	return 0;
+}
+
+/* Where the process keeps its map, and whose that must be. From status: "Uid: REAL EFFECTIVE SAVED
+ * FS", "NStgid: PID [PID in the next namespace further in]...". */
+static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
+{
+	_cleanup_free_ char *text = malloc(STATUS_MAX);
+	const char *uids, *pids;
+	unsigned int owner;
+	ssize_t n;
+	long pid;
+	char *end;
+
+	if (!text)
+		return -ENOMEM;
+	n = read_text(dir_fd, "status", text, STATUS_MAX);
+	if (n < 0)
+		return n;
+	uids = status_value(text, "Uid");
+	if (!uids || sscanf(uids, "%*u %u", &owner) != 1)
+		return -EINVAL;
+	pids = status_value(text, "NStgid");
+	if (!pids) /* a kernel without pid namespaces */
+		pids = status_value(text, "Tgid");
+	if (!pids)
+		return -EINVAL;
+	do {
+		pid = strtol(pids, &end, 10);
+		pids = end;
+	} while (*end == '\t');
+	if (pid <= 0)
+		return -EINVAL;
+	snprintf(path, size, "tmp/perf-%ld.map", pid);
+	*ret_owner = owner;
+	return 0;
+}
+
+int process__open_perf_map(pid_t pid)
+{
+	_cleanup_close_ int dir_fd = -1, root_fd = -1, fd = -1;
+	struct stat st;
+	char path[64];
+	uid_t owner = (uid_t)-1;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	err = perf_map_name(dir_fd, path, sizeof(path), &owner);
+	if (err)
+		return err;
+	root_fd = openat(dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -errno;
+	fd = in_root__open_file(root_fd, path, false, &st);
+	if (fd < 0)
+		return fd;
+	return st.st_uid == owner ? take_fd(&fd) : -EPERM;
 }
