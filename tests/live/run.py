@@ -67,7 +67,7 @@ def main():
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
     import test_truth, test_stacks, test_sampled, test_jeprof, test_real  # noqa: E401,F401
-    import test_harmless, test_input, test_options  # noqa: E401,F401
+    import test_harmless, test_input, test_options, test_gdb  # noqa: E401,F401
     names = [name for name in harness.tests
              if not args.patterns or
              any(p in name or fnmatch.fnmatch(name, p) for p in args.patterns)]

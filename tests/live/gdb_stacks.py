@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs inside gdb, not in the tests: every call of the allocator, with the stack that gdb unwinds.
+
+The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out.
+Written to out, as JSON: calls, in order: [function, rdi, rsi, rsp, pcs (leaf first), outermost];
+outermost: gdb ended there because the unwind information says so, not because it knew no further.
+start: the address where the dynamic linker, and so the process, begins. status: the exit status."""
+import json
+import os
+import re
+import struct
+
+import gdb
+
+AT_BASE = 7
+E_ENTRY = 24  # offset in an ELF header of 64 bits
+UINT64 = (1 << 64) - 1
+NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)  # gdb shows them; no return address is theirs
+
+result = {"calls": [], "start": 0, "status": None}
+
+
+class Function(gdb.Breakpoint):
+    """On the first instruction, where nothing of the frame is made yet."""
+
+    def __init__(self, name, addr):
+        super().__init__(f"*{addr:#x}", internal=True)
+        self.name = name
+
+    def stop(self):
+        frame, pcs = gdb.newest_frame(), []
+        registers = [int(frame.read_register(r)) & UINT64 for r in ("rdi", "rsi", "rsp")]
+        while frame:
+            if frame.type() not in NOT_ON_STACK:
+                pcs.append(frame.pc())
+            reason = frame.unwind_stop_reason()
+            frame = frame.older()
+        result["calls"].append([self.name, *registers, pcs,
+                                reason == gdb.FRAME_UNWIND_OUTERMOST])
+        return False
+
+
+def process_start(pid):
+    with open(f"/proc/{pid}/auxv", "rb") as file:
+        base = dict(struct.iter_unpack("QQ", file.read()))[AT_BASE]
+    with open(f"/proc/{pid}/mem", "rb") as file:
+        file.seek(base + E_ENTRY)
+        return base + struct.unpack("Q", file.read(8))[0]
+
+
+def on_new_objfile(event):
+    """Before anything of libc has run."""
+    if os.path.realpath(event.new_objfile.filename) != config["libc"]:
+        return
+    pid = gdb.selected_inferior().pid
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        base = re.search(rf"^(\w+)-.* {re.escape(config['libc'])}$", file.read(), re.M)[1]
+    for name, off in config["functions"].items():
+        Function(name, int(base, 16) + off)
+    result["start"] = process_start(pid)
+
+
+def on_exited(event):
+    result["status"] = getattr(event, "exit_code", None)
+
+
+for setting in ("disable-randomization on", "startup-with-shell off", "debuginfod enabled off",
+                "pagination off", "backtrace past-main on", "backtrace past-entry on",
+                "backtrace limit 1000"):
+    gdb.execute("set " + setting)
+for name in ("LINES", "COLUMNS"):  # gdb adds them
+    gdb.execute("unset environment " + name)
+gdb.events.new_objfile.connect(on_new_objfile)
+gdb.events.exited.connect(on_exited)
+gdb.execute("run")
+with open(config["out"], "w", encoding="utf-8") as out:
+    json.dump(result, out)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every stack as gdb unwinds it: Debian's own programs run twice from equal beginnings, without
+address randomization, under gdb with breakpoints on the allocator and under memtrace -i 1. Of every
+call the two must name the same return addresses, to the last."""
+import collections
+import ctypes
+import functools
+import json
+import math
+import os
+import re
+
+from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, need_tool, place, run,
+                     tests)
+
+AGREE_PCT = 99  # of calls, stacks and frames, at least
+LEAST_STACKS = 200  # different ones, of each program
+TIMEOUT_S = 120
+
+# What of libc is called in these programs, and its size of a call.
+FUNCTIONS = {"malloc": lambda rdi, rsi: rdi,
+             "calloc": lambda rdi, rsi: rdi * rsi,
+             "realloc": lambda rdi, rsi: rsi}
+
+# The dynamic linker's first instructions are assembly without unwind information; no function of it
+# begins nearer to its entry point.
+START_BYTES = 64
+
+# A command runs on as soon as libc is mapped: of libraries mapped after it, memtrace learns while
+# their constructors run already. It says of how many stacks that was the end; they are left out.
+UNKNOWN_YET = "library not known yet"
+UNKNOWN_YET_COUNTERS = ("stacks_end_no_mapping", "stacks_end_no_table")
+
+
+# --- the two views of a run ---
+
+def libc_functions():
+    """libc's path and how far its functions are from its first mapping, as in this very process."""
+    libc = ctypes.CDLL("libc.so.6")
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        base, path = re.search(r"^(\w+)-.* (/\S*/libc\.so\.6)$", maps.read(), re.M).groups()
+    return path, {name: ctypes.cast(getattr(libc, name), ctypes.c_void_p).value - int(base, 16)
+                  for name in FUNCTIONS}
+
+
+def by_gdb(command, env, directory):
+    """gdb_stacks.py's result. Its `run` takes the arguments apart at blanks."""
+    expect(not any(" " in word for word in command), "blanks in", command)
+    libc, functions = libc_functions()
+    config = {"libc": libc, "functions": functions, "out": directory + ".gdb"}
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gdb_stacks.py")
+    result = run([need_tool("gdb"), "-nx", "-batch", "-iex", "set auto-load off", "-iex",
+                  f"python config = {config!r}", "-x", script, "--args", *command],
+                 timeout=TIMEOUT_S, env=env, cwd=directory)
+    expect(os.path.exists(config["out"]), result)
+    with open(config["out"], encoding="utf-8") as file:
+        found = json.load(file)
+    expect_equal(found["status"], 0, f"exit status under gdb; {result}")
+    return found
+
+
+def allocated(path):
+    """stack -> bytes of all its calls, as a reader of heap_v2 computes them."""
+    sums, stack = {}, None
+    with open(path, encoding="utf-8") as file:
+        expect_equal(next(file), "heap_v2/1\n", f"first line of {path}")
+        for line in file:
+            if line == "\n":
+                return sums
+            if line.startswith("@ "):
+                stack = tuple(int(addr, 16) for addr in line.split()[1:])
+            elif stack and line.startswith("  t*:"):
+                n, size = map(int, re.search(r"\[(\d+): (\d+)\]", line).groups())
+                sums[stack] = sums.get(stack, 0) + (size / (1 - math.exp(-size / n)) if n else 0)
+    raise Failure(f"{path} has no end of its stacks")
+
+
+def by_memtrace(command, env, directory):
+    """stack -> bytes of all its calls, and the counters of losses."""
+    path, prefix = directory + ".json", directory + ".memtrace"
+    result = run([need_tool("setarch"), "-R", MEMTRACE, "-q", "-i", "1", "-f", "heap", "-o", prefix,
+                  f"--json={path}", "--", *command], timeout=TIMEOUT_S, env=env, cwd=directory)
+    expect_equal(result.status, 0, result)
+    with open(path, encoding="utf-8") as file:
+        profile = json.load(file)
+    return allocated(profile["files"][0]), {name: n for name, n in profile["lost"].items() if n}
+
+
+def expected(found):
+    """stack -> [calls, bytes] by gdb, in memtrace's form: the function's entry + 1, then the return
+    addresses; and the number of calls that gdb could not follow to the end. Three things are put
+    right:
+
+    - realloc(NULL, n) jumps to malloc: gdb stops twice, for one call.
+    - Calls for no bytes are not in heap_v2 files.
+    - In the dynamic linker's first instructions gdb has nothing to go by, takes what is on the
+      stack (argc, argv) for frames, and goes on. The process began there: so does the stack."""
+    stacks, unfollowed, before = {}, 0, None
+    for name, rdi, rsi, rsp, pcs, outermost in found["calls"]:
+        size = FUNCTIONS[name](rdi, rsi)
+        call = (rsp, size, pcs[1:])
+        if (name, before) == ("malloc", ("realloc", call)):
+            continue
+        before = (name, call)
+        if not size:
+            continue
+        for i, pc in enumerate(pcs):
+            if found["start"] < pc < found["start"] + START_BYTES:
+                pcs, outermost = pcs[:i + 1], True
+                break
+        unfollowed += not outermost
+        sums = stacks.setdefault((pcs[0] + 1, *pcs[1:]), [0, 0])
+        sums[0] += 1
+        sums[1] += size
+    return stacks, unfollowed
+
+
+# --- the comparison ---
+
+def same_bytes(wanted, got):
+    """As far as the integers of a heap_v2 file tell at an interval of 1: within a byte of a stack's
+    blocks of one byte, 1.0003 times those of 8 bytes."""
+    return abs(wanted - got) <= 1 + 0.001 * wanted
+
+
+def nearest(stack, others):
+    """Of memtrace's stacks from the same call the one that agrees furthest, and how far."""
+    def agree(other):
+        n = 0
+        while n < min(len(stack), len(other)) and stack[n] == other[n]:
+            n += 1
+        return n
+    return max(((agree(other), other) for other in others), default=(0, ()))
+
+
+def difference(stack, near, n, start):
+    if n == len(stack) == len(near):
+        return "other bytes"
+    if n == len(near) > 0:
+        return UNKNOWN_YET if start < stack[-1] < start + START_BYTES else "memtrace ends earlier"
+    return "gdb ends earlier" if n == len(stack) else "other frames"
+
+
+def show(stack):
+    return " ".join(f"{pc:#x}" for pc in stack)
+
+
+def check_agreement(found, got, lost):
+    """At least AGREE_PCT of all calls are on the same stacks, with the same bytes, for both."""
+    wanted, unfollowed = expected(found)
+    by_call = collections.defaultdict(list)
+    for stack in got:
+        by_call[stack[:2]].append(stack)
+    calls = right_calls = right_stacks = n_left_out = frames = right_frames = 0
+    classes, left_out, examples = collections.Counter(), set(), ""
+    for stack, (n, size) in wanted.items():
+        alike, near = len(stack), stack
+        if stack not in got or not same_bytes(size, got[stack]):
+            alike, near = nearest(stack, by_call[stack[:2]])
+            kind = difference(stack, near, alike, found["start"])
+            classes[kind] += n
+            if kind == UNKNOWN_YET:
+                left_out.add(near)
+                n_left_out += 1
+                continue
+            if examples.count("gdb") < 3:
+                examples += (f"\n  gdb      {size} bytes: {show(stack)}"
+                             f"\n  memtrace {got.get(near, 0):.0f} bytes: {show(near)}")
+        else:
+            right_stacks += 1
+            right_calls += n
+        calls += n
+        frames += len(stack)
+        right_frames += alike
+    if unfollowed:
+        classes["not followed by gdb"] = unfollowed
+    n_stacks, n_got = len(wanted) - n_left_out, len(got) - len(left_out)
+    shares = [100 * part / max(whole, 1) for part, whole in
+              ((right_calls - unfollowed, calls), (right_stacks, n_stacks), (right_stacks, n_got),
+               (right_frames, frames))]
+    depths = sorted(map(len, wanted)) or [0]
+    told = (f"{calls} calls, {n_stacks} stacks of {depths[0]} to {depths[-1]} frames (median "
+            f"{depths[len(depths) // 2]}), {frames} frames; the same: %.2f %% of calls, %.2f %% of "
+            "gdb's stacks, %.2f %% of memtrace's, %.2f %% of frames" % tuple(shares))
+    if classes:
+        told += "; " + ", ".join(f"{what}: {n}" for what, n in classes.items())
+    admitted = sum(lost.get(name, 0) for name in UNKNOWN_YET_COUNTERS)
+    expect(classes[UNKNOWN_YET] <= admitted, "memtrace admits", admitted, "short stacks:", told)
+    expect(n_stacks >= LEAST_STACKS, "too few stacks:", told)
+    expect(min(shares) >= AGREE_PCT, told, examples, "\n  lost:", lost)
+    return told
+
+
+# --- programs: what each needs in its directory, its environment; the command ---
+
+SQL = """
+create table t(id integer primary key, a text, b blob);
+create index ti on t(a);
+create view v as select a, length(b) as l from t;
+create trigger tr after insert on t begin update t set a = a || 'x' where id = new.id; end;
+with recursive c(i) as (select 1 union all select i + 1 from c where i < 40)
+  insert into t(a, b) select i, zeroblob(i * 100) from c;
+select group_concat(a, ','), sum(l) from v
+  where l in (select length(b) from t order by b desc limit 10);
+select json_extract('{"a":[1,2,{"b":3}]}', '$.a[2].b'), printf('%s %d', 'x', 12345),
+  (select count(*) from t x join t y using (a));
+pragma integrity_check;
+"""
+
+# Of what is built into Debian's python3: a library that is loaded on the way has no table at once.
+PYTHON = """
+import ast, collections, functools, math, re
+Point = collections.namedtuple("Point", "x y")
+tree = ast.parse("def f(a, *b): return [a + c for c in b if c] or {'k': lambda: a}")
+text = " ".join(re.findall(r"(a|b)+\\d*", ast.dump(tree)))
+numbers = sorted((Point(i % 7, math.sqrt(i)) for i in range(50)), key=lambda p: (p.x, -p.y))
+eval(compile(tree, "tree", "exec"))
+print(text, functools.reduce(lambda a, p: a + p.y, numbers, 0), "{:>20,}".format(10 ** 30))
+"""
+
+C = """
+struct s { int a; struct s *next; };
+static int sum(const struct s *s) { int n = 0; while (s) { n += s->a; s = s->next; } return n; }
+int f(int x) { struct s a = {x, 0}, b = {2, &a}; return sum(&b) ? x * 3 : 7; }
+"""
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def sqlite3(directory, env):
+    write(os.path.join(directory, "in.sql"), SQL)
+    return ["-init", "in.sql", ":memory:"]
+
+
+def python3(directory, env):
+    """Its own allocator takes what is small, and leaves what gdb can follow in a second."""
+    write(os.path.join(directory, "in.py"), PYTHON)
+    env.update(PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1")
+    return ["-S", "in.py"]
+
+
+def git(directory, env):
+    """Three commits, made at a time of no importance."""
+    env.update(GIT_CONFIG_NOSYSTEM="1", GIT_PAGER="cat")
+    for who in ("AUTHOR", "COMMITTER"):
+        env.update({f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@b",
+                    f"GIT_{who}_DATE": "@1700000000 +0000"})
+    def do(*words):
+        result = run([need_tool("git"), *words], env=env, cwd=directory)
+        expect_equal(result.status, 0, result)
+
+    do("init", "-q", ".")
+    for i in range(3):
+        for k in range(8):
+            write(os.path.join(directory, f"{k}.c"),
+                  "".join(f"int a{n};\n" for n in range(i * k, 60)))
+        do("add", ".")
+        do("commit", "-q", "-m", f"number {i}")
+    return ["log", "-p", "--stat"]
+
+
+def clang(directory, env):
+    """C++, with some thousand calls in constructors before main."""
+    write(os.path.join(directory, "in.c"), C)
+    return ["-fintegrated-cc1", "-c", "in.c", "-o", "/dev/null"]
+
+
+def stacks_as_gdb(path, prepare):
+    need_tool("gdb")
+    if run([need_tool("setarch"), "-R", "true"]).status:
+        raise NotRunnable("address randomization cannot be turned off here")
+    with place() as outside:
+        directory = os.path.join(outside, "run")  # and the results beside it: equal for both
+        os.mkdir(directory)
+        env = {"PATH": os.environ["PATH"], "HOME": directory, "LC_ALL": "C.UTF-8"}
+        command = [need_tool(path), *prepare(directory, env)]
+        return check_agreement(by_gdb(command, env, directory),
+                               *by_memtrace(command, env, directory))
+
+
+for prepare in (sqlite3, python3, git, clang):
+    # not the first python3 in PATH: that may be anyone's
+    path = f"/usr/bin/{prepare.__name__}"
+    tests[f"stacks_as_gdb[{prepare.__name__}]"] = functools.partial(stacks_as_gdb, path, prepare)
