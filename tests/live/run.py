@@ -12,6 +12,8 @@ MEMTRACE_NO_SKIP=1 in the environment) it fails. Kinds of probe that this kernel
 not in the list."""
 import argparse
 import fnmatch
+import glob
+import importlib
 import os
 import signal
 import sys
@@ -66,8 +68,8 @@ def main():
     args = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
-    import test_truth, test_stacks, test_sampled, test_jeprof, test_real  # noqa: E401,F401
-    import test_harmless, test_input, test_options, test_gdb  # noqa: E401,F401
+    for module in sorted(glob.glob("test_*.py", root_dir=os.path.dirname(__file__))):
+        importlib.import_module(module[:-len(".py")])
     names = [name for name in harness.tests
              if not args.patterns or
              any(p in name or fnmatch.fnmatch(name, p) for p in args.patterns)]
