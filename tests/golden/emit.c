@@ -138,7 +138,7 @@ static void fill(struct profile *profile, bool exact)
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
 			if (profile->locations[i].addr != names[k].addr)
 				continue;
-			profile->locations[i].name = strdup(names[k].name);
+			must(profile_location__set_name(&profile->locations[i], names[k].name));
 			profile->locations[i].reason = names[k].reason;
 		}
 	}

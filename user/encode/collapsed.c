@@ -46,6 +46,18 @@ static void put_name(FILE *stream, const char *name)
 	}
 }
 
+/* Its functions, outermost first. */
+static void put_location(FILE *stream, const struct profile_location *location)
+{
+	if (!location->n_frames)
+		fprintf(stream, "0x%" PRIx64, location->addr - 1);
+	for (size_t i = location->n_frames; i--;) {
+		put_name(stream, location->frames[i].name);
+		if (i)
+			fputc(';', stream);
+	}
+}
+
 /* The first frame from the leaf that is shown. The leaf is the probed function, which names no
  * holder; operator new, when it is the one that called malloc, no more. jeprof leaves out both. */
 static uint32_t first_frame(const struct profile *profile, const struct profile_site *site)
@@ -57,7 +69,7 @@ static uint32_t first_frame(const struct profile *profile, const struct profile_
 	do {
 		if (first + 1 >= site->n_locations)
 			break;
-		name = profile__location(profile, site, ++first)->name;
+		name = profile_location__function(profile__location(profile, site, ++first));
 	} while (name && !strncmp(name, plumbing, sizeof(plumbing) - 1) &&
 		 strchr("[(", name[sizeof(plumbing) - 1]));
 	return first;
@@ -76,9 +88,7 @@ static char *stack_names(const struct profile *profile, const struct profile_sit
 	if (!site->n_locations)
 		fputs("[no stack]", stream);
 	for (uint32_t i = site->n_locations; i-- > first;) {
-		char buf[24];
-
-		put_name(stream, frame_name(profile__location(profile, site, i), buf));
+		put_location(stream, profile__location(profile, site, i));
 		if (i > first)
 			fputc(';', stream);
 	}

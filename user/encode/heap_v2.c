@@ -228,11 +228,13 @@ static void put_site(const struct profile *profile, const struct profile_site *s
  * characters here, and bytes that are not UTF-8, on which readers in Rust give up. */
 static void put_mapping(const struct profile_mapping *mapping, struct sink *sink)
 {
+	bool vdso = file_id__equal(&mapping->file, &FILE_ID_VDSO);
 	char head[160];
 	int len = snprintf(head, sizeof(head),
 			   "%08" PRIx64 "-%08" PRIx64 " %s %08" PRIx64 " %02x:%02x %" PRIu64 " ",
 			   mapping->start, mapping->end, mapping->perms, mapping->off,
-			   mapping->file.dev_major, mapping->file.dev_minor, mapping->file.inode);
+			   mapping->file.dev_major, mapping->file.dev_minor,
+			   vdso ? 0 : mapping->file.inode);
 
 	sink__puts(sink, head);
 	if (mapping->path && *mapping->path) {

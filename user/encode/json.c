@@ -22,11 +22,11 @@ static void json__comma(struct json *json)
 	json->first = false;
 }
 
-static void json__text(struct json *json, const char *text)
+/* The inside of a string. */
+static void json__escaped(struct json *json, const char *text)
 {
 	const char *run = text;
 
-	sink__puts(json->sink, "\"");
 	while (*text) {
 		uint32_t code;
 		size_t len = utf8_next(text, &code);
@@ -46,7 +46,21 @@ static void json__text(struct json *json, const char *text)
 		run = text;
 	}
 	sink__write(json->sink, run, (size_t)(text - run));
+}
+
+static void json__text(struct json *json, const char *text)
+{
 	sink__puts(json->sink, "\"");
+	json__escaped(json, text);
+	sink__puts(json->sink, "\"");
+}
+
+/* "file:line" */
+static void json__line(struct json *json, const struct profile_frame *frame)
+{
+	sink__puts(json->sink, "\"");
+	json__escaped(json, frame->file);
+	sink__printf(json->sink, ":%" PRIu32 "\"", frame->line);
 }
 
 static void json__key(struct json *json, const char *key)
@@ -103,13 +117,41 @@ static void put_live(struct json *json, const struct estimate *live, bool comple
 	json__put_uint(json, "live_objects", to_integer(live->objects));
 }
 
+/* The names and, where any is known, the lines beside them: "file:line" or null. */
+static void put_frames(struct json *stack, const struct profile *profile,
+		       const struct profile_site *site)
+{
+	struct frame_walk names = {.profile = profile, .site = site}, lines = names;
+	struct json list = json__open(stack, "frames", "[");
+	bool any_line = false;
+	const char *name;
+
+	while ((name = frame_walk__next(&names))) {
+		json__comma(&list);
+		json__text(&list, name);
+		any_line = any_line || (names.frame && names.frame->file);
+	}
+	sink__puts(stack->sink, "]");
+	if (!any_line)
+		return;
+	list = json__open(stack, "lines", "[");
+	while (frame_walk__next(&lines)) {
+		json__comma(&list);
+		if (lines.frame && lines.frame->file)
+			json__line(&list, lines.frame);
+		else
+			sink__puts(list.sink, "null");
+	}
+	sink__puts(stack->sink, "]");
+}
+
 static void put_stacks(struct json *json, const struct profile *profile)
 {
 	struct json stacks = json__open(json, "stacks", "[");
 
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct profile_site *site = &profile->sites[i];
-		struct json stack, frames;
+		struct json stack;
 
 		if (!(site->live.objects > 0))
 			continue;
@@ -117,14 +159,8 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		put_live(&stack, &site->live, !profile->dropped);
 		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
 		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
-		frames = json__open(&stack, "frames", "[");
-		for (uint32_t k = 0; k < site->n_locations; k++) {
-			char buf[24];
-
-			json__comma(&frames);
-			json__text(&frames, frame_name(profile__location(profile, site, k), buf));
-		}
-		sink__puts(json->sink, "]}");
+		put_frames(&stack, profile, site);
+		sink__puts(json->sink, "}");
 	}
 	sink__puts(json->sink, "]");
 }

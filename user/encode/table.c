@@ -138,9 +138,13 @@ static char *shorten(const char *name, size_t max)
 static int add_frame(struct story *story, const char *name, unsigned times, size_t room)
 {
 	_cleanup_free_ char *printable = text_printable(name), *frame = NULL;
+	char **frames = reallocarray(story->frames, story->n + 1, sizeof(*frames));
 	/* A frame other than the first that takes the whole line would crowd out the others. */
 	size_t max = story->n ? room / 2 : room;
 
+	if (!frames)
+		return -ENOMEM;
+	story->frames = frames;
 	if (!printable)
 		return -ENOMEM;
 	frame = shorten(printable, times > 1 ? max - 8 : max);
@@ -163,17 +167,14 @@ static int add_frame(struct story *story, const char *name, unsigned times, size
 static int tell_story(const struct profile *profile, const struct profile_site *site, size_t room,
 		      struct story *story)
 {
-	char buf[24], last_buf[24];
-	const char *last = NULL;
+	struct frame_walk walk = {.profile = profile, .site = site};
+	const char *name, *last = NULL, *root = "[no stack]";
+	char last_buf[24];
 	unsigned times = 0;
 	int err = 0;
 
-	story->frames = calloc(site->n_locations + 1, sizeof(*story->frames));
-	if (!story->frames)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < site->n_locations && !err; i++) {
-		const char *name = frame_name(profile__location(profile, site, i), buf);
-
+	while (!err && (name = frame_walk__next(&walk))) {
+		root = name;
 		if (profile__is_allocator_frame(name))
 			continue;
 		if (last && !strcmp(name, last)) {
@@ -182,18 +183,14 @@ static int tell_story(const struct profile *profile, const struct profile_site *
 		}
 		if (last)
 			err = add_frame(story, last, times, room);
-		last = name == buf ? strcpy(last_buf, buf) : name;
+		last = name == walk.buf ? strcpy(last_buf, name) : name;
 		times = 1;
 	}
 	if (err)
 		return err;
 	if (last)
 		return add_frame(story, last, times, room);
-	if (!site->n_locations)
-		return add_frame(story, "[no stack]", 1, room);
-	return add_frame(story,
-			 frame_name(profile__location(profile, site, site->n_locations - 1), buf),
-			 1, room);
+	return add_frame(story, root, 1, room);
 }
 
 /* "cache_insert < handle_request < ...": as many frames as fit, always the first. */
@@ -367,18 +364,17 @@ static void free_groups(struct group *groups, size_t n)
 /* The frames of a site that are shown, each on a line. */
 static char *group_key(const struct profile *profile, const struct profile_site *site)
 {
-	char buf[24], *text = NULL;
+	struct frame_walk walk = {.profile = profile, .site = site};
+	const char *name;
+	char *text = NULL;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
 		return NULL;
-	for (uint32_t i = 0; i < site->n_locations; i++) {
-		const char *name = frame_name(profile__location(profile, site, i), buf);
-
-		if (!profile__is_allocator_frame(name) || i + 1 == site->n_locations)
+	while ((name = frame_walk__next(&walk)))
+		if (!profile__is_allocator_frame(name) || walk.location == site->n_locations)
 			fprintf(f, "%s\n", name);
-	}
 	if (fclose(f)) {
 		free(text);
 		return NULL;

@@ -80,12 +80,22 @@ size_t text_columns(const char *text)
 	return n;
 }
 
-const char *frame_name(const struct profile_location *location, char *buf)
+const char *frame_walk__next(struct frame_walk *walk)
 {
-	if (location->name && *location->name)
-		return location->name;
-	snprintf(buf, 24, "0x%" PRIx64, location->addr - 1);
-	return buf;
+	const struct profile_location *location;
+
+	if (walk->location >= walk->site->n_locations)
+		return NULL;
+	location = profile__location(walk->profile, walk->site, walk->location);
+	walk->frame = walk->index < location->n_frames ? &location->frames[walk->index] : NULL;
+	if (++walk->index >= location->n_frames) {
+		walk->location++;
+		walk->index = 0;
+	}
+	if (walk->frame && *walk->frame->name)
+		return walk->frame->name;
+	snprintf(walk->buf, sizeof(walk->buf), "0x%" PRIx64, location->addr - 1);
+	return walk->buf;
 }
 
 uint64_t to_integer(double value)

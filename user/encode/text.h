@@ -23,8 +23,19 @@ char *text_printable(const char *text);
 /* Columns that a printable text takes, one per character. */
 size_t text_columns(const char *text);
 
-/* The name of a location, or, while it has none, its address in buf (>= 24 bytes). */
-const char *frame_name(const struct profile_location *location, char *buf);
+/* The frames of a site one by one, from the leaf, inlined ones in their places. Zeroed but for
+ * profile and site at the beginning. */
+struct frame_walk {
+	const struct profile *profile;
+	const struct profile_site *site;
+	uint32_t location;		   /* of the next frame: index into site->locations */
+	size_t index;			   /* in the location's frames */
+	const struct profile_frame *frame; /* the one that was returned; NULL: not symbolized */
+	char buf[24];
+};
+
+/* The name of the next frame, or, while it has none, its address in walk->buf; NULL at the end. */
+const char *frame_walk__next(struct frame_walk *walk);
 
 /* A non-negative number of bytes or objects as an integer; what is no number is 0. */
 uint64_t to_integer(double value);

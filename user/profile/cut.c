@@ -95,7 +95,7 @@ static int drop_unused_locations(struct profile *profile)
 	}
 	for (size_t i = 0; i < n_old; i++) {
 		if (!moved_to[i]) {
-			free(profile->locations[i].name);
+			profile_location__set_frames(&profile->locations[i], NULL, 0);
 			continue;
 		}
 		moved_to[i] = (uint32_t)n;

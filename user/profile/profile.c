@@ -25,6 +25,33 @@ struct profile *profile__new(void)
 	return calloc(1, sizeof(struct profile));
 }
 
+void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,
+				  size_t n)
+{
+	for (size_t i = 0; i < location->n_frames; i++) {
+		free(location->frames[i].name);
+		free(location->frames[i].file);
+	}
+	free(location->frames);
+	location->frames = frames;
+	location->n_frames = n;
+}
+
+int profile_location__set_name(struct profile_location *location, const char *name)
+{
+	struct profile_frame *frame = calloc(1, sizeof(*frame));
+
+	if (!frame)
+		return -ENOMEM;
+	frame->name = strdup(name);
+	if (!frame->name) {
+		free(frame);
+		return -ENOMEM;
+	}
+	profile_location__set_frames(location, frame, 1);
+	return 0;
+}
+
 void profile__free(struct profile *profile)
 {
 	if (!profile)
@@ -34,7 +61,7 @@ void profile__free(struct profile *profile)
 		free(profile->mappings[i].build_id);
 	}
 	for (size_t i = 0; i < profile->n_locations; i++)
-		free(profile->locations[i].name);
+		profile_location__set_frames(&profile->locations[i], NULL, 0);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		free(profile->sites[i].locations);
 		free(profile->sites[i].threads);

@@ -42,13 +42,22 @@ struct profile_mapping {
 	char *build_id; /* hex, or NULL; symbolize fills it in */
 };
 
+/* A function as the source has it: what compilers inline is still a function of somebody's. */
+struct profile_frame {
+	char *name; /* without parameter list. For an unresolved one "module+0xoff" (file offset of
+		     * addr - 1) or "0xaddr" */
+	char *file; /* of the call or statement, as compiled; NULL: unknown */
+	uint32_t line; /* 0: unknown */
+};
+
 /* One address of a stack. Distinct by addr within a profile. */
 struct profile_location {
 	uint64_t addr;	 /* as captured: entry + 1 for the allocator (leaf), return addresses above.
 			  * What is looked up and shown is addr - 1. Never 0. */
 	int32_t mapping; /* index into mappings, -1 for none */
-	char *name; /* function, demangled, without parameter list; NULL until symbolized. For an
-		     * unresolved one "module+0xoff" (file offset of addr - 1) or "0xaddr" */
+	struct profile_frame *frames; /* innermost first: the inlined ones, then the function whose
+				       * code it is; none until symbolized */
+	size_t n_frames;
 	enum unresolved_reason reason;
 };
 
@@ -159,6 +168,19 @@ int profile__add_mapping(struct profile *profile, const struct profile_mapping *
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);
+
+/* Gives a location its frames, in place of those it has; the array and its strings are the
+ * location's from then on. */
+void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,
+				  size_t n);
+/* The same for one frame of which no more than a name is known, which is copied. 0 or -ENOMEM. */
+int profile_location__set_name(struct profile_location *location, const char *name);
+
+/* The function whose code the location is; NULL until symbolized. */
+static inline const char *profile_location__function(const struct profile_location *location)
+{
+	return location->n_frames ? location->frames[location->n_frames - 1].name : NULL;
+}
 
 /* Ends building: sorts mappings, sets each location's mapping (that of addr - 1), sorts threads and
  * sites (live bytes, then allocated bytes, descending; ties by addresses so that equal input gives

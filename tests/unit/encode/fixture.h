@@ -100,9 +100,9 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 		struct profile_location *location =
 			&profile->locations[profile->sites[site].locations[i]];
 
-		if (location->name)
+		if (location->n_frames)
 			continue;
-		location->name = strdup(names[i]);
+		assert_int_equal(profile_location__set_name(location, names[i]), 0);
 		location->reason = UNRESOLVED_NAMED;
 	}
 	return site;
@@ -111,6 +111,25 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 #define STACK(profile, tid, size, n, ...)                                                          \
 	add_stack(profile, (const char *const[]){__VA_ARGS__},                                     \
 		  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), tid, size, n)
+
+/* The function called outer is said to have inlined functions: inner, called at line 7 of a.c, in
+ * which b.h:3 is. */
+static inline void add_inlined(struct profile *profile, const char *outer, const char *inner)
+{
+	struct profile_frame *frames = calloc(2, sizeof(*frames));
+
+	frames[0] = (struct profile_frame){strdup(inner), strdup("b.h"), 3};
+	frames[1] = (struct profile_frame){strdup(outer), strdup("dir \"1\"/a.c"), 7};
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const char *name = profile_location__function(&profile->locations[i]);
+
+		if (name && !strcmp(name, outer)) {
+			profile_location__set_frames(&profile->locations[i], frames, 2);
+			return;
+		}
+	}
+	fail_msg("no function %s", outer);
+}
 
 static inline void end_profile(struct profile *profile)
 {

@@ -33,6 +33,23 @@ static void stacks_are_merged_and_sorted_by_name(void **state)
 	profile__free(profile);
 }
 
+static void inlined_functions_are_frames(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 10, 1, "malloc", "f", "main");
+	STACK(profile, 1, 4, 1, "malloc", "operator new", "g", "main");
+	end_profile(profile);
+	add_inlined(profile, "f", "inner");
+	add_inlined(profile, "g", "operator new");
+	text = encoded(encode_collapsed, profile);
+	assert_string_equal(text, "main;f;inner 10\nmain;g;operator new 4\n");
+	free(text);
+	profile__free(profile);
+}
+
 /* Two stacks of 0.3 bytes of one name make 1 byte together; 0.3 alone rounds away. */
 static void rounding_comes_after_merging(void **state)
 {
@@ -101,6 +118,7 @@ static void nothing_live_is_an_empty_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(inlined_functions_are_frames),
 		cmocka_unit_test(stacks_are_merged_and_sorted_by_name),
 		cmocka_unit_test(rounding_comes_after_merging),
 		cmocka_unit_test(names_cannot_break_the_line),

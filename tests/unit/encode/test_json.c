@@ -59,6 +59,25 @@ static void the_keys_are_as_promised(void **state)
 	profile__free(profile);
 }
 
+/* Inlined functions are frames; lines are told where there are any. */
+static void inlined_functions_have_lines(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 10, 1, "malloc", "f", "main");
+	STACK(profile, 1, 5, 1, "malloc", "g", "main");
+	end_profile(profile);
+	add_inlined(profile, "f", "inner");
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"frames\":[\"malloc\",\"inner\",\"f\",\"main\"],"
+				     "\"lines\":[null,\"b.h:3\",\"dir \\\"1\\\"/a.c:7\",null]}"));
+	assert_non_null(strstr(text, "\"frames\":[\"malloc\",\"g\",\"main\"]}"));
+	free(text);
+	profile__free(profile);
+}
+
 static void strings_are_escaped(void **state)
 {
 	static const struct {
@@ -119,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_keys_are_as_promised),
+		cmocka_unit_test(inlined_functions_have_lines),
 		cmocka_unit_test(strings_are_escaped),
 		cmocka_unit_test(unknown_numbers_are_null),
 	};

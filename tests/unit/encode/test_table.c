@@ -123,6 +123,26 @@ static void frames_fill_the_width_and_no_more(void **state)
 	profile__free(profile);
 }
 
+/* What was inlined is told like what was called: allocators left out, repeated ones counted. */
+static void inlined_functions_are_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "f", "loop", "main");
+	STACK(profile, 1, 50, 1, "malloc", "g", "main");
+	end_profile(profile);
+	add_inlined(profile, "f", "xmalloc");
+	add_inlined(profile, "loop", "loop");
+	add_inlined(profile, "g", "push");
+	text = table(profile, (struct table_options){.top = 5});
+	assert_has(text, "f < loop x2 < main\n");
+	assert_has(text, "push < g < main\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void odd_stacks_have_a_place(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -213,6 +233,7 @@ int main(void)
 		cmocka_unit_test(exact_tables_show_no_intervals),
 		cmocka_unit_test(sampled_tables_show_intervals),
 		cmocka_unit_test(frames_fill_the_width_and_no_more),
+		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
