@@ -12,6 +12,9 @@ struct file_id {
 	uint64_t inode; /* 0: no file */
 };
 
+/* The vdso is an ELF file without being one of a file system's. */
+#define FILE_ID_VDSO ((struct file_id){0, 0, UINT64_MAX})
+
 /* Ascending by device, then inode; as strcmp. */
 static inline int file_id__compare(const struct file_id *a, const struct file_id *b)
 {

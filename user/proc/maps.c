@@ -13,8 +13,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -136,6 +139,8 @@ static int parse_line(const char *line, size_t len, struct map_entry *ret)
 	entry.file.dev_major = major;
 	entry.file.dev_minor = minor;
 	entry.executable = entry.perms[2] == 'x';
+	if (!entry.file.inode && !strcmp(entry.path, "[vdso]"))
+		entry.file = FILE_ID_VDSO;
 	*ret = entry;
 	return 0;
 }
@@ -394,6 +399,31 @@ static int open_regular(const char *path, const struct file_id *id)
 	return fd < 0 ? -errno : fd;
 }
 
+/* The target's could have been written to, ours not. */
+static int open_vdso(const struct map_entry *entry)
+{
+	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
+	_cleanup_(maps__free) struct maps own = {};
+	_cleanup_close_ int fd = -1;
+	const struct map_entry *at;
+	size_t size;
+	int rc;
+
+	rc = image ? maps__read(getpid(), &own) : -ENOENT;
+	if (rc)
+		return rc;
+	at = maps__find(&own, (uintptr_t)image);
+	size = at ? at->end - at->start : 0;
+	if (!size || size != entry->end - entry->start)
+		return -ENOENT;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, image, size) != (ssize_t)size)
+		return -EIO;
+	return take_fd(&fd);
+}
+
 int maps__open_file(pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_free_ char *in_root = NULL;
@@ -402,6 +432,8 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 
 	if (!entry->file.inode)
 		return -ENOENT;
+	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
+		return open_vdso(entry);
 
 	/* The kernel's own link to the mapped file: right even when the file is deleted or its
 	 * name taken over. It needs no comparison, and on overlayfs and btrfs would fail one: there

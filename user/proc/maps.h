@@ -14,7 +14,7 @@
 struct map_entry {
 	uint64_t start, end; /* run-time addresses, end exclusive */
 	uint64_t off;	     /* of start in the file, bytes */
-	struct file_id file; /* inode 0: no file behind it */
+	struct file_id file; /* inode 0: no file behind it; FILE_ID_VDSO: the vdso */
 	char perms[5];	     /* "r-xp" */
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
@@ -52,7 +52,8 @@ void maps__free(struct maps *maps);
  * else through /proc/PID/root + path, else path itself; the latter two only when device and inode
  * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE:
  * another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks
- * on a FIFO or device. */
+ * on a FIFO or device. Of the vdso it is a copy of our own, which all 64-bit processes have alike,
+ * in memory (-ENOENT when the entry's size is another). */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 #endif
