@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf/binary.h"
+
+static char dir[] = "/tmp/memtrace-binary-XXXXXX";
+
+static int setup(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) && !chdir(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return chdir("/") || system("rm -rf /tmp/memtrace-binary-??????");
+}
+
+static int open_descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(list))
+		n++;
+	closedir(list);
+	return n;
+}
+
+static void run(const char *command)
+{
+	assert_int_equal(system(command), 0);
+}
+
+/* A library with a build-id, and what else the command line says. */
+static void make_library(const char *name, const char *flags)
+{
+	char command[512];
+
+	run("echo 'int f(int x) { return x + 1; }' >f.c");
+	snprintf(command, sizeof(command), "gcc -shared -fPIC -o %s %s f.c", name, flags);
+	run(command);
+}
+
+/* Adds the file as maps would tell it. */
+static struct binary *add(struct binaries *binaries, const char *name, struct file_id *ret_id)
+{
+	struct binary *binary = NULL;
+	int fd = open(name, O_RDONLY | O_CLOEXEC), root = open("/", O_PATH | O_CLOEXEC);
+	char path[512];
+	struct stat st;
+
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	*ret_id = (struct file_id){1, 2, st.st_ino};
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	assert_int_equal(binaries__add(binaries, ret_id, fd, root, path, &binary), 0);
+	close(root);
+	assert_ptr_equal(binaries__find(binaries, ret_id), binary);
+	return binary;
+}
+
+static void test_known_once(void **state)
+{
+	int before = open_descriptors();
+	struct binaries *binaries;
+	struct binary *a, *b;
+	struct file_id id_a, id_b, unknown = {1, 2, 1};
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	assert_null(binaries__find(binaries, &unknown));
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	make_library("b.so", "-Wl,--build-id=0xbbbbbbbb");
+	a = add(binaries, "a.so", &id_a);
+	b = add(binaries, "b.so", &id_b);
+	assert_true(a && b && a != b);
+	assert_int_equal(binaries__count(binaries), 2);
+	assert_ptr_equal(binaries__at(binaries, a->index), a);
+	assert_ptr_equal(binaries__at(binaries, b->index), b);
+	assert_string_equal(elf_image__build_id(a->image), "aaaaaaaa");
+	/* a third under neither's name */
+	assert_null(binaries__find(binaries, &unknown));
+	/* it goes on being known when its name is gone */
+	run("rm a.so");
+	assert_ptr_equal(binaries__find(binaries, &id_a), a);
+	binaries__free(binaries);
+	assert_int_equal(open_descriptors(), before);
+	binaries__free(NULL);
+}
+
+/* Copies of a library in many containers are one binary; what only claims to be one is not. */
+static void test_copies(void **state)
+{
+	struct binaries *binaries;
+	struct binary *a, *b;
+	struct file_id id_a, id_b;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	run("cp a.so copy.so; cp a.so liar.so; cp a.so open.so; chmod 666 open.so");
+	run("printf x | dd of=liar.so bs=1 seek=$(($(stat -c %s liar.so) - 1)) conv=notrunc "
+	    "2>/dev/null");
+	a = add(binaries, "a.so", &id_a);
+	b = add(binaries, "copy.so", &id_b);
+	assert_ptr_equal(a, b);
+	assert_memory_not_equal(&id_a, &id_b, sizeof(id_a));
+	assert_ptr_equal(binaries__find(binaries, &id_a), a);
+	assert_int_equal(binaries__count(binaries), 1);
+	assert_ptr_not_equal(add(binaries, "liar.so", &id_b), a);
+	assert_int_equal(binaries__count(binaries), 2);
+	/* A file that anybody may write to must not stand for another's copy of it. */
+	binaries__free(binaries);
+	assert_int_equal(binaries__new(&binaries), 0);
+	b = add(binaries, "open.so", &id_b);
+	assert_ptr_not_equal(add(binaries, "a.so", &id_a), b);
+	binaries__free(binaries);
+}
+
+static void test_copy_of_another_owner(void **state)
+{
+	struct binaries *binaries;
+	struct binary *theirs;
+	struct file_id id;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("changing a file's owner takes root\n");
+		skip();
+	}
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	run("cp a.so theirs.so; chown 65534 theirs.so");
+	theirs = add(binaries, "theirs.so", &id);
+	assert_ptr_not_equal(add(binaries, "a.so", &id), theirs);
+	binaries__free(binaries);
+}
+
+/* Overwritten in place: the same inode, another library. */
+static void test_written_to(void **state)
+{
+	struct binaries *binaries;
+	struct binary *before, *after;
+	struct file_id id, again;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	make_library("b.so", "-Wl,--build-id=0xbbbbbbbb -Wl,-z,noseparate-code");
+	before = add(binaries, "a.so", &id);
+	run("sleep 0.02; cat b.so >a.so");
+	assert_null(binaries__find(binaries, &id));
+	after = add(binaries, "a.so", &again);
+	assert_memory_equal(&id, &again, sizeof(id));
+	assert_ptr_not_equal(before, after);
+	assert_string_equal(elf_image__build_id(after->image), "bbbbbbbb");
+	binaries__free(binaries);
+}
+
+static void test_not_elf(void **state)
+{
+	struct binaries *binaries;
+	struct file_id id;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	run("echo text >text; : >empty");
+	assert_null(add(binaries, "text", &id)->image);
+	assert_null(add(binaries, "empty", &id)->image);
+	assert_int_equal(binaries__count(binaries), 2);
+	binaries__free(binaries);
+}
+
+static void test_debug_file(void **state)
+{
+	struct binaries *binaries;
+	struct binary *binary;
+	struct file_id id;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("d.so", "-g -Wl,--build-id=0xdddddddd");
+	run("objcopy --only-keep-debug d.so d.debug; strip d.so; "
+	    "objcopy --add-gnu-debuglink=d.debug d.so");
+	binary = add(binaries, "d.so", &id);
+	assert_true(binary->debug_fd >= 0);
+	make_library("e.so", "-Wl,--build-id=0xeeeeeeee");
+	assert_int_equal(add(binaries, "e.so", &id)->debug_fd, -1);
+	binaries__free(binaries);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known_once),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_copy_of_another_owner),
+		cmocka_unit_test(test_written_to),
+		cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_debug_file),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/binary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "elf/debug_file.h"
+
+#define MAX_COMPARED ((off_t)1 << 30) /* bytes; larger files are never taken for copies */
+
+/* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
+ * inode to another. */
+struct known {
+	struct file_id id;
+	int fd;
+	off_t size;
+	struct timespec written;
+	struct binary *binary;
+};
+
+struct binaries {
+	struct known *known; /* ascending by id */
+	size_t n_known, known_room;
+	struct binary **list;
+	size_t n, room;
+};
+
+static void binary__free(struct binary *binary)
+{
+	if (!binary)
+		return;
+	if (binary->fd >= 0)
+		close(binary->fd);
+	if (binary->debug_fd >= 0)
+		close(binary->debug_fd);
+	elf_image__free(binary->image);
+	free(binary->path);
+	free(binary);
+}
+
+DEFINE_CLEANUP(struct binary *, cleanup_binary, binary__free)
+
+int binaries__new(struct binaries **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+void binaries__free(struct binaries *binaries)
+{
+	if (!binaries)
+		return;
+	for (size_t i = 0; i < binaries->n_known; i++)
+		close(binaries->known[i].fd);
+	for (size_t i = 0; i < binaries->n; i++)
+		binary__free(binaries->list[i]);
+	free(binaries->known);
+	free(binaries->list);
+	free(binaries);
+}
+
+/* Where id stands among the known, or belongs. */
+static size_t position(const struct binaries *binaries, const struct file_id *id)
+{
+	size_t low = 0, high = binaries->n_known;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (file_id__compare(&binaries->known[mid].id, id) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool unchanged(const struct known *known)
+{
+	struct stat st;
+
+	return !fstat(known->fd, &st) && st.st_size == known->size &&
+	       st.st_mtim.tv_sec == known->written.tv_sec &&
+	       st.st_mtim.tv_nsec == known->written.tv_nsec;
+}
+
+struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id)
+{
+	size_t at = position(binaries, id);
+
+	if (at < binaries->n_known && file_id__equal(&binaries->known[at].id, id) &&
+	    unchanged(&binaries->known[at]))
+		return binaries->known[at].binary;
+	return NULL;
+}
+
+static bool same_content(int a, int b, off_t size)
+{
+	char x[65536], y[sizeof(x)];
+	ssize_t n;
+
+	for (off_t off = 0; off < size; off += n) {
+		n = io__pread(a, x, sizeof(x), (uint64_t)off);
+		if (n <= 0 || io__pread(b, y, sizeof(y), (uint64_t)off) != n ||
+		    memcmp(x, y, (size_t)n) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* A known binary that the file behind fd is a copy of, or NULL. Only of the same owner's: others
+ * could write to theirs later. */
+static struct binary *find_copy(const struct binaries *binaries, int fd, const struct stat *st,
+				const struct elf_image *image)
+{
+	const char *build_id = image ? elf_image__build_id(image) : NULL;
+	struct stat other;
+
+	if (!build_id || st->st_size > MAX_COMPARED)
+		return NULL;
+	for (size_t i = 0; i < binaries->n; i++) {
+		struct binary *b = binaries->list[i];
+		const char *its_id = b->image ? elf_image__build_id(b->image) : NULL;
+
+		if (its_id && !strcmp(its_id, build_id) && !fstat(b->fd, &other) &&
+		    other.st_size == st->st_size && other.st_uid == st->st_uid &&
+		    !(other.st_mode & (S_IWGRP | S_IWOTH)) && same_content(b->fd, fd, st->st_size))
+			return b;
+	}
+	return NULL;
+}
+
+static int find_debug_file(int fd, int root_fd, const char *path)
+{
+	_cleanup_close_ int own_root = -1;
+	int debug_fd = -1;
+
+	if (root_fd < 0)
+		return -1;
+	debug_fd = debug_file__open(root_fd, fd, path);
+	if (debug_fd >= 0)
+		return debug_fd;
+	own_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	debug_fd = own_root < 0 ? -1 : debug_file__open(own_root, fd, path);
+	return debug_fd < 0 ? -1 : debug_fd;
+}
+
+static int make_room(struct binaries *binaries)
+{
+	if (binaries->n_known == binaries->known_room) {
+		size_t room = binaries->known_room ? 2 * binaries->known_room : 64;
+		struct known *known = reallocarray(binaries->known, room, sizeof(*known));
+
+		if (!known)
+			return -ENOMEM;
+		binaries->known = known;
+		binaries->known_room = room;
+	}
+	if (binaries->n == binaries->room) {
+		size_t room = binaries->room ? 2 * binaries->room : 64;
+		struct binary **list = reallocarray(binaries->list, room, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		binaries->list = list;
+		binaries->room = room;
+	}
+	return 0;
+}
+
+int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
+		  const char *path, struct binary **ret)
+{
+	_cleanup_close_ int own_fd = fd;
+	_cleanup_(cleanup_binary) struct binary *added = NULL;
+	struct binary *binary;
+	struct known *known;
+	struct stat st;
+	size_t at;
+	int err;
+
+	if (fstat(fd, &st))
+		return -errno;
+	err = make_room(binaries);
+	if (err)
+		return err;
+	added = calloc(1, sizeof(*added));
+	if (!added)
+		return -ENOMEM;
+	added->fd = added->debug_fd = -1;
+	added->path = strdup(path);
+	if (!added->path)
+		return -ENOMEM;
+	err = elf_image__open_code(fd, path, &added->image, NULL);
+	if (err == -ENOMEM)
+		return err;
+	if (added->image)
+		elf_image__close_file(added->image);
+	binary = find_copy(binaries, fd, &st, added->image);
+	if (!binary) {
+		added->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (added->fd < 0)
+			return -errno;
+		if (added->image)
+			added->debug_fd = find_debug_file(fd, root_fd, path);
+		added->index = binaries->n;
+		binary = added;
+		binaries->list[binaries->n++] = added;
+		added = NULL;
+	}
+
+	at = position(binaries, id);
+	known = &binaries->known[at];
+	if (at < binaries->n_known && file_id__equal(&known->id, id)) {
+		close(known->fd); /* it was written to, or is added twice */
+	} else {
+		memmove(known + 1, known, (binaries->n_known - at) * sizeof(*known));
+		binaries->n_known++;
+	}
+	*known = (struct known){*id, take_fd(&own_fd), st.st_size, st.st_mtim, binary};
+	*ret = binary;
+	return 0;
+}
+
+size_t binaries__count(const struct binaries *binaries)
+{
+	return binaries->n;
+}
+
+struct binary *binaries__at(const struct binaries *binaries, size_t index)
+{
+	return binaries->list[index];
+}

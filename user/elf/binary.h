@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The files that processes run code from, each opened once however many processes map it, and kept
+ * open: its process may end, its name be taken over. What unwinding and naming make of a file hangs
+ * on the struct binary found here. */
+#ifndef MEMTRACE_ELF_BINARY_H
+#define MEMTRACE_ELF_BINARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/file_id.h"
+#include "elf/image.h"
+
+struct binary {
+	size_t index; /* of binaries__at(); never changes */
+	char *path;   /* as the first process that mapped it calls it */
+	int fd;
+	int debug_fd; /* its separate debug file; -1: none. Whoever finds one later puts it here */
+	/* Segments and build-id, no code and no symbols. NULL: it is no ELF file of this machine.
+	 */
+	struct elf_image *image;
+};
+
+struct binaries; /* opaque; owns its struct binary, which live as long as it does */
+
+int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
+void binaries__free(struct binaries *binaries);
+
+/* What is known as id, or NULL. A file that was written to since is not known any more. */
+struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
+
+/* Makes the regular file behind fd, which is taken over in any case, known as id. A file with the
+ * build-id and the content of one that is known is the same binary: containers hold many copies of
+ * a library. (The build-id alone would let a process lend its symbols to another's library.)
+ *
+ * path is what the process calls it. root_fd: the process's root directory (O_PATH), below which,
+ * and then below our own, a separate debug file is looked for; -1: nowhere. 0 or negative errno. */
+int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
+		  const char *path, struct binary **ret);
+
+size_t binaries__count(const struct binaries *binaries);
+struct binary *binaries__at(const struct binaries *binaries, size_t index);
+
+#endif
