@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbolize/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#else
+#define UNDER_ASAN 0
+#endif
+
+/* fds[0..n) to where they belong, /dev/null where people would look for us, nothing else. */
+static int keep_only(const int *fds, size_t n)
+{
+	int copies[SANDBOX_MAX_FDS], end = SANDBOX_FIRST_FD + (int)n, null;
+
+	if (n > SANDBOX_MAX_FDS)
+		return -EINVAL;
+	null = open("/dev/null", O_RDWR);
+	null = null < 0 ? -1 : fcntl(null, F_DUPFD, end);
+	if (null < 0)
+		return -errno;
+	/* Out of the way first: one may stand where another belongs. */
+	for (size_t i = 0; i < n; i++) {
+		copies[i] = fcntl(fds[i], F_DUPFD, end);
+		if (copies[i] < 0)
+			return -errno;
+	}
+	for (int fd = 0; fd < end; fd++) {
+		int from = fd < SANDBOX_FIRST_FD ? null : copies[fd - SANDBOX_FIRST_FD];
+
+		if (dup2(from, fd) < 0)
+			return -errno;
+	}
+	return close_range((unsigned int)end, ~0u, 0) ? -errno : 0;
+}
+
+/* What the parent maps shared is not copied by fork: a write here would be one there. */
+static int unmap_shared(void)
+{
+	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	if (!maps)
+		return -errno;
+	while (getline(&line, &room, maps) > 0) {
+		uint64_t start, end;
+		char mode[5];
+
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &start, &end, mode) != 3)
+			return -EINVAL;
+		if (mode[3] == 's' && munmap((void *)(uintptr_t)start, end - start))
+			return -errno;
+	}
+	return ferror(maps) ? -EIO : 0;
+}
+
+/* Best effort: it costs nobody but us when it fails. */
+static void die_first(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, "1000", 4) < 0)
+		errno = 0;
+	close(fd);
+}
+
+static int become_nobody(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (!getuid() || !geteuid()) {
+		if (setgroups(0, NULL) ||
+		    setresgid(SANDBOX_NOBODY, SANDBOX_NOBODY, SANDBOX_NOBODY) ||
+		    setresuid(SANDBOX_NOBODY, SANDBOX_NOBODY, SANDBOX_NOBODY))
+			return -errno;
+	}
+	if (syscall(SYS_capset, &header, none) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+		return -errno;
+	return 0;
+}
+
+int sandbox__leave(pid_t parent, const int *fds, size_t n)
+{
+	int err;
+
+	err = keep_only(fds, n);
+	if (err)
+		return err;
+	err = unmap_shared();
+	if (err)
+		return err;
+	die_first();
+	err = become_nobody();
+	if (err)
+		return err;
+	/* After the change of user, which takes it back; a parent that is gone already sends none.
+	 */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+		return -errno;
+	return getppid() == parent ? 0 : -ESRCH;
+}
+
+/* --- limits and system calls --- */
+
+static int limit(int resource, rlim_t max)
+{
+	struct rlimit now;
+
+	if (getrlimit(resource, &now))
+		return -errno;
+	if (now.rlim_max < max)
+		max = now.rlim_max;
+	now = (struct rlimit){max, max};
+	return setrlimit(resource, &now) ? -errno : 0;
+}
+
+static int limit_memory(uint64_t more_bytes)
+{
+	_cleanup_fclose_ FILE *statm = NULL;
+	uint64_t pages;
+
+	if (UNDER_ASAN)
+		return 0;
+	statm = fopen("/proc/self/statm", "re");
+	if (!statm)
+		return -errno;
+	if (fscanf(statm, "%" SCNu64, &pages) != 1)
+		return -EINVAL;
+	return limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + more_bytes);
+}
+
+#define LOAD(at)       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
+#define DENY	       RETURN(SECCOMP_RET_ERRNO | EPERM)
+/* The low half of an argument: descriptors and protections have no other. Little-endian. */
+#define LOAD_ARG(i) LOAD(offsetof(struct seccomp_data, args) + 8 * (i))
+
+#define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), RETURN(SECCOMP_RET_ALLOW)
+/* Only when argument i is value. */
+#define ALLOW_IF(nr, i, value)                                                                     \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 4), LOAD_ARG(i),                              \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 1, 0), DENY,                          \
+		RETURN(SECCOMP_RET_ALLOW)
+/* Only when argument i has none of these bits. */
+#define ALLOW_WITHOUT(nr, i, bits)                                                                 \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 4), LOAD_ARG(i),                              \
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 0, 1), DENY,                          \
+		RETURN(SECCOMP_RET_ALLOW)
+
+static int filter_calls(int out_fd)
+{
+	struct sock_filter program[] = {
+		LOAD(offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+		RETURN(SECCOMP_RET_KILL_PROCESS),
+		LOAD(offsetof(struct seccomp_data, nr)), /* those of x32 equal none below */
+		ALLOW(SYS_read),
+		ALLOW(SYS_pread64),
+		ALLOW(SYS_lseek),
+		ALLOW_IF(SYS_write, 0, (unsigned int)out_fd),
+		ALLOW(SYS_close),
+		ALLOW(SYS_fstat),
+		ALLOW_IF(SYS_newfstatat, 3, AT_EMPTY_PATH), /* glibc's fstat */
+		ALLOW_IF(SYS_fcntl, 1, F_GETFD), /* libelf: is it open? */
+		ALLOW(SYS_brk),
+		ALLOW_WITHOUT(SYS_mmap, 2, PROT_EXEC),
+		ALLOW_WITHOUT(SYS_mprotect, 2, PROT_EXEC),
+		ALLOW(SYS_munmap),
+		ALLOW(SYS_mremap),
+		ALLOW(SYS_madvise),
+		ALLOW(SYS_futex),
+		ALLOW(SYS_getrandom),
+		ALLOW(SYS_clock_gettime),
+		ALLOW(SYS_sysinfo), /* qsort: how much may I allocate? */
+		ALLOW(SYS_sched_yield),
+		ALLOW(SYS_restart_syscall),
+		ALLOW(SYS_rt_sigprocmask),
+		ALLOW(SYS_rt_sigreturn),
+		ALLOW(SYS_sigaltstack), /* AddressSanitizer, at _exit */
+		ALLOW(SYS_exit),
+		ALLOW(SYS_exit_group),
+		DENY,
+	};
+	const struct sock_fprog filter = {
+		.len = sizeof(program) / sizeof(*program),
+		.filter = program,
+	};
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) ? -errno : 0;
+}
+
+int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd)
+{
+	int err;
+
+	err = limit_memory(memory_bytes); /* opens a file */
+	if (!err)
+		err = limit(RLIMIT_CPU, cpu_s);
+	if (!err)
+		err = limit(RLIMIT_CORE, 0);
+	if (!err)
+		err = limit(RLIMIT_FSIZE, 0);
+	if (!err)
+		err = limit(RLIMIT_NPROC, 0);
+	if (!err)
+		err = limit(RLIMIT_NOFILE, 0);
+	if (!err)
+		err = filter_calls(out_fd);
+	return err;
+}
