@@ -154,7 +154,10 @@ int launch__next_mapping(struct launch *launch, int *ret_status)
 			launch->maps_code = info.entry.nr == SYS_mmap &&
 					    (info.entry.args[2] & PROT_EXEC) &&
 					    (int)info.entry.args[4] >= 0;
-			if (outside_interp(launch, info.instruction_pointer)) {
+			/* glibc's ld.so makes this call when everything is mapped, before any code
+			 * of it runs; one that makes it earlier is not followed beyond. */
+			if (info.entry.nr == SYS_set_tid_address ||
+			    outside_interp(launch, info.instruction_pointer)) {
 				launch->loading = false;
 				return 0;
 			}
