@@ -114,7 +114,7 @@ PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-poin
 progs: $(PROGS)
 
 # As distributions build: what unwinding by tables is for.
-$(B)/progs/chains $(B)/progs/library.so: PROG_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) \
+$(B)/progs/names $(B)/progs/chains $(B)/progs/library.so: PROG_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) \
 	-fomit-frame-pointer -D_GNU_SOURCE -pthread
 
 $(B)/progs/library.so: tests/progs/library.c

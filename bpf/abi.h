@@ -111,7 +111,7 @@ struct abi_stack {
 struct abi_mapping {
 	__u64 start, end; /* run-time addresses; unused: start is 1 << 62 */
 	__u64 bias;	  /* address - bias is a pc of the table */
-	__u32 table;	  /* 0: none */
+	__u32 table;	  /* its number; 0: none */
 	__u32 pad;
 };
 

@@ -261,3 +261,41 @@ def command_of_a_script():
         os.chmod(path, 0o755)
         result = command(path)
         expect_equal((result.status, result.out), (4, "hello\n"), result)
+
+
+# --- memory for tables ---
+
+PYTHON_SCRIPT = "import json\nfor i in range(3000): json.loads(json.dumps([i] * 5))"
+
+
+def trace_python(budget, *wrapper):
+    """The profile of a python3 that runs at the end of wrapper's execs."""
+    with place() as directory:
+        path = directory + "/json"
+        result = memtrace("-q", "-i", "16K", "-f", "none", "--json=" + path, "--max-unwind", budget,
+                          "--", *wrapper, "/usr/bin/python3", "-c", PYTHON_SCRIPT,
+                          env={**os.environ, "PYTHONMALLOC": "malloc"})
+        expect_equal(result.status, 0, result)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+@test
+def options_max_unwind():
+    """Tables that find no room are counted, and what they were needed for; and those of a program that
+    is gone make room for the next one's."""
+    low, high = 64, 8192  # KiB: too little, enough
+    profile = trace_python(f"{low}K")
+    expect(profile["lost"]["unwind_tables_refused"] > 0, profile["lost"])
+    expect(profile["lost"]["stacks_end_no_table"] > 0, profile["lost"])
+    expect(profile["stacks_complete_pct"] < 90, profile["stacks_complete_pct"])
+    while high - low > 32:
+        middle = (low + high) // 2
+        refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
+        low, high = (middle, high) if refused else (low, middle)
+    # bash's tables take more than the 32 KiB to spare
+    profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash")
+    expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
+    # less a fraction of a second after the exec, in which the new program is not known yet
+    expect(profile["stacks_complete_pct"] > 60, profile["stacks_complete_pct"])
+    return f"python3 needs {high} KiB"

@@ -57,6 +57,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	config = (struct abi_config *)&skel->rodata->config;
 	config->interval = o->interval;
 	config->max_frames = o->max_frames ? o->max_frames : ABI_STACK_FRAMES;
+	c->unwind.max_chunks = (o->max_unwind ? o->max_unwind : UNWIND_DEFAULT_BYTES) /
+			       sizeof(struct abi_unwind_chunk);
 	if (getrandom(config->hash_seed, sizeof(config->hash_seed), 0) < 0) {
 		rc = -errno;
 		goto fail;

@@ -15,8 +15,13 @@
 #include "capture/allocator.h"
 #include "capture/features.h"
 #include "capture/self.h"
+#include "elf/binary.h"
 
 struct capture; /* opaque */
+
+/* A usual process's tables take 1 to 3 MB together, clang's 8; a hundred different programs share
+ * most of theirs. */
+#define UNWIND_DEFAULT_BYTES (96ULL << 20)
 
 struct capture_options {
 	uint64_t interval;    /* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
@@ -26,6 +31,7 @@ struct capture_options {
 	uint32_t max_stacks;  /* distinct stacks; 0 = 65,536 */
 	uint32_t max_sites;   /* stack and process pairs; 0 = 131,072 */
 	uint32_t max_frames;  /* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
+	uint64_t max_unwind;  /* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool verbose;	      /* libbpf's messages on stderr */
 };
 
@@ -40,8 +46,17 @@ enum probe_kind capture__kind(const struct capture *capture);
 int capture__add_target(struct capture *capture, pid_t pid, struct error *err);
 
 /* Tells the kernel side which code pid has mapped where, building the unwind tables of files that
- * are new. Call again whenever that changes. 0 or negative errno. */
-int capture__set_mappings(struct capture *capture, pid_t pid, const struct maps *maps);
+ * are new. Call again whenever that changes. Only files among the binaries are known. When there is
+ * no room for a table, tables that no process uses any more make it, the one let go first first; is
+ * there still none, the file goes without. 0 or negative errno. */
+int capture__set_mappings(struct capture *capture, const struct binaries *binaries, pid_t pid,
+			  const struct maps *maps);
+
+/* pid has ended: its tables may go when others need the room. */
+void capture__forget_mappings(struct capture *capture, pid_t pid);
+
+/* Files whose unwind tables found no room within max_unwind at least once. */
+uint32_t capture__tables_refused(const struct capture *capture);
 
 /* Puts probes on the functions of allocator in process pid. They do nothing until activation. */
 int capture__attach(struct capture *capture, const struct allocator *allocator, pid_t pid,

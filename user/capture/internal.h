@@ -14,12 +14,15 @@ struct known_object {
 	uint32_t first_func;
 };
 
-/* The files that tables were built for. */
+/* The unwind tables in the kernel. */
 struct unwind_store {
-	struct binary *binaries;
-	size_t n;
-	uint32_t n_tables;
-	size_t n_chunks; /* of all tables */
+	struct unwind_entry *entries; /* by the binaries' index */
+	size_t n_entries;
+	struct unwind_user *users; /* one per process */
+	size_t n_users;
+	size_t n_chunks, max_chunks; /* of all tables */
+	uint64_t clock;		     /* ticks when a table is let go */
+	uint32_t refused;	     /* files that found no room so far */
 };
 void unwind_store__free(struct unwind_store *store);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Unwind tables for the kernel side: built once per binary file, shared by all processes that map
- * it. */
+/* Unwind tables for the kernel side: built once per binary, shared by all processes that map it,
+ * within a budget of memory. A process's own files decide how much they would take; what does not
+ * fit is left out and counted. A table that no process uses stays until its room is needed:
+ * programs that are started again and again find theirs in place. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -21,27 +23,36 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_BAD == (int)ABI_UNWIND_BAD,
 	       "kinds of rule");
 
-/* Kernel memory for tables, over all files: a process's own binaries decide how much they would
- * take. libLLVM's table is 7.6 MB, a usual process's are 1 to 3 MB together. */
-#define MAX_CHUNKS (96 * 1024 * 1024 / sizeof(struct abi_unwind_chunk))
-
 #define UNUSED_START (1ULL << 62) /* above every address: ends the search among mappings */
 
-/* One file. */
-struct binary {
-	struct file_id file;
-	uint32_t table; /* its number in the kernel; 0: it has none */
-	uint64_t base;	/* of its table, a vaddr */
-	struct elf_image *image;
+/* What is known of one binary's table. */
+struct unwind_entry {
+	bool tried;	   /* built once: the rest is known */
+	uint32_t n_chunks; /* what it takes; 0: the file has none */
+	uint32_t number;   /* in the kernel; 0: not loaded */
+	uint64_t base;	   /* a vaddr */
+	uint32_t users;	   /* processes that have it mapped */
+	uint64_t let_go;   /* when the last of them went, by the store's clock */
+	bool refused;	   /* there was no room for it */
+};
+
+/* The tables that a process uses. */
+struct unwind_user {
+	pid_t pid;
+	size_t *entries; /* indices of the store's, each once */
+	size_t n;
 };
 
 void unwind_store__free(struct unwind_store *store)
 {
-	for (size_t i = 0; i < store->n; i++)
-		elf_image__free(store->binaries[i].image);
-	free(store->binaries);
+	for (size_t i = 0; i < store->n_users; i++)
+		free(store->users[i].entries);
+	free(store->users);
+	free(store->entries);
 	memset(store, 0, sizeof(*store));
 }
+
+/* --- tables in the kernel --- */
 
 /* Writes a table into a map of its own and that one into the table of tables. 0 or negative errno.
  */
@@ -53,8 +64,6 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 	_cleanup_close_ int fd = -1;
 	uint32_t key;
 
-	if (n_chunks > ABI_CHUNK_ROWS || c->unwind.n_chunks + n_chunks + 1 > MAX_CHUNKS)
-		return -E2BIG;
 	index = malloc(sizeof(*index));
 	chunk = malloc(sizeof(*chunk));
 	if (!index || !chunk)
@@ -82,44 +91,143 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 		return -errno;
 	if (bpf_map_update_elem(bpf_map__fd(c->skel->maps.unwind_tables), &number, &fd, BPF_ANY))
 		return -errno;
-	c->unwind.n_chunks += n_chunks + 1;
 	return 0;
 }
 
-/* The file behind a mapping, with its table built and loaded if it has one. NULL: out of memory. */
-static struct binary *find_binary(struct capture *c, pid_t pid, const struct map_entry *entry)
+/* Takes a table out of the kernel. No process's mappings name it any more; a walk that is under way
+ * keeps its memory until it is done. */
+static void unload_table(struct capture *c, struct unwind_entry *e)
+{
+	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables), &e->number);
+	c->unwind.n_chunks -= e->n_chunks;
+	e->number = 0;
+}
+
+/* Makes room for n more chunks, if that can be. */
+static bool make_room(struct capture *c, size_t n)
+{
+	struct unwind_store *store = &c->unwind;
+	size_t idle = 0;
+
+	for (size_t i = 0; i < store->n_entries; i++)
+		if (store->entries[i].number && !store->entries[i].users)
+			idle += store->entries[i].n_chunks;
+	if (store->n_chunks - idle + n > store->max_chunks)
+		return false;
+	while (store->n_chunks + n > store->max_chunks) {
+		struct unwind_entry *oldest = NULL;
+
+		for (size_t i = 0; i < store->n_entries; i++) {
+			struct unwind_entry *e = &store->entries[i];
+
+			if (e->number && !e->users && (!oldest || e->let_go < oldest->let_go))
+				oldest = e;
+		}
+		unload_table(c, oldest);
+	}
+	return true;
+}
+
+/* A number that no table has; 0: there is none left. */
+static uint32_t free_number(const struct unwind_store *store)
+{
+	bool taken[ABI_MAX_TABLES] = {true};
+
+	for (size_t i = 0; i < store->n_entries; i++)
+		taken[store->entries[i].number] = true;
+	for (uint32_t number = 1; number < ABI_MAX_TABLES; number++)
+		if (!taken[number])
+			return number;
+	return 0;
+}
+
+/* Sees to it that the binary's table is in the kernel, if it has one and there is room. 0, with
+ * e->number telling, or -ENOMEM. */
+static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	_cleanup_(unwind_table__cleanup) struct unwind_table *table = NULL;
-	struct unwind_store *store = &c->unwind;
-	_cleanup_close_ int fd = -1;
-	struct binary *b;
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	uint32_t number;
+	int rc;
 
-	for (size_t i = 0; i < store->n; i++) {
-		b = &store->binaries[i];
-		if (file_id__equal(&b->file, &entry->file))
-			return b;
+	if (e->number || (e->tried && !e->n_chunks))
+		return 0;
+	if (e->tried && !make_room(c, e->n_chunks))
+		return 0;
+	e->tried = true;
+	e->n_chunks = 0;
+	rc = binary->image ? elf_image__open_code(binary->fd, binary->path, &image, NULL)
+			   : -ENOEXEC;
+	if (!rc)
+		rc = unwind_table__build(image, 0, &table, NULL);
+	if (rc)
+		return rc == -ENOMEM ? rc : 0;
+	if (!table->n || table->n > (size_t)ABI_CHUNK_ROWS * ABI_CHUNK_ROWS)
+		return 0;
+	e->n_chunks = (uint32_t)((table->n + ABI_CHUNK_ROWS - 1) / ABI_CHUNK_ROWS) + 1;
+	e->base = table->base;
+	number = make_room(c, e->n_chunks) ? free_number(&c->unwind) : 0;
+	if (!number || load_table(c, number, table)) {
+		c->unwind.refused += !e->refused;
+		e->refused = true;
+		return 0;
 	}
-	b = realloc(store->binaries, (store->n + 1) * sizeof(*b));
-	if (!b)
-		return NULL;
-	store->binaries = b;
-	b = &store->binaries[store->n];
-	memset(b, 0, sizeof(*b));
-	b->file = entry->file;
-	fd = maps__open_file(pid, entry);
-	if (fd < 0 && (fd == -ESRCH || fd == -ENOENT || fd == -EMFILE))
-		return b; /* not kept: the next time may go better */
-	store->n++;
-	if (fd < 0 || elf_image__open_code(fd, entry->path, &b->image, NULL))
-		return b;
-	if (store->n_tables + 1 < ABI_MAX_TABLES &&
-	    !unwind_table__build(b->image, 0, &table, NULL) && table->n &&
-	    !load_table(c, store->n_tables + 1, table)) {
-		b->table = ++store->n_tables;
-		b->base = table->base;
+	e->number = number;
+	c->unwind.n_chunks += e->n_chunks;
+	return 0;
+}
+
+/* --- who uses them --- */
+
+static struct unwind_user *find_user(struct unwind_store *store, pid_t pid)
+{
+	for (size_t i = 0; i < store->n_users; i++)
+		if (store->users[i].pid == pid)
+			return &store->users[i];
+	return NULL;
+}
+
+static void let_go(struct unwind_store *store, struct unwind_user *user)
+{
+	for (size_t i = 0; i < user->n; i++) {
+		struct unwind_entry *e = &store->entries[user->entries[i]];
+
+		if (!--e->users)
+			e->let_go = ++store->clock;
 	}
-	elf_image__close_file(b->image);
-	return b;
+	free(user->entries);
+	user->entries = NULL;
+	user->n = 0;
+}
+
+/* Room for what is known of every binary there is by now. */
+static int grow_entries(struct unwind_store *store, const struct binaries *binaries)
+{
+	size_t n = binaries__count(binaries);
+	struct unwind_entry *entries;
+
+	if (n <= store->n_entries)
+		return 0;
+	entries = reallocarray(store->entries, n, sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	memset(entries + store->n_entries, 0, (n - store->n_entries) * sizeof(*entries));
+	store->entries = entries;
+	store->n_entries = n;
+	return 0;
+}
+
+static int add_user(struct unwind_store *store, pid_t pid, struct unwind_user **ret)
+{
+	struct unwind_user *users;
+
+	users = reallocarray(store->users, store->n_users + 1, sizeof(*users));
+	if (!users)
+		return -ENOMEM;
+	store->users = users;
+	*ret = &users[store->n_users++];
+	**ret = (struct unwind_user){.pid = pid};
+	return 0;
 }
 
 /* The ELF address of a mapping's first byte. A segment need not begin on a page, its mapping does.
@@ -135,37 +243,91 @@ static int vaddr_of_start(const struct elf_image *image, uint64_t off, uint64_t 
 	return rc;
 }
 
-int capture__set_mappings(struct capture *c, pid_t pid, const struct maps *maps)
+/* Fills in *to for a mapping, and uses[] with the entry whose table it names. */
+static int set_mapping(struct capture *c, const struct binaries *binaries,
+		       const struct map_entry *e, struct abi_mapping *to, size_t *uses,
+		       size_t *n_uses)
+{
+	const struct binary *binary = binaries__find(binaries, &e->file);
+	struct unwind_entry *entry;
+	uint64_t vaddr;
+	int rc;
+
+	*to = (struct abi_mapping){.start = e->start, .end = e->end};
+	if (!binary || !binary->image || vaddr_of_start(binary->image, e->off, &vaddr))
+		return 0;
+	entry = &c->unwind.entries[binary->index];
+	rc = provide_table(c, binary, entry);
+	if (rc || !entry->number)
+		return rc;
+	to->table = entry->number;
+	to->bias = e->start - (vaddr - entry->base);
+	for (size_t i = 0; i < *n_uses; i++)
+		if (uses[i] == binary->index)
+			return 0;
+	uses[(*n_uses)++] = binary->index;
+	entry->users++;
+	return 0;
+}
+
+int capture__set_mappings(struct capture *c, const struct binaries *binaries, pid_t pid,
+			  const struct maps *maps)
 {
 	_cleanup_free_ struct abi_mappings *m = NULL;
+	_cleanup_free_ size_t *uses = NULL;
+	struct unwind_store *store = &c->unwind;
+	struct unwind_user *user = find_user(store, pid);
 	uint32_t tgid = (uint32_t)pid;
-	size_t n = 0;
+	size_t n = 0, n_uses = 0;
+	int rc;
 
 	if (!c->skel->rodata->use_tables)
 		return 0;
 	m = malloc(sizeof(*m));
-	if (!m)
+	uses = calloc(ABI_MAX_MAPPINGS, sizeof(*uses));
+	if (!m || !uses)
 		return -ENOMEM;
+	rc = grow_entries(store, binaries);
+	if (!rc && !user)
+		rc = add_user(store, pid, &user);
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
 		m->entries[i] = (struct abi_mapping){.start = UNUSED_START};
-	for (size_t i = 0; i < maps->n && n < ABI_MAX_MAPPINGS; i++) {
+	for (size_t i = 0; i < maps->n && n < ABI_MAX_MAPPINGS && !rc; i++) {
 		const struct map_entry *e = &maps->entries[i];
-		struct abi_mapping *to = &m->entries[n];
-		const struct binary *b;
-		uint64_t vaddr;
 
-		if (!e->executable || !e->file.inode)
-			continue;
-		b = find_binary(c, pid, e);
-		if (!b)
-			return -ENOMEM;
-		*to = (struct abi_mapping){.start = e->start, .end = e->end};
-		if (b->table && !vaddr_of_start(b->image, e->off, &vaddr)) {
-			to->table = b->table;
-			to->bias = e->start - (vaddr - b->base);
-		}
-		n++;
+		if (e->executable && e->file.inode)
+			rc = set_mapping(c, binaries, e, &m->entries[n++], uses, &n_uses);
 	}
-	return bpf_map__update_elem(c->skel->maps.mappings, &tgid, sizeof(tgid), m, sizeof(*m),
-				    BPF_ANY);
+	if (!rc)
+		rc = bpf_map__update_elem(c->skel->maps.mappings, &tgid, sizeof(tgid), m,
+					  sizeof(*m), BPF_ANY);
+	/* On failure the kernel keeps the old mappings, whose tables must stay as well. */
+	if (rc) {
+		for (size_t i = 0; i < n_uses; i++)
+			store->entries[uses[i]].users--;
+		return rc;
+	}
+	/* The old ones go after the new ones came: what both have was in use all the time. */
+	let_go(store, user);
+	user->entries = uses;
+	user->n = n_uses;
+	uses = NULL;
+	return 0;
+}
+
+void capture__forget_mappings(struct capture *c, pid_t pid)
+{
+	struct unwind_user *user = find_user(&c->unwind, pid);
+	uint32_t tgid = (uint32_t)pid;
+
+	if (!user)
+		return;
+	bpf_map__delete_elem(c->skel->maps.mappings, &tgid, sizeof(tgid), 0);
+	let_go(&c->unwind, user);
+	*user = c->unwind.users[--c->unwind.n_users];
+}
+
+uint32_t capture__tables_refused(const struct capture *c)
+{
+	return c->unwind.refused;
 }

@@ -64,7 +64,7 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 		.path = path,
 	};
 
-	if (!r->ino || !(r->prot & PROT_EXEC) || !room || room > sizeof(path))
+	if (!(r->prot & PROT_EXEC) || !room || room > sizeof(path))
 		return;
 	memcpy(path, r->filename, room);
 	path[room - 1] = '\0';

@@ -15,7 +15,8 @@ struct watch;
 struct watch_handlers {
 	/* Is news of pid wanted? */
 	bool (*wanted)(void *ctx, pid_t pid);
-	/* pid mapped a file with PROT_EXEC; entry and its path live for the call only. */
+	/* pid mapped a file, or memory of its own (inode 0), with PROT_EXEC; entry and its path
+	 * live for the call only. */
 	void (*mapped)(void *ctx, pid_t pid, const struct map_entry *entry);
 	/* pid replaced its program: its old mappings are gone. Comes before the new ones. */
 	void (*exec)(void *ctx, pid_t pid);

@@ -48,6 +48,7 @@ struct record_config {
 	const char *json_path; /* NULL: stdout */
 	bool quiet, verbose;
 	struct capture_options capture;
+	struct symbolize_options symbolize;
 };
 
 const char record_options[] =
@@ -65,6 +66,11 @@ const char record_options[] =
 	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
 	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
 	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
+	"      --max-unwind BYTES     kernel memory for unwind tables (default 96M)\n"
+	"      --max-symbols BYTES    memory for symbol tables (default 256M)\n"
+	"      --no-demangle          linkers' names instead of C++ and Rust ones\n"
+	"      --no-inline            no inlined functions, files and lines from debug "
+	"information\n"
 	"      --help, --version\n";
 
 static const char help_head[] =
@@ -136,6 +142,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_LIVE,
 		OPT_MAX_STACKS,
 		OPT_MAX_FRAMES,
+		OPT_MAX_UNWIND,
+		OPT_MAX_SYMBOLS,
+		OPT_NO_DEMANGLE,
+		OPT_NO_INLINE,
 		OPT_HELP,
 		OPT_VERSION,
 	};
@@ -153,6 +163,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-live", required_argument, NULL, OPT_MAX_LIVE},
 		{"max-stacks", required_argument, NULL, OPT_MAX_STACKS},
 		{"max-frames", required_argument, NULL, OPT_MAX_FRAMES},
+		{"max-unwind", required_argument, NULL, OPT_MAX_UNWIND},
+		{"max-symbols", required_argument, NULL, OPT_MAX_SYMBOLS},
+		{"no-demangle", no_argument, NULL, OPT_NO_DEMANGLE},
+		{"no-inline", no_argument, NULL, OPT_NO_INLINE},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
@@ -244,6 +258,26 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 						   "127",
 						   optarg);
 			c->capture.max_frames = (uint32_t)n;
+			break;
+		case OPT_MAX_UNWIND:
+			if (parse_bytes(optarg, 64 << 10, 1ULL << 36, &c->capture.max_unwind))
+				return usage_error("record",
+						   "'%s' is not a size for unwind tables: 64K to "
+						   "64G bytes",
+						   optarg);
+			break;
+		case OPT_MAX_SYMBOLS:
+			if (parse_bytes(optarg, 1, 1ULL << 40, &c->symbolize.max_bytes))
+				return usage_error("record",
+						   "'%s' is not a size for symbol tables: 1 to "
+						   "1024G bytes",
+						   optarg);
+			break;
+		case OPT_NO_DEMANGLE:
+			c->symbolize.raw_names = true;
+			break;
+		case OPT_NO_INLINE:
+			c->symbolize.no_lines = true;
 			break;
 		case 'h':
 		case OPT_HELP:
@@ -627,6 +661,7 @@ int cmd_record(int argc, char **argv)
 	options.n_pids = config.n_pids;
 	options.command = config.command;
 	options.capture = config.capture;
+	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;
 	/* Ignored, a command's end would not be told. */
 	signal(SIGCHLD, SIG_DFL);

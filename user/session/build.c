@@ -9,15 +9,18 @@
 #include "base/cleanup.h"
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
 
 void target__clear(struct target *t)
 {
 	if (t->pidfd >= 0)
 		close(t->pidfd);
+	if (t->perf_map_fd >= 0)
+		close(t->perf_map_fd);
 	maps__free(&t->maps);
 	allocator__free(t->allocator);
 	memset(t, 0, sizeof(*t));
-	t->pidfd = -1;
+	t->pidfd = t->perf_map_fd = -1;
 }
 
 /* --- the drained tables, sorted --- */
@@ -300,6 +303,9 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "map_records_lost", b->watch_lost);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
+	if (!rc)
+		rc = profile__add_lost(p, "unwind_tables_refused",
+				       capture__tables_refused(b->capture));
 	return rc;
 }
 
@@ -319,6 +325,19 @@ static int add_unresolved(struct profile *p)
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX && !rc; i++)
 		rc = profile__add_lost(p, names[i], counts[i]);
 	return rc;
+}
+
+static int symbolize(const struct build *b, struct profile *p)
+{
+	_cleanup_(cleanup_perf_map) struct perf_map *jit = NULL;
+	uint64_t skipped = 0;
+	size_t n;
+
+	if (b->target->perf_map_fd >= 0 && !perf_map__read(b->target->perf_map_fd, &jit, &n))
+		skipped = n;
+	if (profile__add_lost(p, "perf_map_skipped", skipped))
+		return -ENOMEM;
+	return symbolizer__symbolize(b->symbolizer, p, jit);
 }
 
 int build__profile(const struct build *b, struct profile **ret)
@@ -364,7 +383,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = profile__add_lost(p, "stacks_cut", cut);
 	if (!rc)
-		rc = symbolizer__symbolize(b->symbolizer, p);
+		rc = symbolize(b, p);
 	if (!rc)
 		rc = add_unresolved(p);
 	if (rc)

@@ -2,6 +2,8 @@
 #include "session/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,16 +15,20 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "capture/watch.h"
+#include "elf/binary.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "session/build.h"
 #include "session/launch.h"
+
+#define PERF_MAP_EVERY_NS 250000000 /* between looks for a process's perf map */
 
 struct session {
 	struct capture *capture;
 	struct calibration calibration;
 	bool calibrated;
 	struct watch *watch;
+	struct binaries *binaries;
 	struct symbolizer *symbolizer;
 	struct target *targets;
 	size_t n_targets;
@@ -53,6 +59,38 @@ static bool on_wanted(void *ctx, pid_t pid)
 	return find_target(ctx, pid) != NULL;
 }
 
+/* Makes the file behind an executable mapping known, so that it can be unwound through and named
+ * even when its process is gone. What fails is not remembered: another mapping may yet show the
+ * file. */
+static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
+{
+	_cleanup_close_ int root = -1;
+	struct binary *binary;
+	char path[32];
+	int fd;
+
+	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
+		return;
+	fd = maps__open_file(pid, entry);
+	if (fd < 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
+}
+
+/* The file in which a JIT names its code appears when it pleases, and is gone from our sight with
+ * its process. */
+static void hold_perf_map(struct target *t)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (!t->jit || t->ended || t->perf_map_fd >= 0 || now < t->perf_map_next_ns)
+		return;
+	t->perf_map_fd = process__open_perf_map(t->info.pid);
+	t->perf_map_next_ns = now + PERF_MAP_EVERY_NS;
+}
+
 static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
@@ -60,32 +98,13 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 
 	if (!t)
 		return;
+	if (!entry->file.inode) {
+		t->jit = true;
+		return;
+	}
 	maps__insert(&t->maps, entry);
 	t->maps_changed = true;
-	symbolizer__hold(s->symbolizer, pid, entry);
-}
-
-static void on_exec(void *ctx, pid_t pid)
-{
-	struct session *s = ctx;
-	struct target *t = find_target(s, pid);
-	struct abi_target_cpu counters;
-
-	if (!t)
-		return;
-	maps__free(&t->maps);
-	t->maps_changed = true;
-	process__read(pid, &t->info);
-	/* What the old program held is gone. */
-	if (!capture__counters(s->capture, pid, &counters))
-		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
-}
-
-static void on_lost(void *ctx, uint64_t n)
-{
-	struct session *s = ctx;
-
-	s->watch_lost += n;
+	hold_file(s, pid, entry);
 }
 
 /* Brings a target's maps up to date from /proc, and keeps its files. */
@@ -103,11 +122,38 @@ static int refresh_maps(struct session *s, struct target *t)
 	for (size_t i = 0; i < now.n; i++) {
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
-			symbolizer__hold(s->symbolizer, t->info.pid, &now.entries[i]);
+			hold_file(s, t->info.pid, &now.entries[i]);
+		t->jit = t->jit || (now.entries[i].executable && !now.entries[i].file.inode);
 	}
 	maps__free(&now);
 	t->maps_changed = true;
 	return 0;
+}
+
+static void on_exec(void *ctx, pid_t pid)
+{
+	struct session *s = ctx;
+	struct target *t = find_target(s, pid);
+	struct abi_target_cpu counters;
+
+	if (!t)
+		return;
+	maps__free(&t->maps);
+	capture__forget_mappings(s->capture, pid);
+	t->maps_changed = true;
+	/* the vdso is no news */
+	refresh_maps(s, t);
+	process__read(pid, &t->info);
+	/* What the old program held is gone. */
+	if (!capture__counters(s->capture, pid, &counters))
+		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
+}
+
+static void on_lost(void *ctx, uint64_t n)
+{
+	struct session *s = ctx;
+
+	s->watch_lost += n;
 }
 
 /* Tells the kernel side what has changed in the targets' maps. */
@@ -119,7 +165,7 @@ static void tell_mappings(struct session *s)
 		if (!t->maps_changed || t->ended)
 			continue;
 		t->maps_changed = false;
-		capture__set_mappings(s->capture, t->info.pid, &t->maps);
+		capture__set_mappings(s->capture, s->binaries, t->info.pid, &t->maps);
 	}
 }
 
@@ -345,12 +391,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->interval = o->capture.interval;
 	s->n_targets = o->command ? 1 : o->n_pids;
 	s->targets = calloc(s->n_targets, sizeof(*s->targets));
-	if (!s->targets || symbolizer__new(&s->symbolizer)) {
+	if (!s->targets || binaries__new(&s->binaries) ||
+	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
 	}
 	for (size_t i = 0; i < s->n_targets; i++)
-		s->targets[i].pidfd = -1;
+		s->targets[i].pidfd = s->targets[i].perf_map_fd = -1;
 	/* Wrong pids are told before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = session__check_pid(o->pids[i], err);
@@ -412,12 +459,30 @@ void session__free(struct session *s)
 	free(s->targets);
 	watch__free(s->watch);
 	symbolizer__free(s->symbolizer);
+	binaries__free(s->binaries);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s);
 }
 
 /* --- running --- */
+
+/* Holds a command until its libraries are all mapped and their unwind tables in place: some run code of
+ * their own at once, faster than news of them could come. */
+static void follow_loading(struct session *s)
+{
+	int rc = 1;
+
+	while (s->launch.held && s->launch.loading && rc > 0) {
+		rc = launch__next_mapping(&s->launch, &s->command_status);
+		if (rc == -ESRCH) {
+			s->command_ended = true;
+			return;
+		}
+		refresh_maps(s, &s->targets[0]);
+		tell_mappings(s);
+	}
+}
 
 int session__start(struct session *s, struct error *err)
 {
@@ -429,6 +494,7 @@ int session__start(struct session *s, struct error *err)
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
 	s->started = true;
+	follow_loading(s);
 	rc = launch__release(&s->launch);
 	if (rc)
 		return error__set(err, rc, "cannot let the command run: %s", strerror(-rc));
@@ -477,6 +543,7 @@ static void note_end(struct session *s, struct target *t)
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
+	capture__forget_mappings(s->capture, t->info.pid);
 	if (s->launch.pid == t->info.pid) {
 		/* It fails only when somebody made the kernel reap our children by itself. */
 		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
@@ -501,6 +568,8 @@ bool session__dispatch(struct session *s)
 			refresh_maps(s, &s->targets[i]);
 	}
 	tell_mappings(s);
+	for (size_t i = 0; i < s->n_targets; i++)
+		hold_perf_map(&s->targets[i]);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "capture/capture.h"
 #include "profile/profile.h"
+#include "symbolize/symbolize.h"
 
 struct session;
 
@@ -25,6 +26,7 @@ struct session_options {
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
 	struct capture_options capture;
+	struct symbolize_options symbolize;
 };
 
 /* 0, or negative errno with err. On failure nothing is left: no probe, no process started. */

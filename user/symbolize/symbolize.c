@@ -6,42 +6,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "symbolize/clean.h"
+#include "symbolize/dwarf.h"
 #include "symbolize/symtab.h"
 
-struct binary {
-	struct file_id file;
-	int fd;			       /* -1 when it could not be opened, or is no longer needed */
-	char *path;		       /* for the search of its debug file */
-	struct symtab *symtab;	       /* NULL until it is read */
-	enum unresolved_reason reason; /* why there is no symtab and will be none; else NAMED */
+#define DWARF_PATIENCE_S 20 /* per file; libLLVM with all its debug information takes some */
+
+/* What is known of a binary's names. */
+struct names {
+	struct symtab *symtab;	       /* NULL while it is not in memory */
+	enum unresolved_reason reason; /* why there is none and will be none; else NAMED */
+	uint64_t used;		       /* when, by the symbolizer's clock */
 };
 
 struct symbolizer {
-	struct binary **binaries; /* ascending by device and inode */
-	size_t n, room;
+	struct symbolize_options options;
+	const struct binaries *binaries;
+	struct names *names; /* by the binaries' index */
+	size_t n_names;
+	uint64_t bytes; /* of the tables in memory */
+	uint64_t clock; /* ticks at each use of a table */
 };
 
-static void binary__free(struct binary *binary)
-{
-	if (binary->fd >= 0)
-		close(binary->fd);
-	symtab__free(binary->symtab);
-	free(binary->path);
-	free(binary);
-}
+/* A location whose binary is known. */
+struct place {
+	struct binary *binary;
+	uint64_t vaddr;
+	uint32_t location;
+};
 
-DEFINE_CLEANUP(struct binary *, cleanup_binary, binary__free)
-
-int symbolizer__new(struct symbolizer **ret_symbolizer)
+int symbolizer__new(const struct symbolize_options *options, const struct binaries *binaries,
+		    struct symbolizer **ret_symbolizer)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
 	if (!symbolizer)
 		return -ENOMEM;
+	symbolizer->options = *options;
+	if (!symbolizer->options.max_bytes)
+		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
+	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
 }
@@ -50,99 +56,77 @@ void symbolizer__free(struct symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	for (size_t i = 0; i < symbolizer->n; i++)
-		binary__free(symbolizer->binaries[i]);
-	free(symbolizer->binaries);
+	for (size_t i = 0; i < symbolizer->n_names; i++)
+		symtab__free(symbolizer->names[i].symtab);
+	free(symbolizer->names);
 	free(symbolizer);
 }
 
-/* The file's entry, or NULL; *ret_at (may be NULL): where it stands or belongs. */
-static struct binary *find_binary(const struct symbolizer *symbolizer, const struct file_id *file,
-				  size_t *ret_at)
+/* --- symbol tables --- */
+
+/* Room for what is known of every binary there is by now. */
+static int grow_names(struct symbolizer *symbolizer)
 {
-	size_t low = 0, high = symbolizer->n;
+	size_t n = binaries__count(symbolizer->binaries);
+	struct names *names;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (file_id__compare(&symbolizer->binaries[mid]->file, file) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (ret_at)
-		*ret_at = low;
-	if (low < symbolizer->n && file_id__equal(&symbolizer->binaries[low]->file, file))
-		return symbolizer->binaries[low];
-	return NULL;
-}
-
-static int insert_binary(struct symbolizer *symbolizer, size_t at, struct binary *binary)
-{
-	if (symbolizer->n == symbolizer->room) {
-		size_t room = symbolizer->room ? 2 * symbolizer->room : 64;
-		struct binary **binaries =
-			reallocarray(symbolizer->binaries, room, sizeof(*binaries));
-
-		if (!binaries)
-			return -ENOMEM;
-		symbolizer->binaries = binaries;
-		symbolizer->room = room;
-	}
-	memmove(symbolizer->binaries + at + 1, symbolizer->binaries + at,
-		(symbolizer->n - at) * sizeof(*symbolizer->binaries));
-	symbolizer->binaries[at] = binary;
-	symbolizer->n++;
+	if (n <= symbolizer->n_names)
+		return 0;
+	names = reallocarray(symbolizer->names, n, sizeof(*names));
+	if (!names)
+		return -ENOMEM;
+	memset(names + symbolizer->n_names, 0, (n - symbolizer->n_names) * sizeof(*names));
+	symbolizer->names = names;
+	symbolizer->n_names = n;
 	return 0;
 }
 
-int symbolizer__hold(struct symbolizer *symbolizer, pid_t pid, const struct map_entry *entry)
+/* Drops the tables that were not used for longest until the rest fits. */
+static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 {
-	_cleanup_(cleanup_binary) struct binary *binary = NULL;
-	size_t at;
-	int err;
+	while (symbolizer->bytes > symbolizer->options.max_bytes) {
+		struct names *oldest = NULL;
 
-	if (!entry->file.inode || find_binary(symbolizer, &entry->file, &at))
-		return 0;
-	binary = calloc(1, sizeof(*binary));
-	if (!binary)
-		return -ENOMEM;
-	*binary = (struct binary){
-		.file = entry->file,
-		.fd = -1,
-		.path = strdup(entry->path),
-	};
-	if (!binary->path)
-		return -ENOMEM;
-	/* What fails is not remembered: another mapping or process may yet show the file. */
-	binary->fd = maps__open_file(pid, entry);
-	if (binary->fd < 0)
-		return binary->fd;
-	err = insert_binary(symbolizer, at, binary);
-	if (err)
-		return err;
-	binary = NULL;
-	return 0;
+		for (size_t i = 0; i < symbolizer->n_names; i++) {
+			struct names *names = &symbolizer->names[i];
+
+			if (names->symtab && names != in_use &&
+			    (!oldest || names->used < oldest->used))
+				oldest = names;
+		}
+		if (!oldest)
+			return;
+		symbolizer->bytes -= symtab__bytes(oldest->symtab);
+		symtab__free(oldest->symtab);
+		oldest->symtab = NULL;
+	}
 }
 
-/* Reads the symbols, once. 0, with reason saying whether there are any; or -ENOMEM. */
-static int binary__load(struct binary *binary)
+/* Reads the binary's symbols if they are not in memory. 0, with reason saying whether there are
+ * any; or -ENOMEM. */
+static int load(struct symbolizer *symbolizer, struct binary *binary)
 {
+	struct names *names = &symbolizer->names[binary->index];
 	int err;
 
-	if (binary->symtab || binary->reason != UNRESOLVED_NAMED)
+	names->used = ++symbolizer->clock;
+	if (names->symtab || names->reason != UNRESOLVED_NAMED)
 		return 0;
-	err = symtab__open(binary->fd, binary->path, &binary->symtab);
+	err = symtab__open(binary->fd, &binary->debug_fd, binary->path, &names->symtab);
 	if (err == -ENOMEM)
 		return err;
-	if (err)
-		binary->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_NO_FILE;
-	close(binary->fd);
-	binary->fd = -1;
+	if (err) {
+		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_NO_FILE;
+		return 0;
+	}
+	symbolizer->bytes += symtab__bytes(names->symtab);
+	evict(symbolizer, names);
 	return 0;
 }
 
-/* "libc.so.6+0x1234", "[vdso]+0x10", "[anon]+0x20"; or NULL. */
+/* --- one location --- */
+
+/* "libc.so.6+0x1234", "[heap]+0x10", "[anon]+0x20"; or NULL. */
 static char *offset_name(const char *module, uint64_t off)
 {
 	const char *slash = strrchr(module, '/');
@@ -157,82 +141,224 @@ static char *offset_name(const char *module, uint64_t off)
 	return name;
 }
 
-/* Looks addr up. *ret_function is owned by the symbol table; without one the reason is returned. */
+static int set_build_id(struct profile_mapping *mapping, const struct binary *binary)
+{
+	const char *build_id = binary->image ? elf_image__build_id(binary->image) : NULL;
+
+	if (mapping->build_id || !build_id)
+		return 0;
+	mapping->build_id = strdup(build_id);
+	return mapping->build_id ? 0 : -ENOMEM;
+}
+
+/* Looks the function up that covers the byte at off of a mapped file. *ret_function is owned by the
+ * symbol table; without one *ret_reason says why. ret_place->binary is NULL when the file is not
+ * known. */
 static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mapping, uint64_t off,
-		   enum unresolved_reason *ret_reason, const char **ret_function)
+		   struct place *ret_place, enum unresolved_reason *ret_reason,
+		   const char **ret_function)
 {
 	struct binary *binary;
-	uint64_t vaddr;
+	struct symtab *symtab;
 	int err;
 
-	*ret_function = NULL;
 	if (!mapping->file.inode) {
 		*ret_reason = UNRESOLVED_NOT_A_FILE;
 		return 0;
 	}
-	binary = find_binary(symbolizer, &mapping->file, NULL);
+	binary = binaries__find(symbolizer->binaries, &mapping->file);
 	if (!binary) {
 		*ret_reason = UNRESOLVED_NO_FILE;
 		return 0;
 	}
-	err = binary__load(binary);
+	err = load(symbolizer, binary);
+	if (!err)
+		err = set_build_id(mapping, binary);
 	if (err)
 		return err;
-	if (!binary->symtab) {
-		*ret_reason = binary->reason;
+	symtab = symbolizer->names[binary->index].symtab;
+	if (!symtab) {
+		*ret_reason = symbolizer->names[binary->index].reason;
 		return 0;
 	}
-	if (!mapping->build_id && symtab__build_id(binary->symtab)) {
-		mapping->build_id = strdup(symtab__build_id(binary->symtab));
-		if (!mapping->build_id)
-			return -ENOMEM;
-	}
-	if (symtab__empty(binary->symtab)) {
-		*ret_reason = UNRESOLVED_NO_SYMBOLS;
+	*ret_reason = symtab__empty(symtab) ? UNRESOLVED_NO_SYMBOLS : UNRESOLVED_NO_SYMBOL_HERE;
+	if (symtab__off_to_vaddr(symtab, off, &ret_place->vaddr))
 		return 0;
-	}
-	if (!symtab__off_to_vaddr(binary->symtab, off, &vaddr))
-		*ret_function = symtab__find(binary->symtab, vaddr, NULL);
-	*ret_reason = *ret_function ? UNRESOLVED_NAMED : UNRESOLVED_NO_SYMBOL_HERE;
+	ret_place->binary = binary;
+	*ret_function = symtab__find(symtab, ret_place->vaddr, NULL);
+	if (*ret_function)
+		*ret_reason = UNRESOLVED_NAMED;
 	return 0;
 }
 
-static int name_location(struct symbolizer *symbolizer, struct profile *profile,
-			 struct profile_location *location)
+static char *readable(const struct symbolizer *symbolizer, const char *function)
 {
-	uint64_t addr = location->addr - 1;
+	return symbolizer->options.raw_names ? strdup(function) : demangle(function);
+}
+
+static int name_location(struct symbolizer *symbolizer, struct profile *profile,
+			 struct profile_location *location, const struct perf_map *jit,
+			 struct place *ret_place)
+{
+	struct profile_mapping *mapping =
+		location->mapping < 0 ? NULL : &profile->mappings[location->mapping];
+	uint64_t addr = location->addr - 1,
+		 off = mapping ? addr - mapping->start + mapping->off : 0;
 	enum unresolved_reason reason = UNRESOLVED_NO_MAPPING;
-	char *name;
+	_cleanup_free_ char *name = NULL;
+	const char *function = NULL;
+	int err;
 
-	if (location->mapping < 0) {
-		if (asprintf(&name, "0x%" PRIx64, addr) < 0)
-			return -ENOMEM;
-	} else {
-		struct profile_mapping *mapping = &profile->mappings[location->mapping];
-		uint64_t off = addr - mapping->start + mapping->off;
-		const char *function;
-		int err;
-
-		err = look_up(symbolizer, mapping, off, &reason, &function);
+	if (mapping) {
+		err = look_up(symbolizer, mapping, off, ret_place, &reason, &function);
 		if (err)
 			return err;
-		name = function ? demangle(function) : offset_name(mapping->path, off);
-		if (!name)
-			return -ENOMEM;
 	}
-	free(location->name);
-	location->name = name;
+	if (function) {
+		name = readable(symbolizer, function);
+	} else if (jit && !ret_place->binary && perf_map__find(jit, addr, NULL)) {
+		/* also where a JIT maps its code from a file of its own */
+		name = strdup(perf_map__find(jit, addr, NULL));
+		reason = UNRESOLVED_NAMED;
+	} else if (mapping) {
+		name = offset_name(mapping->path, off);
+	} else if (asprintf(&name, "0x%" PRIx64, addr) < 0) {
+		name = NULL;
+	}
+	if (!name || profile_location__set_name(location, name))
+		return -ENOMEM;
 	location->reason = reason;
 	return 0;
 }
 
-int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile)
-{
-	for (size_t i = 0; i < profile->n_locations; i++) {
-		int err = name_location(symbolizer, profile, &profile->locations[i]);
+/* --- inlined functions and lines --- */
 
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->binary->index != y->binary->index)
+		return x->binary->index < y->binary->index ? -1 : 1;
+	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+static char *file_name(const char *file)
+{
+	char *name = strndup(file, NAME_MAX_BYTES);
+
+	if (name)
+		clean_name(name);
+	return name;
+}
+
+/* Puts what DWARF says of a location in place of its one frame, whose name stays if it has one:
+ * symbol tables know the name that was linked. */
+static int set_frames(const struct symbolizer *symbolizer, struct profile_location *location,
+		      const struct dwarf_frames *found)
+{
+	bool named = location->reason == UNRESOLVED_NAMED;
+	const char *outer = profile_location__function(location);
+	struct profile_frame *frames = calloc(found->n, sizeof(*frames));
+	bool all = frames != NULL;
+
+	for (size_t i = 0; i < found->n && all; i++) {
+		const struct dwarf_frame *from = &found->frames[i];
+		bool last = i + 1 == found->n;
+
+		if (last && (named || !from->function))
+			frames[i].name = strdup(outer);
+		else if (from->function)
+			frames[i].name = readable(symbolizer, from->function);
+		else
+			frames[i].name = strdup("[inlined]");
+		frames[i].line = from->line;
+		frames[i].file = from->file ? file_name(from->file) : NULL;
+		all = frames[i].name && (frames[i].file || !from->file);
+	}
+	if (!all) {
+		for (size_t i = 0; frames && i < found->n; i++) {
+			free(frames[i].name);
+			free(frames[i].file);
+		}
+		free(frames);
+		return -ENOMEM;
+	}
+	if (found->frames[found->n - 1].function)
+		location->reason = UNRESOLVED_NAMED;
+	profile_location__set_frames(location, frames, found->n);
+	return 0;
+}
+
+/* All places of one binary, ascending by vaddr. *failed grows when its debug information cannot be
+ * used. */
+static int add_lines(const struct symbolizer *symbolizer, struct profile *profile,
+		     const struct place *places, size_t n, uint64_t *failed)
+{
+	const struct binary *binary = places[0].binary;
+	_cleanup_free_ struct dwarf_frames *found = NULL;
+	_cleanup_free_ uint64_t *vaddrs = NULL;
+	size_t n_vaddrs = 0;
+	int fd, err;
+
+	fd = dwarf__present(binary->fd) ? binary->fd : binary->debug_fd;
+	if (fd < 0 || (fd != binary->fd && !dwarf__present(fd)))
+		return 0;
+	vaddrs = calloc(n, sizeof(*vaddrs));
+	found = calloc(n, sizeof(*found));
+	if (!vaddrs || !found)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!n_vaddrs || vaddrs[n_vaddrs - 1] != places[i].vaddr)
+			vaddrs[n_vaddrs++] = places[i].vaddr;
+	err = dwarf__resolve(fd, vaddrs, n_vaddrs, DWARF_PATIENCE_S, found);
+	if (err == -ENOMEM)
+		return err;
+	if (err && err != -ENODATA)
+		++*failed;
+	err = 0;
+	for (size_t i = 0, v = 0; i < n && !err; i++) {
+		while (vaddrs[v] != places[i].vaddr)
+			v++;
+		if (found[v].n)
+			err = set_frames(symbolizer, &profile->locations[places[i].location],
+					 &found[v]);
+	}
+	dwarf_frames__free(found, n_vaddrs);
+	return err;
+}
+
+int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
+			  const struct perf_map *jit)
+{
+	_cleanup_free_ struct place *places = NULL;
+	uint64_t failed = 0;
+	size_t n = 0, end;
+	int err;
+
+	err = grow_names(symbolizer);
+	if (err)
+		return err;
+	places = calloc(profile->n_locations + 1, sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		struct place *place = &places[n];
+
+		*place = (struct place){.location = (uint32_t)i};
+		err = name_location(symbolizer, profile, &profile->locations[i], jit, place);
+		if (err)
+			return err;
+		n += place->binary != NULL;
+	}
+	if (symbolizer->options.no_lines)
+		n = 0;
+	qsort(places, n, sizeof(*places), compare_places);
+	for (size_t i = 0; i < n; i = end) {
+		for (end = i + 1; end < n && places[end].binary == places[i].binary; end++)
+			;
+		err = add_lines(symbolizer, profile, places + i, end - i, &failed);
 		if (err)
 			return err;
 	}
-	return 0;
+	return profile__add_lost(profile, "debug_info_failed", failed);
 }

@@ -5,9 +5,7 @@
  * target's files stays behind.
  *
  * What the file says bounds nothing. Symbols are bounded by the size of the files they stand in,
- * names by that of the string tables (equal tails are stored once, as there), and the files that
- * may be opened because a hostile file names them are opened here rather than by libdwfl, which
- * would wait for the writer of a FIFO. */
+ * names by that of the string tables (equal tails are stored once, as there). */
 #include "symbolize/symtab.h"
 
 #include <errno.h>
@@ -29,11 +27,10 @@
 #include "symbolize/clean.h"
 
 #define DEBUG_ROOT	 "/usr/lib/debug"
-#define MAX_LOADS	 256		     /* PT_LOADs; real files have a dozen */
-#define MAX_BUILD_ID	 64		     /* bytes; real ones have 20 */
-#define MAX_DEBUGDATA	 (512u << 20)	     /* bytes of .gnu_debugdata, unpacked */
-#define MAX_CRC_FILE	 ((off_t)4096 << 20) /* bytes of a debug file known by CRC only */
-#define MIN_SYMBOL_BYTES 16		     /* sizeof(Elf32_Sym), the smaller one */
+#define MAX_LOADS	 256	      /* PT_LOADs; real files have a dozen */
+#define MAX_BUILD_ID	 64	      /* bytes; real ones have 20 */
+#define MAX_DEBUGDATA	 (512u << 20) /* bytes of .gnu_debugdata, unpacked */
+#define MIN_SYMBOL_BYTES 16	      /* sizeof(Elf32_Sym), the smaller one */
 
 struct load {
 	uint64_t off, vaddr, filesz, memsz;
@@ -66,6 +63,7 @@ struct symtab {
 	struct range *ranges; /* ascending, disjoint */
 	size_t n_ranges;
 	char *names; /* all of them, each ended by a NUL */
+	size_t names_size;
 	struct load *loads;
 	size_t n_loads;
 	char *build_id;
@@ -80,101 +78,28 @@ static void cleanup_raws(struct raws *raws)
 	free(raws->items);
 }
 
-/* --- finding the separate debug file --- */
+/* --- libdwfl's callbacks --- */
 
-/* A regular ELF file for reading, or negative errno. */
-static int open_elf_file(const char *path, struct stat *st)
-{
-	_cleanup_close_ int fd = -1;
-	char magic[SELFMAG];
-
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, st))
-		return -errno;
-	if (!S_ISREG(st->st_mode))
-		return -EINVAL;
-	if (pread(fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG) != 0)
-		return -ENOEXEC;
-	return take_fd(&fd);
-}
-
-static bool has_build_id(int fd, const void *id, int id_len)
-{
-	_cleanup_(cleanup_elf) Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	const void *its_id;
-
-	return elf && dwelf_elf_gnu_build_id(elf, &its_id) == id_len &&
-	       memcmp(id, its_id, (size_t)id_len) == 0;
-}
-
-static bool has_crc(int fd, const struct stat *st, GElf_Word crc)
-{
-	unsigned char buf[16384];
-	uLong sum = crc32(0, NULL, 0);
-	ssize_t n;
-
-	if (st->st_size > MAX_CRC_FILE)
-		return false;
-	for (off_t off = 0; (n = pread(fd, buf, sizeof(buf), off)) > 0; off += n)
-		sum = crc32(sum, buf, (uInt)n);
-	return n == 0 && sum == crc;
-}
-
-/* Tries one place where the file's .gnu_debuglink may be. */
-static int try_debuglink(Dwfl_Module *mod, const char *path, const char *own_path, GElf_Word crc)
-{
-	_cleanup_close_ int fd = -1;
-	const unsigned char *id;
-	GElf_Addr id_vaddr;
-	struct stat st, own;
-	int id_len;
-
-	fd = open_elf_file(path, &st);
-	if (fd < 0)
-		return -1;
-	if (!stat(own_path, &own) && own.st_dev == st.st_dev && own.st_ino == st.st_ino)
-		return -1;
-	id_len = dwfl_module_build_id(mod, &id, &id_vaddr);
-	if (id_len > 0 ? !has_build_id(fd, id, id_len) : !has_crc(fd, &st, crc))
-		return -1;
-	return take_fd(&fd);
-}
-
-/* libdwfl's callback: a descriptor, or -1 for none. Its own search is used where only root can have
- * put the files; what depends on the file's own words is done above. */
+/* A descriptor, or -1 for none. What the file's own words lead to was found before, with more care
+ * than libdwfl takes (elf/debug_file.h). */
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 			  const char *path, const char *link, GElf_Word crc, char **debug_path)
 {
-	static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", DEBUG_ROOT "%.*s/%s"};
-	const char *slash = path ? strrchr(path, '/') : NULL, *urls;
-	int fd;
+	int *debug_fd = *userdata, fd;
+	const char *urls;
 
-	fd = dwfl_build_id_find_debuginfo(mod, userdata, modname, base, path, NULL, 0, debug_path);
-	if (fd >= 0)
-		return fd;
-	if (slash && link && *link && !strchr(link, '/')) {
-		for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
-			_cleanup_free_ char *candidate = NULL;
-
-			if (asprintf(&candidate, forms[i], (int)(slash - path), path, link) < 0) {
-				candidate = NULL;
-				return -1;
-			}
-			fd = try_debuglink(mod, candidate, path, crc);
-			if (fd >= 0) {
-				*debug_path = candidate;
-				candidate = NULL;
-				return fd;
-			}
-		}
+	(void)link, (void)crc;
+	if (*debug_fd >= 0) {
+		*debug_path = strdup(path);
+		return fcntl(*debug_fd, F_DUPFD_CLOEXEC, 0);
 	}
 	urls = getenv("DEBUGINFOD_URLS"); /* asking a server is the user's decision */
 	if (!urls || !*urls)
 		return -1;
-	return dwfl_standard_find_debuginfo(mod, userdata, modname, base, path, NULL, 0,
-					    debug_path);
+	fd = dwfl_standard_find_debuginfo(mod, userdata, modname, base, path, NULL, 0, debug_path);
+	if (fd >= 0)
+		*debug_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fd;
 }
 
 /* Never needed: the module is reported with its file. */
@@ -443,6 +368,7 @@ static int copy_names(struct symtab *tab, struct raws *raws)
 		total += whole->source_len + 1;
 	}
 	at = tab->names = malloc(total);
+	tab->names_size = total;
 	if (!at)
 		return -ENOMEM;
 	whole = NULL;
@@ -508,6 +434,7 @@ static int build_ranges(struct symtab *tab, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;
 	size_t n_open = 0, n = 0;
+	struct range *ranges;
 	uint64_t at = 0;
 
 	qsort(raws->items, raws->n, sizeof(*raws->items), by_start);
@@ -542,6 +469,10 @@ static int build_ranges(struct symtab *tab, struct raws *raws)
 		if (i < n)
 			open[n_open++] = &raws->items[i];
 	}
+	/* most functions make one */
+	ranges = reallocarray(tab->ranges, tab->n_ranges, sizeof(*ranges));
+	if (ranges)
+		tab->ranges = ranges;
 	return 0;
 }
 
@@ -563,7 +494,7 @@ static int read_symbols(struct symtab *tab, Dwfl_Module *mod, Elf *elf)
 	return err ? err : build_ranges(tab, &raws);
 }
 
-int symtab__open(int fd, const char *path, struct symtab **ret_symtab)
+int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_symtab)
 {
 	static char debug_root[] = DEBUG_ROOT, *debug_path = debug_root;
 	static const Dwfl_Callbacks callbacks = {
@@ -576,6 +507,7 @@ int symtab__open(int fd, const char *path, struct symtab **ret_symtab)
 	_cleanup_close_ int own_fd = -1;
 	Dwfl_Module *mod;
 	GElf_Addr bias;
+	void **userdata;
 	Elf *elf;
 	int err;
 
@@ -595,6 +527,8 @@ int symtab__open(int fd, const char *path, struct symtab **ret_symtab)
 	if (!mod)
 		return -ENOEXEC;
 	take_fd(&own_fd); /* libdwfl's now */
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = debug_fd;
 	elf = dwfl_module_getelf(mod, &bias);
 	if (!elf || bias || dwfl_report_end(dwfl, NULL, NULL))
 		return -ENOEXEC;
@@ -661,4 +595,9 @@ int symtab__off_to_vaddr(const struct symtab *symtab, uint64_t off, uint64_t *re
 const char *symtab__build_id(const struct symtab *symtab)
 {
 	return symtab->build_id;
+}
+
+size_t symtab__bytes(const struct symtab *symtab)
+{
+	return sizeof(*symtab) + symtab->n_ranges * sizeof(*symtab->ranges) + symtab->names_size;
 }

@@ -9,11 +9,12 @@
 
 struct symtab; /* opaque */
 
-/* Reads the symbols of the ELF file behind fd (duplicated): .symtab and .dynsym of the file, and
- * those of its separate debug file when there is one (build-id or .gnu_debuglink below
- * /usr/lib/debug and beside path, checked by build-id or CRC; elfutils' search). path is where the
- * file is called, for the debuglink search and messages. 0; -ENOEXEC for no sound ELF; -ENOMEM. */
-int symtab__open(int fd, const char *path, struct symtab **ret_symtab);
+/* Reads the symbols of the ELF file behind fd: .symtab, else that of its separate debug file behind
+ * *debug_fd (-1: none), .gnu_debugdata, and .dynsym. When there is no debug file and
+ * DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes what it had. Both
+ * descriptors are the caller's. path is how the file is called. 0; -ENOEXEC for no sound ELF;
+ * -ENOMEM. */
+int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_symtab);
 void symtab__free(struct symtab *symtab);
 
 /* The mangled name of the function that covers vaddr, or NULL. A symbol without a size covers up to
@@ -30,6 +31,9 @@ int symtab__off_to_vaddr(const struct symtab *symtab, uint64_t off, uint64_t *re
 
 /* Hex build-id or NULL. Owned by the symtab. */
 const char *symtab__build_id(const struct symtab *symtab);
+
+/* Memory that it takes. */
+size_t symtab__bytes(const struct symtab *symtab);
 
 /* A name for people from a linker's name: C++ (Itanium) and Rust (legacy and v0) demangled, without
  * parameter lists, template arguments kept; Rust's hash suffix dropped; anything else as it is. A

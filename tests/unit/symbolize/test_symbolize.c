@@ -6,15 +6,15 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "elf/binary.h"
+#include "proc/maps.h"
 #include "symbolize/symbolize.h"
 
 #include "fixture.h"
@@ -26,16 +26,7 @@ __attribute__((noinline)) int known_function(int x)
 	return x * 3 + 1;
 }
 
-static int open_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
+static const struct symbolize_options defaults;
 
 static void add_maps(struct profile *profile, const struct maps *maps)
 {
@@ -72,14 +63,45 @@ static struct profile *make_profile(pid_t pid, const uint64_t *addrs, size_t n)
 	return profile;
 }
 
-static void hold_all(struct symbolizer *symbolizer, pid_t pid)
+/* A symbolizer and the files it knows. */
+struct namer {
+	struct binaries *binaries;
+	struct symbolizer *symbolizer;
+};
+
+static struct namer new_namer(const struct symbolize_options *options)
 {
+	struct namer namer;
+
+	assert_int_equal(binaries__new(&namer.binaries), 0);
+	assert_int_equal(symbolizer__new(options, namer.binaries, &namer.symbolizer), 0);
+	return namer;
+}
+
+static void free_namer(struct namer *namer)
+{
+	symbolizer__free(namer->symbolizer);
+	binaries__free(namer->binaries);
+}
+
+static void hold_all(struct namer *namer, pid_t pid)
+{
+	struct binary *binary;
 	struct maps maps;
 
 	assert_int_equal(maps__read(pid, &maps), 0);
-	for (size_t i = 0; i < maps.n; i++)
-		if (maps.entries[i].executable)
-			assert_int_equal(symbolizer__hold(symbolizer, pid, &maps.entries[i]), 0);
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct map_entry *e = &maps.entries[i];
+		int fd;
+
+		if (!e->executable || !e->file.inode || binaries__find(namer->binaries, &e->file))
+			continue;
+		fd = maps__open_file(pid, e);
+		if (fd >= 0)
+			assert_int_equal(
+				binaries__add(namer->binaries, &e->file, fd, -1, e->path, &binary),
+				0);
+	}
 	maps__free(&maps);
 }
 
@@ -97,30 +119,30 @@ static void assert_location(const struct profile *profile, uint64_t addr, const 
 {
 	const struct profile_location *location = at(profile, addr);
 
-	assert_non_null(location->name);
-	assert_string_equal(location->name, name);
+	assert_non_null(profile_location__function(location));
+	assert_string_equal(profile_location__function(location), name);
 	assert_int_equal(location->reason, reason);
 }
 
-static struct symbolizer *new_symbolizer(void)
+/* Where the vdso has a function, by the program's own dynamic linker: dlsym knows it by version. */
+static uint64_t vdso_function(const char *name)
 {
-	struct symbolizer *symbolizer;
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_NOLOAD);
 
-	assert_int_equal(symbolizer__new(&symbolizer), 0);
-	return symbolizer;
+	assert_non_null(vdso);
+	return (uintptr_t)dlvsym(vdso, name, "LINUX_2.6");
 }
 
 static void test_own_process(void **state)
 {
-	struct symbolizer *symbolizer = new_symbolizer();
-	uint64_t vdso = getauxval(AT_SYSINFO_EHDR),
-		 stack = (uintptr_t)__builtin_frame_address(
-			 0); /* ASan may move variables to the heap */
+	struct namer namer = new_namer(&defaults);
+	uint64_t stack =
+		(uintptr_t)__builtin_frame_address(0); /* ASan may move variables to the heap */
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t addrs[] = {(uintptr_t)known_function + 1,
 			    (uintptr_t)known_function + 5, /* a return address within */
 			    (uintptr_t)test_own_process + 20,
-			    vdso + 0x11,
+			    vdso_function("__vdso_gettimeofday") + 1,
 			    stack + 1,
 			    0x1001,
 			    1,
@@ -129,87 +151,45 @@ static void test_own_process(void **state)
 	const struct profile_location *location;
 
 	(void)state;
-	hold_all(symbolizer, getpid());
+	hold_all(&namer, getpid());
 	for (int round = 0; round < 2; round++) { /* a second time changes nothing */
-		assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
 		assert_location(profile, addrs[0], "known_function", UNRESOLVED_NAMED);
 		assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
 		assert_location(profile, addrs[2], "test_own_process", UNRESOLVED_NAMED);
-		assert_location(profile, addrs[3], "[vdso]+0x10", UNRESOLVED_NOT_A_FILE);
+		assert_location(profile, addrs[3], "gettimeofday", UNRESOLVED_NAMED);
 		location = at(profile, addrs[4]);
 		assert_int_equal(location->reason, UNRESOLVED_NOT_A_FILE);
-		assert_memory_equal(location->name, "[stack]+0x", 10);
+		assert_memory_equal(profile_location__function(location), "[stack]+0x", 10);
 		assert_location(profile, addrs[5], "0x1000", UNRESOLVED_NO_MAPPING);
 		assert_location(profile, addrs[6], "0x0", UNRESOLVED_NO_MAPPING);
 		location = at(profile, addrs[7]);
 		assert_int_equal(location->reason, UNRESOLVED_NOT_A_FILE);
-		assert_memory_equal(location->name, "[anon]+0x", 9);
+		assert_memory_equal(profile_location__function(location), "[anon]+0x", 9);
 		location = at(profile, addrs[0]);
 		assert_non_null(profile->mappings[location->mapping].build_id);
 	}
 	munmap(anon, 4096);
 	profile__free(profile);
-	symbolizer__free(symbolizer);
+	free_namer(&namer);
 }
 
 /* A file that was not held is not read, whatever its path says. */
 static void test_not_held(void **state)
 {
-	struct symbolizer *symbolizer = new_symbolizer();
+	struct namer namer = new_namer(&defaults);
 	uint64_t addr = (uintptr_t)known_function + 1;
 	struct profile *profile = make_profile(getpid(), &addr, 1);
 	size_t len = strlen(program_invocation_short_name);
 
 	(void)state;
-	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
 	assert_int_equal(at(profile, addr)->reason, UNRESOLVED_NO_FILE);
-	assert_memory_equal(at(profile, addr)->name, program_invocation_short_name, len);
-	assert_memory_equal(at(profile, addr)->name + len, "+0x", 3);
+	assert_memory_equal(profile_location__function(at(profile, addr)),
+			    program_invocation_short_name, len);
+	assert_memory_equal(profile_location__function(at(profile, addr)) + len, "+0x", 3);
 	profile__free(profile);
-	symbolizer__free(symbolizer);
-}
-
-/* One descriptor per file, given back when its symbols are read. */
-static void test_descriptors(void **state)
-{
-	struct symbolizer *symbolizer = new_symbolizer();
-	int before = open_descriptors(), held;
-	uint64_t addr = (uintptr_t)known_function + 1;
-	struct profile *profile = make_profile(getpid(), &addr, 1);
-
-	(void)state;
-	hold_all(symbolizer, getpid());
-	held = open_descriptors();
-	assert_true(held > before);
-	hold_all(symbolizer, getpid());
-	assert_int_equal(open_descriptors(), held);
-	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
-	assert_int_equal(open_descriptors(), held - 1);
-	profile__free(profile);
-	symbolizer__free(symbolizer);
-	assert_int_equal(open_descriptors(), before);
-}
-
-static void test_descriptor_limit(void **state)
-{
-	struct symbolizer *symbolizer = new_symbolizer();
-	struct rlimit old, none;
-	struct maps maps;
-	const struct map_entry *entry;
-
-	(void)state;
-	assert_int_equal(maps__read(getpid(), &maps), 0);
-	entry = maps__find(&maps, (uintptr_t)known_function);
-	assert_non_null(entry);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	none = old;
-	none.rlim_cur = 3;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	assert_int_equal(symbolizer__hold(symbolizer, getpid(), entry), -EMFILE);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_int_equal(symbolizer__hold(symbolizer, getpid(), entry), 0); /* not given up */
-	maps__free(&maps);
-	symbolizer__free(symbolizer);
+	free_namer(&namer);
 }
 
 /* The process is gone and its program deleted: what was held is still there. */
@@ -219,7 +199,7 @@ static void test_held_survives(void **state)
 		"#include <unistd.h>\n"
 		"__attribute__((noinline)) int hook(int x) { return x + pause(); }\n"
 		"int main(void) { return hook(1); }\n";
-	struct symbolizer *symbolizer = new_symbolizer();
+	struct namer namer = new_namer(&defaults);
 	struct profile *profile;
 	struct maps maps;
 	char path[512], command[1024], line[64] = "";
@@ -253,22 +233,22 @@ static void test_held_survives(void **state)
 	assert_true(base);
 	hook += base + 1;
 	profile = make_profile(pid, &hook, 1);
-	hold_all(symbolizer, pid);
+	hold_all(&namer, pid);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	assert_true(fixture_run("rm target"));
 
-	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
 	assert_location(profile, hook, "hook", UNRESOLVED_NAMED);
 	profile__free(profile);
-	symbolizer__free(symbolizer);
+	free_namer(&namer);
 }
 
 /* Maps a file of the directory as code and symbolizes the address at off of it. */
 static void with_mapped(const char *file, uint64_t off, const char *name,
 			enum unresolved_reason reason)
 {
-	struct symbolizer *symbolizer = new_symbolizer();
+	struct namer namer = new_namer(&defaults);
 	struct profile *profile;
 	struct stat st;
 	char path[512], *code;
@@ -286,12 +266,12 @@ static void with_mapped(const char *file, uint64_t off, const char *name,
 	assert_true(code != MAP_FAILED);
 	addr = (uintptr_t)code + off + 1;
 	profile = make_profile(getpid(), &addr, 1);
-	hold_all(symbolizer, getpid());
+	hold_all(&namer, getpid());
 	munmap(code, len);
-	assert_int_equal(symbolizer__symbolize(symbolizer, profile), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
 	assert_location(profile, addr, name, reason);
 	profile__free(profile);
-	symbolizer__free(symbolizer);
+	free_namer(&namer);
 }
 
 static void test_reasons(void **state)
@@ -345,36 +325,98 @@ static void test_hostile_symbols(void **state)
 	}
 }
 
-static void test_not_a_file_is_not_opened(void **state)
+/* However little memory there is for symbol tables, the answers are the same. */
+static void test_eviction(void **state)
 {
-	struct symbolizer *symbolizer = new_symbolizer();
-	struct map_entry entry = {.start = 0x1000, .end = 0x2000, .path = (char *)"[vdso]"};
-	int before = open_descriptors();
+	const struct symbolize_options tiny = {.max_bytes = 1};
+	struct namer namer = new_namer(&defaults), small = new_namer(&tiny);
+	uint64_t addrs[] = {
+		(uintptr_t)known_function + 1, (uintptr_t)dlsym(RTLD_DEFAULT, "lfind") + 1,
+		(uintptr_t)dlsym(RTLD_DEFAULT, "elf_begin") + 1, (uintptr_t)test_own_process + 1};
+	struct profile *profile = make_profile(getpid(), addrs, 4);
+	struct profile *again = make_profile(getpid(), addrs, 4);
 
 	(void)state;
-	assert_int_equal(symbolizer__hold(symbolizer, getpid(), &entry), 0);
-	assert_int_equal(open_descriptors(), before);
-	entry.file.inode = 1;
-	entry.file.dev_major = 99;
-	entry.path = (char *)"/does/not/exist";
-	assert_true(symbolizer__hold(symbolizer, getpid(), &entry) < 0);
-	assert_int_equal(open_descriptors(), before);
-	symbolizer__free(symbolizer);
-	symbolizer__free(NULL);
+	hold_all(&namer, getpid());
+	hold_all(&small, getpid());
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		assert_location(again, addrs[i], profile_location__function(at(profile, addrs[i])),
+				UNRESOLVED_NAMED);
+	assert_location(again, addrs[1], "lfind", UNRESOLVED_NAMED);
+	profile__free(profile);
+	profile__free(again);
+	free_namer(&namer);
+	free_namer(&small);
+}
+
+/* The library's own symbol, mangled, and as people write it. */
+static void test_raw_names(void **state)
+{
+	static const char source[] = "namespace outer { int inner(int x) { return x; } }\n";
+	const struct symbolize_options raw = {.raw_names = true};
+	const struct symbolize_options *options[] = {&defaults, &raw};
+	static const char *const names[] = {"outer::inner", "_ZN5outer5innerEi"};
+	char path[512];
+	void *library;
+
+	(void)state;
+	assert_true(fixture_write("raw.cc", source, strlen(source)));
+	assert_true(fixture_run("g++ -shared -fPIC -o raw.so raw.cc"));
+	snprintf(path, sizeof(path), "%s/raw.so", fixture_dir);
+	library = dlopen(path, RTLD_NOW);
+	assert_non_null(library);
+	for (int i = 0; i < 2; i++) {
+		struct namer namer = new_namer(options[i]);
+		uint64_t addr = (uintptr_t)dlsym(library, names[1]) + 1;
+		struct profile *profile = make_profile(getpid(), &addr, 1);
+
+		hold_all(&namer, getpid());
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_location(profile, addr, names[i], UNRESOLVED_NAMED);
+		profile__free(profile);
+		free_namer(&namer);
+	}
+	dlclose(library);
+}
+
+/* A JIT's own words are taken for code that lies in no ELF file, and nowhere else. */
+static void test_jit(void **state)
+{
+	struct namer namer = new_namer(&defaults);
+	char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addrs[] = {(uintptr_t)code + 0x21, (uintptr_t)known_function + 1, 0x2001};
+	struct profile *profile = make_profile(getpid(), addrs, 3);
+	struct perf_map *jit;
+	char text[256];
+	size_t skipped;
+
+	(void)state;
+	hold_all(&namer, getpid());
+	snprintf(text, sizeof(text),
+		 "%lx 40 LazyCompile:*hot /app.js:3\n%lx 10 liar\n2000 10 gone\n",
+		 (unsigned long)(uintptr_t)code, (unsigned long)(uintptr_t)known_function);
+	assert_int_equal(perf_map__parse(text, strlen(text), &jit, &skipped), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, jit), 0);
+	assert_location(profile, addrs[0], "LazyCompile:*hot /app.js:3", UNRESOLVED_NAMED);
+	assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
+	assert_location(profile, addrs[2], "gone", UNRESOLVED_NAMED);
+	perf_map__free(jit);
+	munmap(code, 4096);
+	profile__free(profile);
+	free_namer(&namer);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_process),
-		cmocka_unit_test(test_not_held),
-		cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_descriptor_limit),
-		cmocka_unit_test(test_held_survives),
-		cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_hostile_paths),
-		cmocka_unit_test(test_hostile_symbols),
-		cmocka_unit_test(test_not_a_file_is_not_opened),
+		cmocka_unit_test(test_own_process),   cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_held_survives), cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
+		cmocka_unit_test(test_jit),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

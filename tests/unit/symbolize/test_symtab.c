@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "elf/debug_file.h"
 #include "symbolize/symtab.h"
 
 #include "fixture.h"
@@ -27,12 +28,19 @@ __attribute__((noinline)) int known_function(int x)
 
 static int open_path(const char *path, struct symtab **ret_tab)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), root, debug_fd, err;
 
 	assert_true(fd >= 0);
-	err = symtab__open(fd, path, ret_tab);
+	root = open("/", O_PATH | O_CLOEXEC);
+	debug_fd = debug_file__open(root, fd, path);
+	close(root);
+	if (debug_fd < 0)
+		debug_fd = -1;
+	err = symtab__open(fd, &debug_fd, path, ret_tab);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* still the caller's */
 	close(fd);
+	if (debug_fd >= 0)
+		assert_int_equal(close(debug_fd), 0);
 	return err;
 }
 
@@ -503,6 +511,7 @@ static void test_not_elf(void **state)
 	static const char *const names[] = {"empty", "text", "gz", "object.o"};
 	char path[512];
 	struct symtab *tab;
+	int none = -1;
 
 	(void)state;
 	make_program("good", "");
@@ -512,7 +521,7 @@ static void test_not_elf(void **state)
 		snprintf(path, sizeof(path), "%s/%s", fixture_dir, names[i]);
 		assert_int_equal(open_path(path, &tab), -ENOEXEC);
 	}
-	assert_int_equal(symtab__open(-1, "nothing", &tab), -ENOEXEC);
+	assert_int_equal(symtab__open(-1, &none, "nothing", &tab), -ENOEXEC);
 }
 
 /* --- hostile files --- */

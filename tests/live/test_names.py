@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Names and lines: what is inlined, what a JIT made, what the kernel maps; from debug files, below the
+target's root, and in spite of targets that lie."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
+                     need_tool, place, start, test)
+
+INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/progs/names.c
+
+
+def trace(target, *options, prepare=None):
+    """The target's script under memtrace: its truth, the profile."""
+    with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json", *options) as tracer:
+        if prepare:
+            prepare(target)
+        truth = target.go()
+        profile = tracer.stop().json()
+    expect_equal(target.quit(), 0, "status of the target")
+    return truth, profile
+
+
+def stacks_of(profile, size):
+    return [s for s in profile["stacks"] if s["live_bytes"] % int(size) == 0 and
+            s["live_bytes"] // int(size) == s["live_objects"]]
+
+
+def the_stack(profile, size):
+    found = stacks_of(profile, size)
+    expect_equal(len(found), 1, f"stacks of blocks of {size} bytes")
+    return found[0]
+
+
+def check_inlined(truth, profile):
+    stack = the_stack(profile, INLINED)
+    names = [name for name, _ in truth["inlined"]]
+    expect_equal(stack["frames"][1:5], [*names, "main"], "frames")
+    for (name, line), told in zip(truth["inlined"], stack["lines"][1:4]):
+        expect(told.endswith(f"names.c:{line}"), f"{name} is in line {line}, not in {told}")
+
+
+@test
+def names_of_inlined_functions():
+    with Target("names") as target:
+        truth, profile = trace(target)
+    check_inlined(truth, profile)
+    expect_equal(profile["lost"]["debug_info_failed"], 0, "debug_info_failed")
+
+
+@test
+def names_without_inlined_functions():
+    """--no-inline: the functions that were compiled, no lines."""
+    with Target("names") as target:
+        _, profile = trace(target, "--no-inline")
+    stack = the_stack(profile, INLINED)
+    expect_equal(stack["frames"][1:3], ["outer", "main"], "frames")
+    expect("lines" not in stack, stack)
+
+
+@contextlib.contextmanager
+def other_target(*command, wrapper=()):
+    """A Target that is not in the build directory."""
+    process = start([*wrapper, *command])
+
+    class Other(Target):
+        def __init__(self):  # pylint: disable=super-init-not-called
+            self.process = process
+            self.pid = int(self.line().split()[1])
+
+    try:
+        yield Other()
+    finally:
+        end(process)
+
+
+def strip_into(directory, name="names"):
+    """A copy of the program without symbols, its debug file beside it in .debug/."""
+    for tool in ("objcopy", "strip"):
+        need_tool(tool)
+    path = os.path.join(directory, name)
+    os.mkdir(os.path.join(directory, ".debug"))
+    debug = os.path.join(directory, ".debug", name + ".debug")
+    subprocess.run(["objcopy", "--only-keep-debug", os.path.join(PROGS, "names"), debug], check=True)
+    subprocess.run(["strip", "-o", path, os.path.join(PROGS, "names")], check=True)
+    subprocess.run(["objcopy", "--add-gnu-debuglink", debug, path], check=True)
+    return path, debug
+
+
+@test
+def names_from_debug_file():
+    """Beside the program; and not from another program's."""
+    with place() as directory:
+        path, debug = strip_into(directory)
+        with other_target(path) as target:
+            check_inlined(*trace(target))
+        shutil.copy(os.path.join(PROGS, "busy"), debug)
+        with other_target(path) as target:
+            _, profile = trace(target)
+        frame = the_stack(profile, INLINED)["frames"][1]
+        expect_words(frame, r"^names\+0x[0-9a-f]+$")
+        expect(profile["lost"]["frames_no_symbols"] > 0, profile["lost"])
+
+
+@test
+def names_from_debug_file_in_container():
+    """The debug file is below the target's root, where only its mount namespace leads."""
+    need_tool("unshare")
+    with place() as directory:
+        inside = os.path.join(directory, "inside")
+        os.mkdir(inside)
+        os.chmod(directory, 0o755)
+        stage = os.path.join(directory, "stage")
+        os.mkdir(stage)
+        strip_into(stage)
+        script = f"mount -t tmpfs none {inside} && cp -r {stage}/. {inside} && exec {inside}/names"
+        with other_target("sh", "-c", script, wrapper=["unshare", "-m", "--propagation",
+                                                      "private"]) as target:
+            expect(not os.listdir(inside), "it is seen from outside")
+            check_inlined(*trace(target))
+
+
+@test
+def names_of_the_vdso():
+    """A handler that interrupts it is unwound through it."""
+    with Target("names") as target:
+        truth, profile = trace(target)
+    stacks = stacks_of(profile, TICK)
+    expect_equal(sum(s["live_objects"] for s in stacks), truth["ticks"], "ticks")
+    expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+    for stack in stacks:
+        expect_equal(stack["frames"][1:3], ["allocate", "on_tick"], "frames")
+        expect("read_clock" in stack["frames"] and "main" in stack["frames"], stack)
+    # libc's function of that name calls the vdso's
+    expect(any(s["frames"].count("clock_gettime") == 2 for s in stacks),
+           "the vdso was not interrupted, or has no name:", [s["frames"] for s in stacks])
+
+
+# --- JIT ---
+
+def perf_map(pid):
+    return f"/tmp/perf-{pid}.map"
+
+
+@contextlib.contextmanager
+def names_with_map(make):
+    """The JIT's stack when make(path) has made the target's perf map."""
+    with Target("names") as target:
+        path = perf_map(target.pid)
+        try:
+            _, profile = trace(target, prepare=lambda _: make(path))
+            yield profile, the_stack(profile, JIT)["frames"]
+        finally:
+            if os.path.isdir(path) and not os.path.islink(path):
+                os.rmdir(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
+
+
+def write_map(path):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("0fffff00 10 before\n10000000 8 LazyCompile:*hot /app.js:1\nnonsense\n")
+
+
+@test
+def names_of_a_jit():
+    with names_with_map(write_map) as (profile, frames):
+        expect_equal(frames[1:4], ["allocate", "LazyCompile:*hot /app.js:1", "run_jit"], "frames")
+        expect_equal(profile["lost"]["perf_map_skipped"], 1, "lines skipped")
+        expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+
+
+def refuse_map(make):
+    with names_with_map(make) as (profile, frames):
+        expect_equal(frames[1:4], ["allocate", "[anon]+0x5", "run_jit"], "frames")
+        expect(profile["lost"]["frames_not_a_file"] > 0, profile["lost"])
+
+
+@test
+def names_of_a_jit_without_a_map():
+    refuse_map(lambda path: None)
+
+
+@test
+def hostile_perf_map_fifo():
+    """Nobody waits for its writer."""
+    refuse_map(os.mkfifo)
+
+
+@test
+def hostile_perf_map_symlink():
+    with place() as directory:
+        path = os.path.join(directory, "map")
+        write_map(path)
+        refuse_map(lambda link: os.symlink(path, link))
+
+
+@test
+def hostile_perf_map_of_another_user():
+    def make(path):
+        write_map(path)
+        os.chown(path, 65534, 65534)
+    refuse_map(make)
+
+
+@test
+def hostile_perf_map_directory():
+    refuse_map(os.mkdir)
+
+
+@test
+def hostile_perf_map_huge():
+    """A gigabyte of nothing is not read to its end, and what is sound in it counts."""
+    def make(path):
+        write_map(path)
+        os.truncate(path, 1 << 30)
+    with names_with_map(make) as (profile, frames):
+        expect_equal(frames[2], "LazyCompile:*hot /app.js:1", "frame")
+        expect(profile["lost"]["perf_map_skipped"] > 1, profile["lost"])
+
+
+@test
+def names_of_node():
+    """The functions of a script, by node's own word."""
+    node = "/usr/bin/node"
+    if not os.path.exists(node):
+        need_tool("nodejs")
+    script = ("function leakyHandler(i) { return Buffer.allocUnsafeSlow(5000 + i % 7); }\n"
+              "const kept = []; for (let i = 0; i < 20000; i++) kept.push(leakyHandler(i));\n"
+              "process.kill(process.pid, 'SIGKILL')")  # what ends in order frees it all
+    with place() as directory:
+        path = os.path.join(directory, "json")
+        result = memtrace("-q", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
+                          "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
+                          "-e", script, cwd=directory)
+        expect_equal(result.status, 128 + signal.SIGKILL, result)
+        with open(path, encoding="utf-8") as file:
+            profile = json.load(file)
+        os.unlink(perf_map(profile["pid"]))
+    expect(profile["stacks_complete_pct"] >= 99, profile["stacks_complete_pct"])
+    named = sum(s["alloc_bytes"] for s in profile["stacks"]
+                if any("leakyHandler" in f for f in s["frames"]))
+    total = sum(s["alloc_bytes"] for s in profile["stacks"])
+    expect(named > 0.8 * 20000 * 5003, f"only {named} of {total} bytes are leakyHandler's")
+
+
+# --- linkers' names ---
+
+@test
+def names_mangled():
+    """--no-demangle keeps the linker's names; without it they are people's."""
+    for options, wanted in (([], "std::"), (["--no-demangle"], "_ZNSt")):
+        with Target("chains_cxx") as target:
+            _, profile = trace(target, *options)
+        frames = {f for stack in profile["stacks"] for f in stack["frames"]}
+        expect(any(f.startswith(wanted) for f in frames), f"no {wanted}... among {sorted(frames)}")
+        if options:
+            expect(not any("::" in f for f in frames), sorted(frames))
