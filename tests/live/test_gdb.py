@@ -26,11 +26,6 @@ FUNCTIONS = {"malloc": lambda rdi, rsi: rdi,
 # begins nearer to its entry point.
 START_BYTES = 64
 
-# A command runs on as soon as libc is mapped: of libraries mapped after it, memtrace learns while
-# their constructors run already. It says of how many stacks that was the end; they are left out.
-UNKNOWN_YET = "library not known yet"
-UNKNOWN_YET_COUNTERS = ("stacks_end_no_mapping", "stacks_end_no_table")
-
 
 # --- the two views of a run ---
 
@@ -133,11 +128,11 @@ def nearest(stack, others):
     return max(((agree(other), other) for other in others), default=(0, ()))
 
 
-def difference(stack, near, n, start):
+def difference(stack, near, n):
     if n == len(stack) == len(near):
         return "other bytes"
     if n == len(near) > 0:
-        return UNKNOWN_YET if start < stack[-1] < start + START_BYTES else "memtrace ends earlier"
+        return "memtrace ends earlier"
     return "gdb ends earlier" if n == len(stack) else "other frames"
 
 
@@ -151,18 +146,14 @@ def check_agreement(found, got, lost):
     by_call = collections.defaultdict(list)
     for stack in got:
         by_call[stack[:2]].append(stack)
-    calls = right_calls = right_stacks = n_left_out = frames = right_frames = 0
-    classes, left_out, examples = collections.Counter(), set(), ""
+    calls = right_calls = right_stacks = frames = right_frames = 0
+    classes, examples = collections.Counter(), ""
     for stack, (n, size) in wanted.items():
         alike, near = len(stack), stack
         if stack not in got or not same_bytes(size, got[stack]):
             alike, near = nearest(stack, by_call[stack[:2]])
-            kind = difference(stack, near, alike, found["start"])
+            kind = difference(stack, near, alike)
             classes[kind] += n
-            if kind == UNKNOWN_YET:
-                left_out.add(near)
-                n_left_out += 1
-                continue
             if examples.count("gdb") < 3:
                 examples += (f"\n  gdb      {size} bytes: {show(stack)}"
                              f"\n  memtrace {got.get(near, 0):.0f} bytes: {show(near)}")
@@ -174,7 +165,7 @@ def check_agreement(found, got, lost):
         right_frames += alike
     if unfollowed:
         classes["not followed by gdb"] = unfollowed
-    n_stacks, n_got = len(wanted) - n_left_out, len(got) - len(left_out)
+    n_stacks, n_got = len(wanted), len(got)
     shares = [100 * part / max(whole, 1) for part, whole in
               ((right_calls - unfollowed, calls), (right_stacks, n_stacks), (right_stacks, n_got),
                (right_frames, frames))]
@@ -184,8 +175,6 @@ def check_agreement(found, got, lost):
             "gdb's stacks, %.2f %% of memtrace's, %.2f %% of frames" % tuple(shares))
     if classes:
         told += "; " + ", ".join(f"{what}: {n}" for what, n in classes.items())
-    admitted = sum(lost.get(name, 0) for name in UNKNOWN_YET_COUNTERS)
-    expect(classes[UNKNOWN_YET] <= admitted, "memtrace admits", admitted, "short stacks:", told)
     expect(n_stacks >= LEAST_STACKS, "too few stacks:", told)
     expect(min(shares) >= AGREE_PCT, told, examples, "\n  lost:", lost)
     return told
