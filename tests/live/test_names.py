@@ -2,21 +2,25 @@
 """Names and lines: what is inlined, what a JIT made, what the kernel maps; from debug files, below the
 target's root, and in spite of targets that lie."""
 import contextlib
+import http.server
 import json
 import os
+import re
 import shutil
 import signal
+import struct
 import subprocess
+import threading
 
 from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
-                     need_tool, place, start, test)
+                     need_tool, place, run, start, test)
 
 INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/progs/names.c
 
 
-def trace(target, *options, prepare=None):
+def trace(target, *options, prepare=None, **how):
     """The target's script under memtrace: its truth, the profile."""
-    with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json", *options) as tracer:
+    with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json", *options, **how) as tracer:
         if prepare:
             prepare(target)
         truth = target.go()
@@ -122,6 +126,49 @@ def names_from_debug_file_in_container():
                                                       "private"]) as target:
             expect(not os.listdir(inside), "it is seen from outside")
             check_inlined(*trace(target))
+
+
+@contextlib.contextmanager
+def debuginfod(directory):
+    """A server of the files below directory, on the loopback, and which paths it was asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=directory)
+
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+
+
+@test
+def names_from_debuginfod():
+    """Only when DEBUGINFOD_URLS says so."""
+    with place() as directory:
+        path, debug = strip_into(directory)
+        notes = run(["readelf", "-n", path]).out
+        build_id = re.search(r"Build ID: (\w+)", notes)[1]
+        served = os.path.join(directory, "www", "buildid", build_id)
+        os.makedirs(served)
+        os.rename(debug, os.path.join(served, "debuginfo"))
+        with debuginfod(os.path.join(directory, "www")) as (url, asked):
+            environment = {**os.environ, "DEBUGINFOD_CACHE_PATH": directory + "/cache"}
+            for urls in ("", url):
+                with other_target(path) as target:
+                    result = trace(target, env={**environment, "DEBUGINFOD_URLS": urls})
+                if urls:
+                    check_inlined(*result)
+                    expect(any(build_id in path for path in asked), asked)
+                else:
+                    expect_equal(asked, [], "questions to the server")
+                    expect_words(the_stack(result[1], INLINED)["frames"][1], r"^names\+0x")
 
 
 @test
@@ -246,6 +293,26 @@ def names_of_node():
                 if any("leakyHandler" in f for f in s["frames"]))
     total = sum(s["alloc_bytes"] for s in profile["stacks"])
     expect(named > 0.8 * 20000 * 5003, f"only {named} of {total} bytes are leakyHandler's")
+
+
+@test
+def hostile_symbol_table():
+    """A symbol table of 4 GB, all of it a hole in a file."""
+    with place() as directory:
+        path = os.path.join(directory, "names")
+        with open(os.path.join(PROGS, "names"), "rb") as file:
+            elf = bytearray(file.read())
+        sections, n = struct.unpack_from("<Q", elf, 40)[0], struct.unpack_from("<H", elf, 60)[0]
+        end_of_file = (len(elf) + 4095) & ~4095
+        for header in range(sections, sections + 64 * n, 64):
+            if struct.unpack_from("<I", elf, header + 4)[0] == 2:  # SHT_SYMTAB
+                struct.pack_into("<QQ", elf, header + 24, end_of_file, 4 << 30)
+        with open(path, "wb") as file:
+            file.write(elf)
+            file.truncate(end_of_file + (4 << 30))
+        os.chmod(path, 0o755)
+        with other_target(path) as target:
+            check_inlined(*trace(target))  # its DWARF is sound
 
 
 # --- linkers' names ---

@@ -31,6 +31,7 @@
 #define MAX_BUILD_ID	 64	      /* bytes; real ones have 20 */
 #define MAX_DEBUGDATA	 (512u << 20) /* bytes of .gnu_debugdata, unpacked */
 #define MIN_SYMBOL_BYTES 16	      /* sizeof(Elf32_Sym), the smaller one */
+#define MAX_SYMBOLS	 10000000     /* per table; chromium has some 3 million */
 
 struct load {
 	uint64_t off, vaddr, filesz, memsz;
@@ -286,6 +287,8 @@ static int collect_found(const struct symtab *tab, struct raws *raws, Dwfl_Modul
 
 	elf_rawfile(own, &bytes);
 	/* n may be anything: no more symbols are tried than the files seen so far have room for. */
+	if (n > MAX_SYMBOLS)
+		n = MAX_SYMBOLS;
 	for (int i = 1; i < n && (size_t)i <= bytes / MIN_SYMBOL_BYTES; i++) {
 		GElf_Addr vaddr;
 		GElf_Word shndx;
@@ -327,7 +330,8 @@ static int collect_dynamic(const struct symtab *tab, struct raws *raws, Elf *elf
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_DYNSYM)
 			continue;
 		data = elf_getdata(scn, NULL);
-		for (int i = 1; data && (size_t)i < data->d_size / sizeof(Elf64_Sym); i++) {
+		for (int i = 1;
+		     data && i < MAX_SYMBOLS && (size_t)i < data->d_size / sizeof(Elf64_Sym); i++) {
 			GElf_Sym sym;
 			int err;
 
