@@ -84,7 +84,7 @@ struct abi_stack_key {
 
 /* Where a stack ends, and why there: X(enumerator, name). Only the first is the stack's own end. */
 #define ABI_STACK_ENDS(X)                                                                          \
-	X(COMPLETE, "complete")	       /* the process's or thread's start */                       \
+	X(COMPLETE, "complete")	       /* the start of process, thread or coroutine */             \
 	X(TRUNCATED, "truncated")      /* the limit of frames */                                   \
 	X(NO_MAPPING, "no_mapping")    /* code in no known mapping: JIT, just mapped */            \
 	X(NO_TABLE, "no_table")	       /* its file's table is not loaded (yet) */                  \

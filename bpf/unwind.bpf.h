@@ -120,13 +120,23 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
+/* Of a return address that no call has left, but the kernel or makecontext(): its code begins there, not
+ * in front of it. */
+static __always_inline void mark_not_called(struct unwind *u)
+{
+	__u32 n = u->stack.n;
+
+	if (n && n <= ABI_STACK_FRAMES)
+		u->stack.ip[n - 1]++;
+}
+
 /* The rule for u->pc, or ABI_UNWIND_NONE's with the reason in u->stack.end. */
 static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappings *mappings)
 {
 	const struct abi_unwind_chunk *chunk;
 	const struct abi_mapping *mapping;
 	__u64 pc;
-	__u32 i;
+	__u32 i, rule;
 
 	mapping = &mappings->entries[find_mapping(mappings, u->pc)];
 	if (u->pc < mapping->start || u->pc >= mapping->end) {
@@ -147,9 +157,18 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	i = find_row(chunk, (__u32)pc);
 	if (chunk->rows[i].pc > (__u32)pc)
 		return ABI_UNWIND_NONE;
-	if ((chunk->rows[i].rule & 7) == ABI_UNWIND_BAD)
+	rule = chunk->rows[i].rule;
+	/* In the gap before a function, at its very end: no call stands there. The return address is the
+	 * function's first byte, where makecontext() sends what returns from a coroutine. (A function
+	 * whose row is the first of a chunk is not seen.) */
+	if ((rule & 7) == ABI_UNWIND_NONE &&
+	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
+		mark_not_called(u);
+		return ABI_UNWIND_END;
+	}
+	if ((rule & 7) == ABI_UNWIND_BAD)
 		u->stack.end = STACK_END_BAD_RULE;
-	return chunk->rows[i].rule;
+	return rule;
 }
 
 /* The frame pointer's word for it, where there is no rule. 0, or -1: no. */
@@ -189,6 +208,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 		    read_user_u64(&sp, context + UCONTEXT_RSP) ||
 		    read_user_u64(&bp, context + UCONTEXT_RBP))
 			return 1;
+		mark_not_called(u);
 		/* Another stack, perhaps (sigaltstack): up or down. */
 		u->sp = sp;
 		u->bp = bp;

@@ -155,6 +155,7 @@ static void signal_frame(void **state)
 	walk(&u, 0, at(4000), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[1], in(0) + 1); /* the trampoline, whose first byte that is */
 	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* what is shown is one less: exact */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
@@ -181,6 +182,61 @@ static void frame_pointers_bridge_gaps(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 7);
 	assert_int_equal(u.stack.ip[6], in(4));
+}
+
+/* Frame pointers of code without information survive code with it that uses rbp for something else. */
+static void tables_restore_frame_pointers(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_NONE, 0, 0), RULE(ABI_UNWIND_SP, 32, 2),
+					 RULE(ABI_UNWIND_NONE, 0, 0), RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 4);
+	memory[10] = at(40); /* function 1's rbp: what looks like a frame */
+	memory[11] = in(1);
+	memory[14] = at(30); /* function 1 at words 12..15: function 2's frame pointer */
+	memory[15] = in(2);
+	memory[30] = 0x99;
+	memory[31] = in(3);
+	memory[40] = at(50);
+	memory[41] = in(0);
+	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 5);
+	assert_int_equal(u.stack.ip[3], in(2));
+	assert_int_equal(u.stack.ip[4], in(3));
+	assert_int_equal(u.bp, 0x99);
+}
+
+/* makecontext() writes the address of a function's first byte where a return address is expected. */
+static void coroutine_start(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),
+					 RULE(ABI_UNWIND_SP, 8, 0),  RULE(ABI_UNWIND_NONE, 0, 0),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 5);
+	memory[1] = TEXT + 2 * 256;
+	memory[2] = in(4);
+	memory[10] = at(20); /* a frame pointer of before the coroutine */
+	memory[11] = in(4);
+	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 3);
+	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* what is shown is one less */
+	memory[1]--; /* one less is code without information, as everywhere in the gap */
+	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[3], in(4));
+	memory[1] += 2; /* one more is in the function */
+	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.sp, at(3));
 }
 
 static void ends_say_why(void **state)
@@ -315,6 +371,8 @@ int main(void)
 		cmocka_unit_test(plt_entry),
 		cmocka_unit_test(signal_frame),
 		cmocka_unit_test(frame_pointers_bridge_gaps),
+		cmocka_unit_test(tables_restore_frame_pointers),
+		cmocka_unit_test(coroutine_start),
 		cmocka_unit_test(ends_say_why),
 		cmocka_unit_test(limit_of_frames),
 		cmocka_unit_test(hidden_return_addresses),
