@@ -104,23 +104,55 @@ install: $(B)/memtrace
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
 
 # --- tests -------------------------------------------------------------------------------------
-PROG_C   := $(filter-out %/library.c,$(wildcard tests/progs/*.c))
+PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(wildcard tests/progs/*.cc)
+CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/library.so
+	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
 .PHONY: progs
 progs: $(PROGS)
 
-# As distributions build: what unwinding by tables is for.
-$(B)/progs/names $(B)/progs/chains $(B)/progs/library.so: PROG_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) \
-	-fomit-frame-pointer -D_GNU_SOURCE -pthread
+# As distributions build: what unwinding by tables is for. And the other way round.
+CHAINS_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -D_GNU_SOURCE -pthread
+WITH_TABLES := $(CHAINS_CFLAGS) -fomit-frame-pointer -fasynchronous-unwind-tables
+WITH_FRAMES := $(CHAINS_CFLAGS) -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
+	-fno-unwind-tables
+$(B)/progs/chains_cxx $(B)/progs/names $(B)/progs/library.so: PROG_CFLAGS := $(WITH_TABLES)
 
 $(B)/progs/library.so: tests/progs/library.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
+
+# Not even an .eh_frame.
+$(B)/progs/chains_step.so: tests/progs/chains_step.c $(wildcard tests/progs/chains*.h)
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WITH_FRAMES) -DSTEP_NAME=step_library -shared -fPIC -nostartfiles \
+		-Wl,--no-ld-generated-unwind-info $< -o $@
+
+# $(1): what is added to the names; they are compiled with $(2) and linked with $(3).
+define chains_rules
+$(B)/progs/chains$(1) $(B)/progs/chains_frames$(1): tests/progs/chains.c tests/progs/chains.h
+	$$(say) CC $$@
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CC) -std=gnu11 $$(if $$(findstring frames,$$(@F)),$$(WITH_FRAMES),$$(WITH_TABLES)) \
+		$(2) $(3) $$< -o $$@
+
+$(B)/progs/chains_mixed$(1): tests/progs/chains_mixed.c tests/progs/chains_step.c \
+		$(wildcard tests/progs/chains*.h)
+	$$(say) CC $$@
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CC) -std=gnu11 $$(WITH_FRAMES) -DSTEP_NAME=step_frame $(2) -c $$(word 2,$$^) \
+		-o $$@.frame.o
+	$$(Q)$$(CC) -std=gnu11 $$(WITH_TABLES) -DSTEP_NAME=step_table -DMISLEAD $(2) $(3) \
+		$$(wordlist 1,2,$$^) $$@.frame.o -o $$@
+endef
+$(eval $(call chains_rules,,,))
+$(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
+$(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
 
 $(B)/progs/%: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@

@@ -1,37 +1,117 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks reach from the allocator to main, with every frame right, in code without frame pointers."""
+"""Stacks reach from the allocator to main, with every frame right, in code without frame pointers
+and in code without unwind tables."""
+import contextlib
 import json
 import os
+import re
 import subprocess
-import sys
-import time
 
-from harness import (PROGS, Target, Tracer, end, expect, expect_equal, memtrace, need_tool, place,
-                     start, test, test_each_kind)
+from harness import (PROGS, Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
+                     need_tool, place, run, test, test_each_kind)
 
 COMPLETE_PCT = 99  # of the stacks, at least
 
 
+# program -> its arguments. What each does is told in tests/progs.
+CHAINS = {
+    "chains": [os.path.join(PROGS, "library.so")],
+    "chains_static": [],
+    "chains_static_pie": [],
+    "chains_frames": [os.path.join(PROGS, "library.so")],
+    "chains_frames_static": [],
+    "chains_frames_static_pie": [],
+    "chains_mixed": [os.path.join(PROGS, "chains_step.so")],
+    "chains_mixed_static": [],
+    "chains_mixed_static_pie": [],
+    "chains_cxx": [],
+}
+
+
+def check_stack(what, stack, wanted, own):
+    """From malloc over what is declared to the start, and nothing else in between. What is not a
+    function of the program's own is "*", however many there are; of a declared one also none."""
+    frames = stack["frames"]
+    # __malloc: its only global name in a static PIE
+    expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")
+    if "main" in wanted:
+        expect_equal(frames[-1], "_start", f"{what}: start")
+    words = [f if f in own else "*" for f in frames[1:]]
+    words = [word for i, word in enumerate(words) if i == 0 or word != "*" or words[i - 1] != "*"]
+    pattern = "".join(r"(\*;)?" if w == "*" else re.escape(w) + ";" for w in wanted)
+    expect(re.fullmatch(pattern + r"\*;", "".join(w + ";" for w in words)),
+           f"{what}: {words} instead of {[*wanted, '*']}")
+
+
+def check_stacks(program, truth, profile):
+    own = {f for d in truth["stacks"] for f in d["frames"]} - {"*"}
+    by_size = {}
+    for stack in profile["stacks"]:
+        if stack["live_objects"]:
+            by_size.setdefault(stack["live_bytes"] / stack["live_objects"], []).append(stack)
+        expect(not [f for f in stack["frames"] if f.startswith((f"{program}+0x", "0x", "["))],
+               f"{program}: frames in none of its functions: {stack['frames']}")
+    for declared in truth["stacks"]:
+        what = f"{program}, blocks of {declared['size']} bytes"
+        stacks = by_size.get(declared["size"], [])
+        expect_equal([s["live_objects"] for s in stacks], [declared["objects"]],
+                     f"{what}: blocks by stack")
+        check_stack(what, stacks[0], declared["frames"], own)
+    expect_equal(losses(profile), {}, f"{program}: losses")
+    ends = {k: v for k, v in profile["lost"].items() if v and k.startswith("stacks_")}
+    expect_equal((profile["stacks_complete_pct"], ends), (100, {}), f"{program}: complete stacks")
+    return len(truth["stacks"])
+
+
+@test
+def chains_are_built_as_said():
+    """Which functions have unwind tables, and how each program is linked: what the next test
+    stands on."""
+    def ask(*command):
+        result = run(command)
+        expect_equal((result.status, result.err), (0, ""), result)
+        return result.out
+
+    need_tool("readelf")
+    for program in CHAINS:
+        path = os.path.join(PROGS, program)
+        static, pie = "_static" in program, not program.endswith("_static")
+        header = ask("readelf", "-hlW", path)
+        expect_words(header, r"Type: +" + ("DYN" if pie else "EXEC"))
+        expect_equal("INTERP" in header, not static, f"{program}: has an interpreter")
+        dump = ask("readelf", "-wf", path).split(".debug_frame section:")[0]
+        tables = [(int(a, 16), int(b, 16)) for a, b in
+                  re.findall(r"FDE .* pc=(\w+)\.\.(\w+)", dump)]
+        described = {name: any(a <= int(addr, 16) < b for a, b in tables) for addr, name in
+                     re.findall(r"(\w+) [tT] (\w+)$", ask("nm", path), re.M)}
+        wanted = {name: name != "step_frame" and "frames" not in program
+                  for name in ("main", "allocate", "handler", "step_frame", "step_table", "take")
+                  if name in described}
+        expect(described["_start"] and len(wanted) >= 1, f"{program}: {wanted}")
+        expect_equal({name: described[name] for name in wanted}, wanted, f"{program}: has tables")
+    expect(".eh_frame" not in ask("readelf", "-SW", os.path.join(PROGS, "chains_step.so")),
+           "chains_step.so: has .eh_frame")
+
+
 @test_each_kind
 def stacks_as_declared(kind):
-    """Deep chains, callbacks of qsort and bsearch, a signal handler, variable frames, a coroutine, a
-    thread, a library loaded while traced: what the program says of each block's stack."""
-    library = os.path.join(PROGS, "library.so")
-    with Target("chains", library) as target:
-        with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json", "--probe-kind",
-                    kind) as tracer:
-            truth = target.go()["stacks"]
-            profile = tracer.stop().json()
-        expect_equal(target.quit(), 0, "status of chains")
-    own = {name for names in truth.values() for name in names}
-    found = {}
-    for stack in profile["stacks"]:
-        # the program's own functions: what libc has in between is not declared
-        found[str(stack["live_bytes"])] = [f for f in stack["frames"] if f in own]
-    for size, names in truth.items():
-        expect_equal(found.get(size), names, f"stack of the block of {size} bytes")
-    expect_equal(profile["lost"]["stacks_truncated"], 0, "stacks_truncated")
-    return f"{len(truth)} stacks"
+    """What each program says of each block's stack: deep chains, callbacks of C and C++, signal
+    handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
+    traced; in code with tables, with frame pointers, with both in turn."""
+    n = 0
+    with contextlib.ExitStack() as ends:
+        targets = {program: ends.enter_context(Target(program, *args))
+                   for program, args in CHAINS.items()}
+        pids = ",".join(str(t.pid) for t in targets.values())
+        tracer = ends.enter_context(Tracer("-p", pids, "-i", "1", "-f", "none", "--json",
+                                           "--probe-kind", kind))
+        truths = {program: target.go() for program, target in targets.items()}
+        lines = tracer.stop().out.splitlines()
+        profiles = {profile["pid"]: profile for profile in map(json.loads, lines)}
+        for program, target in targets.items():
+            expect_equal(target.quit(), 0, f"status of {program}")
+            n += check_stacks(program, truths[program], profiles[target.pid])
+    return f"{n} stacks in {len(CHAINS)} programs"
 
 
 def check_complete(profile, what, at_least=100):

@@ -1,38 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Call chains of known shape, in code without frame pointers (built with -O2 -fomit-frame-pointer).
- *Each allocates a block of a size of its own, kept, and the truth line says which functions of this
- *program stand on the stack there, innermost first, main last:
+/* Call chains of C. Built in all the ways that the Makefile lists: with unwind tables and without
+ * frame pointers as distributions build, with frame pointers and without tables; each linked
+ * dynamically, statically and as a static PIE.
  *
- *	{"stacks": {"SIZE": ["leaf", ..., "main"], ...}, "functions": {}}
- *
- * Protocol as in truth.h: "ready PID", waits for "go", prints the truth, waits for the end of its
- *input. With a library's path as argument it is loaded with dlopen after "go"; its function
- *lib_leaf() is to call back. */
+ * With a library's path as argument it is loaded with dlopen after "go"; its function lib_leaf() is
+ * to call back. */
+#include "chains.h"
+
+#include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
-#include <unistd.h>
-
-#define NOINLINE __attribute__((noinline))
-#define KEEP(p)	 __asm__ volatile("" : : "r"(p) : "memory") /* also: no tail call before it */
-
-static char truth[65536] = "{\"stacks\": {";
-
-/* One line of the truth: size and names, innermost first, the second of them times over. */
-static void expect(size_t size, int times, const char *const names[])
-{
-	char *to = truth + strlen(truth);
-
-	to += sprintf(to, "%s\"%zu\": [", to[-1] == '{' ? "" : ", ", size);
-	for (int i = 0; names[i]; i++)
-		for (int n = 0; n < (i == 1 ? times : 1); n++)
-			to += sprintf(to, "%s\"%s\"", i || n ? ", " : "", names[i]);
-	sprintf(to, "]");
-}
 
 NOINLINE static void allocate(size_t size)
 {
@@ -50,12 +32,14 @@ NOINLINE static void descend(int depth, size_t size)
 	KEEP(&depth);
 }
 
-static int compare_calls;
+/* --- callbacks of libc --- */
 
 NOINLINE static int compare(const void *a, const void *b)
 {
-	if (!compare_calls++)
-		allocate(2001);
+	static int calls;
+
+	if (!calls++)
+		allocate(20001);
 	KEEP(a);
 	return *(const int *)a - *(const int *)b;
 }
@@ -75,7 +59,7 @@ NOINLINE static int find_compare(const void *key, const void *member)
 	static int calls;
 
 	if (!calls++)
-		allocate(2002);
+		allocate(20003);
 	KEEP(key);
 	return *(const int *)key - *(const int *)member;
 }
@@ -88,17 +72,56 @@ NOINLINE static void search_numbers(void)
 	KEEP(bsearch(&key, numbers, 5, sizeof(int), find_compare));
 }
 
+/* --- signals --- */
+
+static size_t handler_size;
+
 NOINLINE static void handler(int sig)
 {
-	allocate(2003);
+	allocate(handler_size);
 	KEEP(&sig);
 }
 
-NOINLINE static void be_interrupted(void)
+NOINLINE static void be_interrupted(size_t size)
 {
+	handler_size = size;
 	raise(SIGUSR1);
 	KEEP(NULL);
 }
+
+/* Between two instructions of this program, not in libc. It has a frame: where it had none yet,
+ * frame pointers alone would miss its caller. */
+NOINLINE static void be_trapped(size_t size)
+{
+	handler_size = size;
+	getpid();
+	__asm__ volatile("int3" : : : "memory");
+	KEEP(NULL);
+}
+
+static void handle(int sig, int flags)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+
+	sigaction(sig, &action, NULL);
+}
+
+/* Once on the stack that is interrupted, once on one of their own. */
+NOINLINE static void signals(bool elsewhere, size_t size)
+{
+	static char memory[65536];
+	stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+
+	sigaltstack(&stack, NULL);
+	handle(SIGUSR1, elsewhere ? SA_ONSTACK : 0);
+	handle(SIGTRAP, elsewhere ? SA_ONSTACK : 0);
+	be_interrupted(size);
+	declare(size, "allocate", "handler", "*", "be_interrupted", "signals", "main", NULL);
+	be_trapped(size + 2);
+	declare(size + 2, "allocate", "handler", "*", "be_trapped", "signals", "main", NULL);
+}
+
+/* --- frames --- */
 
 NOINLINE static void variable_array(int n)
 {
@@ -106,8 +129,20 @@ NOINLINE static void variable_array(int n)
 
 	memset(array, 1, (size_t)n);
 	KEEP(array);
-	allocate(2004);
+	allocate(20041);
 	KEEP(array);
+}
+
+NOINLINE static void taken_by_alloca(int n)
+{
+	for (int i = 1; i < 4; i++) {
+		char *memory = alloca((size_t)(n * i));
+
+		memset(memory, 1, (size_t)(n * i));
+		KEEP(memory);
+	}
+	allocate(20043);
+	KEEP(&n);
 }
 
 NOINLINE static void large_frame(void)
@@ -116,38 +151,181 @@ NOINLINE static void large_frame(void)
 
 	memset(array, 1, sizeof(array));
 	KEEP(array);
-	allocate(2005);
+	allocate(20045);
 	KEEP(array);
 }
 
-static ucontext_t outside, inside;
+/* --- tail calls: a function that jumps to another is not on the stack ---
+ *
+ * Each of these jumps, or stays and calls: then it is. */
 
-NOINLINE static void coroutine(void)
+NOINLINE static void *jumped_to(size_t size)
 {
-	allocate(2006);
-	KEEP(&inside);
+	void *p = malloc(size);
+
+	KEEP(p);
+	return p;
 }
 
-NOINLINE static void run_coroutine(void)
+NOINLINE static void *jump(size_t size, bool stay)
 {
-	static char stack[65536];
-
-	getcontext(&inside);
-	inside.uc_stack.ss_sp = stack;
-	inside.uc_stack.ss_size = sizeof(stack);
-	inside.uc_link = &outside;
-	makecontext(&inside, coroutine, 0);
-	swapcontext(&outside, &inside);
-	KEEP(&outside);
-}
-
-NOINLINE static void *thread(void *arg)
-{
-	allocate((size_t)arg);
-	KEEP(arg);
+	if (!stay)
+		return jumped_to(size);
+	allocate(size);
+	KEEP(size);
 	return NULL;
 }
 
+NOINLINE static void *jump_to_malloc(size_t size, bool stay)
+{
+	if (!stay)
+		return malloc(size);
+	allocate(size);
+	KEEP(size);
+	return NULL;
+}
+
+NOINLINE static void call_those_that_jump(void)
+{
+	KEEP(jump(20021, false));
+	KEEP(jump(20023, true));
+	KEEP(jump_to_malloc(20025, false));
+	KEEP(jump_to_malloc(20027, true));
+}
+
+/* --- coroutines: the allocations are in the middle of their swapping --- */
+
+static ucontext_t outside, ping_context, pong_context;
+
+NOINLINE static void ping_deep(int depth)
+{
+	if (depth > 1) {
+		ping_deep(depth - 1);
+	} else {
+		swapcontext(&ping_context, &pong_context);
+		allocate(20031);
+		swapcontext(&ping_context, &pong_context);
+		allocate(20035);
+	}
+	KEEP(&depth);
+}
+
+NOINLINE static void ping(void)
+{
+	ping_deep(20);
+	KEEP(&outside);
+}
+
+NOINLINE static void pong_deep(int depth)
+{
+	if (depth > 1) {
+		pong_deep(depth - 1);
+	} else {
+		swapcontext(&pong_context, &ping_context);
+		allocate(20033);
+		swapcontext(&pong_context, &ping_context);
+	}
+	KEEP(&depth);
+}
+
+NOINLINE static void pong(void)
+{
+	pong_deep(10);
+	KEEP(&outside);
+}
+
+NOINLINE static void coroutine(ucontext_t *context, void (*entry)(void), char *stack, size_t size)
+{
+	getcontext(context);
+	context->uc_stack.ss_sp = stack;
+	context->uc_stack.ss_size = size;
+	context->uc_link = &outside;
+	makecontext(context, entry, 0);
+}
+
+NOINLINE static void run_coroutines(void)
+{
+	static char stack[65536];
+	char near[65536]; /* below the caller's frames: what walks too far gets into those */
+
+	coroutine(&ping_context, ping, stack, sizeof(stack));
+	coroutine(&pong_context, pong, near, sizeof(near));
+	swapcontext(&outside, &ping_context);
+	KEEP(near);
+}
+
+/* --- threads: each its own depth, way and size, all at once --- */
+
+#define N_THREADS   16
+#define ROUNDS	    50
+#define SIZE_OF(i)  (30001 + 2 * (size_t)(i))
+#define DEPTH_OF(i) (3 + 5 * (i))
+
+static pthread_barrier_t all_there;
+
+static void left(int id, int depth);
+
+NOINLINE static void right(int id, int depth)
+{
+	if (depth == 0)
+		allocate(SIZE_OF(id));
+	else if (id >> depth % 4 & 1)
+		right(id, depth - 1);
+	else
+		left(id, depth - 1);
+	KEEP(&id);
+}
+
+NOINLINE static void left(int id, int depth)
+{
+	if (depth == 0)
+		allocate(SIZE_OF(id));
+	else if (id >> depth % 4 & 1)
+		right(id, depth - 1);
+	else
+		left(id, depth - 1);
+	KEEP(&id);
+}
+
+NOINLINE static void *one_of_many(void *arg)
+{
+	int id = (int)(intptr_t)arg;
+
+	pthread_barrier_wait(&all_there);
+	for (int i = 0; i < ROUNDS; i++) {
+		void *other = malloc(SIZE_OF(id) + 1000); /* freed: leaves no trace */
+
+		KEEP(other);
+		left(id, DEPTH_OF(id));
+		free(other);
+	}
+	return NULL;
+}
+
+NOINLINE static void run_threads(void)
+{
+	pthread_t threads[N_THREADS];
+
+	pthread_barrier_init(&all_there, NULL, N_THREADS);
+	for (intptr_t i = 0; i < N_THREADS; i++)
+		if (pthread_create(&threads[i], NULL, one_of_many, (void *)i))
+			_exit(3);
+	for (int i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < N_THREADS; i++) {
+		declare_begin(SIZE_OF(i), ROUNDS);
+		declare_frames("allocate", 1);
+		for (int depth = 1; depth <= DEPTH_OF(i); depth++)
+			declare_frames(i >> depth % 4 & 1 ? "right" : "left", 1);
+		declare_frames("left", 1);
+		declare_frames("one_of_many", 1);
+		declare_end();
+	}
+}
+
+/* --- a library that comes while all is traced --- */
+
+#ifndef STATIC
 NOINLINE static void call_back(size_t size)
 {
 	allocate(size);
@@ -166,53 +344,65 @@ NOINLINE static void use_library(const char *path)
 	}
 	/* its code is known to a tracer a fraction of a second after it was mapped */
 	usleep(700000);
-	leaf(call_back, 2008);
+	leaf(call_back, 20051);
 	KEEP(library);
 }
-
-#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#endif
 
 int main(int argc, char **argv)
 {
-	static char buffer[65536];
-	char line[8];
-	pthread_t t;
+	static const int depths[] = {5, 60, 120}; /* with malloc, allocate, main and libc's: 126 */
 
-	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
-	printf("ready %d\n", getpid());
-	fflush(stdout);
-	if (read(STDIN_FILENO, line, sizeof(line)) <= 0)
-		return 1;
-
+	chains_begin();
 	for (int i = 0; i < 3; i++) {
-		int depth = ((const int[]){5, 60, 118})[i];
+		size_t size = 10001 + 2 * (size_t)depths[i];
 
-		descend(depth, 1000 + (size_t)depth);
-		expect(1000 + (size_t)depth, depth, NAMES("allocate", "descend", "main"));
+		descend(depths[i], size);
+		declare_begin(size, 1);
+		declare_frames("allocate", 1);
+		declare_frames("descend", depths[i]);
+		declare_frames("main", 1);
+		declare_end();
 	}
 	sort_numbers();
-	expect(2001, 1, NAMES("allocate", "compare", "sort_numbers", "main"));
+	declare(20001, "allocate", "compare", "*", "sort_numbers", "main", NULL);
 	search_numbers();
-	expect(2002, 1, NAMES("allocate", "find_compare", "search_numbers", "main"));
-	signal(SIGUSR1, handler);
-	be_interrupted();
-	expect(2003, 1, NAMES("allocate", "handler", "be_interrupted", "main"));
+	declare(20003, "allocate", "find_compare", "*", "search_numbers", "main", NULL);
+
+	signals(false, 20005);
+	signals(true, 20009);
 	variable_array(argc * 1000);
-	expect(2004, 1, NAMES("allocate", "variable_array", "main"));
+	declare(20041, "allocate", "variable_array", "main", NULL);
+	taken_by_alloca(argc * 1000);
+	declare(20043, "allocate", "taken_by_alloca", "main", NULL);
 	large_frame();
-	expect(2005, 1, NAMES("allocate", "large_frame", "main"));
-	run_coroutine(); /* its stack is its own: it has no main */
-	expect(2006, 1, NAMES("allocate", "coroutine"));
-	pthread_create(&t, NULL, thread, (void *)2007);
-	pthread_join(t, NULL);
-	expect(2007, 1, NAMES("allocate", "thread"));
+	declare(20045, "allocate", "large_frame", "main", NULL);
+
+	call_those_that_jump();
+	declare(20021, "jumped_to", "call_those_that_jump", "main", NULL);
+	declare(20023, "allocate", "jump", "call_those_that_jump", "main", NULL);
+	declare(20025, "call_those_that_jump", "main", NULL);
+	declare(20027, "allocate", "jump_to_malloc", "call_those_that_jump", "main", NULL);
+
+	run_coroutines(); /* their stacks are their own: no main */
+	for (size_t size = 20031; size <= 20035; size += 2) {
+		bool is_ping = size != 20033;
+
+		declare_begin(size, 1);
+		declare_frames("allocate", 1);
+		declare_frames(is_ping ? "ping_deep" : "pong_deep", is_ping ? 20 : 10);
+		declare_frames(is_ping ? "ping" : "pong", 1);
+		declare_end();
+	}
+	run_threads();
+#ifndef STATIC
 	if (argc > 1) {
 		use_library(argv[1]);
-		expect(2008, 1,
-		       NAMES("allocate", "call_back", "lib_middle", "lib_leaf", "use_library",
-			     "main"));
+		declare(20051, "allocate", "call_back", "lib_middle", "lib_leaf", "use_library",
+			"main", NULL);
 	}
-	printf("%s}, \"functions\": {}}\n", truth);
-	fflush(stdout);
-	return read(STDIN_FILENO, line, sizeof(line)) < 0; /* "quit", or the end */
+#else
+	(void)argv;
+#endif
+	return chains_end();
 }

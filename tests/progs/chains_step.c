@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One function in three builds, for chains_mixed.c: STEP_NAME is its name. */
+#include "chains_step.h"
+#include "chains.h"
+
+NOINLINE void STEP_NAME(const struct path *path, int i)
+{
+#ifdef MISLEAD
+	/* rbp is a register like others here: it looks like a frame pointer and is none */
+	__asm__ volatile("lea 24(%%rsp), %%rbp" : : : "rbp");
+#endif
+	if (i == path->n)
+		KEEP(malloc(path->size));
+	else
+		path->step[i](path, i + 1);
+	KEEP(path);
+}
