@@ -188,7 +188,7 @@ static int filter_calls(int out_fd)
 		ALLOW(SYS_close),
 		ALLOW(SYS_fstat),
 		ALLOW_IF(SYS_newfstatat, 3, AT_EMPTY_PATH), /* glibc's fstat */
-		ALLOW_IF(SYS_fcntl, 1, F_GETFD), /* libelf: is it open? */
+		ALLOW_IF(SYS_fcntl, 1, F_GETFD),	    /* libelf: is it open? */
 		ALLOW(SYS_brk),
 		ALLOW_WITHOUT(SYS_mmap, 2, PROT_EXEC),
 		ALLOW_WITHOUT(SYS_mprotect, 2, PROT_EXEC),
