@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whole stacks in Debian's own servers, attached to while they work.
+
+Each server runs in a directory of its own, on sockets there or on 127.0.0.1, and is given the same
+load before, while and after it is traced; every answer is checked, and at last it must end as it
+is asked to. All of them are on glibc's malloc as Debian ships them, mariadbd too; redis-server is
+given it.
+
+Where stacks end is not left to the tracer's word: the code at the last address of each stack is
+looked at. Two places only are the start of everything: _start, whose call is followed by a halt,
+and the start of a thread, whose call is followed by the system call that ends the thread. And each
+frame must be a return address, which stands behind a call."""
+import contextlib
+import glob
+import gzip
+import hashlib
+import http.client
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from harness import (PATIENCE_S, Failure, NotRunnable, Tracer, end, expect, expect_equal, losses,
+                     need_tool, place, read_line, run, start, test, wait_until)
+from test_real import Redis, libc_path
+
+COMPLETE_PCT = 99  # of the samples, at least
+SAMPLES = 300      # at least
+
+
+# --- servers ---
+
+@contextlib.contextmanager
+def place_of(user):
+    """A directory of the test's own that belongs to a server's user."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise NotRunnable(f"there is no user {user}") from None
+    with place() as directory:
+        shutil.chown(directory, entry.pw_uid, entry.pw_gid)
+        yield directory
+
+
+def as_user(user):
+    """Options of start() and run()."""
+    entry = pwd.getpwnam(user)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+class Server:
+    """A process that serves from its directory, where its log is, until the signal that asks it to
+    end. Its children would stay if it were simply killed."""
+
+    def __init__(self, directory, args, stop_by=signal.SIGTERM, **options):
+        self.stop_by = stop_by
+        self.log_path = os.path.join(directory, "server.log")
+        with open(self.log_path, "wb") as log:
+            self.process = start(args, stdin=subprocess.DEVNULL, stdout=log,
+                                 stderr=subprocess.STDOUT, cwd=directory, start_new_session=True,
+                                 **options)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(self.stop_by)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.pid, signal.SIGKILL)
+        end(self.process)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def wait_for(self, answers):
+        wait_until(lambda: self.process.poll() is not None or answers(),
+                   f"{self.process.args[0]} answers")
+        expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
+
+    def stop(self):
+        """As it ends untraced."""
+        expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
+        self.process.send_signal(self.stop_by)
+        try:
+            status = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.process.args[0]} does not end") from None
+        expect_equal(status, 0, f"status of {self.process.args[0]}: {self.log()[-600:]}")
+
+
+def listens(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(PATIENCE_S)
+        return s.connect_ex(path) == 0
+
+
+class UnixHTTP(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE_S)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(self.path)
+
+    def ask(self, method, target, body=None, **headers):
+        """The body of the answer, which must be 200."""
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.request(method, target, body, headers)
+        answer = self.getresponse()
+        body = answer.read()
+        expect_equal(answer.status, 200, f"status of {method} {target}")
+        if answer.getheader("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        return body
+
+
+# --- stacks, and where they end ---
+
+# After the call in _start: hlt. After the one in clone and clone3: mov %rax,%rdi; mov $SYS_exit,
+# %eax; syscall.
+STARTS = {b"\xf4": "process", b"\x48\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05": "thread"}
+
+
+class Stacks:
+    """The stacks of a .heap file: [addresses, samples]. At interval 1 and for blocks of one size
+    the file's numbers of objects are those of samples, otherwise nearly."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head, maps = file.read().split("MAPPED_LIBRARIES:\n")
+        self.stacks = [[[int(a, 16) for a in addresses.split()], int(n)] for addresses, n in
+                       re.findall(r"^@((?: 0x[0-9a-f]+)+)\n +t\*: \d+: \d+ \[(\d+): \d+\]", head,
+                                  re.M)]
+        self.maps = [(int(low, 16), int(high, 16), int(off, 16), path) for low, high, off, path in
+                     re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) \S+ \d+ +(/.*)$", maps,
+                                re.M)]
+        self.known = {}  # address -> code
+
+    def code(self, addr):
+        """The 8 bytes before addr and the 16 from it; None: not of a file."""
+        if addr not in self.known:
+            self.known[addr] = None
+            for low, high, off, path in self.maps:
+                if low + 8 <= addr < high:
+                    with open(path, "rb") as file:
+                        file.seek(addr - 8 - low + off)
+                        self.known[addr] = file.read(24)
+        return self.known[addr]
+
+    def start_at(self, addr):
+        """What the code at addr is the start of; None: of nothing."""
+        code = (self.code(addr) or b"")[8:]
+        return next((what for after, what in STARTS.items() if code.startswith(after)), None)
+
+    def returns_to(self, addr):
+        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. Of
+        code that is in no file nothing is known."""
+        code = self.code(addr)
+        return not code or code[3] == 0xe8 or any(
+            code[8 - n] == 0xff and code[9 - n] >> 3 & 7 == 2 for n in (2, 3, 4, 6, 7))
+
+    def samples(self):
+        return sum(n for _, n in self.stacks)
+
+    def depth(self):
+        return sum(len(ips) * n for ips, n in self.stacks) / max(1, self.samples())
+
+    def pct(self, is_such):
+        return 100 * sum(n for ips, n in self.stacks if is_such(ips)) / max(1, self.samples())
+
+
+def check_whole(profile, names, starts=("process", "thread")):
+    """names: patterns, each of which must name a frame of some stack that holds memory. starts:
+    what must be found as a start."""
+    lost = {name: n for name, n in profile["lost"].items() if n}
+    expect_equal(losses(profile), {}, "losses")
+    expect(profile["samples"] >= SAMPLES, "only", profile["samples"], "samples")
+    share = profile["stacks_complete_pct"]
+    expect(share is not None and share >= COMPLETE_PCT, share, "% complete:", lost)
+
+    stacks = Stacks(next(path for path in profile["files"] if path.endswith(".heap")))
+    whole = stacks.pct(lambda ips: stacks.start_at(ips[-1]))
+    expect(whole >= COMPLETE_PCT, whole, "% end where something starts, others at",
+           {hex(ips[-1]) for ips, _ in stacks.stacks if not stacks.start_at(ips[-1])})
+    called = stacks.pct(lambda ips: all(stacks.returns_to(addr) for addr in ips[1:]))
+    expect(called >= COMPLETE_PCT, called, "% hold nothing but return addresses, others",
+           {hex(addr) for ips, _ in stacks.stacks for addr in ips[1:]
+            if not stacks.returns_to(addr)})
+    seen = {stacks.start_at(ips[-1]) for ips, _ in stacks.stacks}
+    for what in starts:
+        expect(what in seen, "no stack begins with the start of a", what)
+    frames = {frame for stack in profile["stacks"] for frame in stack["frames"]}
+    for name in names:
+        expect(any(re.fullmatch(name, frame) for frame in frames), "no", name, "in", sorted(frames))
+    return (f"{share:.2f} % of {profile['samples']} samples in {len(stacks.stacks)} stacks of "
+            f"{stacks.depth():.1f} frames; cost {profile['overhead_pct']:.1f} %; {lost}")
+
+
+def trace_load(directory, pid, interval, load):
+    """The load (which returns the number of its requests) alone, traced, and alone again. The
+    profile, and what to tell of the speed."""
+    rates = []
+
+    def timed():
+        begin = time.monotonic()
+        rates.append(load() / (time.monotonic() - begin))
+
+    timed()
+    with Tracer("-p", pid, "-i", interval, "--json", "-o", directory + "/out") as tracer:
+        timed()
+        profile = tracer.stop().json()
+    timed()
+    return profile, f"{rates[2]:.0f} requests/s alone, {rates[1]:.0f} traced"
+
+
+# --- nginx ---
+
+NGINX = """
+daemon off; master_process on; worker_processes 1; user www-data;
+pid nginx.pid; error_log error.log notice;
+events { worker_connections 64; }
+http {
+    access_log access.log;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    keepalive_requests 1000000;
+    server {
+        listen 127.0.0.1:%d;  # ab knows no others
+        listen unix:%s/http.sock;
+        root %s;
+        gzip on; gzip_types text/plain; gzip_comp_level 6;
+        location = /pid { return 200 "$pid"; }
+    }
+}
+"""
+
+
+@test
+def servers_nginx():
+    ab = need_tool("ab")
+    files = {f"{i}.txt": "".join(f"{i} {k * k} some text\n" for k in range(200 * i + 1))
+             for i in range(8)}
+    # A port of its own, bound here: nginx inherits it as from a nginx that it replaces.
+    with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
+        os.chmod(directory, 0o755)
+        os.mkdir(directory + "/files", 0o755)
+        for name, text in files.items():
+            with open(f"{directory}/files/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        port, sock = bound.getsockname()[1], directory + "/http.sock"
+        with open(directory + "/nginx.conf", "w", encoding="utf-8") as file:
+            file.write(NGINX % (port, directory, directory))
+        with Server(directory, [need_tool("nginx"), "-p", directory, "-c", "nginx.conf",
+                                "-e", "stderr"], stop_by=signal.SIGQUIT, pass_fds=[bound.fileno()],
+                    env={**os.environ, "NGINX": f"{bound.fileno()};"}) as server:
+            server.wait_for(lambda: listens(sock))
+            asked, kept = UnixHTTP(sock), []
+            worker = int(asked.ask("GET", "/pid"))
+            expect(worker != server.pid, "the worker is the master")
+
+            def get_files(connection):
+                for name, text in files.items():
+                    for encoding in ("identity", "gzip"):
+                        got = connection.ask("GET", "/files/" + name, accept_encoding=encoding)
+                        expect_equal(got.decode(), text, f"{name}, {encoding}")
+                return 2 * len(files)
+
+            def load():
+                n = 0
+                for header in ("Accept-Encoding: gzip", "Accept-Encoding: identity"):
+                    for options in (["-k"], []):
+                        result = run([ab, "-q", *options, "-n", 800, "-c", 8, "-H", header,
+                                      f"http://127.0.0.1:{port}/files/5.txt"])
+                        expect_equal(result.status, 0, result)
+                        expect_equal(re.findall(r"^(?:Complete|Failed) requests: +(\d+)|^(Non-2xx)",
+                                                result.out, re.M), [("800", ""), ("0", "")],
+                                     "ab's requests")
+                        n += 800
+                kept.append(UnixHTTP(sock))  # and what the worker keeps for it
+                return n + get_files(kept[-1])
+
+            profile, speed = trace_load(directory, worker, 1, load)
+            told = check_whole(profile, ["ngx_create_pool", "ngx_event_accept",
+                                         "ngx_process_events_and_timers", "ngx_spawn_process",
+                                         "main"], ["process"])
+            expect_equal(int(asked.ask("GET", "/pid")), worker, "the worker afterwards")
+            for connection in [asked, *kept]:
+                connection.close()
+            server.stop()
+        return f"{told}; {speed}"
+
+
+# --- postgres ---
+
+# Debian's; others may be in PATH.
+POSTGRES = max(glob.glob("/usr/lib/postgresql/*/bin"), default="/usr/lib/postgresql/none/bin")
+ROWS = 3000
+
+
+class Psql:
+    """A session, and so a process of the server's."""
+
+    def __init__(self, path):
+        self.process = start([f"{POSTGRES}/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", path,
+                              "-U", "postgres", "postgres"])
+        self.pid = int(self.ask("select pg_backend_pid();"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def ask(self, sql):
+        self.process.stdin.write(sql + "\n\\echo :END\n")
+        self.process.stdin.flush()
+        lines = []
+        while True:
+            try:
+                lines.append(read_line(self.process, self.process.stdout))
+            except Failure as e:
+                self.process.kill()  # so that its errors have an end
+                raise Failure(f"{sql}: {e} {self.process.stderr.read()}") from None
+            if lines[-1] == ":END\n":
+                return "".join(lines[:-1]).strip()
+
+
+def postgres_queries(i):
+    """(query, answer) of one round."""
+    rows = range(1, ROWS + 1)
+    digest = [hashlib.md5(str(n).encode()).hexdigest() for n in rows]
+    some = [n for n in rows if n % 100 == i % 100]
+    yield (f"select count(*), sum(i) from t where g = {i % 100};", f"{len(some)}|{sum(some)}")
+    yield ("select md5(string_agg(s, '' order by i desc)) from t;",
+           hashlib.md5("".join(reversed(digest)).encode()).hexdigest())
+    yield (f"select count(*) from t a join t b on a.i = b.i + {i} where a.s <> b.s;",
+           str(ROWS - i))
+    yield (f"select count(*) from (select distinct substr(s, 1, 3) from t where i > {i}) x;",
+           str(len({d[:3] for d in digest[i:]})))
+    yield (f"select jsonb_array_length(jsonb_agg(to_jsonb(t))) from t where i <= {10 * i};",
+           str(10 * i))
+    yield (f"do $$ begin perform 1 / (i - {i}) from t; exception when division_by_zero then "
+           f"update t set s = s where i = {i}; end $$;", "")
+    yield (f"begin; savepoint a; insert into t values ({-i}, 'x', 1); delete from t where i < 0; "
+           "rollback to a; commit;", "")
+    yield (f"prepare p{i}(int) as select i, rank() over (order by s) from t where i = $1; "
+           f"execute p{i}({i}); deallocate p{i};", f"{i}|1")
+
+
+@test
+def servers_postgres():
+    need_tool(f"{POSTGRES}/postgres")
+    with place_of("postgres") as directory:
+        data, user = directory + "/data", as_user("postgres")
+        result = run([f"{POSTGRES}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N",
+                      "--locale=C"], cwd=directory, **user)
+        expect_equal(result.status, 0, result)
+        with Server(directory, [f"{POSTGRES}/postgres", "-D", data, "-k", directory, "-c",
+                                "listen_addresses=", "-c", "fsync=off"], stop_by=signal.SIGINT,
+                    **user) as server:
+            server.wait_for(lambda: run([f"{POSTGRES}/pg_isready", "-q", "-h",
+                                         directory]).status == 0)
+            with Psql(directory) as session:
+                session.ask("create table t as select i, md5(i::text) s, i % 100 g from "
+                            f"generate_series(1, {ROWS}) i; create index on t(g); analyze t;")
+                rounds = iter(range(1, 1000))
+
+                def load():
+                    n = 0
+                    for _ in range(25):
+                        for query, answer in postgres_queries(next(rounds)):
+                            expect_equal(session.ask(query), answer, query)
+                            n += 1
+                    # plans that are alive at the end
+                    session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
+                    return n + 1
+
+                profile, speed = trace_load(directory, session.pid, 1, load)
+                told = check_whole(profile, ["AllocSetContextCreateInternal|AllocSetAlloc|palloc",
+                                             "PostgresMain", "PostmasterMain", "main"], ["process"])
+            server.stop()
+        return f"{told}; {speed}"
+
+
+# --- memcached ---
+
+class Memcache:
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(path)
+        self.answers = self.socket.makefile("rb")
+
+    def close(self):
+        self.answers.close()
+        self.socket.close()
+
+    def ask(self, line, data=None):
+        """One line."""
+        self.socket.sendall(line.encode() + b"\r\n" + (b"" if data is None else data + b"\r\n"))
+        return self.answers.readline().decode().strip()
+
+    def block(self, line):
+        """Lines until END."""
+        lines = [self.ask(line).encode()]
+        while lines[-1] != b"END":
+            lines.append(self.answers.readline().strip())
+            expect(lines[-1], line, "is not answered:", lines)
+        return lines[:-1]
+
+
+@test
+def servers_memcached():
+    with place_of("memcache") as directory:
+        path = directory + "/memcached.sock"
+        with Server(directory, [need_tool("memcached"), "-s", path, "-t", 4, "-m", 64],
+                    **as_user("memcache")) as server:
+            server.wait_for(lambda: listens(path))
+
+            def set_get_delete(client, key, size):
+                value = (key * (size // len(key) + 1))[:size].encode()
+                expect_equal(client.ask(f"set {key} 5 0 {size}", value), "STORED", key)
+                expect_equal(client.block(f"get {key} none"),
+                             [f"VALUE {key} 5 {size}".encode(), value], key)
+                if size % 3:
+                    expect_equal(client.ask(f"delete {key}"), "DELETED", key)
+                    expect_equal(client.block(f"get {key}"), [], key)
+                return 2 + 2 * bool(size % 3)
+
+            kept = []
+
+            def load():
+                n = 0
+                for wave in range(4):
+                    clients = [Memcache(path) for _ in range(40)]
+                    for i in range(400):
+                        n += set_get_delete(clients[i % 40], f"key{wave}.{i}",
+                                            (i * 7919 + wave) % 20000 + 1)
+                    for client in clients:
+                        expect(len(client.block("stats")) > 20, "stats")
+                        client.block("stats items")
+                        client.block("stats slabs")
+                        n += 3
+                    kept.append(clients.pop())  # and what its thread keeps for it
+                    for client in clients:
+                        client.close()
+                return n
+
+            profile, speed = trace_load(directory, server.pid, 1, load)
+            told = check_whole(profile, ["event_base_loop"], ["thread"])
+            for client in kept:
+                client.close()
+            server.stop()
+        return f"{told}; {speed}"
+
+
+# --- mariadb ---
+
+SQL_ROWS = 2000
+
+
+@test
+def servers_mariadb():
+    slap, client = need_tool("mariadb-slap"), need_tool("mariadb")
+    with place_of("mysql") as directory:
+        sock = directory + "/mariadb.sock"
+        os.mkdir(directory + "/data")
+        shutil.chown(directory + "/data", "mysql", "mysql")
+        with Server(directory, [need_tool("mariadbd"), "--no-defaults", "--datadir=" + directory +
+                                "/data", "--socket=" + sock, "--skip-networking",
+                                "--skip-grant-tables", "--innodb-flush-log-at-trx-commit=0"],
+                    **as_user("mysql")) as server:
+            server.wait_for(lambda: listens(sock))
+
+            def ask(sql):
+                result = run([client, "--no-defaults", "-S", sock, "-N", "-B"], input=sql)
+                expect_equal(result.status, 0, result)
+                return result.out
+
+            ask("create database test; use test; create table t(i int primary key, s varchar(40), "
+                "g int, index(g)) engine=InnoDB; "
+                f"insert into t select seq, md5(seq), seq % 100 from seq_1_to_{SQL_ROWS};")
+
+            numbers = iter(range(1000))
+
+            def queries(i):
+                digest = [hashlib.md5(str(n).encode()).hexdigest() for n in range(1, SQL_ROWS + 1)]
+                return (
+                    f"use test; select count(*), sum(i) from t where g = {i};"
+                    "select length(group_concat(s order by i desc)) from t where i <= 20;"
+                    f"select count(*) from t a join t b on a.i = b.i + {i} where a.s <> b.s;"
+                    "select count(*) from (select distinct substr(s, 1, 3) from t) x;"
+                    f"begin; insert into t values ({-i}, 'x', 1); delete from t where i < 0; "
+                    "rollback; create temporary table u as select * from t order by s; "
+                    "select count(*) from u; drop table u; "
+                    f"""select json_value('{{"a": [1, {i}]}}', '$.a[1]');"""
+                    f"select regexp_replace('a{i}b', '[0-9]+', '-');",
+                    "\n".join([f"20\t{sum(n for n in range(1, SQL_ROWS + 1) if n % 100 == i)}",
+                               str(20 * 32 + 19), str(SQL_ROWS - i),
+                               str(len({d[:3] for d in digest})), str(SQL_ROWS), str(i),
+                               "a-b\n"]))
+
+            def load():
+                result = run([slap, "--no-defaults", "-S", sock, "--auto-generate-sql",
+                              "--auto-generate-sql-load-type=mixed", "--concurrency=4",
+                              "--auto-generate-sql-write-number=50", "--number-of-queries=1200"])
+                expect_equal(result.status, 0, result)
+                for i in range(1, 21):
+                    sql, answer = queries(i)
+                    expect_equal(ask(sql), answer, sql)
+                # what is known of a table is alive at the end
+                ask(f"use test; create table kept{next(numbers)} like t;")
+                return 1200 + 20 * 12 + 2
+
+            profile, speed = trace_load(directory, server.pid, 1, load)
+            told = check_whole(profile, ["my_malloc", "dispatch_command",
+                                         "do_handle_one_connection"], ["thread"])
+            server.stop()
+        return f"{told}; {speed}"
+
+
+# --- redis ---
+
+@test
+def servers_redis():
+    benchmark = need_tool("redis-benchmark")
+    with place() as directory, Redis(directory, libc_path()) as redis:
+        def load():
+            result = run([benchmark, "-s", redis.path, "-q", "-P", 4, "-r", 1000, "-d", 100, "-n",
+                          4000, "-t", "set,get,incr,lpush,rpop,sadd,hset,spop,zadd,zpopmin,"
+                          "lrange_100,mset"])
+            expect_equal(result.status, 0, result)
+            expect("error" not in (result.out + result.err).lower(), result.out, result.err)
+            n = len(re.findall(r": [\d.]+ requests per second", result.out))
+            expect(n >= 12, result.out)
+            for i in range(200):
+                expect_equal(redis.ask("EVAL", "redis.call('set', KEYS[1], ARGV[1]) return "
+                                       "redis.call('get', KEYS[1]) .. 'x'", 1, "lua", i),
+                             f"{i}x", "the script's answer")
+            return n * 4000 + 200
+
+        profile, speed = trace_load(directory, redis.pid, "4K", load)
+        told = check_whole(profile, ["processCommand", "aeMain", "main"], ["process"])
+        return f"{told}; {speed}"
+
+
+# --- node ---
+
+NODE = """
+const http = require('http'), zlib = require('zlib'), crypto = require('crypto');
+const kept = [];
+const server = http.createServer((request, response) => {
+    const parts = [];
+    request.on('data', part => parts.push(part));
+    request.on('end', () => {
+        const asked = JSON.parse(Buffer.concat(parts));
+        const rows = Array.from({length: asked.n}, (_, i) => ({i, text: 'row ' + i * i}));
+        const body = JSON.stringify({
+            rows,
+            sha: crypto.createHash('sha256').update(Buffer.alloc(asked.n, 'x')).digest('hex'),
+            back: zlib.inflateSync(zlib.deflateSync(Buffer.from(asked.text))).toString(),
+        });
+        kept.push(Buffer.alloc(5000, asked.n));
+        if (kept.length > 50)
+            kept.shift();
+        if (asked.n % 2)
+            response.end(body);
+        else
+            zlib.gzip(body, (error, zipped) => {
+                response.setHeader('content-encoding', 'gzip');
+                response.end(zipped);
+            });
+    });
+});
+process.on('SIGTERM', () => { server.close(() => process.exit(0)); server.closeAllConnections(); });
+server.listen(process.argv[2]);
+"""
+
+
+@test
+def servers_node():
+    with place() as directory:
+        sock, script = directory + "/http.sock", directory + "/server.js"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(NODE)
+        with Server(directory, [need_tool("/usr/bin/node"), script, sock]) as server:
+            server.wait_for(lambda: listens(sock))
+            clients = [UnixHTTP(sock) for _ in range(4)]
+
+            def ask(client, n):
+                asked = {"n": n, "text": f"text {n} " * n}
+                answer = json.loads(client.ask("POST", "/", json.dumps(asked)))
+                wanted = {"rows": [{"i": i, "text": f"row {i * i}"} for i in range(n)],
+                          "sha": hashlib.sha256(b"x" * n).hexdigest(), "back": asked["text"]}
+                expect_equal(answer, wanted, f"answer for {n}")
+
+            def load():
+                for i in range(600):
+                    ask(clients[i % 4], 1 + i % 200)
+                return 600
+
+            profile, speed = trace_load(directory, server.pid, "4K", load)
+            told = check_whole(profile, ["node::.*", "v8::.*", "uv_run", "_start"])
+            for client in clients:
+                client.close()
+            server.stop()
+        return f"{told}; {speed}"
