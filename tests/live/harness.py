@@ -18,7 +18,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
-PATIENCE_S = 60  # no wait is a measurement: machines are slow, and slower with probes in them
+# No wait is a measurement: machines are slow, slower with probes in them, and slowest emulated.
+PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
 
 
 class NotRunnable(Exception):

@@ -36,7 +36,9 @@ def changed_text(pid):
         got = memory.read(len(wanted))
     if got == wanted:
         return []
-    return [hex(offset + i) for i, (a, b) in enumerate(zip(got, wanted)) if a != b]
+    pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # byte by byte takes a second
+    return [hex(offset + page.start + i) for page in pages if got[page] != wanted[page]
+            for i, (a, b) in enumerate(zip(got[page], wanted[page])) if a != b]
 
 
 def wait_unchanged(pid, timeout=10):
