@@ -1,18 +1,19 @@
 #!/bin/sh
 # Runs memtrace on other kernels than this machine's: boots Debian 12's cloud kernels in qemu (pure
-# emulation, no KVM, no root) from an initramfs of busybox, build/memtrace and the target programs,
-# and compares what memtrace says there with the truth.
-# Usage: tests/kernels/run.sh [6.1|6.12]...     (default: both)
+# emulation, no KVM, no root) from an initramfs of busybox, Python, build/memtrace, the target
+# programs and the live tests, and runs the core of these there (guest.py).
+# Usage: tests/kernels/run.sh [6.1|6.12]...     (default: both, at once)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.
-# Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (150) is the limit for each guest.
+# Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (280) is the limit for each guest.
 # KEEP=1 leaves the initramfs and the results in build/kernels/.
 set -eu
 
 cd "$(dirname "$0")/../.."
 here=tests/kernels
-store=build/kernels
-boot_timeout_s=${BOOT_TIMEOUT_S:-150}
+store=$PWD/build/kernels
+progs='truth_basic truth_threads truth_sampled exec_chain fork_child chains library.so churn busy cxx_throw'
+boot_timeout_s=${BOOT_TIMEOUT_S:-280}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -42,52 +43,83 @@ need() {
     command -v "$1" >/dev/null || cannot "$1 is missing: apt-get install $2"
 }
 
+# The package of the series' newest kernel, as far as apt's lists say.
+newest_package() {
+    apt-cache depends --no-recommends --no-suggests "$(kernel_meta "$1")" 2>/dev/null |
+        sed -n 's/^ *Depends: \(linux-image-6[^ ]*\)$/\1/p' | head -n 1
+}
+
+download_kernel() {
+    package=$(newest_package "$1")
+    [ -n "$package" ] || {
+        echo "apt knows no $(kernel_meta "$1")" >"$work/apt.log"
+        return 1
+    }
+    echo "kernels: fetching $package"
+    (cd "$work" && timeout --foreground 180 apt-get download -q "$package" >apt.log 2>&1)
+}
+
 # Puts the series' kernel image into the store, once.
 fetch_kernel() {
     image=$store/vmlinuz-$1
     [ ! -s "$image" ] || return 0
     need apt-get apt
     need dpkg-deb dpkg
-    meta=$(kernel_meta "$1")
-    package=$(apt-cache depends --no-recommends --no-suggests "$meta" 2>/dev/null |
-        sed -n 's/^ *Depends: \(linux-image-6[^ ]*\)$/\1/p' | head -n 1)
-    [ -n "$package" ] || cannot "apt knows no $meta: apt-get update, or add bookworm's sources"
-    echo "kernels: fetching $package"
     work=$(mktemp -d)
     chmod 755 "$work" # apt's own user writes here when it can
-    (cd "$work" && timeout --foreground 180 apt-get download -q "$package" >apt.log 2>&1) || {
-        cat "$work/apt.log" >&2
-        cannot "cannot download $package: apt-get update may help"
+    # A fresh machine may have no lists, an old one those of packages that are no longer there.
+    download_kernel "$1" || {
+        [ "$(id -u)" -ne 0 ] || timeout --foreground 180 apt-get update -q >"$work/update.log" 2>&1 ||
+            true # the second try tells
+        download_kernel "$1" || {
+            cat "$work"/*.log >&2
+            cannot "cannot fetch a kernel $1: no network, no bookworm-security among apt's" \
+                "sources, or old lists (apt-get update)"
+        }
     }
     dpkg-deb -x "$work"/*.deb "$work/root"
     mkdir -p "$store"
     cp "$work"/root/boot/vmlinuz-* "$image.$$"
     mv "$image.$$" "$image"
     rm -rf "$work"
+    work=
 }
 
-# The initramfs: a root file system with nothing in it that the test does not use.
+# Copies files into the initramfs, each to where it is here; from stdin.
+copy_in() {
+    while read -r file; do
+        mkdir -p "$1$(dirname "$file")"
+        cp -pL "$file" "$1$file"
+    done
+}
+
+# The initramfs, the same for all kernels: a root file system with nothing in it that is not used.
 build_initrd() {
     root=$work/root
-    mkdir -p "$root/bin" "$root/progs" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/out"
+    mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/memtrace/build"
     cp "$(command -v busybox)" "$root/bin/busybox"
-    cp build/memtrace "$root/bin/"
-    cp build/progs/truth_basic build/progs/truth_threads build/progs/churn "$root/progs/"
     cp "$here/init" "$root/init"
     chmod 755 "$root/init"
-    kernel_kinds "$1" >"$root/kinds"
+    cp build/memtrace "$root/memtrace/build/"
+    mkdir "$root/memtrace/build/progs"
+    # shellcheck disable=SC2086 # a list
+    (cd build/progs && cp $progs "$root/memtrace/build/progs/")
+    # Python: the interpreter itself, not what chooses among several, and the modules in use
+    python=$(python3 -c 'import sys; print(sys.executable)')
+    echo "$python" >"$root/python"
+    python3 "$here/guest.py" --files >"$work/files"
+    { echo "$python" && grep -v "^$PWD/" "$work/files"; } | copy_in "$root"
+    sed -n "s:^$PWD/::p" "$work/files" | cpio -pdm --quiet "$root/memtrace"
     # shared libraries and the loader, where the loader will look for them
-    ldd build/memtrace build/progs/truth_threads | sed -n 's/.*[ \t]\(\/[^ ]*\) (0x.*/\1/p' |
-        sort -u | while read -r library; do
-        mkdir -p "$root$(dirname "$library")"
-        cp -L "$library" "$root$library"
-    done
+    # shellcheck disable=SC2046 # a list of words
+    ldd build/memtrace "$root"/memtrace/build/progs/* "$python" $(grep '\.so$' "$work/files") |
+        sed -n 's/.*[ \t]\(\/[^ ]*\) (0x.*/\1/p' | sort -u | copy_in "$root"
     (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$work/initrd"
 }
 
-# Boots the series' kernel until it powers off, and judges what it sent.
+# Boots the series' kernel until it powers off, and judges what it sent. A process of its own.
 run_kernel() {
-    series=$1
+    series=$1 results=$work/results-$1
     # ttyS0 is the guest's console, ttyS1 takes the results.
     started=$(date +%s)
     status=0
@@ -95,24 +127,22 @@ run_kernel() {
         qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 768 \
         -nodefaults -nographic -no-reboot -kernel "$store/vmlinuz-$series" -initrd "$work/initrd" \
         -append 'console=ttyS0 panic=-1 oops=panic loglevel=4 quiet' \
-        -serial "file:$work/console" -serial "file:$work/results.b64" </dev/null \
-        >"$work/qemu.log" 2>&1 || status=$?
-    cat "$work/qemu.log"
+        -serial "file:$work/console-$series" -serial "file:$results" </dev/null \
+        >"$work/qemu-$series" 2>&1 &
+    qemu=$!
+    trap 'kill "$qemu"; exit 130' TERM
+    wait "$qemu" || status=$?
+    cat "$work/qemu-$series"
     # the firmware's screen control and greeting are left out
-    [ ! -e "$work/console" ] || tr -d '\r' <"$work/console" |
+    [ ! -e "$work/console-$series" ] || tr -d '\r' <"$work/console-$series" |
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
     if [ "$status" -ne 0 ]; then
         echo "kernels: $series: FAIL: qemu ended with status $status" \
             "(124: still running after $boot_timeout_s s)"
         return 1
     fi
-    mkdir -p "$work/results"
-    base64 -d -i "$work/results.b64" 2>/dev/null | tar -xzf - -C "$work/results" || {
-        echo "kernels: $series: FAIL: the guest sent no results"
-        return 1
-    }
     # shellcheck disable=SC2046 # a list of words
-    python3 "$here/check.py" "$series" "$work" $(kernel_kinds "$series") || return 1
+    python3 "$here/check.py" "$series" "$results" $(kernel_kinds "$series") || return 1
     echo "kernels: $series: ok, $(($(date +%s) - started)) s"
 }
 
@@ -120,8 +150,8 @@ need qemu-system-x86_64 qemu-system-x86
 need busybox busybox-static
 need cpio cpio
 need python3 python3
-for built in build/memtrace build/progs/truth_basic build/progs/truth_threads build/progs/churn; do
-    [ -x "$built" ] || cannot "$built is not built: make all progs"
+for program in ../memtrace $progs; do
+    [ -x "build/progs/$program" ] || cannot "build/progs/$program is not built: make all progs"
 done
 if ldd "$(command -v busybox)" >/dev/null 2>&1; then
     cannot "busybox needs shared libraries: apt-get install busybox-static"
@@ -129,14 +159,21 @@ fi
 [ $# -gt 0 ] || set -- 6.1 6.12
 for series; do
     kernel_meta "$series" >/dev/null
-done
-failed=
-for series; do
     fetch_kernel "$series"
-    work=$store/work-$series.$$
-    build_initrd "$series"
-    run_kernel "$series" || failed="$failed $series"
-    [ -n "${KEEP:-}" ] || rm -rf "$work"
+done
+work=$store/work.$$
+build_initrd
+guests=
+for series; do
+    run_kernel "$series" >"$work/said-$series" 2>&1 &
+    guests="$guests $series:$!"
+done
+# shellcheck disable=SC2046 # a list of words
+trap 'kill $(echo "$guests" | sed "s/[^ ]*://g") 2>/dev/null; exit 130' INT TERM
+failed=
+for guest in $guests; do
+    wait "${guest#*:}" || failed="$failed ${guest%:*}"
+    cat "$work/said-${guest%:*}"
 done
 [ -z "$failed" ] || {
     echo "kernels: FAILED:$failed"

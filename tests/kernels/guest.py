@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The live suite's core, as it runs inside a guest of run.sh: the suite's own tests and a few more.
+
+usage: guest.py --files          prints the files that it needs of this machine, itself included
+       guest.py --names KIND...  prints the tests that must pass where just these kinds work
+       guest.py RESULTS          runs them; a line of JSON for each goes to RESULTS, at once
+"""
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True
+LIVE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "live")
+sys.path.insert(0, LIVE)
+os.environ["MEMTRACE_NO_SKIP"] = "1"
+os.environ["MEMTRACE_PATIENCE_S"] = "150"
+import harness  # noqa: E402
+import run  # noqa: E402
+import test_harmless  # noqa: E402
+import test_sampled  # noqa: E402
+import test_stacks  # noqa: E402
+import test_truth  # noqa: E402,F401
+from harness import (MEMTRACE, PROGS, Tracer, expect, expect_equal, memtrace,  # noqa: E402
+                     test, test_each_kind)
+
+KINDS = ("session", "multi", "perf")
+# Of the live suite as it is, and what is below. Emulated, everything takes fifty times as long, so
+# only the best kind of probe goes through all of it.
+ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
+       "sampled_in_small", "harmless_in_small")
+OTHERS = ("truth_basic", "stacks_as_declared")
+
+
+@test_each_kind
+def threads_in_small(kind):
+    """As truth_threads."""
+    truth, profile, _ = harness.trace_script(kind, "truth_threads", "--blocks", "300")
+    test_truth.check_exact(truth, profile)
+
+
+test_sampled.INTERVAL = "8K"
+
+
+@test_each_kind
+def sampled_in_small(kind):
+    """As test_sampled's sampled: 40 draws, of which 80 % must hold the truth. 38 draws do not with a
+    probability of 5e-4."""
+    told = []
+    for attempt in range(2):
+        series = test_sampled.Series()
+        for seed in range(2):
+            series.run(kind, 1 + 2 * attempt + seed, 5)
+        told.append(str(series))
+        if series.good(0.8):
+            return "; then ".join(told)
+    return expect(False, "twice wrong:", "; ".join(told))
+
+
+@test_each_kind
+def harmless_in_small(kind):
+    """Exceptions through the allocator. Then, with the target in the allocator all the time, a normal
+    end, SIGKILL while tracing and SIGKILL at a random moment of attaching: it goes on, and no probe
+    is left."""
+    options = ("-q", "-i", "1", "-f", "none", "--probe-kind", kind)
+    args = ("--rounds", "30", "--exit", "3")
+    result = memtrace(*options, "--", os.path.join(PROGS, "cxx_throw"), "--auto", *args)
+    expect_equal((result.status, result.out), harness.untraced("cxx_throw", *args), result)
+    gone_s = 0
+    with test_harmless.Busy(1) as target:
+        for sig, status in (signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL):
+            begin = time.monotonic()
+            with Tracer("-p", target.pid, *options) as tracer:
+                attach_s = time.monotonic() - begin
+                expect(test_harmless.changed_text(target.pid), "no probe in the target's code")
+                tracer.process.send_signal(sig)
+                expect_equal(tracer.wait().status, status, f"status after {sig.name}")
+            gone_s = max(gone_s, test_harmless.wait_unchanged(target.pid))
+            expect(target.alive(), "the target died")
+        with Tracer("-p", target.pid, *options, wait=False) as tracer:
+            time.sleep(random.uniform(0, attach_s))
+            tracer.process.kill()
+            tracer.wait()
+        gone_s = max(gone_s, test_harmless.wait_unchanged(target.pid))
+        target.stop()
+    return f"traced after {attach_s:.1f} s, probes gone after {gone_s:.1f} s"
+
+
+@test
+def best_kind_sampled():
+    """The kind that memtrace chooses, with an interval that the verifier sees as a constant. 20,000
+    pairs of 4,000 bytes at 512 KiB: 152.6 samples, standard deviation 12.4. Their stacks go through
+    libc's own frames to the process's start, which only tables can do."""
+    profile = test_stacks.trace_command("512K", os.path.join(PROGS, "churn"), "--auto", "--pairs",
+                                        "20000", "--size", "4000")
+    kind = {p["kind"] for p in profile["probes"] if p["function"] != "free"}
+    expect_equal(kind, {harness.kinds()[0]}, "kinds of probes")
+    expect(20000 <= profile["alloc_calls"] <= 20100, profile["alloc_calls"], "calls of 20,000")
+    expect(90 <= profile["samples"] <= 215, profile["samples"], "samples instead of 153")
+    return (f"{profile['samples']} samples, "
+            f"{test_stacks.check_complete(profile, 'churn', at_least=90)}")
+
+
+def refused(kind):
+    """A kind that this kernel lacks is refused in one line that names it."""
+    result = memtrace("-f", "none", "--probe-kind", kind, "--", os.path.join(PROGS, "churn"),
+                      "--auto", "--pairs", "10")
+    lines = result.err.strip().splitlines()
+    expect(result.status == 1 and len(lines) == 1 and kind in lines[0], result)
+    return lines[0]
+
+
+for missing in set(KINDS) - set(harness.kinds()):
+    harness.tests[f"refused[{missing}]"] = lambda kind=missing: refused(kind)
+
+
+def names(kinds):
+    return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
+            *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
+
+
+def main():
+    if sys.argv[1:] == ["--files"]:
+        modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        print("\n".join(sorted({os.path.abspath(f) for f in modules if f})))
+    elif sys.argv[1:2] == ["--names"]:
+        print("\n".join(names(sys.argv[2:])))
+    elif len(sys.argv) == 2:
+        print(harness.run([MEMTRACE, "check"]).out, flush=True)
+        with open(sys.argv[1], "w", encoding="utf-8") as results:
+            for name in names(harness.kinds()):
+                outcome = run.run_one(name, None, False)
+                print(json.dumps({"test": name, "outcome": outcome}), file=results, flush=True)
+            print(json.dumps({"dmesg": harness.run(["dmesg"]).out}), file=results, flush=True)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
