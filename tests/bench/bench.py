@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What tracing costs, beside other tools, in one run. Root.
 
-usage: bench.py [--quick] [--allow-missing] [--markdown FILE]
+usage: bench.py [--quick] [--allow-missing] [--only PART,...] [--markdown FILE]
 
 Everything is measured in rounds in which each candidate has its turn, so that whatever else the
 machine does hits all alike; what is printed is the median over the rounds and their extremes.
@@ -17,6 +17,14 @@ machine does hits all alike; what is printed is the median over the rounds and t
    how busy the server kept its core, and how many SETs it did per second of CPU: what the rate
    would be if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
+4. What a sampled call costs by the depth of its stack, in code without frame pointers
+   (build/progs/deep): a pair at -i 1, where every call is sampled, less one at an interval so large
+   that none is.
+5. How long the unwind table of a library takes to build, and its size in the kernel.
+6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether both
+   name the same functions. Like 5. in CPU time: both work alone, in one thread.
+
+The parts are called pairs, redis, self, unwinding, tables and names.
 
 Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
 --allow-missing), 2 usage.
@@ -25,6 +33,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import re
 import select
 import shutil
@@ -40,10 +49,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 CHURN = os.path.join(ROOT, "build", "progs", "churn")
+DEEP = os.path.join(ROOT, "build", "progs", "deep")
 BARE_TRAPS = os.path.join(ROOT, "build", "bench", "bare_traps")
+TABLES = os.path.join(ROOT, "build", "bench", "tables")
+NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
-WHOLE_RUN_S = 235
+WHOLE_RUN_S = 400
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
@@ -51,6 +63,9 @@ KINDS = ("session", "multi", "perf")
 OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
 OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
 OF_REDIS = 0.60  # of the untraced rate
+LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
+OF_ADDR2LINE = 1 / 20  # of its time
+LARGE_LIBRARY = "libLLVM-14.so.1"
 
 UNTRACED_PAIRS = 5_000_000  # a round of some 50 ms
 TRACED_PAIRS = 50_000
@@ -281,6 +296,39 @@ def bpftrace(pid):
     return traced_by(child, ready, signal.SIGINT, pid)
 
 
+# --- work that is done alone ---
+
+def cpu_s(argv, feed, out):
+    """Runs a command with files as its input and output; the CPU time that it took."""
+    if not shutil.which(argv[0]):
+        raise Missing(f"{os.path.basename(argv[0])} is not installed")
+    with open(feed, "rb") as stdin, open(out, "wb") as stdout:
+        process = subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 2 * PATIENCE_S
+        try:
+            while not (done := os.wait4(process.pid, os.WNOHANG))[0]:
+                if time.monotonic() > end:
+                    raise Missing(f"{argv[0]}: not done in {2 * PATIENCE_S} s")
+                time.sleep(0.002)
+            process.returncode = os.waitstatus_to_exitcode(done[1])
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+    if process.returncode:
+        raise Missing(f"{argv[0]}: status {process.returncode}")
+    return done[2].ru_utime + done[2].ru_stime
+
+
+def library(name):
+    """The path of a shared library by the name that the dynamic linker knows it by."""
+    for line in run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"]).splitlines():
+        match = re.match(rf"\s*{re.escape(name)} \(libc6,x86-64.*=> (/.*)$", line)
+        if match:
+            return os.path.realpath(match[1])
+    raise Missing(f"{name} is not installed")
+
+
 # --- rounds ---
 
 class Candidate:
@@ -315,9 +363,9 @@ def interleave(candidates, rounds, budget_s):
 # --- 1. a pair of malloc and free ---
 
 class Churn:
-    def __init__(self, pairs, wrap=(), cpu=TARGET_CPU):
+    def __init__(self, pairs, wrap=(), cpu=TARGET_CPU, program=(CHURN,)):
         self.pairs, self.wall = pairs, bool(wrap)
-        self.child = Child([*wrap, CHURN, "--pairs", str(pairs)], cpu)
+        self.child = Child([*wrap, *program, "--pairs", str(pairs)], cpu)
         self.pid = int(self.child.line_like(r"^ready (\d+)")[1])
 
     def once(self):
@@ -538,6 +586,147 @@ def own_times(scratch, counts):
     return rows
 
 
+# --- 4. a sampled call by the depth of its stack ---
+
+DEPTHS = (10, 50, 120)  # frames from malloc to the process's start, both included
+DEEP_PAIRS = 20_000
+NEVER = "4G"  # the largest interval: a round allocates 1.3 MB
+
+
+class Deep(Churn):
+    """A loop whose stacks have so many frames, which a profile of it confirms."""
+
+    def __init__(self, frames, scratch):
+        others = self.frames_at(1, scratch) - 1  # malloc's, main's, libc's, _start's
+        self.calls = frames - others
+        found = self.frames_at(self.calls, scratch)
+        if found != frames:
+            raise Missing(f"a stack of {found} frames instead of {frames}")
+        super().__init__(DEEP_PAIRS, program=(DEEP, "--depth", str(self.calls)))
+
+    @staticmethod
+    def frames_at(calls, scratch):
+        path = os.path.join(scratch, "deep.heap")
+        run([MEMTRACE, "-q", "-i", "1", "-f", "heap", "-o", os.path.join(scratch, "deep"),
+             f"--json={path}", "--", DEEP, "--auto", "--pairs", "100", "--depth", str(calls)])
+        with open(path) as file:
+            profile = json.loads(file.readline())
+        if profile["stacks_complete_pct"] != 100:
+            raise Missing(f"{profile['stacks_complete_pct']} % of the stacks are complete")
+        stack = max(profile["stacks"], key=lambda s: s["frames"].count("descend"))
+        if stack["frames"].count("descend") != calls:
+            raise Missing(f"the stack is not deep's: {stack['frames'][:4]}")
+        return len(stack["frames"])
+
+
+def unwinding_candidates(scratch):
+    """By depth: a pair whose allocation is sampled, and one where nothing is."""
+    candidates = {}
+    for frames in DEPTHS:
+        deep = Deep(frames, scratch)
+
+        def measure(deep=deep, interval="1"):
+            with memtrace(interval=interval)(deep.pid):
+                return deep.measure()
+        candidates[frames] = (
+            Candidate(f"{frames} frames, sampled", measure),
+            Candidate(f"{frames} frames, not sampled", lambda m=measure: m(interval=NEVER)))
+    return candidates
+
+
+# --- 5. unwind tables ---
+
+TABLED = ("libc.so.6", "libstdc++.so.6", LARGE_LIBRARY)
+
+
+def table_candidates():
+    def builder(name):
+        path = library(name)
+        return lambda: json.loads(run([TABLES, path]))
+    return {name: Candidate(name, builder(name)) for name in TABLED}
+
+
+# --- 6. names ---
+
+ADDRESSES = 10_000
+
+
+def functions_of(path):
+    """(address, size, name) of every function that has all three, as nm tells."""
+    found = []
+    for line in run(["nm", "-D", "-S", "--defined-only", path]).splitlines():
+        field = line.split()
+        if len(field) == 4 and field[2] in "TtWi" and int(field[1], 16):
+            found.append((int(field[0], 16), int(field[1], 16), field[3].split("@")[0]))
+    return found
+
+
+def write_addresses(functions, path):
+    """Distinct addresses, each within a function; the same in every run."""
+    dice, addresses = random.Random(10_000), {}
+    while len(addresses) < ADDRESSES:
+        start, size, _ = dice.choice(functions)
+        addresses[start + dice.randrange(size)] = True
+    with open(path, "w") as file:
+        file.write("".join(f"{a:#x}\n" for a in addresses))
+    return list(addresses)
+
+
+AGREE = ("the same name", "another name of the same function")
+
+
+def compare_names(functions, addresses, ours, theirs):
+    """How many addresses are in which class, by what nm says of the names."""
+    starts, spans = {}, {}
+    for start, size, name in functions:
+        starts.setdefault(name, set()).add(start)
+        spans.setdefault(name, []).append(range(start, start + size))
+    count = dict.fromkeys((*AGREE, "another function that is also there", "named by memtrace only",
+                           "named by addr2line only", "named by neither",
+                           "memtrace's function is not there", "addr2line's function is not there"),
+                          0)
+
+    def is_there(name, address):
+        return any(address in span for span in spans.get(name, ()))
+
+    for address, a, b in zip(addresses, ours, theirs, strict=True):
+        if "??" in (a, b):
+            what = "named by " + ("neither" if a == b else
+                                  "addr2line only" if a == "??" else "memtrace only")
+        elif a == b:
+            what = AGREE[0]
+        elif starts.get(a, set()) & starts.get(b, set()):
+            what = AGREE[1]
+        elif not is_there(a, address):
+            what = "memtrace's function is not there"
+        elif not is_there(b, address):
+            what = "addr2line's function is not there"
+        else:
+            what = "another function that is also there"
+        count[what] += 1
+    return count
+
+
+def naming_candidates(scratch):
+    """The two, and a function that compares their names and gives the count by class."""
+    path = library(LARGE_LIBRARY)
+    functions = functions_of(path)
+    feed, out = (os.path.join(scratch, f"addresses{e}") for e in ("", ".named"))
+    addresses = write_addresses(functions, feed)
+
+    def names_by(argv, lines_each):
+        cpu_s(argv, feed, out)
+        with open(out) as file:
+            return file.read().splitlines()[::lines_each]
+
+    candidates = {
+        "ours": Candidate("memtrace", lambda: cpu_s([NAMES, "-C", path], feed, out)),
+        "theirs": Candidate("addr2line -f -C",
+                            lambda: cpu_s(["addr2line", "-f", "-C", "-e", path], feed, out))}
+    return candidates, lambda: compare_names(functions, addresses, names_by([NAMES, path], 1),
+                                             names_by(["addr2line", "-f", "-e", path], 2))
+
+
 # --- the report ---
 
 failures = []
@@ -609,8 +798,55 @@ def report_redis(candidates, pipeline):
                   "core busy", "SET per CPU second", "of untraced"), rows)
 
 
-def judge(pairs, redis, allow_missing):
-    for c in [*pairs.values(), *redis.values()]:
+def report_unwinding(candidates):
+    """By depth, microseconds; what one frame adds is the slope between this depth and the first."""
+    rows, first = [], None
+    for frames, (sampled, plain) in candidates.items():
+        if sampled.missing or plain.missing:
+            rows.append((frames, "not measured", "", "", "", ""))
+            continue
+        costs = [(a - b) / 1000 for a, b in zip(sampled.values, plain.values)]
+        cost = statistics.median(costs)
+        first = first or (frames, cost)
+        slope = (cost - first[1]) / (frames - first[0]) if frames != first[0] else None
+        rows.append((frames, number(sampled.median / 1000, 2), number(plain.median / 1000, 2),
+                     number(cost, 2), f"{min(costs):.2f} - {max(costs):.2f}",
+                     number(cost / frames, 3), number(slope, 3)))
+    return table(("frames", "µs per pair, sampled", "not sampled", "µs per sampled call",
+                  "min - max", "per frame", "per further frame"), rows)
+
+
+def report_tables(candidates):
+    rows = []
+    for c in candidates.values():
+        if c.missing:
+            rows.append((c.name, "not measured", "", "", "", ""))
+            continue
+        seconds = [v["seconds"] for v in c.values]
+        v = c.values[0]
+        rows.append((c.name, number(v["fdes"]), number(v["rows"]), number(v["bytes"] / 1e6, 2),
+                     number(statistics.median(seconds) * 1000, 1),
+                     f"{min(seconds) * 1000:,.1f} - {max(seconds) * 1000:,.1f}",
+                     number(max(v["peak_bytes"] for v in c.values) / 1e6, 1)))
+    return table(("unwind table", "functions", "rows", "MB", "ms", "min - max",
+                  "MB while built"), rows)
+
+
+def report_names(candidates, classes):
+    ours, theirs = candidates["ours"], candidates["theirs"]
+    rows = [(c.name, "not measured", "", "") if c.missing else
+            (c.name, number(c.median, 3), f"{min(c.values):.3f} - {max(c.values):.3f}",
+             f"1/{theirs.median / c.median:.1f}" if theirs.values else "")
+            for c in (ours, theirs)]
+    yield table((f"{ADDRESSES:,} addresses of {LARGE_LIBRARY}", "s", "min - max", "of addr2line"),
+                rows)
+    if classes:
+        yield table(("memtrace's name beside addr2line's", "addresses"),
+                    [(what, number(n)) for what, n in classes.items() if n])
+
+
+def judge_missing(candidates, allow_missing):
+    for c in candidates:
         if not c.missing:
             continue
         print(f"note  {c.name}: {c.missing}")
@@ -618,6 +854,9 @@ def judge(pairs, redis, allow_missing):
         optional = "do not work on this kernel" in c.missing or c.name.startswith("heaptrack")
         if not optional and not allow_missing:
             failures.append(f"{c.name}: {c.missing}")
+
+
+def judge_pairs(pairs, allow_missing):
     best = next((pairs[k] for k in KINDS if pairs[k].median), None)
     base = pairs["untraced"].median
     if best and base:
@@ -634,7 +873,10 @@ def judge(pairs, redis, allow_missing):
                     f"(bar: {OF_BARE_TRAPS})")
     elif not allow_missing:
         failures.append("memtrace could not be measured")
-    if redis and redis["memtrace"].values and redis["untraced"].values:
+
+
+def judge_redis(redis):
+    if redis["memtrace"].values and redis["untraced"].values:
         with_, without = (statistics.median(v[1][0] for v in redis[k].values)
                           for k in ("memtrace", "untraced"))
         verdict(with_ >= without * OF_REDIS,
@@ -642,23 +884,95 @@ def judge(pairs, redis, allow_missing):
                 f"(bar: {OF_REDIS:.0%})")
 
 
+def judge_tables(candidates):
+    large = candidates[LARGE_LIBRARY]
+    if large.values:
+        seconds = statistics.median(v["seconds"] for v in large.values)
+        size = large.values[0]["bytes"]
+        verdict(seconds < LARGE_TABLE_S and size < LARGE_TABLE_BYTES,
+                f"the unwind table of {large.name} takes {seconds:.2f} s and {size / 1e6:.1f} MB "
+                f"(bar: {LARGE_TABLE_S} s, {LARGE_TABLE_BYTES / 1e6:.0f} MB)")
+
+
+def judge_names(candidates, classes):
+    ours, theirs = candidates["ours"].median, candidates["theirs"].median
+    if ours and theirs:
+        verdict(ours <= theirs * OF_ADDR2LINE,
+                f"memtrace names {ADDRESSES:,} addresses {theirs / ours:.0f} times as fast as "
+                f"addr2line (bar: {1 / OF_ADDR2LINE:.0f})")
+    if classes:
+        agree = sum(classes[what] for what in AGREE)
+        wrong = classes["memtrace's function is not there"] + classes["named by addr2line only"]
+        verdict(not wrong, f"memtrace and addr2line agree on {agree / ADDRESSES:.2%} of the "
+                f"names, and memtrace is wrong in none (bar)" if not wrong else
+                f"memtrace misses or misnames {wrong} of {ADDRESSES:,} addresses")
+
+
+# --- the parts: each prints and returns its tables, and judges ---
+
+def part_pairs(args, scratch):
+    pairs = pair_candidates(scratch)
+    interleave(list(pairs.values()), 2 if args.quick else 5, 60)
+    sections = [report_pairs(pairs)]
+    judge_missing(pairs.values(), args.allow_missing)
+    judge_pairs(pairs, args.allow_missing)
+    return sections
+
+
+def part_redis(args, scratch):
+    redis = redis_candidates(scratch)
+    interleave(list(redis.values()), 1 if args.quick else 5, 60)
+    sections = [report_redis(redis, pipeline) for pipeline in REDIS_TALKS]
+    judge_missing(redis.values(), args.allow_missing)
+    judge_redis(redis)
+    return sections
+
+
+def part_self(args, scratch):
+    rows = own_times(scratch, (100_000,) if args.quick else (100_000, 1_000_000))
+    return [table(("memtrace itself", "measured"), rows)]
+
+
+def part_unwinding(args, scratch):
+    candidates = unwinding_candidates(scratch)
+    flat = [c for pair in candidates.values() for c in pair]
+    interleave(flat, 2 if args.quick else 5, 60)
+    judge_missing(flat, args.allow_missing)
+    return [report_unwinding(candidates)]
+
+
+def part_tables(args, _scratch):
+    candidates = table_candidates()
+    interleave(list(candidates.values()), 3 if args.quick else 7, 20)
+    sections = [report_tables(candidates)]
+    judge_missing(candidates.values(), args.allow_missing)
+    judge_tables(candidates)
+    return sections
+
+
+def part_names(args, scratch):
+    candidates, compare = naming_candidates(scratch)
+    interleave(list(candidates.values()), 1 if args.quick else 5, 60)
+    classes = None if any(c.missing for c in candidates.values()) else compare()
+    sections = list(report_names(candidates, classes))
+    judge_missing(candidates.values(), args.allow_missing)
+    judge_names(candidates, classes)
+    return sections
+
+
+PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
+         "unwinding": part_unwinding, "tables": part_tables, "names": part_names}
+
+
 def measure_all(args, scratch):
     sections = []
-    pairs, redis = pair_candidates(scratch), {}
-    interleave(list(pairs.values()), 2 if args.quick else 5, 60)
-    sections.append(report_pairs(pairs))
-    try:
-        redis = redis_candidates(scratch)
-    except Missing as why:
-        print(f"note  redis: {why}")
-        if not args.allow_missing:
-            failures.append(f"redis: {why}")
-    if redis:
-        interleave(list(redis.values()), 1 if args.quick else 5, 60)
-        sections += [report_redis(redis, pipeline) for pipeline in REDIS_TALKS]
-    rows = own_times(scratch, (100_000,) if args.quick else (100_000, 1_000_000))
-    sections.append(table(("memtrace itself", "measured"), rows))
-    judge(pairs, redis, args.allow_missing)
+    for part in args.only:
+        try:
+            sections += PARTS[part](args, scratch)
+        except Missing as why:
+            print(f"note  {part}: {why}")
+            if not args.allow_missing:
+                failures.append(f"{part}: {why}")
     return sections
 
 
@@ -682,11 +996,16 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--allow-missing", action="store_true",
                         help="a tool that is not installed is no failure")
+    parser.add_argument("--only", metavar="PART,...", default=",".join(PARTS),
+                        help=f"these parts only, of {', '.join(PARTS)}")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables there, too")
     args = parser.parse_args()
+    args.only = args.only.split(",")
+    if unknown := set(args.only) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     if os.geteuid() != 0:
         sys.exit("bench: needs root")
-    for built in (MEMTRACE, CHURN, BARE_TRAPS):
+    for built in (MEMTRACE, CHURN, DEEP, BARE_TRAPS, TABLES, NAMES):
         if not os.access(built, os.X_OK):
             sys.exit(f"bench: {os.path.relpath(built, ROOT)} is not built: run it by make bench")
     signal.signal(signal.SIGALRM, out_of_time)

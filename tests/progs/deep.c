@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* malloc and free in a tight loop below --depth N (10) calls of a function, in code without frame
+ * pointers (built with -O2 -fomit-frame-pointer): what walking a stack costs. Protocol and rounds as
+ * churn's, with {"pairs", "ns_per_pair"}; each round leaves one block, for a profile to show how
+ * deep it was. --pairs N (20000) --size S (64) */
+#include <time.h>
+
+#include "truth.h"
+
+static uint64_t pairs;
+static size_t size;
+static void *volatile left;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* Elapsed time of the loop alone, without the way down and up. */
+NOINLINE static uint64_t descend(uint64_t depth)
+{
+	uint64_t ns;
+
+	if (depth > 1) {
+		ns = descend(depth - 1);
+	} else {
+		uint64_t begin = now_ns();
+
+		for (uint64_t i = 0; i < pairs; i++) {
+			void *p = malloc(size);
+
+			__asm__ volatile("" : "+r"(p) : : "memory");
+			free(p);
+		}
+		ns = now_ns() - begin;
+		left = malloc(size);
+	}
+	__asm__ volatile("" : "+r"(ns) : : "memory"); /* neither a tail call nor a loop */
+	return ns;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t depth, ns;
+
+	truth_init(argc, argv);
+	depth = truth_number(argc, argv, "--depth", 10);
+	pairs = truth_number(argc, argv, "--pairs", 20000);
+	size = truth_number(argc, argv, "--size", 64);
+	truth_ready();
+	do {
+		ns = descend(depth);
+		printf("{\"pairs\": %" PRIu64 ", \"ns_per_pair\": %.2f}\n", pairs,
+		       (double)ns / (double)pairs);
+		fflush(stdout);
+	} while (!truth_auto && truth_await("go"));
+	return truth_exit_status;
+}
