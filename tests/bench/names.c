@@ -16,7 +16,7 @@ DEFINE_CLEANUP(struct symtab *, cleanup_symtab, symtab__free)
 int main(int argc, char **argv)
 {
 	_cleanup_(cleanup_symtab) struct symtab *symtab = NULL;
-	int demangled = argc == 3 && !strcmp(argv[1], "-C"), err;
+	int demangled = argc == 3 && !strcmp(argv[1], "-C"), debug_fd = -1, err;
 	_cleanup_close_ int fd = -1;
 	const char *path = argv[argc - 1];
 	char line[64];
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : symtab__open(fd, path, &symtab);
+	err = fd < 0 ? -errno : symtab__open(fd, &debug_fd, path, &symtab);
 	if (err) {
 		fprintf(stderr, "names: %s: %s\n", path, strerror(-err));
 		return 1;
