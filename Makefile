@@ -204,8 +204,44 @@ $(CHECK_B)/golden/emit: tests/golden/emit.c $(call check_obj,encode)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(call check_obj,encode) -o $@ $(CHECK_LIBS)
 
-check: $(UNIT_BIN) $(CHECK_B)/golden/emit check-layers check-scripts
-	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit'
+# Fuzz targets: tests/fuzz/fuzz_NAME.c with a corpus in tests/fuzz/corpus/NAME, and nothing else. Here
+# they are given their corpus; `make fuzz` looks for more.
+FUZZ_B     := $(B)/fuzz
+FUZZ_S     ?= 20
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_RUN   := $(or $(FUZZ),$(FUZZ_NAMES))
+FUZZ_DEPS  := $(wildcard tests/fuzz/*.h) $(BPF_HDR)
+FUZZ_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
+fuzz_obj   := $(foreach r,$(call rooms_for,symbolize),$(patsubst %.c,$(FUZZ_B)/%.o,$(call room_src,$(r))))
+
+%/fuzz/rooms.a:
+	$(say) AR $@
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(CHECK_B)/fuzz/rooms.a: $(call check_obj,symbolize)
+$(FUZZ_B)/rooms.a: $(fuzz_obj)
+
+$(CHECK_B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(CHECK_B)/fuzz/rooms.a $(FUZZ_DEPS)
+	$(say) LD $@
+	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBS)
+
+$(FUZZ_B)/user/%.o: user/%.c | tools
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+
+$(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
+	$(say) LD $@
+	$(Q)$(CLANG) $(CPPFLAGS) -Ibpf $(FUZZ_CFLAGS) -fsanitize=fuzzer $(filter %.c %.a,$^) -o $@ $(LIBS)
+
+.PHONY: fuzz
+fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
+	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
+
+check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-scripts
+	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
+		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
 
 check-layers:
 	$(Q)scripts/check-layers
@@ -250,7 +286,8 @@ help:
 	'make install      into PREFIX (/usr/local), below DESTDIR' \
 	'make deps         install the Debian packages that building and testing need (root)' \
 	'make demo         deps, build, and profile a leaking program (root)' \
-	'make check        unit tests with ASan and UBSan (no root)' \
+	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \
+	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
 	'make check-live   tests with real probes in real processes (root)' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make test         deps, build, check, check-live and check-kernels (root)' \
@@ -263,4 +300,4 @@ help:
 clean:
 	rm -rf $(B)
 
--include $(USER_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC))
+-include $(USER_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC)) $(fuzz_obj:.o=.d)

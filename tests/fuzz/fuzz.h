@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What fuzz targets share. A target is one file, tests/fuzz/fuzz_NAME.c, with the function below
+ * and a corpus in tests/fuzz/corpus/NAME; it is linked with all rooms up to symbolize as an
+ * archive, of which it takes what it does not define itself: so it may include the .c that it
+ * tests, for what is static there. `make fuzz` runs it by libFuzzer, `make check` gives it its
+ * corpus. */
+#ifndef MEMTRACE_TESTS_FUZZ_H
+#define MEMTRACE_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Gives the code under test one input. Always 0; aborts where a promise is broken. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Something that must hold whatever the input. */
+#define require(condition)                                                                         \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* A file with these bytes, in memory; the caller closes it. */
+static inline int fuzz_file(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	return fd;
+}
+
+/* A copy of exactly that size, so that a sanitizer sees each step beyond it; its owner frees it. */
+static inline void *fuzz_copy(const uint8_t *data, size_t size)
+{
+	void *copy = malloc(size);
+
+	require(copy || !size);
+	if (size)
+		memcpy(copy, data, size);
+	return copy;
+}
+
+/* The same as a string. */
+static inline char *fuzz_string(const uint8_t *data, size_t size)
+{
+	char *copy = malloc(size + 1);
+
+	require(copy);
+	memcpy(copy, data, size);
+	copy[size] = '\0';
+	return copy;
+}
+
+/* Takes the next bytes of the input as a number of any type; zeroes where it has ended. */
+struct fuzz_input {
+	const uint8_t *pos, *end;
+};
+
+static inline uint64_t fuzz_take(struct fuzz_input *in, size_t bytes)
+{
+	size_t left = (size_t)(in->end - in->pos), n = left < bytes ? left : bytes;
+	uint64_t value = 0;
+
+	memcpy(&value, in->pos, n);
+	in->pos += n;
+	return value;
+}
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The kernel side's walk: mappings, tables, registers and the stack's memory are the input. Numbers
+ * are small, for the fuzzer to guess them: code from TEXT on, the stack at STACK. */
+#include "fuzz.h"
+
+#include "stack.bpf.h"
+
+#define TEXT	   0x10000
+#define STACK	   0x100000
+#define TRAMPOLINE 0x7000
+#define TABLES	   2
+#define MAX_ROWS   64
+
+static struct abi_mappings mappings;
+static struct abi_unwind_chunk chunks[TABLES][3]; /* an index and two each */
+static const uint8_t *image;
+static size_t image_size;
+static unsigned int reads;
+static bool trampoline;
+
+__u32 random_u32(void)
+{
+	return 0;
+}
+
+__u64 trampoline_addr(void)
+{
+	return trampoline ? TRAMPOLINE : 0;
+}
+
+/* Hidden at every other word. */
+__u64 original_return(__u64 slot, __u64 address)
+{
+	require(address == TRAMPOLINE && slot % 8 == 0);
+	return slot % 16 ? TEXT + 0x101 : 0;
+}
+
+long read_user(void *dst, __u32 size, __u64 addr)
+{
+	reads++;
+	if (addr < STACK || addr - STACK > image_size || size > image_size - (addr - STACK))
+		return -14;
+	memcpy(dst, image + (addr - STACK), size);
+	return 0;
+}
+
+long read_user_u64(__u64 *dst, __u64 addr)
+{
+	return read_user(dst, sizeof(*dst), addr);
+}
+
+static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
+{
+	return table && table <= TABLES && chunk < 3 ? &chunks[table - 1][chunk] : NULL;
+}
+
+/* Ascending as user space promises, or as they come. */
+static void lay_table(struct fuzz_input *in, struct abi_unwind_chunk table[3], bool sorted)
+{
+	size_t n = fuzz_take(in, 1) % MAX_ROWS, half = (n + 1) / 2;
+	uint32_t pc = 0;
+
+	memset(table, 0xff, 3 * sizeof(*table));
+	for (size_t i = 0; i < n; i++) {
+		size_t chunk = i < half ? 1 : 2, row = i < half ? i : i - half;
+
+		pc = sorted ? pc + (uint32_t)fuzz_take(in, 1) : (uint32_t)fuzz_take(in, 4);
+		table[chunk].rows[row].pc = pc;
+		table[chunk].rows[row].rule = (uint32_t)fuzz_take(in, 4);
+		if (row == 0)
+			table[0].rows[chunk - 1].pc = pc;
+	}
+}
+
+static void lay_mappings(struct fuzz_input *in, bool sorted)
+{
+	size_t n = fuzz_take(in, 1) % 8;
+	uint64_t at = TEXT;
+
+	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
+		mappings.entries[i] = (struct abi_mapping){.start = 1ULL << 62};
+	for (size_t i = 0; i < n; i++) {
+		struct abi_mapping *m = &mappings.entries[i];
+
+		if (sorted) {
+			m->start = at + fuzz_take(in, 1);
+			at = m->end = m->start + fuzz_take(in, 2);
+			m->bias = TEXT + fuzz_take(in, 1);
+		} else {
+			m->start = fuzz_take(in, 8);
+			m->end = fuzz_take(in, 8);
+			m->bias = fuzz_take(in, 8);
+		}
+		m->table = (uint32_t)fuzz_take(in, 1);
+	}
+}
+
+/* Is there such a word in the image (at any address: a ucontext need not be aligned)? */
+static bool in_image(uint64_t word)
+{
+	return memmem(image, image_size, &word, sizeof(word));
+}
+
+static bool came_from_stack(uint64_t ip)
+{
+	return in_image(ip) || in_image(ip - 1) || (trampoline && ip == TEXT + 0x101);
+}
+
+/* The rule for pc, searched one by one. */
+static uint32_t slow_find(uint64_t pc)
+{
+	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++) {
+		const struct abi_mapping *m = &mappings.entries[i];
+		uint32_t rule = ABI_UNWIND_NONE, k = pc - m->bias;
+
+		if (pc < m->start || pc >= m->end)
+			continue;
+		if (!m->table || m->table > TABLES || (pc - m->bias) >> 32)
+			return ABI_UNWIND_NONE;
+		for (size_t chunk = 1; chunk < 3; chunk++)
+			for (size_t row = 0; row < MAX_ROWS; row++)
+				if (chunks[m->table - 1][chunk].rows[row].pc <= k &&
+				    chunks[m->table - 1][chunk].rows[row].pc != UINT32_MAX)
+					rule = chunks[m->table - 1][chunk].rows[row].rule;
+		return rule;
+	}
+	return ABI_UNWIND_NONE;
+}
+
+static void check(const struct unwind *u, uint32_t max_frames)
+{
+	uint32_t limit = max_frames < 2 ? 2 : max_frames;
+
+	require(u->stack.n >= 2 && u->stack.n <= ABI_STACK_FRAMES && u->stack.n <= limit);
+	require(u->stack.end < STACK_END_MAX);
+	for (uint32_t i = 1; i < u->stack.n; i++)
+		require(came_from_stack(u->stack.ip[i]));
+}
+
+static void walk(struct unwind *u, bool sorted)
+{
+	for (int i = 0; i <= ABI_STACK_FRAMES; i++) {
+		uint64_t sp = u->sp, pc = u->pc;
+		uint32_t n = u->stack.n, rule = find_rule(u, &mappings);
+		int over;
+
+		if (sorted)
+			require(rule == slow_find(pc));
+		reads = 0;
+		over = unwind_step(u, &mappings);
+		require(reads <= 6);
+		if (over) {
+			require(u->stack.n == n);
+			return;
+		}
+		require(u->stack.n == n + 1);
+		require(u->sp > sp || (rule & 7) == ABI_UNWIND_SIGNAL);
+	}
+	require(!"it ends");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const __u64 seed[2] = {3, 5};
+	struct fuzz_input in = {data, data + size};
+	uint8_t flags = (uint8_t)fuzz_take(&in, 1), max_frames = (uint8_t)fuzz_take(&in, 1);
+	uint64_t sp = STACK + fuzz_take(&in, 2), bp = STACK + fuzz_take(&in, 2);
+	bool tables = flags & 1, sorted = flags & 2;
+	struct unwind *u = malloc(sizeof(*u));
+	struct abi_stack_key key;
+	void *copy;
+
+	require(u);
+	memset(u, 0xa5, sizeof(*u)); /* scratch memory is used again and again */
+	trampoline = flags & 4;
+	if (flags & 8) {
+		sp = fuzz_take(&in, 8);
+		bp = fuzz_take(&in, 8);
+	}
+	if (tables) {
+		lay_mappings(&in, sorted);
+		for (int i = 0; i < TABLES; i++)
+			lay_table(&in, chunks[i], sorted);
+	}
+	image_size = (size_t)(in.end - in.pos);
+	image = copy = fuzz_copy(in.pos, image_size);
+	if (!stack_begin(u, TEXT, sp, bp, max_frames)) {
+		reads = 0;
+		if (tables)
+			walk(u, sorted);
+		else
+			stack_walk_frame_pointers(u);
+		require(reads <= 4 * ABI_STACK_FRAMES || tables);
+		check(u, max_frames);
+		key = stack_hash(&u->stack, seed);
+		require(key.lo || key.hi);
+	}
+	free(copy);
+	free(u);
+	return 0;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A target's memory, read for the dynamic linker's list. The input is what stands from MEMORY on,
+ * its first bytes the target's auxiliary vector: the program headers' offset and number. */
+#include "fuzz.h"
+
+#include "proc/link_map.c"
+
+#define MEMORY 0x10000
+#define MAX    64
+
+static const uint8_t *memory;
+static size_t memory_size;
+static size_t reads;
+
+int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	(void)pid;
+	reads++;
+	if (addr < MEMORY || addr - MEMORY > memory_size || len > memory_size - (addr - MEMORY))
+		return -EFAULT;
+	memcpy(buf, memory + (addr - MEMORY), len);
+	return 0;
+}
+
+uint64_t process__auxv(pid_t pid, uint64_t type)
+{
+	uint16_t words[2] = {0};
+
+	(void)pid;
+	memcpy(words, memory, memory_size < sizeof(words) ? memory_size : sizeof(words));
+	return type == AT_PHDR ? MEMORY + words[0] : type == AT_PHNUM ? words[1] : 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t *dynamics = calloc(MAX, sizeof(*dynamics));
+	long n;
+
+	require(dynamics);
+	memory = data;
+	memory_size = size;
+	reads = 0;
+	n = link_map__read(1, dynamics, MAX);
+	require(n <= MAX);
+	require(reads <= 2 + MAX_DYNAMIC + MAX); /* headers, r_debug; a list may be a ring */
+	for (long i = 0; i < n; i++)
+		require(memmem(data, size, &dynamics[i], sizeof(dynamics[i])));
+	free(dynamics);
+	return 0;
+}

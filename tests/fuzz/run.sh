@@ -1,0 +1,31 @@
+#!/bin/sh
+# Runs fuzzers one after the other and stops for nothing; status 1 when one of them found something.
+# Usage: run.sh DIRECTORY SECONDS NAME...
+# DIRECTORY holds the fuzzers fuzz_NAME; what they find goes to DIRECTORY/artifacts/NAME, inputs that reach
+# new code to DIRECTORY/corpus/NAME. Those worth keeping are chosen by libFuzzer:
+#     DIRECTORY/fuzz_NAME -merge=1 tests/fuzz/corpus/NAME DIRECTORY/corpus/NAME
+set -eu
+ulimit -c 0
+
+dir=$1
+seconds=$2
+shift 2
+found=
+for name; do
+    mkdir -p "$dir/artifacts/$name" "$dir/corpus/$name"
+    log=$dir/$name.log
+    status=0
+    # -timeout and -rss_limit_mb are findings, too: an input of a few KB must not cost that much.
+    timeout -k 10 $((seconds + 120)) nice -n 19 "$dir/fuzz_$name" -max_total_time="$seconds" \
+        -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$dir/artifacts/$name/" \
+        "$dir/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || status=$?
+    if [ "$status" -eq 0 ]; then
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        echo "ok    $name (${runs:-0} inputs)"
+    else
+        tail -n 60 "$log"
+        echo "FAIL  $name (status $status; $log, $dir/artifacts/$name)"
+        found="$found $name"
+    fi
+done
+[ -z "$found" ]
