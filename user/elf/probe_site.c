@@ -349,27 +349,41 @@ static const char *bad_write(unsigned int reg)
 	}
 }
 
-/* Does f2 or f3 belong to the opcode? If not, it makes something else, or nothing, of it. */
-static bool has_rep_form(unsigned int id)
+/* Does f3 belong to the opcode? If not, it makes something else, or nothing, of it. */
+static bool has_rep_form(const uint8_t *opcode)
 {
-	return id == X86_INS_ENDBR64 || id == X86_INS_MOVQ || id == X86_INS_MOVDQU ||
-	       id == X86_INS_LZCNT || id == X86_INS_TZCNT;
+	if (opcode[0] != 0x0f)
+		return false;
+	switch (opcode[1]) {
+	case 0x1e: /* endbr64 */
+	case 0x6f: /* movdqu */
+	case 0x7e: /* movq */
+	case 0x7f: /* movdqu */
+	case 0xbc: /* tzcnt */
+	case 0xbd: /* lzcnt */
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Bytes that Capstone takes for something plainer than they are: an illegal lock or rep for a legal
  * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. */
 static bool is_disguised(const cs_insn *insn)
 {
-	size_t pos = 0;
+	const uint8_t *opcode = insn->bytes;
+	bool rep = false;
 
-	for (; pos < insn->size && is_legacy_prefix(insn->bytes[pos]); pos++) {
-		uint8_t byte = insn->bytes[pos];
-
-		if (byte == 0xf0 || ((byte == 0xf2 || byte == 0xf3) && !has_rep_form(insn->id)))
+	for (; is_legacy_prefix(*opcode); opcode++) {
+		if (*opcode == 0xf0 || *opcode == 0xf2)
 			return true;
+		rep |= *opcode == 0xf3;
 	}
-	return insn->id == X86_INS_NOP && insn->bytes[pos] != 0x90 &&
-	       (insn->bytes[pos] != 0x0f || insn->bytes[pos + 1] != 0x1f);
+	if (insn->id == X86_INS_NOP && opcode[0] != 0x90 &&
+	    (opcode[0] != 0x0f || opcode[1] != 0x1f))
+		return true;
+	opcode += is_rex(*opcode);
+	return rep && !has_rep_form(opcode);
 }
 
 /* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. */
