@@ -842,6 +842,12 @@ static int build(struct builder *b, const struct elf_image *image, struct error 
 	return 0;
 }
 
+static void remove_row(struct unwind_table *table, size_t i)
+{
+	table->n--;
+	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
+}
+
 /* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's is
  * hand-written and says nothing, nor does the code behind it that runs the constructors. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
@@ -859,8 +865,14 @@ static void mark_entry(struct unwind_table *table, uint64_t entry)
 		else
 			high = middle;
 	}
-	if (low && low < table->n && UNWIND_RULE_KIND(table->rows[low - 1].rule) == UNWIND_NONE)
-		table->rows[low - 1].rule = UNWIND_END;
+	if (!low || low == table->n || UNWIND_RULE_KIND(table->rows[low - 1].rule) != UNWIND_NONE)
+		return;
+	table->rows[low - 1].rule = UNWIND_END;
+	/* Neighbours differ. */
+	if (table->rows[low].rule == UNWIND_END)
+		remove_row(table, low);
+	if (low > 1 && table->rows[low - 2].rule == UNWIND_END)
+		remove_row(table, low - 1);
 }
 
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
