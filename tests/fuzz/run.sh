@@ -5,7 +5,6 @@
 # new code to DIRECTORY/corpus/NAME. Those worth keeping are chosen by libFuzzer:
 #     DIRECTORY/fuzz_NAME -merge=1 tests/fuzz/corpus/NAME DIRECTORY/corpus/NAME
 set -eu
-ulimit -c 0
 
 dir=$1
 seconds=$2

@@ -35,14 +35,17 @@ static int by_names(const void *a, const void *b)
 
 static void put_name(FILE *stream, const char *name)
 {
-	for (; *name; name++) {
-		unsigned char c = (unsigned char)*name;
+	while (*name) {
+		uint32_t code;
+		size_t len = utf8_next(name, &code);
 
-		if (c == ';')
-			c = ':';
-		else if (c < 0x20 || c == 0x7f)
-			c = '?';
-		fputc(c, stream);
+		if (!len || is_control(code))
+			fputc('?', stream);
+		else if (code == ';')
+			fputc(':', stream);
+		else
+			fwrite(name, 1, len, stream);
+		name += len ? len : 1;
 	}
 }
 

@@ -21,8 +21,8 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink);
 /* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
  * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
  * itself is not a frame, nor is an operator new that called it (a stack of nothing else keeps one).
- * ';' and control characters in names become ':' and '?'; blanks within a name stay (consumers
- * split at the last blank). */
+ * ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?'; blanks
+ * within a name stay (consumers split at the last blank). */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 struct table_options {

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Names of all kinds from a target, in every format: readers must find the shape that they expect.
+ * The input is a few stacks, then strings, each ended by a NUL, that serve for names, paths and
+ * threads. */
+#include "fuzz.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include "encode/encode.h"
+#include "encode/text.h"
+#include "proc/maps.h"
+
+#define MAX_STRINGS  64
+#define MAPPINGS_ARE "\nMAPPED_LIBRARIES:\n"
+
+static char *strings[MAX_STRINGS];
+static size_t n_strings;
+
+static const char *string(uint64_t i)
+{
+	return n_strings ? strings[i % n_strings] : "";
+}
+
+static struct profile *build(struct fuzz_input *in)
+{
+	struct profile *p = profile__new();
+	size_t site, thread, n = fuzz_take(in, 1) % 8;
+	const uint8_t *stacks;
+
+	require(p);
+	p->interval_bytes = fuzz_take(in, 3) + 1;
+	p->mode = "continuous";
+	p->exe = NULL;
+	p->overhead_pct = -1;
+	stacks = in->pos;
+	in->pos += (size_t)(in->end - in->pos) < 16 * n ? (size_t)(in->end - in->pos) : 16 * n;
+	for (n_strings = 0; in->pos < in->end && n_strings < MAX_STRINGS;) {
+		size_t len = strnlen((const char *)in->pos, (size_t)(in->end - in->pos));
+
+		strings[n_strings++] = fuzz_string(in->pos, len);
+		in->pos += len + (in->pos + len < in->end);
+	}
+	in->end = in->pos;
+	in->pos = stacks;
+
+	snprintf(p->comm, sizeof(p->comm), "%s", string(0));
+	for (uint64_t i = 0; i < 4; i++) {
+		struct profile_mapping m = {.start = 4096 * i + 1,
+					    .end = 4096 * (i + 1),
+					    .inode = i,
+					    .perms = "r-xp",
+					    .deleted = i & 1,
+					    .path = (char *)string(i + 1)};
+		struct profile_probe probe = {.function = (char *)string(i),
+					      .object = (char *)string(i + 2),
+					      .instruction = (char *)string(i + 3),
+					      .kind = "perf"};
+
+		require(!profile__add_mapping(p, &m) && !profile__add_probe(p, &probe));
+	}
+	require(!profile__add_file(p, string(5)) && !profile__add_lost(p, "live_full", 3));
+	for (size_t i = 0; i < n; i++) {
+		uint64_t addrs[8] = {0}, count;
+
+		for (size_t k = 0; k < 8; k++)
+			addrs[k] = fuzz_take(in, 1);
+		require(!profile__add_site(p, addrs, fuzz_take(in, 1) % 9, false, &site));
+		require(!profile__add_thread(p, (uint32_t)fuzz_take(in, 1), string(i), &thread));
+		count = fuzz_take(in, 1) % 4;
+		for (uint64_t size = fuzz_take(in, 4); count; count--)
+			require(!profile__add_live(p, site, thread, size));
+		p->sites[site].alloc_bytes = p->sites[site].live.bytes;
+		p->sites[site].alloc_objects = p->sites[site].live.objects;
+		fuzz_take(in, 1);
+	}
+	require(!profile__sort(p));
+	for (size_t i = 0; i < p->n_locations; i++) {
+		const char *name = string(p->locations[i].addr);
+
+		if (*name)
+			p->locations[i].name = strdup(name);
+	}
+	return p;
+}
+
+static int append(void *ctx, const void *data, size_t len)
+{
+	require(fwrite(data, 1, len, ctx) == len);
+	return 0;
+}
+
+/* What the encoder writes: text without a NUL in it. */
+static char *encoded(const struct profile *p, int (*encode)(const struct profile *, struct sink *))
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct sink sink = {.write = append, .ctx = out};
+
+	require(out && !encode(p, &sink) && !fclose(out));
+	require(strlen(text) == len);
+	require(!len || text[len - 1] == '\n');
+	return text;
+}
+
+/* UTF-8 without anything that moves a cursor but the newline. */
+static void check_printable(const char *text)
+{
+	uint32_t code;
+
+	for (size_t n; *text; text += n) {
+		n = utf8_next(text, &code);
+		require(n && (code == '\n' || !is_control(code)));
+	}
+}
+
+static void check_collapsed(char *text)
+{
+	check_printable(text);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		char *number = strrchr(line, ' '), *end;
+
+		require(number && number > line && isdigit(number[1]));
+		require(strtoull(number, &end, 10) && !*end);
+	}
+}
+
+static void check_heap(char *text)
+{
+	char *list = strstr(text, MAPPINGS_ARE), *line;
+	struct maps maps;
+	size_t skipped;
+
+	check_printable(text);
+	require(list);
+	*list = '\0';
+	list += strlen(MAPPINGS_ARE);
+	require(!maps__parse(list, strlen(list), &maps, &skipped));
+	require(maps.n == 4 && !skipped);
+	maps__free(&maps);
+
+	line = strtok(text, "\n");
+	require(line && !strncmp(line, "heap_v2/", 8) && strspn(line + 8, "0123456789"));
+	while ((line = strtok(NULL, "\n"))) {
+		uint64_t n[5];
+
+		if (line[0] == '@')
+			require(strspn(line, "@ 0x123456789abcdef") == strlen(line));
+		else if (!strncmp(line, "  t*: ", 6))
+			require(sscanf(line, "  t*: %lu: %lu [%lu: %lu]", n, n + 1, n + 2, n + 3) ==
+				4);
+		else
+			require(sscanf(line, "  t%lu: %lu: %lu [%lu: %lu]", n, n + 1, n + 2, n + 3,
+				       n + 4) == 5);
+	}
+}
+
+static const char *json_value(const char *p);
+
+static const char *json_string(const char *p)
+{
+	uint32_t code;
+
+	require(*p++ == '"');
+	while (*p != '"') {
+		size_t n = utf8_next(p, &code);
+
+		require(n && code >= 0x20);
+		if (*p == '\\') {
+			p++;
+			require(*p && strchr("\"\\/bfnrtu", *p));
+			for (int i = 0; *p == 'u' && i < 4; i++)
+				require(isxdigit((unsigned char)p[1 + i]));
+		}
+		p += n;
+	}
+	return p + 1;
+}
+
+/* Behind a list of values, or of names and values. */
+static const char *json_list(const char *p, char close)
+{
+	p++;
+	if (*p == close)
+		return p + 1;
+	for (;;) {
+		if (close == '}') {
+			p = json_string(p);
+			p += strspn(p, " ");
+			require(*p++ == ':');
+			p += strspn(p, " ");
+		}
+		p = json_value(p);
+		if (*p == close)
+			return p + 1;
+		require(*p++ == ',');
+		p += strspn(p, " ");
+	}
+}
+
+static const char *json_value(const char *p)
+{
+	size_t n;
+
+	switch (*p) {
+	case '"':
+		return json_string(p);
+	case '[':
+		return json_list(p, ']');
+	case '{':
+		return json_list(p, '}');
+	}
+	n = !strncmp(p, "null", 4) || !strncmp(p, "true", 4) ? 4
+	    : !strncmp(p, "false", 5)			     ? 5
+							     : strspn(p, "0123456789.eE+-");
+	require(n);
+	return p + n;
+}
+
+static int encode_rows(const struct profile *p, struct sink *sink)
+{
+	const struct table_options options = {.top = 8, .width = 60};
+
+	return encode_table(p, &options, sink);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input in = {data, data + size};
+	struct profile *p = build(&in);
+	char *text;
+
+	text = encoded(p, encode_collapsed);
+	check_collapsed(text);
+	free(text);
+	text = encoded(p, encode_heap_v2);
+	check_heap(text);
+	free(text);
+	text = encoded(p, encode_rows);
+	check_printable(text);
+	free(text);
+	text = encoded(p, encode_json);
+	require(!strcmp(json_value(text), "\n"));
+	free(text);
+
+	profile__free(p);
+	while (n_strings)
+		free(strings[--n_strings]);
+	return 0;
+}
