@@ -29,7 +29,7 @@
 #define DEBUG_ROOT	 "/usr/lib/debug"
 #define MAX_LOADS	 256	      /* PT_LOADs; real files have a dozen */
 #define MAX_BUILD_ID	 64	      /* bytes; real ones have 20 */
-#define MAX_DEBUGDATA	 (512u << 20) /* bytes of .gnu_debugdata, unpacked */
+#define MAX_DEBUGDATA	 (128u << 20) /* bytes of .gnu_debugdata, unpacked (1 s) */
 #define MIN_SYMBOL_BYTES 16	      /* sizeof(Elf32_Sym), the smaller one */
 #define MAX_SYMBOLS	 10000000     /* per table; chromium has some 3 million */
 
