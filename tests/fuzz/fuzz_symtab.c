@@ -12,16 +12,22 @@ static void check(const struct symtab *tab, uint64_t vaddr)
 {
 	uint64_t start, again;
 	const char *name = symtab__find(tab, vaddr, &start);
+	char *shown;
 
 	if (!name)
 		return;
 	require(!symtab__empty(tab));
 	require(start <= vaddr);
 	require(name[0]);
-	for (const char *p = name; *p; p += printable_sequence((const unsigned char *)p))
-		require(printable_sequence((const unsigned char *)p));
 	require(strlen(name) <= NAME_MAX_BYTES);
 	require(symtab__find(tab, start, &again) == name && again == start);
+
+	/* What people see of it. A symbol may begin inside another one's character. */
+	shown = demangle(name);
+	require(shown && shown[0]);
+	for (const char *p = shown; *p; p += printable_sequence((const unsigned char *)p))
+		require(printable_sequence((const unsigned char *)p));
+	free(shown);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
