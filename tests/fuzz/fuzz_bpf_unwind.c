@@ -38,8 +38,10 @@ __u64 original_return(__u64 slot, __u64 address)
 long read_user(void *dst, __u32 size, __u64 addr)
 {
 	reads++;
-	if (addr < STACK || addr - STACK > image_size || size > image_size - (addr - STACK))
+	if (addr < STACK || addr - STACK > image_size || size > image_size - (addr - STACK)) {
+		memset(dst, 0, size); /* as the kernel does */
 		return -14;
+	}
 	memcpy(dst, image + (addr - STACK), size);
 	return 0;
 }
@@ -127,33 +129,100 @@ static uint32_t slow_find(uint64_t pc)
 	return ABI_UNWIND_NONE;
 }
 
-static void check(const struct unwind *u, uint32_t max_frames)
-{
-	uint32_t limit = max_frames < 2 ? 2 : max_frames;
+/* The same walk in the plainest way: each word is read where it stands. */
+struct slow {
+	uint64_t pc, sp, bp;
+	uint64_t ip[ABI_STACK_FRAMES];
+	uint32_t n;
+};
 
+static bool word(uint64_t addr, uint64_t *ret)
+{
+	return addr % 8 == 0 && !read_user_u64((__u64 *)ret, addr);
+}
+
+static bool return_at(uint64_t slot, uint64_t *ret)
+{
+	if (!word(slot, ret))
+		return false;
+	if (trampoline && *ret == TRAMPOLINE && slot % 16)
+		*ret = TEXT + 0x101;
+	return true;
+}
+
+static bool slow_step(struct slow *s, uint32_t rule)
+{
+	uint32_t kind = rule & 7, off = rule >> 16;
+	uint64_t ret, cfa, bp = s->bp;
+
+	switch (kind) {
+	case ABI_UNWIND_END:
+		return false;
+	case ABI_UNWIND_SIGNAL:
+		if (read_user_u64((__u64 *)&s->pc, s->sp + 168) ||
+		    read_user_u64((__u64 *)&s->bp, s->sp + 120) ||
+		    read_user_u64((__u64 *)&s->sp, s->sp + 160))
+			return false;
+		s->ip[s->n++] = s->pc + 1;
+		return true;
+	case ABI_UNWIND_NONE:
+	case ABI_UNWIND_BAD:
+		if (s->bp % 8 || !word(s->bp, &bp) || s->bp < s->sp)
+			return false;
+		cfa = s->bp + 16;
+		break;
+	case ABI_UNWIND_PLT:
+		cfa = s->sp + ((s->pc & 15) >= 11 ? 16 : 8);
+		break;
+	case ABI_UNWIND_BP:
+		cfa = s->bp + 8 * off;
+		break;
+	default:
+		cfa = s->sp + 8 * off;
+	}
+	if (cfa <= s->sp || cfa - s->sp > MAX_FRAME_BYTES + 16 || !return_at(cfa - 8, &ret))
+		return false;
+	if (kind != ABI_UNWIND_NONE && kind != ABI_UNWIND_BAD && rule & 8 &&
+	    !word(cfa - 8 * (rule >> 4 & 0xfff), &bp))
+		return false;
+	if (!ret)
+		return false;
+	s->sp = cfa;
+	s->bp = bp;
+	s->pc = ret - 1;
+	s->ip[s->n++] = ret;
+	return true;
+}
+
+static void check(const struct unwind *u, uint32_t limit)
+{
 	require(u->stack.n >= 2 && u->stack.n <= ABI_STACK_FRAMES && u->stack.n <= limit);
 	require(u->stack.end < STACK_END_MAX);
 	for (uint32_t i = 1; i < u->stack.n; i++)
 		require(came_from_stack(u->stack.ip[i]));
 }
 
-static void walk(struct unwind *u, bool sorted)
+static void walk(struct unwind *u, bool sorted, uint32_t limit)
 {
+	struct slow slow = {.pc = u->pc, .sp = u->sp, .bp = u->bp, .n = 2};
+
 	for (int i = 0; i <= ABI_STACK_FRAMES; i++) {
-		uint64_t sp = u->sp, pc = u->pc;
 		uint32_t n = u->stack.n, rule = find_rule(u, &mappings);
-		int over;
+		uint64_t sp = u->sp;
+		bool over;
 
 		if (sorted)
-			require(rule == slow_find(pc));
+			require(rule == slow_find(u->pc));
 		reads = 0;
 		over = unwind_step(u, &mappings);
 		require(reads <= 6);
+		require(over == (n == limit || n == ABI_STACK_FRAMES || !slow_step(&slow, rule)));
 		if (over) {
 			require(u->stack.n == n);
 			return;
 		}
-		require(u->stack.n == n + 1);
+		require(u->stack.n == n + 1 && slow.n == n + 1 && u->stack.ip[n] == slow.ip[n]);
+		require(u->pc == slow.pc && u->sp == slow.sp && u->bp == slow.bp);
 		require(u->sp > sp || (rule & 7) == ABI_UNWIND_SIGNAL);
 	}
 	require(!"it ends");
@@ -164,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const __u64 seed[2] = {3, 5};
 	struct fuzz_input in = {data, data + size};
 	uint8_t flags = (uint8_t)fuzz_take(&in, 1), max_frames = (uint8_t)fuzz_take(&in, 1);
+	uint32_t limit = max_frames < 2 ? 2 : max_frames;
 	uint64_t sp = STACK + fuzz_take(&in, 2), bp = STACK + fuzz_take(&in, 2);
 	bool tables = flags & 1, sorted = flags & 2;
 	struct unwind *u = malloc(sizeof(*u));
@@ -187,11 +257,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!stack_begin(u, TEXT, sp, bp, max_frames)) {
 		reads = 0;
 		if (tables)
-			walk(u, sorted);
+			walk(u, sorted, limit);
 		else
 			stack_walk_frame_pointers(u);
 		require(reads <= 4 * ABI_STACK_FRAMES || tables);
-		check(u, max_frames);
+		check(u, limit);
 		key = stack_hash(&u->stack, seed);
 		require(key.lo || key.hi);
 	}
