@@ -24,6 +24,7 @@ static int see(const struct elf_symbol *symbol, void *ctx)
 	long n;
 
 	require(symbol->name && symbol->name[0]);
+	require(symbol->dynamic || !strchr(symbol->name, '@'));
 	require(symbol->type == STT_FUNC || symbol->type == STT_GNU_IFUNC);
 	seen->last = symbol->vaddr;
 	if (seen->n++ >= MAX_LOOKED_UP)
