@@ -368,14 +368,15 @@ static bool has_rep_form(const uint8_t *opcode)
 }
 
 /* Bytes that Capstone takes for something plainer than they are: an illegal lock or rep for a legal
- * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. */
+ * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. An
+ * address size prefix makes it see a 66 that is not there, or overlook one (MMX for SSE). */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
 	bool rep = false;
 
 	for (; is_legacy_prefix(*opcode); opcode++) {
-		if (*opcode == 0xf0 || *opcode == 0xf2)
+		if (*opcode == 0xf0 || *opcode == 0xf2 || *opcode == 0x67)
 			return true;
 		rep |= *opcode == 0xf3;
 	}
