@@ -49,7 +49,7 @@ static struct profile *build(struct fuzz_input *in)
 	for (uint64_t i = 0; i < 4; i++) {
 		struct profile_mapping m = {.start = 4096 * i + 1,
 					    .end = 4096 * (i + 1),
-					    .inode = i,
+					    .file.inode = i,
 					    .perms = "r-xp",
 					    .deleted = i & 1,
 					    .path = (char *)string(i + 1)};
@@ -78,9 +78,16 @@ static struct profile *build(struct fuzz_input *in)
 	require(!profile__sort(p));
 	for (size_t i = 0; i < p->n_locations; i++) {
 		const char *name = string(p->locations[i].addr);
+		size_t n_frames = 1 + p->locations[i].addr % 3;
+		struct profile_frame *frames;
 
-		if (*name)
-			p->locations[i].name = strdup(name);
+		if (!*name)
+			continue;
+		frames = calloc(n_frames, sizeof(*frames));
+		for (size_t k = 0; k < n_frames; k++) /* inlined functions, some of a known file */
+			frames[k] = (struct profile_frame){strdup(k ? string(k) : name),
+							   k & 1 ? strdup(name) : NULL, 7};
+		profile_location__set_frames(&p->locations[i], frames, n_frames);
 	}
 	return p;
 }

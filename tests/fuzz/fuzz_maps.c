@@ -31,8 +31,8 @@ static void check(const struct maps *maps)
 static bool same(const struct map_entry *a, const struct map_entry *b)
 {
 	return a->start == b->start && a->end == b->end && a->off == b->off &&
-	       a->inode == b->inode && a->deleted == b->deleted && !strcmp(a->perms, b->perms) &&
-	       !strcmp(a->path, b->path);
+	       a->file.inode == b->file.inode && a->deleted == b->deleted &&
+	       !strcmp(a->perms, b->perms) && !strcmp(a->path, b->path);
 }
 
 /* Writes the list as the kernel does: it must be read as what it was. */
@@ -48,7 +48,7 @@ static void check_text(const struct maps *maps)
 		const struct map_entry *e = &maps->entries[i];
 
 		fprintf(out, "%08lx-%08lx %s %08lx fe:01 %lu ", e->start, e->end, e->perms, e->off,
-			e->inode);
+			e->file.inode);
 		for (const char *p = e->path; *p; p++)
 			fputs(*p == '\n' ? "\\012" : (char[]){*p, '\0'}, out);
 		fprintf(out, "%s\n", e->deleted ? " (deleted)" : "");
@@ -68,7 +68,7 @@ static struct place look(const struct maps *maps, uint64_t addr)
 	struct place place = {.addr = addr, .entry = e};
 
 	if (e) {
-		place.off = e->inode ? e->off + (addr - e->start) : e->off;
+		place.off = e->file.inode ? e->off + (addr - e->start) : e->off;
 		place.path = strdup(e->path);
 		require(place.path);
 	}

@@ -35,10 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct symtab *tab;
 	const char *id;
 	uint64_t number;
-	int fd = fuzz_file(data, size), ret;
+	int fd = fuzz_file(data, size), none = -1, ret;
 
 	unsetenv("DEBUGINFOD_URLS");
-	ret = symtab__open(fd, "input", &tab);
+	ret = symtab__open(fd, &none, "input", &tab);
 	close(fd);
 	require(ret <= 0);
 	if (ret)
