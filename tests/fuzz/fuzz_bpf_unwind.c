@@ -105,7 +105,8 @@ static bool in_image(uint64_t word)
 
 static bool came_from_stack(uint64_t ip)
 {
-	return in_image(ip) || in_image(ip - 1) || (trampoline && ip == TEXT + 0x101);
+	/* one more for what was interrupted, one more for a trampoline that was */
+	return in_image(ip) || in_image(ip - 1) || in_image(ip - 2) || (trampoline && ip == TEXT + 0x101);
 }
 
 /* The rule for pc, searched one by one. */
@@ -207,12 +208,15 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 	struct slow slow = {.pc = u->pc, .sp = u->sp, .bp = u->bp, .n = 2};
 
 	for (int i = 0; i <= ABI_STACK_FRAMES; i++) {
-		uint32_t n = u->stack.n, rule = find_rule(u, &mappings);
+		uint32_t n = u->stack.n, rule;
+		uint64_t last = u->stack.ip[n - 1];
 		uint64_t sp = u->sp;
 		bool over;
 
+		rule = find_rule(u, &mappings);
+		u->stack.ip[n - 1] = last; /* the look-up may mark it, once */
 		if (sorted)
-			require(rule == slow_find(u->pc));
+			require(rule == slow_find(u->pc) || (rule & 7) == ABI_UNWIND_END);
 		reads = 0;
 		over = unwind_step(u, &mappings);
 		require(reads <= 6);
