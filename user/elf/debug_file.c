@@ -87,8 +87,8 @@ static void read_notes(Elf *elf, uint64_t off, uint64_t size, uint64_t align, st
 	}
 }
 
-/* From the sections where there are any: the program headers of a debug file may be the program's
- * own, and say where things lie there. */
+/* From the sections first: the program headers of a debug file may be the program's own, and say
+ * where things lie there. */
 static void read_build_id(Elf *elf, struct build_id *id)
 {
 	size_t n = 0, seen = 0;
@@ -102,7 +102,7 @@ static void read_build_id(Elf *elf, struct build_id *id)
 	       gelf_getshdr(scn, &shdr))
 		if (shdr.sh_type == SHT_NOTE && ++seen)
 			read_notes(elf, shdr.sh_offset, shdr.sh_size, shdr.sh_addralign, id);
-	if (elf_nextscn(elf, NULL) || elf_getphdrnum(elf, &n))
+	if (id->len || elf_getphdrnum(elf, &n))
 		return;
 	for (size_t i = 0;
 	     !id->len && seen < MAX_NOTES && i < n && gelf_getphdr(elf, (int)i, &phdr); i++)

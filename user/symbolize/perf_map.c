@@ -250,7 +250,7 @@ static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct
 			continue;
 		if (!*owner->name)
 			owner->name = copy_name(owner, &at);
-		if (last && last->end == edges[i].addr && last->name == owner->name)
+		if (last && last->name == owner->name) /* it reaches up to here */
 			last->end = edges[i + 1].addr;
 		else
 			map->ranges[map->n++] = (struct range){edges[i].addr, edges[i + 1].addr,

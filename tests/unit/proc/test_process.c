@@ -438,6 +438,7 @@ static pid_t contained_child(bool (*furnish)(const char *arg), const char *arg, 
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			byte = !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
 			       !mount("none", "/tmp", "tmpfs", 0, NULL) && furnish(arg);
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
 			if (write(ready[1], &byte, 1) != 1)
 				_exit(1);
 			for (;;)
