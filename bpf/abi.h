@@ -136,6 +136,7 @@ enum abi_unwind_kind {
 	ABI_UNWIND_SIGNAL,
 	ABI_UNWIND_END,
 	ABI_UNWIND_BAD,
+	ABI_UNWIND_GO,
 };
 
 /* A site is a stack in one process. */

@@ -7,6 +7,10 @@
  * rbp unchanged or at CFA - n. Where there is no rule (JIT, hand-written assembly) the frame pointer is
  * tried for that frame. The pc of a caller is its return address - 1: the call, not what follows it.
  *
+ * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have their own, C
+ * runs on the thread's. A frame pointer there may lead to any stack, up or down, so nothing but the
+ * limit of frames ends a walk in circles.
+ *
  * Both searches are branch-free: the verifier walks one path, not one per outcome. The walk's state is in
  * a map value, not on the stack, for the same reason: of memory in maps the verifier knows no values. */
 #ifndef MEMTRACE_BPF_UNWIND_BPF_H
@@ -17,6 +21,8 @@
 
 #define WINDOW_WORDS	64	     /* of stack read at once: a user access costs 80 ns, however small */
 #define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
+
+#define GO_STACK_HIGH 8 /* offset in Go's runtime.g of its stack's upper end */
 
 /* Offsets in struct ucontext_t (x86-64): uc_mcontext.gregs[REG_RBP, REG_RSP, REG_RIP]. */
 #define UCONTEXT_RBP 120
@@ -185,6 +191,33 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 	return 0;
 }
 
+/* Out of Go's code. The plain rule is its frame pointer. The other is that of the function that calls
+ * C on the thread's stack: the goroutine's may have moved since, and the frame pointers that lead back
+ * to it from C be stale; the function has noted what stays right. 0, or -1: unreadable. */
+static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
+{
+	__u64 frame = u->bp;
+
+	if (rule >> 4) {
+		__u64 g, high = 0, depth;
+
+		if (read_stack_word(u, u->sp + 8 * ((rule >> 4) & 0xfff), &g) ||
+		    read_stack_word(u, u->sp + 8 * (rule >> 16), &depth))
+			return -1;
+		if (g && read_user_u64(&high, g + GO_STACK_HIGH))
+			return -1;
+		frame = g ? high - depth : depth;
+		if (!(rule & 8))
+			frame -= 8;
+	}
+	if ((rule & 8) && read_stack_word(u, frame, &u->bp))
+		return -1;
+	if (read_return(u, frame + 8, ret))
+		return -1;
+	u->sp = frame + 16;
+	return 0;
+}
+
 /* One frame up. 0: u->pc, sp and bp are the caller's and its return address is in the stack; 1: the walk
  * is over, u->stack.end says why. */
 static __always_inline int unwind_step(struct unwind *u, const struct abi_mappings *mappings)
@@ -220,6 +253,12 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 	}
 	if (kind == ABI_UNWIND_NONE || kind == ABI_UNWIND_BAD) {
 		if (step_by_frame_pointer(u, &ret))
+			return 1;
+		goto have_return;
+	}
+	if (kind == ABI_UNWIND_GO) {
+		u->stack.end = STACK_END_UNREADABLE;
+		if (step_in_go(u, rule, &ret))
 			return 1;
 		goto have_return;
 	}

@@ -16,6 +16,11 @@
 #define TEXT	   0x555500000000ULL /* its code: one mapping of one table */
 #define TRAMPOLINE 0x7fffffffe000ULL
 
+/* As user/elf/unwind.h packs them. */
+#define GO_FRAME (ABI_UNWIND_GO | 8u)
+#define GO_SWITCH(g_off, depth_off, rbp_saved)                                                     \
+	(ABI_UNWIND_GO | ((rbp_saved) ? 8u : 0) | (uint32_t)(g_off) / 8 << 4 |                     \
+	 (uint32_t)(depth_off) / 8 << 16)
 #define RULE(kind, cfa_off, rbp_slot)                                                              \
 	((uint32_t)(kind) | ((rbp_slot) ? 8u : 0) | (uint32_t)(rbp_slot) << 4 |                    \
 	 (uint32_t)((cfa_off) / 8) << 16)
@@ -239,6 +244,112 @@ static void coroutine_start(void **state)
 	assert_int_equal(u.sp, at(3));
 }
 
+/* A goroutine calls C, which calls back, and the goroutine calls C again. Its stack is at words 100
+ * to 199 now; C saw it at 7000 and up, where there is something else by now. C has the thread's,
+ * from 4000 on. */
+static void go_changes_stacks(void **state)
+{
+	enum { C, ASMCGOCALL, CGOCALL, GO, CGOCALLBACK, CROSSCALL2, GOEXIT };
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0),
+					 GO_SWITCH(0x30, 0x28, false),
+					 RULE(ABI_UNWIND_SP, 32, 2),
+					 GO_FRAME,
+					 GO_FRAME,
+					 RULE(ABI_UNWIND_SP, 24, 2),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	static const int expected[] = {C, ASMCGOCALL, CGOCALL, GO, CGOCALLBACK, CROSSCALL2,
+				       C, ASMCGOCALL, CGOCALL, GO, GOEXIT};
+	struct unwind u;
+
+	(void)state;
+	for (int in_thread = 0; in_thread < 2; in_thread++) {
+		for (int saved = 0; saved < 2; saved++) {
+			uint32_t changed[7];
+
+			memcpy(changed, rules, sizeof(rules));
+			changed[ASMCGOCALL] = GO_SWITCH(0x30, 0x28, saved);
+			lay_table(changed, 7);
+			memory[3000] = 0xbad; /* struct g: where its stack begins, and ends */
+			memory[3001] = at(200);
+
+			memory[4001] = in(ASMCGOCALL); /* C's frame */
+			memory[4002 + 5] = 200 * 8 - 110 * 8;
+			memory[4002 + 6] = at(3000);
+			if (in_thread) { /* no goroutine: Go on the thread's stack, as it starts one
+					  */
+				memory[4002 + 5] = at(110);
+				memory[4002 + 6] = 0;
+			}
+			/* the callback's part: asmcgocall's return, cgocall's frame, one more */
+			memory[110] = saved ? at(114) : in(CGOCALL);
+			memory[110 + saved] = saved ? in(CGOCALL) : memory[110];
+			memory[113 + saved] = at(120); /* cgocall's 32 bytes */
+			memory[114 + saved] = in(GO);
+			memory[120] = at(4100); /* a frame pointer that leads to the other stack */
+			memory[121] = in(CGOCALLBACK);
+
+			memory[4100] = at(7000); /* stale: C's rbp */
+			memory[4101] = in(CROSSCALL2);
+			memory[4103] = at(7000);
+			memory[4104] = in(C);
+			memory[4106] = in(ASMCGOCALL);
+			memory[4107 + 5] = 200 * 8 - 130 * 8;
+			memory[4107 + 6] = at(3000);
+			memory[7000] = at(7100);
+			memory[7001] = 0x666; /* no address */
+
+			memory[130] = saved ? at(134) : in(CGOCALL);
+			memory[130 + saved] = saved ? in(CGOCALL) : memory[130];
+			memory[133 + saved] = at(140);
+			memory[134 + saved] = in(GO);
+			memory[140] = 0; /* a goroutine's first frame */
+			memory[141] = in(GOEXIT);
+
+			walk(&u, C, at(4000), at(7000), ABI_STACK_FRAMES);
+			assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+			assert_int_equal(u.stack.n, 1 + sizeof(expected) / sizeof(expected[0]));
+			for (size_t i = 1; i < u.stack.n; i++)
+				assert_int_equal(u.stack.ip[i], in((size_t)expected[i - 1]));
+		}
+	}
+}
+
+static void go_is_not_trusted(void **state)
+{
+	static const uint32_t rules[] = {GO_FRAME, GO_SWITCH(8, 0, true)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 2);
+	memory[10] = at(50); /* two frames in a circle, up and down */
+	memory[11] = in(0);
+	memory[50] = at(10);
+	memory[51] = in(0);
+	walk(&u, 0, at(0), at(10), 100);
+	assert_int_equal(u.stack.end, STACK_END_TRUNCATED);
+	assert_int_equal(u.stack.n, 100);
+	memory[60] = at(100) - at(60); /* leads to where it stands itself */
+	memory[61] = at(70);
+	memory[71] = at(100);
+	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.n, 3);
+	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
+	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES); /* no frame pointer */
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	walk(&u, 0, at(0), at(10) + 1, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	walk(&u, 0, at(0), at(STACK_WORDS) - 8, ABI_STACK_FRAMES); /* half of a frame */
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	memory[61] = 0xffffffffffffff00; /* no goroutine */
+	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	memory[61] = at(70);
+	memory[60] = at(101); /* deeper than its stack is high */
+	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+	assert_int_equal(u.stack.n, 2);
+}
+
 static void ends_say_why(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),
@@ -373,6 +484,8 @@ int main(void)
 		cmocka_unit_test(frame_pointers_bridge_gaps),
 		cmocka_unit_test(tables_restore_frame_pointers),
 		cmocka_unit_test(coroutine_start),
+		cmocka_unit_test(go_changes_stacks),
+		cmocka_unit_test(go_is_not_trusted),
 		cmocka_unit_test(ends_say_why),
 		cmocka_unit_test(limit_of_frames),
 		cmocka_unit_test(hidden_return_addresses),

@@ -20,7 +20,8 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_PLT == (int)ABI_UNWIND_PLT &&
 		       (int)UNWIND_SIGNAL == (int)ABI_UNWIND_SIGNAL &&
 		       (int)UNWIND_END == (int)ABI_UNWIND_END &&
-		       (int)UNWIND_BAD == (int)ABI_UNWIND_BAD,
+		       (int)UNWIND_BAD == (int)ABI_UNWIND_BAD &&
+		       (int)UNWIND_GO == (int)ABI_UNWIND_GO,
 	       "kinds of rule");
 
 #define UNUSED_START (1ULL << 62) /* above every address: ends the search among mappings */

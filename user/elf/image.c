@@ -31,6 +31,7 @@
 #define MAX_SCAN_BYTES	(1ull << 30) /* of code searched for callers */
 #define SCAN_CHUNK	(256u << 10)
 #define MAX_EH_FRAME	(128u << 20)
+#define MAX_COPY_BYTES	(256u << 20) /* of any other section */
 #define MAX_NAMES_BYTES (16u << 20) /* of the string table that names sections */
 #define VERSION_HIDDEN	0x8000	    /* .gnu.version: not the default version of this name */
 
@@ -488,7 +489,8 @@ int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uin
 	return found ? 0 : -ENOENT;
 }
 
-static int eh_frame_by_section(const struct elf_image *image, GElf_Shdr *ret_shdr)
+/* The first section of that name that is in the file and in the process. 0 or -ENOENT. */
+static int find_section(const struct elf_image *image, const char *name, GElf_Shdr *ret_shdr)
 {
 	_cleanup_(cleanup_elf_end) Elf *elf = elf_begin(image->fd, ELF_C_READ, NULL);
 	_cleanup_free_ char *names = NULL;
@@ -508,7 +510,7 @@ static int eh_frame_by_section(const struct elf_image *image, GElf_Shdr *ret_shd
 		if (!gelf_getshdr(scn, ret_shdr) || ret_shdr->sh_type == SHT_NOBITS ||
 		    !(ret_shdr->sh_flags & SHF_ALLOC) || ret_shdr->sh_name >= index)
 			continue;
-		if (strcmp(names + ret_shdr->sh_name, ".eh_frame") == 0)
+		if (strcmp(names + ret_shdr->sh_name, name) == 0)
 			return 0;
 	}
 	return -ENOENT;
@@ -564,7 +566,7 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 	GElf_Shdr shdr;
 	ssize_t n;
 
-	if (eh_frame_by_section(image, &shdr) != 0) {
+	if (find_section(image, ".eh_frame", &shdr) != 0) {
 		by_section = false;
 		if (eh_frame_by_header(image, &shdr) != 0)
 			return -ENOENT;
@@ -586,6 +588,38 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 	*ret_bytes = bytes;
 	bytes = NULL;
 	return 0;
+}
+
+int elf_image__read_section(const struct elf_image *image, const char *name,
+			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	GElf_Shdr shdr;
+	ssize_t n;
+
+	if (find_section(image, name, &shdr) != 0)
+		return -ENOENT;
+	if (shdr.sh_size == 0 || shdr.sh_size > MAX_COPY_BYTES ||
+	    !in_file(image, shdr.sh_offset, shdr.sh_size))
+		return -ENOEXEC;
+	bytes = malloc(shdr.sh_size); /* no larger than it is, as above */
+	if (!bytes)
+		return -ENOMEM;
+	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);
+	if (n != (ssize_t)shdr.sh_size)
+		return -EIO;
+	*ret_bytes = bytes;
+	*ret_size = shdr.sh_size;
+	*ret_vaddr = shdr.sh_addr;
+	bytes = NULL;
+	return 0;
+}
+
+bool elf_image__is_go(const struct elf_image *image)
+{
+	GElf_Shdr shdr;
+
+	return find_section(image, ".go.buildinfo", &shdr) == 0;
 }
 
 static bool is_function(const struct table *table, const Elf64_Sym *symbol)

@@ -67,6 +67,15 @@ int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uin
 int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
 			     size_t *ret_size, uint64_t *ret_vaddr);
 
+/* A copy of the section called name and its virtual address. The caller frees it. 0; -ENOENT when the
+ * file has none that is loaded; -ENOEXEC when it is empty, larger than 256 MiB or not in the file; -ENOMEM,
+ * -EIO. */
+int elf_image__read_section(const struct elf_image *image, const char *name,
+			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr);
+
+/* Go's link editor made it (Go 1.13 and later, stripped or not). */
+bool elf_image__is_go(const struct elf_image *image);
+
 /* Calls fn for each defined function symbol (STT_FUNC, STT_GNU_IFUNC, any binding) of .dynsym and,
  * where present, .symtab. Stops when fn returns non-zero, which is then returned. A table that is
  * cut short or lies is read as far as it is sound. */

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/go_code.h"
 
 #define DEFAULT_MAX_ROWS 16777216
 #define MAX_REMEMBERED	 64 /* states on the stack; compilers nest one or two */
@@ -806,8 +807,6 @@ static int write_rows(struct builder *b)
 		end = fde->end;
 		table->fdes++;
 	}
-	for (size_t i = 0; i < table->n; i++)
-		table->bad_rows += UNWIND_RULE_KIND(table->rows[i].rule) == UNWIND_BAD;
 	if (table->n) {
 		smaller = reallocarray(table->rows, table->n, sizeof(*table->rows));
 		if (smaller)
@@ -816,14 +815,50 @@ static int write_rows(struct builder *b)
 	return 0;
 }
 
+/* Fills the gaps of .eh_frame's rows with those of Go's code. 0, -ENOMEM, -E2BIG. */
+static int add_go_code(struct builder *b, const struct elf_image *image)
+{
+	struct unwind_table *table = b->table;
+	_cleanup_free_ struct unwind_row *ours = NULL, *go = NULL;
+	uint32_t our_rule = UNWIND_NONE, go_rule = UNWIND_NONE;
+	size_t n_ours = table->n, n_go = 0;
+	int ret = go_code__rows(image, table->base, b->max_rows, &go, &n_go);
+
+	if (ret == -ENOENT)
+		return 0;
+	if (ret == -ENOMEM || ret == -E2BIG)
+		return ret;
+	if (ret) {
+		table->skipped++;
+		return 0;
+	}
+	ours = table->rows;
+	table->rows = NULL;
+	table->n = b->rows_room = 0;
+	for (size_t i = 0, j = 0; i < n_ours || j < n_go;) {
+		uint64_t our_pc = i < n_ours ? ours[i].pc : UINT64_MAX;
+		uint64_t go_pc = j < n_go ? go[j].pc : UINT64_MAX;
+
+		if (our_pc <= go_pc)
+			our_rule = ours[i++].rule;
+		if (go_pc <= our_pc)
+			go_rule = go[j++].rule;
+		ret = add_row(b, our_pc < go_pc ? our_pc : go_pc,
+			      our_rule != UNWIND_NONE ? our_rule : go_rule);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
 static int build(struct builder *b, const struct elf_image *image, struct error *err)
 {
 	int ret = elf_image__read_eh_frame(image, &b->bytes, &b->size, &b->vaddr);
 
-	if (ret == -ENOENT)
-		return 0;
-	if (ret)
+	if (ret && ret != -ENOENT)
 		return error__set(err, ret, "cannot read .eh_frame: %s", strerror(-ret));
+	if (ret && !elf_image__is_go(image))
+		return 0;
 	if (elf_image__code_span(image, &b->code_start, &b->code_end) != 0)
 		return 0;
 	if (b->code_end - b->code_start > UINT32_MAX)
@@ -833,11 +868,15 @@ static int build(struct builder *b, const struct elf_image *image, struct error 
 	ret = read_entries(b);
 	if (!ret)
 		ret = write_rows(b);
+	if (!ret)
+		ret = add_go_code(b, image);
 	if (ret == -E2BIG)
-		return error__set(err, ret, ".eh_frame makes more than %zu rows", b->max_rows);
+		return error__set(err, ret, "it makes more than %zu rows", b->max_rows);
 	if (ret)
 		return error__set(err, ret, "out of memory reading .eh_frame");
-	if (b->table->fdes == 0 && b->table->skipped)
+	for (size_t i = 0; i < b->table->n; i++)
+		b->table->bad_rows += UNWIND_RULE_KIND(b->table->rows[i].rule) == UNWIND_BAD;
+	if (b->table->n == 0 && b->table->skipped)
 		return error__set(err, -ENOEXEC, ".eh_frame holds nothing that makes sense");
 	return 0;
 }

@@ -19,7 +19,8 @@
  *	bits 0-2   enum unwind_kind
  *	bit  3	   the caller's rbp is saved at CFA - 8 * rbp_slot (else rbp is unchanged)
  *	bits 4-15  rbp_slot, 1 .. 4095
- *	bits 16-31 cfa_off / 8, 0 .. 65535 (kinds SP and BP) */
+ *	bits 16-31 cfa_off / 8, 0 .. 65535 (kinds SP and BP)
+ * The kind GO has meanings of its own for all but the first. */
 enum unwind_kind {
 	UNWIND_NONE,   /* no information: between functions, hand-written assembly */
 	UNWIND_SP,     /* CFA = rsp + cfa_off */
@@ -29,11 +30,20 @@ enum unwind_kind {
 			* which holds all registers */
 	UNWIND_END,    /* the return address is undefined: the outermost frame */
 	UNWIND_BAD,    /* an expression or register that the table cannot hold */
+	UNWIND_GO,     /* Go code, see elf/go_code.h: UNWIND_GO_FRAME or UNWIND_GO_SWITCH */
 };
 
 #define UNWIND_RULE(kind, cfa_off, rbp_saved, rbp_slot)                                            \
 	((uint32_t)(kind) | (uint32_t)(rbp_saved) << 3 | (uint32_t)(rbp_slot) << 4 |               \
 	 (uint32_t)((cfa_off) / 8) << 16)
+/* A frame with a frame pointer, which may point to another stack, above or below. */
+#define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
+/* A frame that has left its stack for the thread's: at rsp + g_off stands the goroutine whose stack it
+ * was (the stack's upper end is the goroutine's second word), at rsp + depth_off how far below that end
+ * the frame's rsp was; where the goroutine is 0, that rsp itself. There stands the caller's rbp, if
+ * rbp_saved, and then the return address. Not both offsets are 0. */
+#define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
+	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
 #define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule) & 7))
 #define UNWIND_RULE_RBP_SAVED(rule) ((rule) >> 3 & 1)
 #define UNWIND_RULE_RBP_SLOT(rule)  ((rule) >> 4 & 0xfff)

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Go's functions and the stacks they run on.
+ *
+ * A goroutine has a stack of its own, which is moved to a larger place when it is full. C code needs
+ * a real stack: runtime.asmcgocall goes over to the thread's, "g0", and calls C there; when C calls
+ * back, runtime.cgocallback goes over to the goroutine's again. The frame pointers lead through all
+ * this, from stack to stack, with these exceptions:
+ *
+ * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
+ * those that lead there from registers and from C's frames on g0, and it moves the stack during a
+ * callback: behind C they may point to memory that others use now. For its own return asmcgocall
+ * notes the goroutine and how deep its stack was; from there the walk goes on (UNWIND_GO_SWITCH).
+ * Where the notes stand differs by version and is taken from the instructions that read them.
+ *
+ * runtime.cgocall, which calls it: asmcgocall brings rsp back; rbp, when it has no frame of its own
+ * (before Go 1.21), only as C left it, perhaps stale. So the rule is by rsp here, as the table says
+ * how far the frame reaches; rbp is saved at its upper end, as in all of Go's frames.
+ *
+ * crosscall2, by which C calls back: two frames in one (since Go 1.21), the inner of which has no
+ * return address. By rsp, too.
+ *
+ * Functions that Go marks as the first of a stack: runtime.goexit, whose address stands below a
+ * goroutine's first frame, runtime.mstart, runtime.rt0_go. They end it.
+ *
+ * C code that Go's own link editor took in, which it does for its standard library alone: listed
+ * without rsp's way. It has no frame pointers, and its .eh_frame is lost: there is no rule.
+ *
+ * The table, versions 1.18 and 1.20 (src/runtime/symtab.go): a header, with where Go's code begins
+ * and where in the table its parts begin; "functab", offsets of all functions ascending, each with
+ * the offset of its description; the names; "pctab", for each function pairs of how much rsp's
+ * distance from the return address changes and for how many bytes of code it stays. */
+#include "elf/go_code.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define MAGIC_118 0xfffffff0
+#define MAGIC_120 0xfffffff1
+
+#define HEADER_BYTES 72
+#define TEXT_START   24 /* offset of the field in the header */
+#define FUNCTION_TOP 1	/* flag of a function: the first of its stack */
+
+struct table {
+	const unsigned char *bytes; /* the header and what follows */
+	uint64_t size;
+	uint64_t text;	    /* vaddr of Go's code */
+	uint64_t functions; /* offset of functab */
+	uint64_t n_functions;
+	uint64_t names, pctab;
+	uint64_t flag_off; /* in a function's description */
+};
+
+struct rows {
+	uint64_t base;
+	struct unwind_row *rows;
+	size_t n, room, max;
+};
+
+struct function {
+	uint64_t start, end; /* vaddrs */
+	uint32_t name;	     /* offset among the names */
+	uint32_t rsp;	     /* offset in pctab; 0: none */
+	uint8_t flags;
+};
+
+static uint64_t number_at(const unsigned char *bytes, size_t len)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, bytes, len);
+	return value;
+}
+
+/* --- the table ----------------------------------------------------------------------------------
+ */
+
+static bool is_header(const unsigned char *bytes)
+{
+	uint32_t magic = number_at(bytes, 4);
+
+	/* then two zeros, the size of an instruction at least and of a pointer */
+	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
+}
+
+/* A position-independent file has the addresses in its data as addends of relocations. */
+static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	uint64_t at;
+	size_t size;
+
+	if (elf_image__read_section(image, ".rela.dyn", &bytes, &size, &at) != 0)
+		return 0;
+	for (size_t i = 0; i + sizeof(Elf64_Rela) <= size; i += sizeof(Elf64_Rela)) {
+		Elf64_Rela rela;
+
+		memcpy(&rela, bytes + i, sizeof(rela));
+		if (rela.r_offset == vaddr && ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
+			return rela.r_addend;
+	}
+	return 0;
+}
+
+/* vaddr is the header's. 0, -ENOTSUP, -ENOEXEC. */
+static int read_header(const struct elf_image *image, const unsigned char *bytes, uint64_t size,
+		       uint64_t vaddr, struct table *table)
+{
+	if (size < HEADER_BYTES || !is_header(bytes))
+		return -ENOTSUP;
+	table->bytes = bytes;
+	table->size = size;
+	table->n_functions = number_at(bytes + 8, 8);
+	table->text = number_at(bytes + TEXT_START, 8);
+	table->names = number_at(bytes + 32, 8);
+	table->pctab = number_at(bytes + 56, 8);
+	table->functions = number_at(bytes + 64, 8);
+	table->flag_off = number_at(bytes, 4) == MAGIC_118 ? 37 : 41;
+	if (!table->text)
+		table->text = relocated(image, vaddr + TEXT_START);
+	if (!table->text)
+		return -ENOTSUP;
+	/* functab has one entry more, without its second half: the end of the last function */
+	if (table->names > size || table->pctab > size || table->functions > size ||
+	    size - table->functions < 4 || table->n_functions > (size - table->functions - 4) / 8)
+		return -ENOEXEC;
+	return 0;
+}
+
+/* Finds the table: it has a section, or stands somewhere in the relocated constants. *ret_bytes is
+ * for the caller to free, also after an error. */
+static int read_table(const struct elf_image *image, unsigned char **ret_bytes, struct table *table)
+{
+	uint64_t vaddr;
+	size_t size;
+	int err;
+
+	err = elf_image__read_section(image, ".gopclntab", ret_bytes, &size, &vaddr);
+	if (!err)
+		return read_header(image, *ret_bytes, size, vaddr, table);
+	if (err != -ENOENT)
+		return err;
+	err = elf_image__read_section(image, ".data.rel.ro", ret_bytes, &size, &vaddr);
+	if (err)
+		return err == -ENOENT ? -ENOTSUP : err;
+	for (size_t i = 0; i + HEADER_BYTES <= size; i += 8) {
+		if (!is_header(*ret_bytes + i))
+			continue;
+		err = read_header(image, *ret_bytes + i, size - i, vaddr + i, table);
+		if (!err)
+			return 0;
+	}
+	return -ENOTSUP;
+}
+
+/* Function i < n_functions. 0 or -ENOEXEC. */
+static int read_function(const struct table *table, uint64_t i, struct function *ret)
+{
+	const unsigned char *entry = table->bytes + table->functions + 8 * i;
+	uint64_t off = table->functions + number_at(entry + 4, 4);
+
+	ret->start = table->text + number_at(entry, 4);
+	ret->end = table->text + number_at(entry + 8, 4);
+	if (ret->end < ret->start || off > table->size || table->size - off <= table->flag_off)
+		return -ENOEXEC;
+	ret->name = number_at(table->bytes + off + 4, 4);
+	ret->rsp = number_at(table->bytes + off + 16, 4);
+	ret->flags = table->bytes[off + table->flag_off];
+	return 0;
+}
+
+static bool is_called(const struct table *table, const struct function *function, const char *name)
+{
+	uint64_t off = table->names + function->name;
+
+	return off < table->size && table->size - off > strlen(name) &&
+	       memcmp(table->bytes + off, name, strlen(name) + 1) == 0;
+}
+
+/* --- rows ---------------------------------------------------------------------------------------
+ */
+
+/* 0; -ENOEXEC when vaddr is out of order or range; -E2BIG, -ENOMEM. */
+static int add_row(struct rows *rows, uint64_t vaddr, uint32_t rule)
+{
+	uint64_t pc = vaddr - rows->base;
+	struct unwind_row *bigger;
+
+	if (vaddr < rows->base || pc > UINT32_MAX || (rows->n && pc < rows->rows[rows->n - 1].pc))
+		return -ENOEXEC;
+	if (rows->n && rows->rows[rows->n - 1].pc == pc)
+		rows->n--;
+	if (rule == (rows->n ? rows->rows[rows->n - 1].rule : UNWIND_NONE))
+		return 0;
+	if (rows->n >= rows->max)
+		return -E2BIG;
+	if (rows->n == rows->room) {
+		size_t room = rows->room ? 2 * rows->room : 64;
+
+		bigger = reallocarray(rows->rows, room, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		rows->rows = bigger;
+		rows->room = room;
+	}
+	rows->rows[rows->n++] = (struct unwind_row){.pc = pc, .rule = rule};
+	return 0;
+}
+
+/* A number of seven bits to a byte, the lowest first. False: there is none. */
+static bool read_varint(const struct table *table, uint64_t *off, uint32_t *ret)
+{
+	*ret = 0;
+	for (unsigned int shift = 0; shift < 32 && *off < table->size; shift += 7) {
+		unsigned char byte = table->bytes[(*off)++];
+
+		*ret |= (uint32_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* Rows by rsp, as far as the function's pairs go. */
+static int add_rows_by_rsp(struct rows *rows, const struct table *table,
+			   const struct function *function)
+{
+	uint64_t off = table->pctab + function->rsp, vaddr = function->start;
+	int64_t distance = -1; /* of rsp from the return address */
+	uint32_t change, bytes;
+	int err = 0;
+
+	while (!err && vaddr < function->end && read_varint(table, &off, &change) &&
+	       read_varint(table, &off, &bytes) && bytes) {
+		uint32_t rule = UNWIND_BAD;
+
+		distance += (int32_t)(change & 1 ? ~(change >> 1) : change >> 1);
+		if (distance >= 0 && distance < 65535 * 8 && distance % 8 == 0)
+			rule = UNWIND_RULE(UNWIND_SP, distance + 8, distance > 0,
+					   distance > 0 ? 2 : 0);
+		err = add_row(rows, vaddr, rule);
+		vaddr += bytes;
+	}
+	return err;
+}
+
+/* "mov disp(%rsp), reg" and "sub disp(%rsp), reg" with these first bytes: the displacement. Returns
+ * how long the instruction is, 0 when it is another. */
+static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t reg, uint8_t *ret)
+{
+	if (code[0] != 0x48 || code[1] != op || (code[2] & 0x3f) != (reg << 3 | 4) ||
+	    code[3] != 0x24)
+		return 0;
+	*ret = code[2] >> 6 == 1 ? code[4] : 0;
+	return code[2] >> 6 == 1 ? 5 : code[2] >> 6 == 0 ? 4 : 0;
+}
+
+/* The rule of asmcgocall, by its instructions; UNWIND_GO_FRAME when they are not as expected. */
+static uint32_t switch_rule(const struct elf_image *image, const struct function *function)
+{
+	static const unsigned char high[] = {0x48, 0x8b, 0x77, 8}; /* mov 8(%rdi), %rsi */
+	static const unsigned char frame[] = {0x55, 0x48, 0x89,
+					      0xe5}; /* push %rbp; mov %rsp, %rbp */
+	enum { RSI = 6, RDI = 7, MOV = 0x8b, SUB = 0x2b };
+	unsigned char code[512] = {0};
+	uint8_t g_off, depth_off;
+	long n;
+
+	n = function->end - function->start;
+	n = elf_image__read_code(image, function->start, code, n < 512 ? n : 512);
+	for (long i = 0; i + 14 <= n; i++) {
+		size_t len = match_rsp_operand(code + i, MOV, RDI, &g_off);
+
+		if (!len || memcmp(code + i + len, high, sizeof(high)) != 0 ||
+		    !match_rsp_operand(code + i + len + sizeof(high), SUB, RSI, &depth_off))
+			continue;
+		if (g_off % 8 || depth_off % 8 || g_off == depth_off || g_off > 127 ||
+		    depth_off > 127)
+			break;
+		return UNWIND_GO_SWITCH(g_off, depth_off, memcmp(code, frame, sizeof(frame)) == 0);
+	}
+	return UNWIND_GO_FRAME;
+}
+
+static int add_function(struct rows *rows, const struct elf_image *image, const struct table *table,
+			const struct function *function)
+{
+	uint32_t rule = UNWIND_GO_FRAME;
+	int err;
+
+	if (function->flags & FUNCTION_TOP)
+		rule = UNWIND_END;
+	else if (!function->rsp)
+		rule = UNWIND_NONE;
+	else if (is_called(table, function, "runtime.asmcgocall"))
+		rule = switch_rule(image, function);
+	err = add_row(rows, function->start, rule);
+	if (!err && rule == UNWIND_GO_FRAME &&
+	    (is_called(table, function, "runtime.cgocall") ||
+	     is_called(table, function, "crosscall2")))
+		err = add_rows_by_rsp(rows, table, function);
+	return err;
+}
+
+int go_code__rows(const struct elf_image *image, uint64_t base, size_t max_rows,
+		  struct unwind_row **ret_rows, size_t *ret_n)
+{
+	struct rows rows = {.base = base, .max = max_rows};
+	_cleanup_free_ unsigned char *bytes = NULL;
+	struct function function = {0};
+	struct table table = {0};
+	int err;
+
+	if (!elf_image__is_go(image))
+		return -ENOENT;
+	err = read_table(image, &bytes, &table);
+	for (uint64_t i = 0; !err && i < table.n_functions; i++) {
+		err = read_function(&table, i, &function);
+		if (!err)
+			err = add_function(&rows, image, &table, &function);
+	}
+	if (!err && rows.n)
+		err = add_row(&rows, function.end, UNWIND_NONE);
+	if (err) {
+		free(rows.rows);
+		return err;
+	}
+	*ret_rows = rows.rows;
+	*ret_n = rows.n;
+	return 0;
+}
