@@ -108,7 +108,8 @@ PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c)
 PROG_CC  := $(wildcard tests/progs/*.cc)
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%)
+	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
 .PHONY: progs
@@ -164,6 +165,23 @@ $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(say) CXX $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(PROG_CFLAGS) $< -o $@
+
+# Debian's compilers, whichever others are installed. Nothing is fetched or left outside of $(B).
+GO    := /usr/bin/go
+RUSTC := /usr/bin/rustc
+$(B)/progs/go_chain_pie: GO_FLAGS := -buildmode=pie
+$(B)/progs/go_chain_stripped: GO_FLAGS := -ldflags=-s
+$(B)/progs/go_chain $(B)/progs/go_chain_pie $(B)/progs/go_chain_stripped: tests/progs/go_chain.go
+	$(say) GO $@
+	$(Q)mkdir -p $(@D)
+	$(Q)CC=gcc CGO_ENABLED=1 GO111MODULE=off GOFLAGS= GOPROXY=off GOENV=off GOTOOLCHAIN=local \
+		GOPATH='$(abspath $(B))/go' GOCACHE='$(abspath $(B))/go/cache' $(GO) build $(GO_FLAGS) -o $@ $<
+
+$(B)/progs/rust_chain_v0: RUST_FLAGS := -C symbol-mangling-version=v0 --cfg v0
+$(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
+	$(say) RUSTC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(RUSTC) --edition 2021 --crate-name rust_chain -O -g $(RUST_FLAGS) -o $@ $<
 
 # Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it, and nothing
 # else, so that a room that secretly needs one above fails to link. Always instrumented.
@@ -276,8 +294,9 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 deps:
 	$(Q)scripts/install-deps
 
-demo: deps
-	$(Q)$(MAKE) all progs
+demo:
+	$(Q)scripts/install-deps --build
+	$(Q)$(MAKE) all $(B)/progs/leaky
 	$(Q)scripts/demo
 
 help:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Stacks of programs in Go, which change stacks on the way to C and back, and in Rust."""
+import os
+
+from harness import (Target, Tracer, expect, expect_equal, need_tool, place, test, test_each_kind)
+from test_stacks import check_complete, trace_command
+
+
+def trace_chain(program, kind=None):
+    """What the program says of its stacks; the stacks found, by bytes; the profile."""
+    with Target(program) as target:
+        with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json",
+                    *(["--probe-kind", kind] if kind else [])) as tracer:
+            truth = target.go()["stacks"]
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, f"status of {program}")
+    found = {}
+    for stack in profile["stacks"]:
+        found.setdefault(str(stack["live_bytes"]), []).append(stack["frames"])
+    return truth, found, profile
+
+
+def check_chain(program, kind=None):
+    """Every function of the program's own stands where it says, and every stack is whole: those of the
+    language's runtime too."""
+    truth, found, profile = trace_chain(program, kind)
+    own = {name for names in truth.values() for name in names}
+    for size, names in truth.items():
+        seen = [[f for f in frames if f in own] for frames in found.get(size, [])]
+        expect(names in seen, f"{program}, {size} bytes: {seen} instead of {names}")
+    expect_equal(profile["stacks_complete_pct"], 100.0, f"{program}: complete")
+    expect_equal(profile["lost"]["stacks_truncated"], 0, f"{program}: stacks_truncated")
+    return f"{program} {len(truth)} stacks"
+
+
+@test_each_kind
+def stacks_of_go(kind):
+    """Goroutines, stacks that grow and move, C that calls back, C's threads; as Go links a program by
+    itself and for any address."""
+    return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
+
+
+@test
+def stacks_of_stripped_go():
+    """Without symbols Go's functions have no names; the stacks are the same."""
+    _, named, _ = trace_chain("go_chain")
+    truth, bare, profile = trace_chain("go_chain_stripped")
+    for size in truth:
+        expect_equal([len(frames) for frames in bare.get(size, [])],
+                     [len(frames) for frames in named[size]], f"frames, {size} bytes")
+    expect_equal(profile["stacks_complete_pct"], 100.0, "complete")
+
+
+@test_each_kind
+def stacks_of_rust(kind):
+    """Optimized, in both ways to mangle names."""
+    return ", ".join(check_chain(program, kind) for program in ("rust_chain", "rust_chain_v0"))
+
+
+@test
+def stacks_of_go_and_rust_are_complete():
+    """Debian's own binaries, stripped: OpenSSL under goroutines, a Rust program with threads."""
+    for tool in ("gocryptfs", "rg"):
+        need_tool(tool)
+    told = [check_complete(trace_command("4K", "gocryptfs", "-speed"), "gocryptfs")]
+    with place() as directory:
+        for i in range(100):
+            with open(os.path.join(directory, f"{i}.c"), "w", encoding="utf-8") as file:
+                file.write("int a;\n" * 300)
+        told.append(check_complete(trace_command("256", "rg", "-c", "[a-c];", directory), "ripgrep"))
+    return ", ".join(told)
