@@ -101,9 +101,13 @@ enum abi_stack_end {
 		STACK_END_MAX
 };
 
+/* Beside it in abi_stack.end: code without unwind information was crossed by frame pointers. Code that keeps
+ * none (LLVM's JIT) looks the same there as code that does (V8's), so a caller may be missing. */
+#define STACK_BRIDGED 0x100
+
 struct abi_stack {
 	__u32 n;   /* addresses in ip */
-	__u32 end; /* enum abi_stack_end */
+	__u32 end; /* enum abi_stack_end, and STACK_BRIDGED */
 	__u64 ip[ABI_STACK_FRAMES]; /* leaf first: allocator entry + 1, then return addresses */
 };
 

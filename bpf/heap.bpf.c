@@ -170,6 +170,9 @@ static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func
 		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
 		stack_walk_frame_pointers(unwind);
+	if (unwind->stack.end == STACK_END_TRUNCATED)
+		lose(cpu, LOST_STACK_TRUNCATED);
+	unwind->stack.end |= unwind->bridged;
 	*key = stack_hash(&unwind->stack, seed);
 	if (!bpf_map_lookup_elem(&stacks, key)) {
 		long err = bpf_map_update_elem(&stacks, key, &unwind->stack, BPF_NOEXIST);
@@ -179,8 +182,6 @@ static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func
 			goto out;
 		}
 	}
-	if (unwind->stack.end == STACK_END_TRUNCATED)
-		lose(cpu, LOST_STACK_TRUNCATED);
 	result = 0;
 out:
 	__sync_lock_test_and_set(&scratch->busy, 0);

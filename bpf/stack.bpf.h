@@ -23,6 +23,7 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	__u64 ret;
 
 	u->window_addr = 0;
+	u->bridged = 0;
 	u->trampoline = trampoline_addr();
 	u->sp = sp;
 	if (read_return(u, sp, &ret) || !ret)

@@ -36,7 +36,7 @@ struct unwind {
 	__u64 window[WINDOW_WORDS];
 	__u64 trampoline; /* of return probes; 0: none */
 	__u32 max_frames;
-	__u32 pad;
+	__u32 bridged; /* STACK_BRIDGED once a frame was crossed that way, else 0 */
 	struct abi_stack stack; /* its end: why the walk would stop here */
 };
 
@@ -254,6 +254,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 	if (kind == ABI_UNWIND_NONE || kind == ABI_UNWIND_BAD) {
 		if (step_by_frame_pointer(u, &ret))
 			return 1;
+		u->bridged = STACK_BRIDGED;
 		goto have_return;
 	}
 	if (kind == ABI_UNWIND_GO) {

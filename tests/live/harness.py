@@ -268,7 +268,7 @@ def untraced(program, *args):
 # --- profiles ---
 
 # Counters of frames and stacks: less is known of where, nothing of how much.
-NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|end_)")
+NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)")
 
 
 def losses(profile):

@@ -9,7 +9,7 @@ from test_stacks import check_complete, trace_command
 def trace_chain(program, kind=None):
     """What the program says of its stacks; the stacks found, by bytes; the profile."""
     with Target(program) as target:
-        with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json",
+        with Tracer("-p", target.pid, "-i", "1", "--no-inline", "-f", "none", "--json",
                     *(["--probe-kind", kind] if kind else [])) as tracer:
             truth = target.go()["stacks"]
             profile = tracer.stop().json()

@@ -58,6 +58,9 @@ def check_stacks(program, truth, profile):
                      f"{what}: blocks by stack")
         check_stack(what, stacks[0], declared["frames"], own)
     expect_equal(losses(profile), {}, f"{program}: losses")
+    without_tables = "frames" in program or "mixed" in program
+    expect_equal(profile["lost"].pop("stacks_bridged") > 0, without_tables,
+                 f"{program}: is there code without tables")
     ends = {k: v for k, v in profile["lost"].items() if v and k.startswith("stacks_")}
     expect_equal((profile["stacks_complete_pct"], ends), (100, {}), f"{program}: complete stacks")
     return len(truth["stacks"])

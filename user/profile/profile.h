@@ -76,7 +76,7 @@ struct profile_site_thread {
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
 	uint32_t n_locations;
-	bool complete;	/* it reaches the process's or thread's start: no frame of it is a guess */
+	bool complete;	/* it reaches the process's or thread's start */
 	bool truncated; /* the walk stopped at its limit; more callers exist */
 
 	struct estimate live;		     /* allocated during the run and not freed */

@@ -116,10 +116,11 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 		ABI_STACK_ENDS(X)
 #undef X
 	};
-	uint64_t ends[STACK_END_MAX] = {};
+	uint64_t ends[STACK_END_MAX] = {}, bridged = 0;
 
 	for (size_t i = 0; i < b->drain->sites.n; i++) {
 		struct profile_site *site;
+		uint32_t end;
 		long stack;
 		int rc;
 
@@ -129,17 +130,20 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 				compare_stacks);
 		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES)
 			continue; /* cannot be: a site is made after its stack was stored */
+		end = stacks[stack].end & ~STACK_BRIDGED;
 		rc = profile__add_site(p, (const uint64_t *)stacks[stack].ip, stacks[stack].n,
-				       stacks[stack].end == STACK_END_TRUNCATED, &site_of[i]);
+				       end == STACK_END_TRUNCATED, &site_of[i]);
 		if (rc)
 			return rc;
 		p->stacks_walked += sites[i].alloc_samples;
-		if (stacks[stack].end == STACK_END_COMPLETE)
+		if (end == STACK_END_COMPLETE)
 			p->stacks_complete += sites[i].alloc_samples;
-		else if (stacks[stack].end < STACK_END_MAX)
-			ends[stacks[stack].end] += sites[i].alloc_samples;
+		else if (end < STACK_END_MAX)
+			ends[end] += sites[i].alloc_samples;
+		if (stacks[stack].end & STACK_BRIDGED)
+			bridged += sites[i].alloc_samples;
 		site = &p->sites[site_of[i]];
-		site->complete = stacks[stack].end == STACK_END_COMPLETE;
+		site->complete = end == STACK_END_COMPLETE;
 		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
 		site->alloc_bytes = (double)sites[i].alloc_bytes;
 		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
@@ -148,7 +152,7 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 	for (int end = STACK_END_COMPLETE + 1; end < STACK_END_MAX; end++)
 		if (end != STACK_END_TRUNCATED && profile__add_lost(p, end_names[end], ends[end]))
 			return -ENOMEM;
-	return 0;
+	return profile__add_lost(p, "stacks_bridged", bridged);
 }
 
 static int add_live(const struct build *b, struct profile *p, const size_t *site_of)
