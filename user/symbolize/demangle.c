@@ -3,7 +3,8 @@
  * doubles with every few characters of input (substitutions and back references), and deep
  * recursion. Its recursion limit stays on; and we take its output through a callback and leave it
  * by longjmp as soon as more came out than anyone will read. Both demanglers work on their caller's
- * stack there (but for one identifier of Rust's punycode, which would leak). */
+ * stack there, but for an identifier in Rust's punycode, which is freed behind the call that hands
+ * it over: we leave at the next piece then, and there is one of ASCII between any two. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>
@@ -17,8 +18,18 @@
 struct output {
 	char text[NAME_MAX_BYTES + 1];
 	size_t len;
+	bool rust;
 	jmp_buf full;
 };
+
+/* No other pieces of a Rust name are more than ASCII. */
+static bool is_punycode(const struct output *out, const char *part, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (part[i] & 0x80)
+			return out->rust;
+	return false;
+}
 
 static void take(const char *part, size_t len, void *opaque)
 {
@@ -30,7 +41,9 @@ static void take(const char *part, size_t len, void *opaque)
 	memcpy(out->text + out->len, part, len < room ? len : room);
 	if (len > room) {
 		out->len = NAME_MAX_BYTES;
-		longjmp(out->full, 1);
+		if (!is_punycode(out, part, len))
+			longjmp(out->full, 1);
+		return;
 	}
 	out->len += len;
 }
@@ -40,11 +53,13 @@ static void take(const char *part, size_t len, void *opaque)
 static bool run(const char *name, struct output *out)
 {
 	out->len = 0;
+	out->rust = true;
 	if (setjmp(out->full))
 		return true;
 	if (rust_demangle_callback(name, DMGL_NO_OPTS, take, out) && out->len)
 		return true;
 	out->len = 0;
+	out->rust = false;
 	return cplus_demangle_v3_callback(name, DMGL_NO_OPTS, take, out) && out->len;
 }
 
