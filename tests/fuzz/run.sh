@@ -3,7 +3,8 @@
 # Usage: run.sh DIRECTORY SECONDS NAME...
 # DIRECTORY holds the fuzzers fuzz_NAME; what they find goes to DIRECTORY/artifacts/NAME, inputs that reach
 # new code to DIRECTORY/corpus/NAME. Those worth keeping are chosen by libFuzzer:
-#     DIRECTORY/fuzz_NAME -merge=1 tests/fuzz/corpus/NAME DIRECTORY/corpus/NAME
+#     DIRECTORY/fuzz_NAME -set_cover_merge=1 -use_counters=0 -max_len=1200 \
+#         tests/fuzz/corpus/NAME DIRECTORY/corpus/NAME
 set -eu
 
 dir=$1
