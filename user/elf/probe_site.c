@@ -369,20 +369,25 @@ static bool has_rep_form(const uint8_t *opcode)
 
 /* Bytes that Capstone takes for something plainer than they are: an illegal lock or rep for a legal
  * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. An
- * address size prefix makes it see a 66 that is not there, or overlook one (MMX for SSE). */
+ * address size prefix makes it see a 66 that is not there, or overlook one (MMX for SSE); so may
+ * any prefix behind a 66. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
+	size_t n_prefixes = 0;
 	bool rep = false;
 
-	for (; is_legacy_prefix(*opcode); opcode++) {
+	for (; is_legacy_prefix(*opcode); opcode++, n_prefixes++) {
 		if (*opcode == 0xf0 || *opcode == 0xf2 || *opcode == 0x67)
 			return true;
 		rep |= *opcode == 0xf3;
 	}
-	if (insn->id == X86_INS_NOP && opcode[0] != 0x90 &&
-	    (opcode[0] != 0x0f || opcode[1] != 0x1f))
+	if (insn->id != X86_INS_NOP) {
+		if (n_prefixes > 1)
+			return true;
+	} else if (opcode[0] != 0x90 && (opcode[0] != 0x0f || opcode[1] != 0x1f)) {
 		return true;
+	}
 	opcode += is_rex(*opcode);
 	return rep && !has_rep_form(opcode);
 }
