@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A program whose words lead to its debug file: it may name anything, but nothing that is not its own is
+ * opened. */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "elf/debug_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char dir[] = "/usr/lib/x86_64-linux-gnu";
+	int fd = fuzz_file(data, size), root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), found;
+	struct stat st;
+
+	require(root >= 0);
+	found = debug_file__open(root, fd, dir);
+	require(found < 0 || (!fstat(found, &st) && S_ISREG(st.st_mode)));
+	if (found >= 0)
+		close(found);
+	require(fcntl(fd, F_GETFD) >= 0); /* the caller's still */
+	close(fd);
+	close(root);
+	return 0;
+}
