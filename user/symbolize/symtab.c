@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -498,7 +500,7 @@ static int read_symbols(struct symtab *tab, Dwfl_Module *mod, Elf *elf)
 	return err ? err : build_ranges(tab, &raws);
 }
 
-int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_symtab)
+static int open_table(int fd, int *debug_fd, const char *path, struct symtab **ret_symtab)
 {
 	static char debug_root[] = DEBUG_ROOT, *debug_path = debug_root;
 	static const Dwfl_Callbacks callbacks = {
@@ -546,6 +548,32 @@ int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_sy
 	*ret_symtab = tab;
 	tab = NULL;
 	return 0;
+}
+
+/* libdwfl maps files, and a file that its owner cuts short meanwhile has pages no more: SIGBUS. */
+static sigjmp_buf cut_short;
+
+static void on_bus(int sig)
+{
+	(void)sig;
+	siglongjmp(cut_short, 1);
+}
+
+int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_symtab)
+{
+	struct sigaction action = {.sa_handler = on_bus}, old;
+	int err;
+
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGBUS, &action, &old))
+		return -errno;
+	/* What libdwfl had open at that moment stays open: there is no telling what state it is in. */
+	if (sigsetjmp(cut_short, 1))
+		err = -ENOEXEC;
+	else
+		err = open_table(fd, debug_fd, path, ret_symtab);
+	sigaction(SIGBUS, &old, NULL);
+	return err;
 }
 
 void symtab__free(struct symtab *symtab)

@@ -8,6 +8,10 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -624,6 +628,44 @@ static void test_mutated(void **state)
 	assert_true(clock() - begin < 60 * CLOCKS_PER_SEC);
 }
 
+/* The file's owner cuts it short and puts it back, again and again, while it is read. */
+static void test_cut_short_meanwhile(void **state)
+{
+	struct symtab *tab;
+	size_t len;
+	char path[512], *good;
+	pid_t pid, reader;
+	int status;
+
+	(void)state;
+	make_program("cut", "-Wl,--build-id");
+	good = read_fixture("cut", &len);
+	snprintf(path, sizeof(path), "%s/cut", fixture_dir);
+	pid = fork();
+	if (!pid) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(60);
+		for (;;)
+			if (ftruncate(fd, 128) || pwrite(fd, good, len, 0) != (ssize_t)len)
+				_exit(1);
+	}
+	reader = fork(); /* of its own: what libdwfl had open then is lost, and a leak to a sanitizer */
+	if (!reader) {
+		alarm(60);
+		for (int i = 0; i < 300; i++)
+			if (!open_path(path, &tab))
+				symtab__free(tab);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(reader, &status, 0), reader);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(status, 0);
+	free(good);
+}
+
 /* A string table without a NUL at its end, at the end of a file that fills its last page. */
 static void test_unterminated_names(void **state)
 {
@@ -685,6 +727,7 @@ int main(void)
 		cmocka_unit_test(test_build_id),
 		cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_mutated),
+		cmocka_unit_test(test_cut_short_meanwhile),
 		cmocka_unit_test(test_unterminated_names),
 	};
 
