@@ -16,14 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
 #include <lzma.h>
-#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "symbolize/clean.h"
@@ -74,7 +72,6 @@ struct symtab {
 
 DEFINE_CLEANUP(struct symtab *, cleanup_symtab, symtab__free)
 DEFINE_CLEANUP(Dwfl *, cleanup_dwfl, dwfl_end)
-DEFINE_CLEANUP(Elf *, cleanup_elf, elf_end)
 
 static void cleanup_raws(struct raws *raws)
 {
