@@ -13,6 +13,8 @@
 #define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
+#define ABI_COSTS	 8   /* kinds of probe that differ in cost */
+#define ABI_MAX_WANTED	 16  /* names or users that select processes */
 #define ABI_MAX_MAPPINGS 512 /* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
 #define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
@@ -54,7 +56,7 @@ struct abi_func {
 	__u8 count_arg; /* size is the product of both, checked for overflow */
 	__u8 ptr_arg;
 	__u8 out_arg;	/* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 stepped;	/* the probed instruction is single-stepped: for cost only */
+	__u8 cost;	/* what a hit costs: index of abi_process_cpu.calls, user space's choice */
 	__u8 object;	/* index of its file */
 	__u8 outer;	/* may hand the call over to another probed function */
 	__u32 delta;	/* of the probe from the function's entry, bytes */
@@ -146,7 +148,7 @@ enum abi_unwind_kind {
 /* A site is a stack in one process. */
 struct abi_site_key {
 	struct abi_stack_key stack;
-	__u32 tgid;
+	__u32 process; /* struct abi_process's id */
 	__u32 pad;
 };
 
@@ -160,7 +162,7 @@ struct abi_site {
 
 struct abi_live_key {
 	__u64 addr;
-	__u32 tgid;
+	__u32 process;
 	__u32 pad;
 };
 
@@ -187,31 +189,74 @@ struct abi_inflight {
 	__u64 size;
 	__u64 out;	     /* posix_memalign: address of the result */
 	__u32 sampled;	     /* the new block is a sample */
-	__u32 tgid;
+	__u32 process;
 };
 
-/* One traced process. */
-struct abi_target {
-	__u64 exec_ns;	      /* last exec: blocks born before are gone */
-	__u64 exec_by_thread; /* it was not the main thread's: the probes stayed behind */
+/* What is known of a process, kept by the kernel with its main thread's task: it comes and goes with the
+ * process, whatever its pid is used for later. */
+struct abi_process {
+	__u32 id;	/* unique in the run, from 1 */
+	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until its exec */
+	__u64 exec_ns;	/* last exec: blocks born before are gone */
 };
 
 /* Its state on one CPU. */
-struct abi_target_cpu {
+struct abi_process_cpu {
 	__s64 until_sample; /* bytes to the next sample; meaningless until seeded */
 	__u32 seeded;
 	__u32 pad;
-	__u64 samples;	      /* allocations recorded */
+	__u64 samples;	       /* allocations recorded */
 	__u64 armed, returned; /* calls whose return was awaited, and came */
-	__u64 inner;	      /* calls an allocator made to itself and that were left out */
+	__u64 inner;	       /* calls an allocator made to itself and that were left out */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	__u64 lost[LOST_MAX];
-	__u64 calls[ABI_MAX_FUNCS]; /* probe hits */
+	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
+};
+
+/* Which processes are traced besides those that user space names: each at its exec, and a fork's child at
+ * once. All conditions given must hold; of the names and of the users, one. */
+struct abi_selection {
+	__u32 dynamic; /* any process that fits; else only children, if follow says so */
+	__u32 follow;  /* children of traced processes */
+	__u32 n_comms, n_users;
+	char comms[ABI_MAX_WANTED][ABI_COMM_LEN];
+	__u32 users[ABI_MAX_WANTED];
+	__u64 cgroup; /* id; 0: any. In it or below */
+	__u32 cgroup_level;
+	__u32 by_exe; /* the program's file must be among wanted_files */
+	__u32 self;   /* memtrace's own tgid, never traced */
+	__u32 pad;
+};
+
+/* A program's file. */
+struct abi_file {
+	__u64 inode;
+	__u32 dev; /* as the kernel has it: major << 20 | minor */
+	__u32 pad;
+};
+
+enum abi_event_kind {
+	EVENT_NEW = 1, /* a process is traced from now on: an exec that fits */
+	EVENT_FORK,    /* the same, by a fork; parent is the parent's id */
+	EVENT_EXEC,    /* it runs another program */
+	EVENT_EXIT,    /* it has ended, or its new program does not fit */
+	EVENT_UNKNOWN, /* an exec of a file that user space has not judged yet; process is 0 */
+};
+
+struct abi_event {
+	__u32 kind; /* enum abi_event_kind */
+	__u32 process, parent;
+	__u32 tgid;
+	__u32 by_thread; /* EVENT_EXEC: made by another than the main thread */
+	__u32 pad;
+	__u64 time_ns;	 /* CLOCK_MONOTONIC */
+	struct abi_file exe;
+	char comm[ABI_COMM_LEN];
 };
 
 /* Who held a thread id last. */
 struct abi_thread {
-	__u32 tgid;
+	__u32 process;
 	__u32 pad;
 	__u64 comm[ABI_COMM_LEN / 8]; /* text, in words so that it compares quickly */
 };
@@ -240,7 +285,10 @@ ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 40);
 ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 88);
-ABI_ASSERT(struct abi_target_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_MAX_FUNCS);
+ABI_ASSERT(struct abi_process, 16);
+ABI_ASSERT(struct abi_process_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
+ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_config, 32);
 

@@ -4,6 +4,7 @@
  * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
  * (an entry and a return program, every return trapped). */
 #include "maps.bpf.h"
+#include "process.bpf.h"
 #include "sample.bpf.h"
 #include "stack.bpf.h"
 #include "tables.bpf.h"
@@ -34,23 +35,27 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 }
 
 /* The function under the probe, its process and this CPU's counters; NULL when nothing is to do. */
-static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
-						    __u32 *tgid)
+static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
+						     struct abi_process **process)
 {
-	struct abi_target_cpu *cpu;
+	struct abi_process_cpu *cpu;
 	__u64 index;
+	__u32 cost;
 
 	if (!active)
 		return NULL;
-	*tgid = bpf_get_current_pid_tgid() >> 32;
-	cpu = bpf_map_lookup_elem(&target_cpus, tgid);
+	*process = process_current();
+	if (!*process)
+		return NULL;
+	cpu = bpf_map_lookup_elem(&process_cpus, &(*process)->id);
 	if (!cpu)
 		return NULL;
 	index = bpf_get_attach_cookie(ctx);
 	if (index >= ABI_MAX_FUNCS)
 		return NULL;
 	*fn = &funcs[index];
-	count(&cpu->calls[index], 1);
+	cost = (*fn)->cost;
+	count(&cpu->calls[within(cost, ABI_COSTS)], 1);
 	return cpu;
 }
 
@@ -134,7 +139,8 @@ static long walk_step(__u32 i, struct walk *walk)
 /* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted).
  */
 static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func *fn,
-				      struct abi_target_cpu *cpu, __u32 tgid,
+				      struct abi_process_cpu *cpu,
+				      const struct abi_process *process,
 				      struct abi_stack_key *key)
 {
 	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
@@ -165,7 +171,7 @@ static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func
 		goto out;
 	}
 	walk.unwind = unwind;
-	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &tgid) : NULL;
+	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &process->id) : NULL;
 	if (use_tables && walk.mappings)
 		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
@@ -200,14 +206,14 @@ static __always_inline int enter(struct pt_regs *ctx)
 {
 	struct abi_inflight_key key;
 	struct abi_inflight call = {};
-	struct abi_target_cpu *cpu;
+	struct abi_process_cpu *cpu;
 	struct abi_outer_call *outer;
 	struct abi_func *fn;
 	bool sampled, near;
 	__u64 size;
-	__u32 tgid;
+	struct abi_process *process;
 
-	cpu = begin(ctx, &fn, &tgid);
+	cpu = begin(ctx, &fn, &process);
 	if (!cpu)
 		return 0;
 	size = argument(ctx, fn->size_arg);
@@ -233,10 +239,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 		count(&cpu->inner, 1);
 		return 0;
 	}
-	if (sampled && take_stack(ctx, fn, cpu, tgid, &call.stack))
+	if (sampled && take_stack(ctx, fn, cpu, process, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
-		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .tgid = tgid};
+		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .process = process->id};
 		struct abi_live *old;
 
 		/* Taken out of the table until it is known how the call went: once the allocator
@@ -255,17 +261,17 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	call.size = size;
 	call.sampled = sampled;
-	call.tgid = tgid;
+	call.process = process->id;
 	if (fn->out_arg)
 		call.out = argument(ctx, fn->out_arg);
 	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
 		lose(cpu, LOST_INFLIGHT_FULL);
 		if (call.old_addr) /* the likelier outcome: it succeeds */
-			live_forget(cpu, tgid, call.old_addr);
+			live_forget(cpu, process, call.old_addr);
 		return 0;
 	}
 	if (call.old_addr) {
-		struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
+		struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
 
 		bpf_map_delete_elem(&live, &old_key);
 	}
@@ -273,13 +279,13 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void note_thread(struct abi_target_cpu *cpu, __u32 tgid, __u32 tid)
+static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 process, __u32 tid)
 {
-	struct abi_thread thread = {.tgid = tgid}, *known;
+	struct abi_thread thread = {.process = process}, *known;
 
 	bpf_get_current_comm(thread.comm, sizeof(thread.comm));
 	known = bpf_map_lookup_elem(&threads, &tid);
-	if (known && known->tgid == tgid && known->comm[0] == thread.comm[0] &&
+	if (known && known->process == process && known->comm[0] == thread.comm[0] &&
 	    known->comm[1] == thread.comm[1])
 		return;
 	if (bpf_map_update_elem(&threads, &tid, &thread, BPF_ANY))
@@ -291,10 +297,10 @@ static __always_inline void leave(struct pt_regs *ctx)
 {
 	struct abi_inflight_key key;
 	struct abi_inflight *found, call;
-	struct abi_target_cpu *cpu;
+	struct abi_process_cpu *cpu;
 	struct abi_live block = {};
 	__u64 ret = PT_REGS_RC(ctx);
-	__u32 tgid;
+	struct abi_process *process;
 
 	if (!active)
 		return;
@@ -305,22 +311,22 @@ static __always_inline void leave(struct pt_regs *ctx)
 		return;
 	call = *found;
 	bpf_map_delete_elem(&inflight, &key);
-	tgid = bpf_get_current_pid_tgid() >> 32;
-	cpu = bpf_map_lookup_elem(&target_cpus, &tgid);
+	process = process_current();
+	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
 	if (!cpu)
 		return;
 	count(&cpu->returned, 1);
 
 	if (call.old_addr) {
 		if (!ret && call.size) { /* failed: the old block stays */
-			struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
+			struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
 			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
 
 			if (err)
 				lose_insert(cpu, err, LOST_LIVE_FULL);
 			return;
 		}
-		live_settle(cpu, tgid, &call.old);
+		live_settle(cpu, process, &call.old);
 	}
 	if (!call.sampled)
 		return;
@@ -338,8 +344,8 @@ static __always_inline void leave(struct pt_regs *ctx)
 	block.birth_ns = bpf_ktime_get_ns();
 	block.stack = call.stack;
 	block.tid = key.tid;
-	live_remember(cpu, tgid, ret, &block);
-	note_thread(cpu, tgid, key.tid);
+	live_remember(cpu, process, ret, &block);
+	note_thread(cpu, process->id, key.tid);
 }
 
 SEC("uprobe")
@@ -371,12 +377,12 @@ int heap_return(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_free(struct pt_regs *ctx)
 {
-	struct abi_target_cpu *cpu;
+	struct abi_process_cpu *cpu;
 	struct abi_func *fn;
-	__u32 tgid;
+	struct abi_process *process;
 
-	cpu = begin(ctx, &fn, &tgid);
+	cpu = begin(ctx, &fn, &process);
 	if (cpu)
-		live_forget(cpu, tgid, argument(ctx, fn->ptr_arg));
+		live_forget(cpu, process, argument(ctx, fn->ptr_arg));
 	return 0;
 }

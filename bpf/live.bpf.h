@@ -14,16 +14,15 @@
 
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a program
  * that exec has replaced since, which is no free. */
-static __always_inline bool live_settle(struct abi_target_cpu *cpu, __u32 tgid,
+static __always_inline bool live_settle(struct abi_process_cpu *cpu,
+					const struct abi_process *process,
 					const struct abi_live *block)
 {
-	struct abi_site_key key = {.stack = block->stack, .tgid = tgid};
-	struct abi_target *target;
+	struct abi_site_key key = {.stack = block->stack, .process = process->id};
 	struct abi_site *site;
 	__u64 weight, bytes;
 
-	target = bpf_map_lookup_elem(&targets, &tgid);
-	if (target && block->birth_ns < target->exec_ns) {
+	if (block->birth_ns < process->exec_ns) {
 		lose(cpu, LOST_DROPPED_BY_EXEC);
 		return false;
 	}
@@ -40,9 +39,10 @@ static __always_inline bool live_settle(struct abi_target_cpu *cpu, __u32 tgid,
 }
 
 /* The block at addr is about to be freed. */
-static __always_inline void live_forget(struct abi_target_cpu *cpu, __u32 tgid, __u64 addr)
+static __always_inline void live_forget(struct abi_process_cpu *cpu,
+					const struct abi_process *process, __u64 addr)
 {
-	struct abi_live_key key = {.addr = addr, .tgid = tgid};
+	struct abi_live_key key = {.addr = addr, .process = process->id};
 	struct abi_live *found, block;
 
 	found = bpf_map_lookup_elem(&live, &key);
@@ -50,16 +50,17 @@ static __always_inline void live_forget(struct abi_target_cpu *cpu, __u32 tgid, 
 		return;
 	block = *found; /* copied before the deletion: another block may take its place in the map */
 	if (!bpf_map_delete_elem(&live, &key))
-		live_settle(cpu, tgid, &block);
+		live_settle(cpu, process, &block);
 }
 
 
 /* A sampled block came to be at addr. */
-static __always_inline void live_remember(struct abi_target_cpu *cpu, __u32 tgid, __u64 addr,
+static __always_inline void live_remember(struct abi_process_cpu *cpu,
+					const struct abi_process *process, __u64 addr,
 					  const struct abi_live *block)
 {
-	struct abi_site_key site_key = {.stack = block->stack, .tgid = tgid};
-	struct abi_live_key key = {.addr = addr, .tgid = tgid};
+	struct abi_site_key site_key = {.stack = block->stack, .process = process->id};
+	struct abi_live_key key = {.addr = addr, .process = process->id};
 	struct abi_live *found, old;
 	struct abi_site *site;
 	__u64 weight, bytes;
@@ -69,7 +70,7 @@ static __always_inline void live_remember(struct abi_target_cpu *cpu, __u32 tgid
 	if (found) {
 		old = *found;
 		bpf_map_delete_elem(&live, &key);
-		if (live_settle(cpu, tgid, &old))
+		if (live_settle(cpu, process, &old))
 			lose(cpu, LOST_FREED_UNOBSERVED);
 	}
 

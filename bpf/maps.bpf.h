@@ -40,19 +40,44 @@ struct {
 	__type(value, struct abi_inflight);
 } inflight __weak SEC(".maps");
 
+/* Traced processes. The key is the main thread's task. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u32); /* tgid */
-	__type(value, struct abi_target);
-} targets __weak SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct abi_process);
+} processes __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, __u32); /* tgid */
-	__type(value, struct abi_target_cpu);
-} target_cpus __weak SEC(".maps");
+	__type(key, __u32); /* process */
+	__type(value, struct abi_process_cpu);
+} process_cpus __weak SEC(".maps");
+
+/* Where each process has which code mapped. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* process */
+	__type(value, struct abi_mappings);
+} mappings __weak SEC(".maps");
+
+/* News of processes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} events __weak SEC(".maps");
+
+/* Programs' files that --exe has been asked about: 1 for those that fit, else 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct abi_file);
+	__type(value, __u32);
+} judged_files __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -70,6 +95,7 @@ struct {
 } outer_calls __weak SEC(".maps");
 
 /* Constant from loading on. */
+const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
 /* The kernel has bpf_loop (5.17), which the walk by tables needs. */
 const volatile bool use_tables __weak = false;
@@ -78,6 +104,9 @@ const volatile bool returns_always __weak = false;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
+/* The last process's number. */
+__u32 last_process __weak;
+__u64 events_lost __weak; /* news that found no room in the ring */
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 
@@ -86,7 +115,7 @@ static __always_inline void count(__u64 *counter, __u64 n)
 	__sync_fetch_and_add(counter, n);
 }
 
-static __always_inline void lose(struct abi_target_cpu *cpu, enum abi_lost what)
+static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what)
 {
 	count(&cpu->lost[what], 1);
 }
@@ -94,7 +123,7 @@ static __always_inline void lose(struct abi_target_cpu *cpu, enum abi_lost what)
 #define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
 
 /* An insertion into a map failed with err: because it is full, or for want of memory. */
-static __always_inline void lose_insert(struct abi_target_cpu *cpu, long err, enum abi_lost full)
+static __always_inline void lose_insert(struct abi_process_cpu *cpu, long err, enum abi_lost full)
 {
 	lose(cpu, err == E_TOO_BIG ? full : LOST_NO_MEMORY);
 }

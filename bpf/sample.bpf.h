@@ -74,7 +74,7 @@ static __always_inline __s64 draw_distance(__u64 interval)
 
 /* Counts size bytes down; true when this allocation is a sample. Probes of one CPU preempt each
  * other, hence the atomics: of two calls that race for a crossing exactly one sees it. */
-static __always_inline bool sample_take(struct abi_target_cpu *cpu, __u64 size, __u64 interval)
+static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size, __u64 interval)
 {
 	__s64 step = size ? (__s64)size : 1, before;
 

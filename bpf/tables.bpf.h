@@ -7,14 +7,6 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-/* Where each process has which code mapped. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u32); /* tgid */
-	__type(value, struct abi_mappings);
-} mappings __weak SEC(".maps");
-
 /* An unwind table, an array of as many chunks as it needs. */
 struct unwind_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

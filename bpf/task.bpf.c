@@ -1,19 +1,195 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What happens to the processes themselves. */
+/* What happens to the processes themselves: which are traced, and what user space must hear of. */
 #include "maps.bpf.h"
+#include "process.bpf.h"
 
-/* An exec replaces the address space: blocks recorded before it are gone. Probes follow the main
- * thread's task; when another thread makes the exec it takes over the pid, but not the probes. */
+/* What a process begins with; too large for the stack. */
+static const struct abi_process_cpu no_counts;
+
+static __always_inline void tell(enum abi_event_kind kind, const struct abi_process *process,
+				 __u32 parent, struct task_struct *task, const struct abi_file *exe,
+				 __u64 now, bool by_thread)
+{
+	struct abi_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		count(&events_lost, 1);
+		return;
+	}
+	event->kind = kind;
+	event->process = process ? process->id : 0;
+	event->parent = parent;
+	event->tgid = task->tgid;
+	event->by_thread = by_thread;
+	event->pad = 0;
+	event->time_ns = now;
+	event->exe = *exe;
+	bpf_probe_read_kernel(event->comm, sizeof(event->comm), task->comm);
+	bpf_ringbuf_submit(event, 0);
+}
+
+/* Begins the account of the process whose main thread leader is. NULL: no room for it. */
+static __always_inline struct abi_process *begin_process(struct task_struct *leader)
+{
+	struct abi_process empty = {}, *process;
+
+	process = bpf_task_storage_get(&processes, leader, &empty, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!process)
+		return NULL;
+	process->id = __sync_fetch_and_add(&last_process, 1) + 1;
+	process->borrowed = 0;
+	process->exec_ns = 0;
+	if (bpf_map_update_elem(&process_cpus, &process->id, &no_counts, BPF_NOEXIST)) {
+		bpf_task_storage_delete(&processes, leader);
+		return NULL;
+	}
+	return process;
+}
+
+static __always_inline bool same_comm(const char *a, const char *b)
+{
+	for (int i = 0; i < ABI_COMM_LEN; i++) {
+		if (a[i] != b[i])
+			return false;
+		if (!a[i])
+			break;
+	}
+	return true;
+}
+
+/* Does the current process, whose main thread is named as task, fit the selection? *unknown: it might, but
+ * its file has not been judged. */
+static __always_inline bool fits(struct task_struct *task, const struct abi_file *exe, bool *unknown)
+{
+	__u32 user = task->cred->euid.val;
+	char comm[ABI_COMM_LEN];
+	bool found;
+
+	*unknown = false;
+	if (!selection.dynamic || (__u32)task->tgid == selection.self)
+		return false;
+	if (selection.n_users) {
+		found = false;
+		for (int i = 0; i < ABI_MAX_WANTED; i++)
+			found = found || ((__u32)i < selection.n_users && selection.users[i] == user);
+		if (!found)
+			return false;
+	}
+	if (selection.n_comms) {
+		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+		found = false;
+		for (int i = 0; i < ABI_MAX_WANTED; i++)
+			found = found || ((__u32)i < selection.n_comms &&
+					  same_comm(comm, (const char *)selection.comms[i]));
+		if (!found)
+			return false;
+	}
+	if (selection.cgroup &&
+	    bpf_get_current_ancestor_cgroup_id((int)selection.cgroup_level) != selection.cgroup)
+		return false;
+	if (selection.by_exe) {
+		__u32 *judged = bpf_map_lookup_elem(&judged_files, exe);
+
+		*unknown = !judged;
+		return judged && *judged;
+	}
+	return true;
+}
+
+static __always_inline void read_exe(struct task_struct *task, struct abi_file *exe)
+{
+	struct inode *inode = BPF_CORE_READ(task, mm, exe_file, f_inode);
+
+	exe->inode = BPF_CORE_READ(inode, i_ino);
+	exe->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	exe->pad = 0;
+}
+
+/* An exec replaces the address space: blocks recorded before it are gone. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {
-	__u32 tgid = task->tgid;
-	struct abi_target *target = bpf_map_lookup_elem(&targets, &tgid);
+	struct task_struct *leader = task->group_leader;
+	struct abi_process *process;
+	__u64 now = bpf_ktime_get_ns();
+	struct abi_file exe;
+	bool fit, unknown;
 
-	if (!target)
+	if (!leader)
 		return 0;
-	target->exec_ns = bpf_ktime_get_ns();
-	if ((__u32)old_pid != tgid)
-		target->exec_by_thread = 1;
+	process = bpf_task_storage_get(&processes, leader, NULL, 0);
+	if (process && process->borrowed) {
+		bpf_task_storage_delete(&processes, leader);
+		process = NULL;
+	}
+	if (!process && !selection.dynamic)
+		return 0;
+	read_exe(task, &exe);
+	fit = fits(task, &exe, &unknown);
+	if (process) {
+		if (selection.dynamic && !selection.follow && !fit && !unknown) {
+			tell(EVENT_EXIT, process, 0, task, &exe, now, false);
+			bpf_task_storage_delete(&processes, leader);
+			return 0;
+		}
+		process->exec_ns = now;
+		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid);
+		return 0;
+	}
+	if (unknown) {
+		tell(EVENT_UNKNOWN, NULL, 0, task, &exe, now, false);
+		return 0;
+	}
+	process = fit ? begin_process(leader) : NULL;
+	if (process)
+		tell(EVENT_NEW, process, 0, task, &exe, now, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct abi_process *theirs, *process;
+	struct abi_mappings *known;
+	struct abi_file exe = {};
+
+	if (child->pid != child->tgid) /* a thread */
+		return 0;
+	theirs = process_of(parent);
+	if (!theirs)
+		return 0;
+	if (child->mm == parent->mm) { /* vfork: what it allocates is its parent's */
+		struct abi_process borrowed = *theirs;
+
+		borrowed.borrowed = 1;
+		bpf_task_storage_get(&processes, child, &borrowed, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		return 0;
+	}
+	if (!selection.follow && !selection.dynamic)
+		return 0;
+	process = begin_process(child);
+	if (!process)
+		return 0;
+	/* The same code in the same places. */
+	known = bpf_map_lookup_elem(&mappings, &theirs->id);
+	if (known)
+		bpf_map_update_elem(&mappings, &process->id, known, BPF_ANY);
+	tell(EVENT_FORK, process, theirs->id, child, &exe, bpf_ktime_get_ns(), false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(task_exit, struct task_struct *task)
+{
+	struct abi_process *process;
+	struct abi_file exe = {};
+
+	if (task->signal->live.counter) /* other threads go on */
+		return 0;
+	process = process_of(task);
+	if (!process)
+		return 0;
+	if (!process->borrowed)
+		tell(EVENT_EXIT, process, 0, task, &exe, bpf_ktime_get_ns(), false);
 	return 0;
 }

@@ -86,7 +86,7 @@ static void distances_are_exponential(void **state)
 /* Share of allocations of one size that are sampled, among a mix with others. */
 static void check_probability(uint64_t size, uint64_t interval, int n)
 {
-	struct abi_target_cpu cpu = {};
+	struct abi_process_cpu cpu = {};
 	double p = 1 - exp(-(double)(size ? size : 1) / (double)interval);
 	int taken = 0;
 
@@ -120,7 +120,7 @@ static void first_allocation_is_no_special_one(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000000; i++) {
-		struct abi_target_cpu cpu = {};
+		struct abi_process_cpu cpu = {};
 
 		taken += sample_take(&cpu, 64, 4096);
 	}
@@ -129,7 +129,7 @@ static void first_allocation_is_no_special_one(void **state)
 
 static void interval_of_one_takes_all(void **state)
 {
-	struct abi_target_cpu cpu = {};
+	struct abi_process_cpu cpu = {};
 
 	(void)state;
 	for (uint64_t size = 0; size < 1000; size++) {
@@ -141,7 +141,7 @@ static void interval_of_one_takes_all(void **state)
 
 static void absurd_sizes_are_left_out(void **state)
 {
-	struct abi_target_cpu cpu = {};
+	struct abi_process_cpu cpu = {};
 
 	(void)state;
 	assert_false(sample_take(&cpu, ~0ULL, 4096));

@@ -128,7 +128,6 @@ static int add_point(struct allocator *a, const struct elf_image *image, pid_t p
 
 	point->name = fn->name;
 	point->func = fn->func;
-	point->func.stepped = !point->site.emulated;
 	point->func.delta = point->site.delta;
 	point->func.vaddr = symbol.vaddr;
 	point->off = off;

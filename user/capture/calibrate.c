@@ -18,6 +18,8 @@
 #define CALIBRATION_CALLS  150
 #define CALIBRATION_MS	   3000 /* give up after */
 
+_Static_assert(2 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
+
 /* What the child measures: nanoseconds per call, without and with probes. */
 struct measured {
 	double ns[2][INSN_CLASSES][2];
@@ -101,6 +103,7 @@ static int attach_stubs(struct capture *c, pid_t pid)
 				.ptr_arg = role ? 1 : 0,
 				.object = ABI_MAX_OBJECTS - 1,
 				.delta = stub.delta,
+				.cost = (uint8_t)(2 * class + role),
 			};
 		}
 	return capture__attach_points(c, "/proc/self/exe", offs, cookies, INSN_CLASSES,
@@ -111,6 +114,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 {
 	int commands[2] = {-1, -1}, answers[2] = {-1, -1}, rc;
 	pid_t parent = getpid(), pid = -1;
+	uint32_t process = 0;
 	struct measured *m;
 
 	m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -129,7 +133,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		calibration_child(m, commands[0], answers[1], parent);
 	rc = ask_child(commands[1], answers[0]);
 	if (!rc)
-		rc = capture__add_target(c, pid, NULL);
+		rc = capture__add_process(c, pid, &process, NULL);
 	if (!rc)
 		rc = attach_stubs(c, pid);
 	if (!rc) {
@@ -138,8 +142,8 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		capture__deactivate(c);
 	}
 	capture__detach(c);
-	capture__remove_target(c, pid);
 	capture__clear_tables(c);
+	capture__drop_process(c, process);
 	for (int class = 0; class < INSN_CLASSES && !rc; class ++) {
 		double cost[2];
 
@@ -174,10 +178,45 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
+uint8_t capture__cost_of(const struct probe_site *site, int role)
+{
+	return (uint8_t)(2 * class_of(site) + (role == ROLE_FREE));
+}
+
+static double cost_ns(const struct calibration *calibration, int cost)
+{
+	return cost & 1 ? calibration->free_ns[cost / 2] : calibration->alloc_ns[cost / 2];
+}
+
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point)
 {
-	enum insn_class class = class_of(&point->site);
+	return cost_ns(calibration, capture__cost_of(&point->site, point->func.role));
+}
 
-	return point->func.role == ROLE_FREE ? calibration->free_ns[class]
-					     : calibration->alloc_ns[class];
+double calibration__total_ns(const struct calibration *calibration,
+			     const struct abi_process_cpu *counters)
+{
+	double total = 0;
+
+	for (int cost = 0; cost < ABI_COSTS; cost++)
+		total += (double)counters->calls[cost] * cost_ns(calibration, cost);
+	return total;
+}
+
+uint64_t capture__alloc_calls(const struct abi_process_cpu *counters)
+{
+	uint64_t n = 0;
+
+	for (int cost = 0; cost < ABI_COSTS; cost += 2)
+		n += counters->calls[cost];
+	return n - counters->inner;
+}
+
+uint64_t capture__free_calls(const struct abi_process_cpu *counters)
+{
+	uint64_t n = 0;
+
+	for (int cost = 1; cost < ABI_COSTS; cost += 2)
+		n += counters->calls[cost];
+	return n;
 }

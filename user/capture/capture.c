@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
 
-#define DEFAULT_TARGETS 64
+#define DEFAULT_PROCESSES 64
 #define DEFAULT_LIVE	(1U << 20)
 #define DEFAULT_STACKS	(1U << 16)
 #define DEFAULT_SITES	(1U << 17)
@@ -45,9 +46,20 @@ static bool hash_maps_may_grow(void)
 	return may;
 }
 
+static int on_event(void *ctx, void *data, size_t size)
+{
+	struct capture *c = ctx;
+
+	if (size >= sizeof(struct abi_event) && c->on_event)
+		c->on_event(c->event_ctx, data);
+	return 0;
+}
+
 static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		     const struct capture_options *o)
 {
+	/* one more for the calibration's child */
+	uint32_t max_processes = (o->max_processes ? o->max_processes : DEFAULT_PROCESSES) + 1;
 	struct memtrace_bpf *skel = memtrace_bpf__open();
 	struct abi_config *config;
 	int rc;
@@ -68,13 +80,10 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
 	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
 	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
-	/* one more for the calibration's child */
-	bpf_map__set_max_entries(skel->maps.targets,
-				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
-	bpf_map__set_max_entries(skel->maps.mappings,
-				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
-	bpf_map__set_max_entries(skel->maps.target_cpus,
-				 (o->max_targets ? o->max_targets : DEFAULT_TARGETS) + 1);
+	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
+	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes);
+	memcpy((void *)&skel->rodata->selection, &o->selection, sizeof(o->selection));
+	((struct abi_selection *)&skel->rodata->selection)->self = (uint32_t)getpid();
 
 	skel->rodata->use_tables = use_tables;
 	if (!hash_maps_may_grow()) {
@@ -100,7 +109,14 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	if (rc)
 		goto fail;
 	skel->links.task_exec = bpf_program__attach(skel->progs.task_exec);
-	if (!skel->links.task_exec) {
+	skel->links.task_fork = bpf_program__attach(skel->progs.task_fork);
+	skel->links.task_exit = bpf_program__attach(skel->progs.task_exit);
+	if (!skel->links.task_exec || !skel->links.task_fork || !skel->links.task_exit) {
+		rc = -errno;
+		goto fail;
+	}
+	c->events = ring_buffer__new(bpf_map__fd(skel->maps.events), on_event, c, NULL);
+	if (!c->events) {
 		rc = -errno;
 		goto fail;
 	}
@@ -168,33 +184,63 @@ enum probe_kind capture__kind(const struct capture *c)
 	return c->kind;
 }
 
-int capture__add_target(struct capture *c, pid_t pid, struct error *err)
+int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, struct error *err)
 {
-	_cleanup_free_ struct abi_target_cpu *zero = NULL;
-	struct abi_target target = {};
-	uint32_t tgid = (uint32_t)pid;
+	_cleanup_free_ struct abi_process_cpu *zero = NULL;
+	_cleanup_close_ int pidfd = -1;
+	struct abi_process process = {};
 	int rc;
 
 	zero = calloc((size_t)c->cpus, sizeof(*zero));
 	if (!zero)
 		return error__set(err, -ENOMEM, "out of memory");
-	rc = bpf_map__update_elem(c->skel->maps.targets, &tgid, sizeof(tgid), &target,
-				  sizeof(target), BPF_ANY);
-	if (!rc)
-		rc = bpf_map__update_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), zero,
-					  sizeof(*zero) * (size_t)c->cpus, BPF_ANY);
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return error__set(err, -errno, "pid %d: %s", pid,
+				  errno == ESRCH ? "it has ended" : strerror(errno));
+	process.id = __atomic_add_fetch(&c->skel->bss->last_process, 1, __ATOMIC_SEQ_CST);
+	rc = bpf_map__update_elem(c->skel->maps.process_cpus, &process.id, sizeof(process.id), zero,
+				  sizeof(*zero) * (size_t)c->cpus, BPF_ANY);
+	if (!rc) {
+		rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+					  sizeof(process), BPF_NOEXIST);
+		if (rc)
+			bpf_map__delete_elem(c->skel->maps.process_cpus, &process.id,
+					     sizeof(process.id), 0);
+	}
 	if (rc)
 		return error__set(err, rc, "cannot take pid %d in: %s", pid,
 				  rc == -E2BIG ? "too many processes" : strerror(-rc));
+	*ret_process = process.id;
 	return 0;
 }
 
-void capture__remove_target(struct capture *c, pid_t pid)
-{
-	uint32_t tgid = (uint32_t)pid;
+/* --- news of processes --- */
 
-	bpf_map__delete_elem(c->skel->maps.targets, &tgid, sizeof(tgid), 0);
-	bpf_map__delete_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), 0);
+int capture__events(struct capture *c, void (*fn)(void *ctx, const struct abi_event *event),
+		    void *ctx, uint64_t *ret_lost)
+{
+	int rc;
+
+	c->on_event = fn;
+	c->event_ctx = ctx;
+	rc = ring_buffer__consume(c->events);
+	c->on_event = NULL;
+	*ret_lost = c->skel->bss->events_lost;
+	return rc < 0 ? rc : 0;
+}
+
+int capture__events_fd(const struct capture *c)
+{
+	return ring_buffer__epoll_fd(c->events);
+}
+
+int capture__judge_file(struct capture *c, const struct abi_file *file, bool wanted)
+{
+	uint32_t value = wanted;
+
+	return bpf_map__update_elem(c->skel->maps.judged_files, file, sizeof(*file), &value,
+				    sizeof(value), BPF_ANY);
 }
 
 /* --- attaching --- */
@@ -317,6 +363,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 		struct abi_func *func = &c->skel->bss->funcs[c->n_funcs++];
 
 		*func = a->points[i].func;
+		func->cost = capture__cost_of(&a->points[i].site, func->role);
 		func->object = (uint8_t)c->n_objects;
 	}
 	return (int)c->n_objects++;
@@ -362,7 +409,7 @@ int capture__attach(struct capture *c, const struct allocator *a, pid_t pid, str
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
 	for (uint32_t i = 0; i < a->n_points; i++)
-		c->probes[c->n_probes++] = (struct capture_probe){&a->points[i], a, pid, first + i};
+		c->probes[c->n_probes++] = (struct capture_probe){&a->points[i], a, pid};
 	return 0;
 }
 
@@ -405,6 +452,7 @@ void capture__free(struct capture *c)
 	if (!c)
 		return;
 	capture__detach(c);
+	ring_buffer__free(c->events);
 	memtrace_bpf__destroy(c->skel);
 	unwind_store__free(&c->unwind);
 	free(c->link_fds);
@@ -414,23 +462,22 @@ void capture__free(struct capture *c)
 
 /* --- reading --- */
 
-int capture__counters(struct capture *c, pid_t pid, struct abi_target_cpu *ret)
+int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)
 {
-	_cleanup_free_ struct abi_target_cpu *cpus = NULL;
-	uint32_t tgid = (uint32_t)pid;
+	_cleanup_free_ struct abi_process_cpu *cpus = NULL;
 	int rc;
 
 	cpus = calloc((size_t)c->cpus, sizeof(*cpus));
 	if (!cpus)
 		return -ENOMEM;
-	rc = bpf_map__lookup_elem(c->skel->maps.target_cpus, &tgid, sizeof(tgid), cpus,
+	rc = bpf_map__lookup_elem(c->skel->maps.process_cpus, &process, sizeof(process), cpus,
 				  sizeof(*cpus) * (size_t)c->cpus, 0);
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
 	/* All but the countdown at the head are counts. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
-		const struct abi_target_cpu *one = &cpus[cpu];
+		const struct abi_process_cpu *one = &cpus[cpu];
 
 		ret->samples += one->samples;
 		ret->armed += one->armed;
@@ -440,22 +487,10 @@ int capture__counters(struct capture *c, pid_t pid, struct abi_target_cpu *ret)
 		ret->freed_bytes += one->freed_bytes;
 		for (int i = 0; i < LOST_MAX; i++)
 			ret->lost[i] += one->lost[i];
-		for (int i = 0; i < ABI_MAX_FUNCS; i++)
+		for (int i = 0; i < ABI_COSTS; i++)
 			ret->calls[i] += one->calls[i];
 	}
 	return 0;
-}
-
-uint64_t capture__exec_ns(struct capture *c, pid_t pid, bool *ret_by_thread)
-{
-	struct abi_target target = {};
-	uint32_t tgid = (uint32_t)pid;
-
-	bpf_map__lookup_elem(c->skel->maps.targets, &tgid, sizeof(tgid), &target, sizeof(target),
-			     0);
-	if (ret_by_thread)
-		*ret_by_thread = target.exec_by_thread;
-	return target.exec_ns;
 }
 
 uint64_t capture__missed_runs(struct capture *c)
@@ -562,7 +597,8 @@ static int read_inflight(struct capture *c, struct capture_table *live)
 		if (!call[i].old_addr)
 			continue;
 		keys[live->n] =
-			(struct abi_live_key){.addr = call[i].old_addr, .tgid = call[i].tgid};
+			(struct abi_live_key){.addr = call[i].old_addr,
+					      .process = call[i].process};
 		blocks[live->n++] = call[i].old;
 	}
 	return 0;
@@ -606,6 +642,12 @@ void capture__clear_tables(struct capture *c)
 					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
 		capture_table__free(&table);
 	}
+}
+
+void capture__drop_process(struct capture *c, uint32_t process)
+{
+	bpf_map__delete_elem(c->skel->maps.process_cpus, &process, sizeof(process), 0);
+	capture__forget_mappings(c, process);
 }
 
 void capture_drain__free(struct capture_drain *drain)

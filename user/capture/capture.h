@@ -26,13 +26,16 @@ struct capture; /* opaque */
 struct capture_options {
 	uint64_t interval;    /* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
 	int kind;	      /* enum probe_kind, or -1: the best that works */
-	uint32_t max_targets; /* processes; 0 = 64 */
+	uint32_t max_processes; /* at a time; 0 = 64 */
 	uint32_t max_live;    /* live samples; 0 = 1,048,576 */
 	uint32_t max_stacks;  /* distinct stacks; 0 = 65,536 */
 	uint32_t max_sites;   /* stack and process pairs; 0 = 131,072 */
 	uint32_t max_frames;  /* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;  /* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool verbose;	      /* libbpf's messages on stderr */
+	/* Which processes are traced besides those that are added: from their next exec on. self is
+	 * filled in. */
+	struct abi_selection selection;
 };
 
 /* Loads the programs for the best kind of probe that works here, or the one asked for. 0 or
@@ -42,23 +45,41 @@ void capture__free(struct capture *capture);
 
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Makes process pid known: its calls are counted from activation on. 0, -ENOSPC, other errno. */
-int capture__add_target(struct capture *capture, pid_t pid, struct error *err);
+/* Makes process pid traced: its calls are counted from activation on. *ret_process: its number, under which
+ * all that is recorded of it is found, whatever becomes of the pid. 0, -EEXIST when it is traced already (by
+ * the selection), -E2BIG for too many, other negative errno. */
+int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
+			 struct error *err);
 
-/* Tells the kernel side which code pid has mapped where, building the unwind tables of files that
+/* Drops all that is recorded of a process that has ended. */
+void capture__drop_process(struct capture *capture, uint32_t process);
+
+/* Calls fn for each piece of news of processes (struct abi_event, valid for the call) since the last time, in
+ * the order in which they happened on their CPUs. 0 or negative errno. *ret_lost: how many found no
+ * room, over the whole run. */
+int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct abi_event *event),
+		    void *ctx, uint64_t *ret_lost);
+/* Readable when there are any. */
+int capture__events_fd(const struct capture *capture);
+
+/* Does the selection take processes that run this file? For by_exe only. */
+int capture__judge_file(struct capture *capture, const struct abi_file *file, bool wanted);
+
+/* Tells the kernel side which code a process has mapped where, building the unwind tables of files that
  * are new. Call again whenever that changes. Only files among the binaries are known. When there is
  * no room for a table, tables that no process uses any more make it, the one let go first first; is
  * there still none, the file goes without. 0 or negative errno. */
-int capture__set_mappings(struct capture *capture, const struct binaries *binaries, pid_t pid,
-			  const struct maps *maps);
+int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
+			  uint32_t process, const struct maps *maps);
 
-/* pid has ended: its tables may go when others need the room. */
-void capture__forget_mappings(struct capture *capture, pid_t pid);
+/* The process has ended: its tables may go when others need the room. */
+void capture__forget_mappings(struct capture *capture, uint32_t process);
 
 /* Files whose unwind tables found no room within max_unwind at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
-/* Puts probes on the functions of allocator in process pid. They do nothing until activation. */
+/* Puts probes on the functions of allocator in process pid, or, when pid is 0, in all processes, present and
+ * to come. They do nothing until activation. */
 int capture__attach(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    struct error *err);
 
@@ -66,8 +87,7 @@ int capture__attach(struct capture *capture, const struct allocator *allocator, 
 struct capture_probe {
 	const struct alloc_point *point; /* of the allocator that was attached: the caller's */
 	const struct allocator *allocator;
-	pid_t pid;
-	uint32_t index; /* into capture_counters.calls */
+	pid_t pid; /* 0: in all processes */
 };
 const struct capture_probe *capture__probes(const struct capture *capture, size_t *ret_n);
 
@@ -78,11 +98,11 @@ void capture__deactivate(struct capture *capture);
 void capture__detach(struct capture *capture);
 
 /* A process's counters, added up over the CPUs. until_sample and seeded mean nothing there. */
-int capture__counters(struct capture *capture, pid_t pid, struct abi_target_cpu *ret);
+int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
-/* Monotonic time of pid's last exec during the run, 0 for none. *ret_by_thread (may be NULL): it
- * was made by a thread other than the main one, which the probes do not follow. */
-uint64_t capture__exec_ns(struct capture *capture, pid_t pid, bool *ret_by_thread);
+/* Calls of allocating and of freeing functions, by counters. */
+uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
+uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
 /* How often the kernel could not run a program because another was running on the CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
@@ -117,5 +137,9 @@ int capture__calibrate(struct capture *capture, struct calibration *ret);
 
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
+
+/* Nanoseconds that all calls counted have cost. */
+double calibration__total_ns(const struct calibration *calibration,
+			     const struct abi_process_cpu *counters);
 
 #endif

@@ -36,6 +36,9 @@ struct capture {
 	struct capture_probe *probes;
 	size_t n_probes;
 	struct unwind_store unwind;
+	struct ring_buffer *events;
+	void (*on_event)(void *ctx, const struct abi_event *event);
+	void *event_ctx;
 	int cpus; /* possible ones: values of per-CPU maps */
 };
 
@@ -47,6 +50,7 @@ int capture__attach_points(struct capture *capture, const char *path, const uint
 /* Empties the tables of what has been recorded so far. */
 void capture__clear_tables(struct capture *capture);
 
-void capture__remove_target(struct capture *capture, pid_t pid);
+/* What a probe there costs: abi_func.cost. */
+uint8_t capture__cost_of(const struct probe_site *site, int role);
 
 #endif

@@ -39,7 +39,7 @@ struct unwind_entry {
 
 /* The tables that a process uses. */
 struct unwind_user {
-	pid_t pid;
+	uint32_t process;
 	size_t *entries; /* indices of the store's, each once */
 	size_t n;
 };
@@ -180,10 +180,10 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 
 /* --- who uses them --- */
 
-static struct unwind_user *find_user(struct unwind_store *store, pid_t pid)
+static struct unwind_user *find_user(struct unwind_store *store, uint32_t process)
 {
 	for (size_t i = 0; i < store->n_users; i++)
-		if (store->users[i].pid == pid)
+		if (store->users[i].process == process)
 			return &store->users[i];
 	return NULL;
 }
@@ -218,7 +218,7 @@ static int grow_entries(struct unwind_store *store, const struct binaries *binar
 	return 0;
 }
 
-static int add_user(struct unwind_store *store, pid_t pid, struct unwind_user **ret)
+static int add_user(struct unwind_store *store, uint32_t process, struct unwind_user **ret)
 {
 	struct unwind_user *users;
 
@@ -227,7 +227,7 @@ static int add_user(struct unwind_store *store, pid_t pid, struct unwind_user **
 		return -ENOMEM;
 	store->users = users;
 	*ret = &users[store->n_users++];
-	**ret = (struct unwind_user){.pid = pid};
+	**ret = (struct unwind_user){.process = process};
 	return 0;
 }
 
@@ -271,14 +271,13 @@ static int set_mapping(struct capture *c, const struct binaries *binaries,
 	return 0;
 }
 
-int capture__set_mappings(struct capture *c, const struct binaries *binaries, pid_t pid,
-			  const struct maps *maps)
+int capture__set_mappings(struct capture *c, const struct binaries *binaries,
+			  uint32_t process, const struct maps *maps)
 {
 	_cleanup_free_ struct abi_mappings *m = NULL;
 	_cleanup_free_ size_t *uses = NULL;
 	struct unwind_store *store = &c->unwind;
-	struct unwind_user *user = find_user(store, pid);
-	uint32_t tgid = (uint32_t)pid;
+	struct unwind_user *user = find_user(store, process);
 	size_t n = 0, n_uses = 0;
 	int rc;
 
@@ -290,7 +289,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 		return -ENOMEM;
 	rc = grow_entries(store, binaries);
 	if (!rc && !user)
-		rc = add_user(store, pid, &user);
+		rc = add_user(store, process, &user);
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
 		m->entries[i] = (struct abi_mapping){.start = UNUSED_START};
 	for (size_t i = 0; i < maps->n && n < ABI_MAX_MAPPINGS && !rc; i++) {
@@ -300,7 +299,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 			rc = set_mapping(c, binaries, e, &m->entries[n++], uses, &n_uses);
 	}
 	if (!rc)
-		rc = bpf_map__update_elem(c->skel->maps.mappings, &tgid, sizeof(tgid), m,
+		rc = bpf_map__update_elem(c->skel->maps.mappings, &process, sizeof(process), m,
 					  sizeof(*m), BPF_ANY);
 	/* On failure the kernel keeps the old mappings, whose tables must stay as well. */
 	if (rc) {
@@ -316,14 +315,13 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 	return 0;
 }
 
-void capture__forget_mappings(struct capture *c, pid_t pid)
+void capture__forget_mappings(struct capture *c, uint32_t process)
 {
-	struct unwind_user *user = find_user(&c->unwind, pid);
-	uint32_t tgid = (uint32_t)pid;
+	struct unwind_user *user = find_user(&c->unwind, process);
 
 	if (!user)
 		return;
-	bpf_map__delete_elem(c->skel->maps.mappings, &tgid, sizeof(tgid), 0);
+	bpf_map__delete_elem(c->skel->maps.mappings, &process, sizeof(process), 0);
 	let_go(&c->unwind, user);
 	*user = c->unwind.users[--c->unwind.n_users];
 }

@@ -100,7 +100,6 @@ struct profile_probe {
 	char *instruction; /* "push %r12" */
 	bool emulated;	   /* by the kernel; else single-stepped */
 	const char *kind;  /* "session", "multi" or "perf"; static */
-	uint64_t calls;	   /* how often it was hit */
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 

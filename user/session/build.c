@@ -41,8 +41,8 @@ static int compare_sites(const void *a, const void *b)
 {
 	const struct abi_site_key *x = a, *y = b;
 
-	if (x->tgid != y->tgid)
-		return x->tgid < y->tgid ? -1 : 1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
 	return compare_stack_key(&x->stack, &y->stack);
 }
 
@@ -124,7 +124,7 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 		long stack;
 		int rc;
 
-		if (keys[i].tgid != (uint32_t)b->target->info.pid)
+		if (keys[i].process != b->target->process)
 			continue;
 		stack = find_in(&b->drain->stacks, &keys[i].stack, sizeof(struct abi_stack_key),
 				compare_stacks);
@@ -159,19 +159,18 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 {
 	const struct abi_live_key *keys = b->drain->live.keys;
 	const struct abi_live *blocks = b->drain->live.values;
-	uint32_t tgid = (uint32_t)b->target->info.pid;
-	uint64_t exec_ns = capture__exec_ns(b->capture, b->target->info.pid, NULL);
+	uint32_t process = b->target->process;
 	uint64_t dropped = 0;
 
 	for (size_t i = 0; i < b->drain->live.n; i++) {
-		struct abi_site_key key = {.stack = blocks[i].stack, .tgid = tgid};
+		struct abi_site_key key = {.stack = blocks[i].stack, .process = process};
 		size_t thread;
 		long site;
 		int rc;
 
-		if (keys[i].tgid != tgid)
+		if (keys[i].process != process)
 			continue;
-		if (blocks[i].birth_ns < exec_ns) {
+		if (blocks[i].birth_ns < b->target->exec_ns) {
 			dropped++;
 			continue;
 		}
@@ -198,7 +197,7 @@ static int add_threads(const struct build *b, struct profile *p)
 		size_t thread;
 		int rc;
 
-		if (threads[i].tgid != (uint32_t)b->target->info.pid)
+		if (threads[i].process != b->target->process)
 			continue;
 		memcpy(name, threads[i].comm, ABI_COMM_LEN);
 		rc = profile__add_thread(p, tids[i], name, &thread);
@@ -239,7 +238,6 @@ static int add_probes(const struct build *b, struct profile *p)
 	probes = capture__probes(b->capture, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct alloc_point *point = probes[i].point;
-		uint64_t calls = b->target->counters.calls[probes[i].index];
 		struct profile_probe probe = {
 			.function = (char *)point->name,
 			.object = probes[i].allocator->path,
@@ -251,12 +249,11 @@ static int add_probes(const struct build *b, struct profile *p)
 						point->func.role == ROLE_FREE
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
-			.calls = calls,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,
 		};
 		int rc;
 
-		if (probes[i].pid != b->target->info.pid)
+		if (probes[i].pid && probes[i].pid != b->target->info.pid)
 			continue;
 		rc = profile__add_probe(p, &probe);
 		if (rc)
@@ -269,11 +266,10 @@ static int add_probes(const struct build *b, struct profile *p)
 static uint64_t exec_untraced(const struct build *b)
 {
 	const struct allocator *a = b->target->allocator;
-	bool by_thread;
 
-	if (!capture__exec_ns(b->capture, b->target->info.pid, &by_thread))
+	if (!b->target->exec_ns)
 		return 0;
-	for (size_t i = 0; i < b->target->maps.n && !by_thread; i++) {
+	for (size_t i = 0; i < b->target->maps.n && !b->target->exec_by_thread; i++) {
 		const struct map_entry *e = &b->target->maps.entries[i];
 
 		if (e->executable && file_id__equal(&e->file, &a->file))
@@ -289,7 +285,7 @@ static int add_lost(const struct build *b, struct profile *p)
 		ABI_LOST_COUNTERS(X)
 #undef X
 	};
-	const struct abi_target_cpu *c = &b->target->counters;
+	const struct abi_process_cpu *c = &b->target->counters;
 	int rc = 0;
 
 	for (int i = 0; i < LOST_MAX && !rc; i++)

@@ -15,6 +15,10 @@
 /* One process of the run. */
 struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
+	uint32_t process;	  /* its number in the kernel's tables */
+	uint64_t exec_ns;	  /* last exec during the run, monotonic; 0: none */
+	bool exec_by_thread;	  /* it was made by another than the main thread, which the probes did not
+				   * follow */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
@@ -25,7 +29,7 @@ struct target {
 	bool ended;
 	uint64_t end_ns;		   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	struct abi_target_cpu counters;	   /* as last read */
+	struct abi_process_cpu counters;	   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */

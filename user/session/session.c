@@ -40,6 +40,7 @@ struct session {
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	uint64_t watch_lost, watch_lost_seen;
+	uint64_t events_lost;
 	uint64_t interval;
 	struct profile **profiles;
 };
@@ -130,22 +131,41 @@ static int refresh_maps(struct session *s, struct target *t)
 	return 0;
 }
 
+/* Its maps are the new program's; what the old one held is gone, which an event says (on_event). */
 static void on_exec(void *ctx, pid_t pid)
 {
 	struct session *s = ctx;
 	struct target *t = find_target(s, pid);
-	struct abi_target_cpu counters;
 
 	if (!t)
 		return;
 	maps__free(&t->maps);
-	capture__forget_mappings(s->capture, pid);
+	capture__forget_mappings(s->capture, t->process);
 	t->maps_changed = true;
 	/* the vdso is no news */
 	refresh_maps(s, t);
 	process__read(pid, &t->info);
-	/* What the old program held is gone. */
-	if (!capture__counters(s->capture, pid, &counters))
+}
+
+static struct target *find_process(struct session *s, uint32_t process)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i].process == process)
+			return &s->targets[i];
+	return NULL;
+}
+
+static void on_event(void *ctx, const struct abi_event *event)
+{
+	struct session *s = ctx;
+	struct target *t = find_process(s, event->process);
+	struct abi_process_cpu counters;
+
+	if (!t || event->kind != EVENT_EXEC)
+		return;
+	t->exec_ns = event->time_ns;
+	t->exec_by_thread = t->exec_by_thread || event->by_thread;
+	if (!capture__counters(s->capture, t->process, &counters))
 		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 }
 
@@ -165,7 +185,7 @@ static void tell_mappings(struct session *s)
 		if (!t->maps_changed || t->ended)
 			continue;
 		t->maps_changed = false;
-		capture__set_mappings(s->capture, s->binaries, t->info.pid, &t->maps);
+		capture__set_mappings(s->capture, s->binaries, t->process, &t->maps);
 	}
 }
 
@@ -297,7 +317,7 @@ static int open_target(struct session *s, struct target *t, pid_t pid, struct er
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
 				  t->info.comm, rc == -ESRCH ? "it has just ended" : strerror(-rc));
-	return capture__add_target(s->capture, pid, err);
+	return capture__add_process(s->capture, pid, &t->process, err);
 }
 
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
@@ -410,12 +430,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				strerror(errno));
 		goto fail;
 	}
-	if (capture_options.max_targets < s->n_targets)
-		capture_options.max_targets = (uint32_t)s->n_targets;
+	if (capture_options.max_processes < s->n_targets)
+		capture_options.max_processes = (uint32_t)s->n_targets;
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
 	s->calibrated = !capture__calibrate(s->capture, &s->calibration);
+	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers.ctx = s;
 	/* Without it the maps are as old as the last look at /proc: no reason to give up. */
@@ -509,30 +530,14 @@ int session__fd(const struct session *s)
 /* Brings what is known of a target's calls and of their cost up to date. */
 static void read_target(struct session *s, struct target *t)
 {
-	const struct capture_probe *probes;
 	uint64_t cpu;
-	size_t n;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	capture__counters(s->capture, t->info.pid, &t->counters);
-	t->alloc_calls = t->free_calls = 0;
-	t->probe_ns = s->calibrated ? 0 : -1;
-	probes = capture__probes(s->capture, &n);
-	for (size_t i = 0; i < n; i++) {
-		uint64_t calls = t->counters.calls[probes[i].index];
-
-		if (probes[i].pid != t->info.pid)
-			continue;
-		if (probes[i].point->func.role == ROLE_FREE)
-			t->free_calls += calls;
-		else
-			t->alloc_calls += calls;
-		if (s->calibrated)
-			t->probe_ns += (double)calls *
-				       calibration__cost_ns(&s->calibration, probes[i].point);
-	}
-	t->alloc_calls -= t->counters.inner;
+	capture__counters(s->capture, t->process, &t->counters);
+	t->alloc_calls = capture__alloc_calls(&t->counters);
+	t->free_calls = capture__free_calls(&t->counters);
+	t->probe_ns = s->calibrated ? calibration__total_ns(&s->calibration, &t->counters) : -1;
 }
 
 static void note_end(struct session *s, struct target *t)
@@ -543,7 +548,7 @@ static void note_end(struct session *s, struct target *t)
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
-	capture__forget_mappings(s->capture, t->info.pid);
+	capture__forget_mappings(s->capture, t->process);
 	if (s->launch.pid == t->info.pid) {
 		/* It fails only when somebody made the kernel reap our children by itself. */
 		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
@@ -560,6 +565,7 @@ bool session__dispatch(struct session *s)
 	int n;
 
 	/* News first: a process maps before it ends. */
+	capture__events(s->capture, on_event, s, &s->events_lost);
 	if (s->watch)
 		watch__consume(s->watch);
 	if (s->watch_lost > s->watch_lost_seen) {

@@ -35,7 +35,21 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+struct super_block {
+	unsigned int s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
 struct mm_struct {
+	struct file *exe_file;
 	struct uprobes_state uprobes_state;
 };
 
@@ -49,9 +63,29 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t euid;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+	const struct cred *cred;
+	char comm[16];
 	struct mm_struct *mm;
 	struct uprobe_task *utask;
 };
