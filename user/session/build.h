@@ -26,7 +26,10 @@ struct target {
 	int perf_map_fd;   /* where it says what that code is; -1: nowhere, as far as is known */
 	uint64_t perf_map_next_ns; /* when to look for it again, monotonic */
 	struct allocator *allocator;
+	bool uninvited;			   /* it was not named, but selected */
 	bool ended;
+	uint64_t start_ns;		   /* monotonic, when tracing it began; 0: with the run */
+	uint64_t exit_ns;		   /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;		   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	struct abi_process_cpu counters;	   /* as last read */

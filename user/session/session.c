@@ -14,180 +14,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "capture/watch.h"
-#include "elf/binary.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "session/build.h"
-#include "session/launch.h"
+#include "session/internal.h"
 
-#define PERF_MAP_EVERY_NS 250000000 /* between looks for a process's perf map */
-
-struct session {
-	struct capture *capture;
-	struct calibration calibration;
-	bool calibrated;
-	struct watch *watch;
-	struct binaries *binaries;
-	struct symbolizer *symbolizer;
-	struct target *targets;
-	size_t n_targets;
-	struct launch launch;
-	bool command_ended;
-	struct rlimit command_files; /* the limit that the command is to have */
-	int command_status;
-	int epoll_fd;
-	bool started, stopped;
-	uint64_t start_ns, stop_ns, start_unix_ns;
-	uint64_t watch_lost, watch_lost_seen;
-	uint64_t events_lost;
-	uint64_t interval;
-	struct profile **profiles;
-};
-
-/* --- news from the kernel --- */
-
-static struct target *find_target(struct session *s, pid_t pid)
-{
-	for (size_t i = 0; i < s->n_targets; i++)
-		if (s->targets[i].info.pid == pid)
-			return &s->targets[i];
-	return NULL;
-}
-
-static bool on_wanted(void *ctx, pid_t pid)
-{
-	return find_target(ctx, pid) != NULL;
-}
-
-/* Makes the file behind an executable mapping known, so that it can be unwound through and named
- * even when its process is gone. What fails is not remembered: another mapping may yet show the
- * file. */
-static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
-{
-	_cleanup_close_ int root = -1;
-	struct binary *binary;
-	char path[32];
-	int fd;
-
-	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
-		return;
-	fd = maps__open_file(pid, entry);
-	if (fd < 0)
-		return;
-	snprintf(path, sizeof(path), "/proc/%d/root", pid);
-	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
-}
-
-/* The file in which a JIT names its code appears when it pleases, and is gone from our sight with
- * its process. */
-static void hold_perf_map(struct target *t)
-{
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-
-	if (!t->jit || t->ended || t->perf_map_fd >= 0 || now < t->perf_map_next_ns)
-		return;
-	t->perf_map_fd = process__open_perf_map(t->info.pid);
-	t->perf_map_next_ns = now + PERF_MAP_EVERY_NS;
-}
-
-static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
-{
-	struct session *s = ctx;
-	struct target *t = find_target(s, pid);
-
-	if (!t)
-		return;
-	if (!entry->file.inode) {
-		t->jit = true;
-		return;
-	}
-	maps__insert(&t->maps, entry);
-	t->maps_changed = true;
-	hold_file(s, pid, entry);
-}
-
-/* Brings a target's maps up to date from /proc, and keeps its files. */
-static int refresh_maps(struct session *s, struct target *t)
-{
-	struct maps now;
-	int rc = maps__read(t->info.pid, &now);
-
-	if (rc)
-		return rc;
-	if (!now.n) { /* gone, or going: what is known stays */
-		maps__free(&now);
-		return -ESRCH;
-	}
-	for (size_t i = 0; i < now.n; i++) {
-		maps__insert(&t->maps, &now.entries[i]);
-		if (now.entries[i].executable && now.entries[i].file.inode)
-			hold_file(s, t->info.pid, &now.entries[i]);
-		t->jit = t->jit || (now.entries[i].executable && !now.entries[i].file.inode);
-	}
-	maps__free(&now);
-	t->maps_changed = true;
-	return 0;
-}
-
-/* Its maps are the new program's; what the old one held is gone, which an event says (on_event). */
-static void on_exec(void *ctx, pid_t pid)
-{
-	struct session *s = ctx;
-	struct target *t = find_target(s, pid);
-
-	if (!t)
-		return;
-	maps__free(&t->maps);
-	capture__forget_mappings(s->capture, t->process);
-	t->maps_changed = true;
-	/* the vdso is no news */
-	refresh_maps(s, t);
-	process__read(pid, &t->info);
-}
-
-static struct target *find_process(struct session *s, uint32_t process)
-{
-	for (size_t i = 0; i < s->n_targets; i++)
-		if (s->targets[i].process == process)
-			return &s->targets[i];
-	return NULL;
-}
-
-static void on_event(void *ctx, const struct abi_event *event)
-{
-	struct session *s = ctx;
-	struct target *t = find_process(s, event->process);
-	struct abi_process_cpu counters;
-
-	if (!t || event->kind != EVENT_EXEC)
-		return;
-	t->exec_ns = event->time_ns;
-	t->exec_by_thread = t->exec_by_thread || event->by_thread;
-	if (!capture__counters(s->capture, t->process, &counters))
-		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
-}
-
-static void on_lost(void *ctx, uint64_t n)
-{
-	struct session *s = ctx;
-
-	s->watch_lost += n;
-}
-
-/* Tells the kernel side what has changed in the targets' maps. */
-static void tell_mappings(struct session *s)
-{
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = &s->targets[i];
-
-		if (!t->maps_changed || t->ended)
-			continue;
-		t->maps_changed = false;
-		capture__set_mappings(s->capture, s->binaries, t->process, &t->maps);
-	}
-}
+#define MAX_SEPARATE	   16	/* processes with probes of their own; each takes the kernel 10 to 30 ms */
+#define SELECTED_PROCESSES 8192 /* at a time, when they need not be named */
 
 /* --- opening --- */
 
@@ -313,11 +145,34 @@ static int open_target(struct session *s, struct target *t, pid_t pid, struct er
 	rc = watch_target(s, t, err);
 	if (rc)
 		return rc;
-	rc = refresh_maps(s, t);
+	rc = targets__refresh_maps(s, t);
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
 				  t->info.comm, rc == -ESRCH ? "it has just ended" : strerror(-rc));
 	return capture__add_process(s->capture, pid, &t->process, err);
+}
+
+/* Probes in the target, or in its allocator's file for all who run it. */
+static int attach_allocator(struct session *s, struct target *t, struct error *err)
+{
+	struct allocator **attached;
+	int rc;
+
+	if (!s->everywhere)
+		return capture__attach(s->capture, t->allocator, t->info.pid, err);
+	for (size_t i = 0; i < s->n_attached; i++)
+		if (file_id__equal(&s->attached[i]->file, &t->allocator->file))
+			return 0;
+	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
+	if (!attached)
+		return error__set(err, -ENOMEM, "out of memory");
+	s->attached = attached;
+	rc = capture__attach(s->capture, t->allocator, 0, err);
+	if (rc)
+		return rc;
+	s->attached[s->n_attached++] = t->allocator;
+	t->allocator = NULL;
+	return 0;
 }
 
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
@@ -334,7 +189,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
 				  "return of a probed call would kill it: not traced",
 				  pid, t->info.comm);
-	rc = capture__attach(s->capture, t->allocator, pid, err);
+	rc = attach_allocator(s, t, err);
 	if (rc)
 		return rc;
 	/* The kernel takes a pid: make sure that it was still the same process. */
@@ -356,11 +211,12 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	/* Nothing of the program has run yet: it shall find the limit that we found. */
 	if (s->command_files.rlim_max)
 		prlimit(s->launch.pid, RLIMIT_NOFILE, &s->command_files, NULL);
-	rc = open_target(s, &s->targets[0], s->launch.pid, err);
+	rc = targets__add(s) ? open_target(s, s->targets[0], s->launch.pid, err)
+			      : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
 	if (!s->launch.loading)
-		return attach_target(s, &s->targets[0], false, err);
+		return attach_target(s, s->targets[0], false, err);
 	/* The program itself may define malloc, or its dynamic linker be the whole C library
 	 * (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
@@ -375,9 +231,9 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 		if (more < 0)
 			return error__set(err, more, "cannot follow the loading of %s: %s", argv[0],
 					  strerror(-more));
-		refresh_maps(s, &s->targets[0]);
+		targets__refresh_maps(s, s->targets[0]);
 		memset(&none, 0, sizeof(none));
-		rc = attach_target(s, &s->targets[0], true, &none);
+		rc = attach_target(s, s->targets[0], true, &none);
 		if (rc == -ENOENT && more)
 			continue;
 		if (rc)
@@ -388,7 +244,7 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
-	struct watch_handlers handlers = {on_wanted, on_mapped, on_exec, on_lost, NULL};
+	struct watch_handlers handlers;
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct rlimit limit;
@@ -409,15 +265,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
-	s->n_targets = o->command ? 1 : o->n_pids;
-	s->targets = calloc(s->n_targets, sizeof(*s->targets));
-	if (!s->targets || binaries__new(&s->binaries) ||
+	s->selection = o->selection;
+	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
+	if (binaries__new(&s->binaries) ||
 	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
 	}
-	for (size_t i = 0; i < s->n_targets; i++)
-		s->targets[i].pidfd = s->targets[i].perf_map_fd = -1;
 	/* Wrong pids are told before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = session__check_pid(o->pids[i], err);
@@ -430,15 +284,20 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				strerror(errno));
 		goto fail;
 	}
-	if (capture_options.max_processes < s->n_targets)
-		capture_options.max_processes = (uint32_t)s->n_targets;
+	if (capture_options.max_processes < o->n_pids)
+		capture_options.max_processes = (uint32_t)o->n_pids;
+	if (s->selection) {
+		selection__to_kernel(s->selection, &capture_options.selection);
+		if (!capture_options.max_processes)
+			capture_options.max_processes = SELECTED_PROCESSES;
+	}
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
 	s->calibrated = !capture__calibrate(s->capture, &s->calibration);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
-	handlers.ctx = s;
+	handlers = targets__handlers(s);
 	/* Without it the maps are as old as the last look at /proc: no reason to give up. */
 	if (!watch__new(&handlers, &s->watch))
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
@@ -449,13 +308,21 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 			goto fail;
 	}
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
-		rc = open_target(s, &s->targets[i], o->pids[i], err);
+		struct target *t = targets__add(s);
+
+		rc = t ? open_target(s, t, o->pids[i], err)
+		       : error__set(err, -ENOMEM, "out of memory");
 		if (!rc)
-			rc = attach_target(s, &s->targets[i], false, err);
+			rc = attach_target(s, t, false, err);
 		if (rc)
 			goto fail;
 	}
-	tell_mappings(s);
+	if (s->selection) {
+		rc = selection__scan(s, err);
+		if (rc)
+			goto fail;
+	}
+	targets__tell_mappings(s);
 	*ret = s;
 	return 0;
 fail:
@@ -471,11 +338,16 @@ void session__free(struct session *s)
 	/* A command that never started running is ours to end; one that runs is not. */
 	if (s->launch.held || (s->launch.pid > 0 && !s->started))
 		launch__kill(&s->launch);
-	for (size_t i = 0; s->targets && i < s->n_targets; i++)
-		target__clear(&s->targets[i]);
-	if (s->profiles)
-		for (size_t i = 0; i < s->n_targets; i++)
-			profile__free(s->profiles[i]);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		target__clear(s->targets[i]);
+		free(s->targets[i]);
+	}
+	for (size_t i = 0; i < s->n_profiles; i++)
+		profile__free(s->profiles[i]);
+	for (size_t i = 0; i < s->n_attached; i++)
+		allocator__free(s->attached[i]);
+	free(s->attached);
+	free(s->examined);
 	free(s->profiles);
 	free(s->targets);
 	watch__free(s->watch);
@@ -500,8 +372,8 @@ static void follow_loading(struct session *s)
 			s->command_ended = true;
 			return;
 		}
-		refresh_maps(s, &s->targets[0]);
-		tell_mappings(s);
+		targets__refresh_maps(s, s->targets[0]);
+		targets__tell_mappings(s);
 	}
 }
 
@@ -510,7 +382,7 @@ int session__start(struct session *s, struct error *err)
 	int rc;
 
 	for (size_t i = 0; i < s->n_targets; i++)
-		process__cpu_time_ns(s->targets[i].info.pid, &s->targets[i].cpu_start_ns);
+		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
@@ -527,61 +399,22 @@ int session__fd(const struct session *s)
 	return s->epoll_fd;
 }
 
-/* Brings what is known of a target's calls and of their cost up to date. */
-static void read_target(struct session *s, struct target *t)
-{
-	uint64_t cpu;
-
-	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
-		t->cpu_now_ns = cpu;
-	capture__counters(s->capture, t->process, &t->counters);
-	t->alloc_calls = capture__alloc_calls(&t->counters);
-	t->free_calls = capture__free_calls(&t->counters);
-	t->probe_ns = s->calibrated ? calibration__total_ns(&s->calibration, &t->counters) : -1;
-}
-
-static void note_end(struct session *s, struct target *t)
-{
-	if (t->ended)
-		return;
-	read_target(s, t);
-	t->ended = true;
-	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
-	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
-	capture__forget_mappings(s->capture, t->process);
-	if (s->launch.pid == t->info.pid) {
-		/* It fails only when somebody made the kernel reap our children by itself. */
-		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
-			s->command_status = 0;
-		s->command_ended = true;
-		s->launch.pid = 0;
-	}
-}
-
 bool session__dispatch(struct session *s)
 {
 	struct epoll_event events[16];
 	bool all_ended = true;
 	int n;
 
-	/* News first: a process maps before it ends. */
-	capture__events(s->capture, on_event, s, &s->events_lost);
-	if (s->watch)
-		watch__consume(s->watch);
-	if (s->watch_lost > s->watch_lost_seen) {
-		s->watch_lost_seen = s->watch_lost;
-		for (size_t i = 0; i < s->n_targets; i++)
-			refresh_maps(s, &s->targets[i]);
-	}
-	tell_mappings(s);
-	for (size_t i = 0; i < s->n_targets; i++)
-		hold_perf_map(&s->targets[i]);
+	targets__take_news(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)
-			note_end(s, events[i].data.ptr);
+			targets__note_end(s, events[i].data.ptr);
+	/* Others may come as long as there is a selection, but for one that only follows. */
+	if (s->selection && s->selection->dynamic)
+		return false;
 	for (size_t i = 0; i < s->n_targets; i++)
-		all_ended = all_ended && s->targets[i].ended;
+		all_ended = all_ended && s->targets[i]->ended;
 	return all_ended;
 }
 
@@ -610,10 +443,10 @@ void session__status(struct session *s, struct session_status *ret)
 		(double)((s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC)) - s->start_ns) /
 		1e9;
 	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = &s->targets[i];
+		struct target *t = s->targets[i];
 
 		if (!s->stopped)
-			read_target(s, t);
+			targets__read(s, t);
 		ret->alloc_calls += t->alloc_calls;
 		ret->free_calls += t->free_calls;
 		ret->samples += t->counters.samples;
@@ -638,9 +471,9 @@ void session__stop(struct session *s)
 	session__dispatch(s);
 	session__dispatch(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
-		read_target(s, &s->targets[i]);
-		if (!s->targets[i].ended)
-			refresh_maps(s, &s->targets[i]);
+		targets__read(s, s->targets[i]);
+		if (!s->targets[i]->ended)
+			targets__refresh_maps(s, s->targets[i]);
 	}
 	s->stopped = true;
 }
@@ -681,7 +514,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	uint64_t missed = capture__missed_runs(s->capture);
 	int rc;
 
-	s->profiles = calloc(s->n_targets, sizeof(struct profile *));
+	s->profiles = calloc(s->n_targets + 1, sizeof(struct profile *));
 	if (!s->profiles)
 		return error__set(err, -ENOMEM, "out of memory");
 	rc = capture__drain(s->capture, &drain, err);
@@ -691,7 +524,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	if (rc)
 		return error__set(err, rc, "out of memory");
 	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = &s->targets[i];
+		struct target *t = s->targets[i];
 		uint64_t end_ns = t->ended ? t->end_ns : s->stop_ns;
 		struct build build = {
 			.capture = s->capture,
@@ -701,19 +534,20 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			.symbolizer = s->symbolizer,
 			.interval = s->interval,
 			.start_unix_ns = s->start_unix_ns,
-			.duration_s = (double)(end_ns - s->start_ns) / 1e9,
+			.duration_s = (double)(end_ns - (t->start_ns > s->start_ns ? t->start_ns : s->start_ns)) / 1e9,
 			.overhead_pct = share_pct(t->probe_ns, cpu_used_ns(t)),
 			.cpu_time_ns = cpu_used_ns(t),
 			.watch_lost = s->watch_lost,
 			.missed_runs = missed,
 		};
 
-		rc = build__profile(&build, &s->profiles[i]);
+		rc = build__profile(&build, &s->profiles[s->n_profiles]);
 		if (rc)
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  t->info.pid, strerror(-rc));
+		s->n_profiles++;
 	}
 	*ret = s->profiles;
-	*ret_n = s->n_targets;
+	*ret_n = s->n_profiles;
 	return 0;
 }

@@ -17,7 +17,20 @@
 
 struct session;
 
+/* Processes that are traced without being named. All conditions given must hold. */
+struct session_selection {
+	bool dynamic;		  /* any process that fits what follows; else children only */
+	bool follow;		  /* children of traced processes, whatever they are */
+	const char *const *comms; /* names as the kernel has them (15 bytes): one of them */
+	size_t n_comms;
+	const uint32_t *users; /* effective user ids: one of them */
+	size_t n_users;
+	const char *exe;	     /* glob that the program's path must match; NULL: any */
+	const struct cgroup *cgroup; /* in it or below; NULL: any */
+};
+
 struct session_options {
+	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids; /* processes to trace */
 	size_t n_pids;
 	char *const

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this room share, and nobody else sees. */
+#ifndef MEMTRACE_SESSION_INTERNAL_H
+#define MEMTRACE_SESSION_INTERNAL_H
+
+#include <sys/resource.h>
+
+#include "capture/watch.h"
+#include "elf/binary.h"
+#include "session/build.h"
+#include "session/launch.h"
+#include "session/session.h"
+
+struct session {
+	struct capture *capture;
+	struct calibration calibration;
+	bool calibrated;
+	struct watch *watch;
+	struct binaries *binaries;
+	struct symbolizer *symbolizer;
+
+	struct target **targets; /* traced, and those that have ended and are still to be reported */
+	size_t n_targets, room;
+	/* Probes are in the files, for all processes that run them, and the kernel side tells which of
+	 * these are traced; else they are in each target alone, and cost nobody else anything. */
+	bool everywhere;
+	const struct session_selection *selection; /* the caller's; NULL: named ones only */
+	struct allocator **attached; /* everywhere: those whose files have probes; owned */
+	size_t n_attached;
+	bool *examined; /* everywhere: by the binaries' index, whether it was looked at for allocators */
+	size_t n_examined;
+
+	struct launch launch;
+	bool command_ended;
+	struct rlimit command_files; /* the limit that the command is to have */
+	int command_status;
+	int epoll_fd;
+	bool started, stopped;
+	uint64_t start_ns, stop_ns, start_unix_ns;
+	uint64_t watch_lost, watch_lost_seen;
+	uint64_t events_lost;
+	uint64_t interval;
+	struct profile **profiles;
+	size_t n_profiles;
+};
+
+/* --- targets.c: the processes of a run, and what becomes of them --- */
+
+/* A new target, of nothing yet; the session's. NULL: out of memory. */
+struct target *targets__add(struct session *session);
+/* Frees a target, and what the kernel side holds of it. */
+void targets__remove(struct session *session, struct target *target);
+
+/* The traced process that has the pid now, or NULL. */
+struct target *targets__find(struct session *session, pid_t pid);
+
+/* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative errno. */
+int targets__refresh_maps(struct session *session, struct target *target);
+
+/* A process that is traced without having been named: becomes a target. */
+void targets__welcome(struct session *session, const struct abi_event *event);
+
+/* Tells the kernel side what has changed in the targets' maps. */
+void targets__tell_mappings(struct session *session);
+
+/* Brings what is known of a target's calls and of their cost up to date. */
+void targets__read(struct session *session, struct target *target);
+
+/* The target has ended: reads what there is to read last. */
+void targets__note_end(struct session *session, struct target *target);
+
+/* Takes in all news from the kernel. */
+void targets__take_news(struct session *session);
+
+/* What watch__new() needs. */
+struct watch_handlers targets__handlers(struct session *session);
+
+/* --- selection.c: which processes are traced without being named --- */
+
+/* Fills in the kernel side's part of it. */
+void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
+
+/* Takes in the processes there are. 0 or negative errno with err. */
+int selection__scan(struct session *session, struct error *err);
+
+/* Says whether the file of an exec fits, and takes the process in if it does. */
+void selection__judge(struct session *session, const struct abi_event *event);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Processes that nobody named. Those there are when the run begins are looked through here; of those that
+ * come later the kernel side decides, at their exec or fork, by the same conditions. A program's path is
+ * nothing that it could judge: it asks once per file. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#include "proc/cgroup.h"
+#include "proc/process.h"
+#include "session/internal.h"
+
+void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->dynamic = selection->dynamic;
+	ret->follow = selection->follow;
+	for (size_t i = 0; i < selection->n_comms && i < ABI_MAX_WANTED; i++)
+		strncpy(ret->comms[ret->n_comms++], selection->comms[i], ABI_COMM_LEN - 1);
+	for (size_t i = 0; i < selection->n_users && i < ABI_MAX_WANTED; i++)
+		ret->users[ret->n_users++] = selection->users[i];
+	if (selection->cgroup) {
+		ret->cgroup = selection->cgroup->id;
+		ret->cgroup_level = selection->cgroup->level;
+	}
+	ret->by_exe = selection->exe != NULL;
+}
+
+static bool fits(const struct session_selection *selection, const struct process_info *info)
+{
+	bool found = !selection->n_comms;
+
+	for (size_t i = 0; i < selection->n_comms; i++)
+		found = found || !strncmp(info->comm, selection->comms[i], ABI_COMM_LEN - 1);
+	if (!found)
+		return false;
+	found = !selection->n_users;
+	for (size_t i = 0; i < selection->n_users; i++)
+		found = found || info->euid == selection->users[i];
+	if (!found)
+		return false;
+	if (selection->exe && fnmatch(selection->exe, info->exe, 0))
+		return false;
+	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
+}
+
+/* Takes one process in. One that cannot be traced is passed over: nobody asked for it. */
+static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
+{
+	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
+
+	if (targets__find(s, pid) || capture__add_process(s->capture, pid, &event.process, NULL))
+		return;
+	targets__welcome(s, &event);
+}
+
+static int scan_one(pid_t pid, void *ctx)
+{
+	struct session *s = ctx;
+	struct process_info info;
+
+	if (session__check_pid(pid, NULL) || process__read(pid, &info) ||
+	    !fits(s->selection, &info))
+		return 0;
+	if (info.seccomp && features__seccomp_kills())
+		return 0;
+	take_in(s, pid, 0);
+	return 0;
+}
+
+int selection__scan(struct session *s, struct error *err)
+{
+	int rc = s->selection->dynamic ? process__each(scan_one, s) : 0;
+
+	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
+}
+
+void selection__judge(struct session *s, const struct abi_event *event)
+{
+	struct process_info info;
+	bool wanted;
+
+	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
+		return;
+	wanted = !fnmatch(s->selection->exe, info.exe, 0);
+	capture__judge_file(s->capture, &event->exe, wanted);
+	if (wanted)
+		take_in(s, (pid_t)event->tgid, event->time_ns);
+}

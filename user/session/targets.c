@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The processes of a run, and the news of them: what they map, what they become, how they end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "session/internal.h"
+
+#define PERF_MAP_EVERY_NS 250000000 /* between looks for a process's perf map */
+
+struct target *targets__add(struct session *s)
+{
+	struct target *t;
+
+	if (s->n_targets == s->room) {
+		size_t room = s->room ? 2 * s->room : 16;
+		struct target **targets = reallocarray(s->targets, room, sizeof(*targets));
+
+		if (!targets)
+			return NULL;
+		s->targets = targets;
+		s->room = room;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->pidfd = t->perf_map_fd = -1;
+	s->targets[s->n_targets++] = t;
+	return t;
+}
+
+void targets__remove(struct session *s, struct target *t)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i] == t) {
+			memmove(s->targets + i, s->targets + i + 1,
+				(--s->n_targets - i) * sizeof(*s->targets));
+			break;
+		}
+	if (t->process)
+		capture__drop_process(s->capture, t->process);
+	target__clear(t);
+	free(t);
+}
+
+struct target *targets__find(struct session *s, pid_t pid)
+{
+	for (size_t i = s->n_targets; i--;) /* the last one, for pids are used again */
+		if (s->targets[i]->info.pid == pid && !s->targets[i]->ended)
+			return s->targets[i];
+	return NULL;
+}
+
+static struct target *find_process(struct session *s, uint32_t process)
+{
+	for (size_t i = s->n_targets; i--;)
+		if (process && s->targets[i]->process == process)
+			return s->targets[i];
+	return NULL;
+}
+
+/* --- files --- */
+
+/* Makes the file behind an executable mapping known, so that it can be unwound through and named
+ * even when its process is gone. What fails is not remembered: another mapping may yet show the
+ * file. */
+static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
+{
+	_cleanup_close_ int root = -1;
+	struct binary *binary;
+	char path[32];
+	int fd;
+
+	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
+		return;
+	fd = maps__open_file(pid, entry);
+	if (fd < 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
+}
+
+/* The file in which a JIT names its code appears when it pleases, and is gone from our sight with
+ * its process. */
+static void hold_perf_map(struct target *t)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (!t->jit || t->ended || t->perf_map_fd >= 0 || now < t->perf_map_next_ns)
+		return;
+	t->perf_map_fd = process__open_perf_map(t->info.pid);
+	t->perf_map_next_ns = now + PERF_MAP_EVERY_NS;
+}
+
+int targets__refresh_maps(struct session *s, struct target *t)
+{
+	struct maps now;
+	int rc = maps__read(t->info.pid, &now);
+
+	if (rc)
+		return rc;
+	if (!now.n) { /* gone, or going: what is known stays */
+		maps__free(&now);
+		return -ESRCH;
+	}
+	for (size_t i = 0; i < now.n; i++) {
+		maps__insert(&t->maps, &now.entries[i]);
+		if (now.entries[i].executable && now.entries[i].file.inode)
+			hold_file(s, t->info.pid, &now.entries[i]);
+		t->jit = t->jit || (now.entries[i].executable && !now.entries[i].file.inode);
+	}
+	maps__free(&now);
+	t->maps_changed = true;
+	return 0;
+}
+
+void targets__tell_mappings(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!t->maps_changed || t->ended)
+			continue;
+		t->maps_changed = false;
+		capture__set_mappings(s->capture, s->binaries, t->process, &t->maps);
+	}
+}
+
+/* --- probes for all processes --- */
+
+/* Has one of the target's files not been looked at yet? Marks them all. */
+static bool new_files(struct session *s, const struct target *t)
+{
+	size_t n = binaries__count(s->binaries);
+	bool any = false;
+
+	if (n > s->n_examined) {
+		bool *examined = reallocarray(s->examined, n, sizeof(*examined));
+
+		if (!examined)
+			return false;
+		memset(examined + s->n_examined, 0, (n - s->n_examined) * sizeof(*examined));
+		s->examined = examined;
+		s->n_examined = n;
+	}
+	for (size_t i = 0; i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+		const struct binary *b =
+			e->executable && e->file.inode ? binaries__find(s->binaries, &e->file) : NULL;
+
+		if (b && !s->examined[b->index])
+			any = s->examined[b->index] = true;
+	}
+	return any;
+}
+
+/* Puts probes into the allocator that the target brings along, if it is new. A process without one that is
+ * known is traced all the same, and has nothing to show. */
+static void provide_probes(struct session *s, struct target *t)
+{
+	struct allocator *allocator, **attached;
+	struct error none = {};
+
+	if (!s->everywhere || t->ended || !new_files(s, t) ||
+	    allocator__find(t->info.pid, &t->maps, false, &allocator, &none))
+		return;
+	for (size_t i = 0; i < s->n_attached; i++)
+		if (file_id__equal(&s->attached[i]->file, &allocator->file))
+			goto known;
+	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
+	if (!attached)
+		goto known;
+	s->attached = attached;
+	if (capture__attach(s->capture, allocator, 0, &none))
+		goto known;
+	s->attached[s->n_attached++] = allocator;
+	return;
+known:
+	allocator__free(allocator);
+}
+
+/* --- news --- */
+
+static bool on_wanted(void *ctx, pid_t pid)
+{
+	return targets__find(ctx, pid) != NULL;
+}
+
+static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
+{
+	struct session *s = ctx;
+	struct target *t = targets__find(s, pid);
+
+	if (!t)
+		return;
+	if (!entry->file.inode) {
+		t->jit = true;
+		return;
+	}
+	maps__insert(&t->maps, entry);
+	t->maps_changed = true;
+	hold_file(s, pid, entry);
+	provide_probes(s, t);
+}
+
+/* Its maps are the new program's; what the old one held is gone, which an event says. */
+static void on_exec(void *ctx, pid_t pid)
+{
+	struct session *s = ctx;
+	struct target *t = targets__find(s, pid);
+
+	if (!t)
+		return;
+	maps__free(&t->maps);
+	capture__forget_mappings(s->capture, t->process);
+	t->maps_changed = true;
+	/* the vdso is no news */
+	targets__refresh_maps(s, t);
+	process__read(pid, &t->info);
+	provide_probes(s, t);
+}
+
+static void on_lost(void *ctx, uint64_t n)
+{
+	struct session *s = ctx;
+
+	s->watch_lost += n;
+}
+
+struct watch_handlers targets__handlers(struct session *s)
+{
+	return (struct watch_handlers){on_wanted, on_mapped, on_exec, on_lost, s};
+}
+
+void targets__welcome(struct session *s, const struct abi_event *event)
+{
+	struct target *parent = find_process(s, event->parent), *t = targets__add(s);
+
+	if (!t) {
+		capture__drop_process(s->capture, event->process);
+		return;
+	}
+	t->process = event->process;
+	t->uninvited = true;
+	t->start_ns = event->time_ns;
+	if (process__read((pid_t)event->tgid, &t->info)) { /* gone already */
+		t->info.pid = (pid_t)event->tgid;
+		memcpy(t->info.comm, event->comm, sizeof(event->comm));
+		t->info.comm[sizeof(event->comm) - 1] = '\0';
+	}
+	if (event->kind == EVENT_FORK && parent)
+		maps__copy(&parent->maps, &t->maps);
+	if (targets__refresh_maps(s, t) && t->maps.n)
+		t->maps_changed = true;
+	provide_probes(s, t);
+}
+
+static void on_event(void *ctx, const struct abi_event *event)
+{
+	struct session *s = ctx;
+	struct target *t = find_process(s, event->process);
+	struct abi_process_cpu counters;
+
+	switch (event->kind) {
+	case EVENT_NEW:
+	case EVENT_FORK:
+		if (!t)
+			targets__welcome(s, event);
+		break;
+	case EVENT_EXEC:
+		if (!t)
+			break;
+		t->exec_ns = event->time_ns;
+		t->exec_by_thread = t->exec_by_thread || event->by_thread;
+		if (!capture__counters(s->capture, t->process, &counters))
+			t->gone_bytes =
+				(double)counters.alloc_bytes - (double)counters.freed_bytes;
+		break;
+	case EVENT_EXIT:
+		/* Of those that were named the pidfd tells. What this one mapped last is not known yet. */
+		if (t && t->uninvited)
+			t->exit_ns = event->time_ns;
+		break;
+	case EVENT_UNKNOWN:
+		selection__judge(s, event);
+		break;
+	}
+}
+
+void targets__read(struct session *s, struct target *t)
+{
+	uint64_t cpu;
+
+	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
+		t->cpu_now_ns = cpu;
+	capture__counters(s->capture, t->process, &t->counters);
+	t->alloc_calls = capture__alloc_calls(&t->counters);
+	t->free_calls = capture__free_calls(&t->counters);
+	t->probe_ns = s->calibrated ? calibration__total_ns(&s->calibration, &t->counters) : -1;
+}
+
+void targets__note_end(struct session *s, struct target *t)
+{
+	if (t->ended)
+		return;
+	targets__read(s, t);
+	t->ended = true;
+	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
+	if (t->pidfd >= 0)
+		epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
+	capture__forget_mappings(s->capture, t->process);
+	if (s->launch.pid && s->launch.pid == t->info.pid) {
+		/* It fails only when somebody made the kernel reap our children by itself. */
+		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
+			s->command_status = 0;
+		s->command_ended = true;
+		s->launch.pid = 0;
+	}
+}
+
+void targets__take_news(struct session *s)
+{
+	/* Who is there, what they have mapped, who is gone. */
+	capture__events(s->capture, on_event, s, &s->events_lost);
+	if (s->watch)
+		watch__consume(s->watch);
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i]->exit_ns && !s->targets[i]->ended) {
+			targets__note_end(s, s->targets[i]);
+			s->targets[i]->end_ns = s->targets[i]->exit_ns;
+		}
+	if (s->watch_lost > s->watch_lost_seen) {
+		s->watch_lost_seen = s->watch_lost;
+		for (size_t i = 0; i < s->n_targets; i++)
+			if (!s->targets[i]->ended)
+				targets__refresh_maps(s, s->targets[i]);
+	}
+	targets__tell_mappings(s);
+	for (size_t i = 0; i < s->n_targets; i++)
+		hold_perf_map(s->targets[i]);
+	/* Most short-lived processes leave nothing to report. */
+	for (size_t i = 0; i < s->n_targets;) {
+		struct target *t = s->targets[i];
+
+		if (t->ended && t->uninvited && !t->counters.samples)
+			targets__remove(s, t);
+		else
+			i++;
+	}
+}
