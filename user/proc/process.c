@@ -256,26 +256,34 @@ static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 	return 0;
 }
 
-int process__open_perf_map(pid_t pid)
+int process__find_perf_map(pid_t pid, struct perf_map_place *ret)
 {
-	_cleanup_close_ int dir_fd = -1, root_fd = -1, fd = -1;
-	struct stat st;
-	char path[64];
-	uid_t owner = (uid_t)-1;
+	struct perf_map_place place = {.root_fd = -1};
+	_cleanup_close_ int dir_fd = -1;
+	char path[32];
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	err = perf_map_name(dir_fd, path, sizeof(path), &owner);
+	err = perf_map_name(dir_fd, place.path, sizeof(place.path), &place.owner);
 	if (err)
 		return err;
-	root_fd = openat(dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
+	place.root_fd = openat(dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place.root_fd < 0)
 		return -errno;
-	fd = in_root__open_file(root_fd, path, false, &st);
+	*ret = place;
+	return 0;
+}
+
+int process__open_perf_map(const struct perf_map_place *place)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	fd = in_root__open_file(place->root_fd, place->path, false, &st);
 	if (fd < 0)
 		return fd;
-	return st.st_uid == owner ? take_fd(&fd) : -EPERM;
+	return st.st_uid == place->owner ? take_fd(&fd) : -EPERM;
 }

@@ -21,8 +21,6 @@
 #include "session/build.h"
 #include "session/launch.h"
 
-#define PERF_MAP_EVERY_NS 250000000 /* between looks for a process's perf map */
-
 struct session {
 	struct capture *capture;
 	struct calibration calibration;
@@ -79,16 +77,12 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 }
 
-/* The file in which a JIT names its code appears when it pleases, and is gone from our sight with
- * its process. */
-static void hold_perf_map(struct target *t)
+/* The process runs code that lies in no file. What that is called it may say until its end, or after: where
+ * is only known while it lives. */
+static void note_jit(struct target *t)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-
-	if (!t->jit || t->ended || t->perf_map_fd >= 0 || now < t->perf_map_next_ns)
-		return;
-	t->perf_map_fd = process__open_perf_map(t->info.pid);
-	t->perf_map_next_ns = now + PERF_MAP_EVERY_NS;
+	if (t->perf_map.root_fd < 0)
+		process__find_perf_map(t->info.pid, &t->perf_map);
 }
 
 static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
@@ -99,7 +93,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	if (!t)
 		return;
 	if (!entry->file.inode) {
-		t->jit = true;
+		note_jit(t);
 		return;
 	}
 	maps__insert(&t->maps, entry);
@@ -123,7 +117,8 @@ static int refresh_maps(struct session *s, struct target *t)
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
-		t->jit = t->jit || (now.entries[i].executable && !now.entries[i].file.inode);
+		else if (now.entries[i].executable)
+			note_jit(t);
 	}
 	maps__free(&now);
 	t->maps_changed = true;
@@ -139,6 +134,9 @@ static void on_exec(void *ctx, pid_t pid)
 	if (!t)
 		return;
 	maps__free(&t->maps);
+	if (t->perf_map.root_fd >= 0) /* its user may be another now */
+		close(t->perf_map.root_fd);
+	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, pid);
 	t->maps_changed = true;
 	/* the vdso is no news */
@@ -397,7 +395,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	}
 	for (size_t i = 0; i < s->n_targets; i++)
-		s->targets[i].pidfd = s->targets[i].perf_map_fd = -1;
+		s->targets[i].pidfd = s->targets[i].perf_map.root_fd = -1;
 	/* Wrong pids are told before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = session__check_pid(o->pids[i], err);
@@ -568,8 +566,6 @@ bool session__dispatch(struct session *s)
 			refresh_maps(s, &s->targets[i]);
 	}
 	tell_mappings(s);
-	for (size_t i = 0; i < s->n_targets; i++)
-		hold_perf_map(&s->targets[i]);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)
