@@ -265,15 +265,15 @@ def command_of_a_script():
 
 # --- memory for tables ---
 
-PYTHON_SCRIPT = "import json\nfor i in range(3000): json.loads(json.dumps([i] * 5))"
+PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5))"
 
 
-def trace_python(budget, *wrapper):
+def trace_python(budget, *wrapper, rounds=3000):
     """The profile of a python3 that runs at the end of wrapper's execs."""
     with place() as directory:
         path = directory + "/json"
         result = memtrace("-q", "-i", "16K", "-f", "none", "--json=" + path, "--max-unwind", budget,
-                          "--", *wrapper, "/usr/bin/python3", "-c", PYTHON_SCRIPT,
+                          "--", *wrapper, "/usr/bin/python3", "-c", PYTHON_SCRIPT % rounds,
                           env={**os.environ, "PYTHONMALLOC": "malloc"})
         expect_equal(result.status, 0, result)
         with open(path, encoding="utf-8") as file:
@@ -294,8 +294,8 @@ def options_max_unwind():
         refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
     # bash's tables take more than the 32 KiB to spare
-    profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash")
+    profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=100000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
     # less a fraction of a second after the exec, in which the new program is not known yet
-    expect(profile["stacks_complete_pct"] > 60, profile["stacks_complete_pct"])
+    expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
     return f"python3 needs {high} KiB"

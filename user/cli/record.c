@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/outfile.h"
 #include "cli/cli.h"
+#include "cli/selection.h"
 #include "encode/encode.h"
 #include "session/session.h"
 
@@ -39,9 +40,12 @@ static const struct format {
 struct record_config {
 	pid_t pids[MAX_PIDS];
 	size_t n_pids;
+	struct selection_config selection;
 	char *const *command;
 	double duration_s; /* 0: until told or the targets end */
 	const char *output;
+	bool output_given, format_given;
+	enum process_sort sort;
 	bool format[N_FORMATS];
 	unsigned top;
 	bool json;
@@ -53,6 +57,11 @@ struct record_config {
 
 const char record_options[] =
 	"  -p, --pid PID[,PID...]     processes to profile\n"
+	"  -a, --all                  every process there is and every one to come\n"
+	"      --comm NAME, --exe GLOB, --user USER, --cgroup PATH, --container ID\n"
+	"                             those of that name, program, user or cgroup, also new ones\n"
+	"  -F, --follow               children of traced processes, too\n"
+	"      --sort KEY             processes by growth (default), live or rss\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
@@ -75,6 +84,7 @@ const char record_options[] =
 
 static const char help_head[] =
 	"memtrace [record] -p PID[,PID...] [OPTIONS]\n"
+	"memtrace [record] -a|--comm NAME|... [OPTIONS]\n"
 	"memtrace [record] [OPTIONS] -- COMMAND ARGS...\n"
 	"\n"
 	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
@@ -146,6 +156,12 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_SYMBOLS,
 		OPT_NO_DEMANGLE,
 		OPT_NO_INLINE,
+		OPT_COMM,
+		OPT_EXE,
+		OPT_USER,
+		OPT_CGROUP,
+		OPT_CONTAINER,
+		OPT_SORT,
 		OPT_HELP,
 		OPT_VERSION,
 	};
@@ -167,17 +183,25 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-symbols", required_argument, NULL, OPT_MAX_SYMBOLS},
 		{"no-demangle", no_argument, NULL, OPT_NO_DEMANGLE},
 		{"no-inline", no_argument, NULL, OPT_NO_INLINE},
+		{"all", no_argument, NULL, 'a'},
+		{"follow", no_argument, NULL, 'F'},
+		{"comm", required_argument, NULL, OPT_COMM},
+		{"exe", required_argument, NULL, OPT_EXE},
+		{"user", required_argument, NULL, OPT_USER},
+		{"cgroup", required_argument, NULL, OPT_CGROUP},
+		{"container", required_argument, NULL, OPT_CONTAINER},
+		{"sort", required_argument, NULL, OPT_SORT},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
 	};
 	uint64_t n;
 	char *end;
-	int opt, rc;
+	int opt, rc, index = 0;
 
 	opterr = 0;
 	/* '+': what follows the command's name is the command's; ':' tells a missing argument. */
-	while ((opt = getopt_long(argc, argv, "+:p:d:i:o:f:n:qvh", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "+:p:d:i:o:f:n:aFqvh", options, &index)) != -1) {
 		switch (opt) {
 		case 'p':
 			rc = parse_pids(optarg, c);
@@ -203,11 +227,13 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (!*optarg)
 				return usage_error("record", "the output prefix is empty");
 			c->output = optarg;
+			c->output_given = true;
 			break;
 		case 'f':
 			rc = parse_formats(optarg, c);
 			if (rc)
 				return rc;
+			c->format_given = true;
 			break;
 		case 'n':
 			if (parse_count(optarg, 1, 1000000, &n))
@@ -279,6 +305,31 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_NO_INLINE:
 			c->symbolize.no_lines = true;
 			break;
+		case 'a':
+		case 'F':
+		case OPT_COMM:
+		case OPT_EXE:
+		case OPT_USER:
+		case OPT_CGROUP:
+		case OPT_CONTAINER:
+			rc = selection_config__take(&c->selection, "record",
+						    opt == 'a'	 ? "all"
+						    : opt == 'F' ? "follow"
+								 : options[index].name,
+						    optarg);
+			if (rc)
+				return rc;
+			break;
+		case OPT_SORT:
+			for (c->sort = 0; c->sort < PROCESS_SORTS; c->sort++)
+				if (!strcmp(optarg, process_sort__name(c->sort)))
+					break;
+			if (c->sort == PROCESS_SORTS)
+				return usage_error("record",
+						   "processes are sorted by growth, live or rss, "
+						   "not by '%s'",
+						   optarg);
+			break;
 		case 'h':
 		case OPT_HELP:
 			fputs(help_head, stdout);
@@ -302,8 +353,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 					   argv[optind]);
 		c->command = argv + optind;
 	}
-	if (!c->command && !c->n_pids)
-		return usage_error("record", "which process? -p PID, or -- COMMAND");
+	if (!c->command && !c->n_pids && !c->selection.selection.dynamic)
+		return usage_error("record", "which process? -p PID, -a, or -- COMMAND");
+	/* Hundreds of processes leave files only when they are asked for. */
+	if (c->selection.selection.dynamic && !c->output_given && !c->format_given)
+		memset(c->format, 0, sizeof(c->format));
 	if (c->command && c->n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
@@ -329,9 +383,11 @@ static bool is_stream(const char *path)
 /* Better to hear it now than after an hour of tracing. */
 static int check_outputs(const struct record_config *c, struct error *err)
 {
-	/* a command's pid is not known yet: the longest there is will do */
-	const pid_t command = 4194304, *pids = c->command ? &command : c->pids;
-	size_t n = c->command ? 1 : c->n_pids;
+	/* a pid that is not known yet: the longest there is will do */
+	const pid_t longest = 4194304;
+	bool named = !c->command && !c->selection.given;
+	const pid_t *pids = named ? c->pids : &longest;
+	size_t n = named ? c->n_pids : 1;
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < N_FORMATS; j++) {
@@ -430,6 +486,7 @@ static int write_json(const struct record_config *c, struct profile *const *prof
 
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
+	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
 	struct sink sink = sink__to_stream(stdout);
 	struct table_options options = {.top = c->top, .width = 120};
 	struct winsize size;
@@ -440,7 +497,13 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
 			options.width = size.ws_col;
 	}
-	for (size_t i = 0; i < n && !rc; i++) {
+	if (c->selection.given) {
+		processes.width = options.width;
+		processes.color = options.color;
+		rc = encode_processes((const struct profile *const *)profiles, n, &processes,
+				      &sink);
+	}
+	for (size_t i = 0; i < n && !rc && !c->selection.given; i++) {
 		if (i)
 			sink__puts(&sink, "\n");
 		rc = encode_table(profiles[i], &options, &sink);
@@ -656,7 +719,11 @@ int cmd_record(int argc, char **argv)
 		return status;
 	if (check_outputs(&config, &err))
 		return fail(&err);
+	if (selection_config__open(&config.selection, &err))
+		return fail(&err);
 
+	if (config.selection.given)
+		options.selection = &config.selection.selection;
 	options.pids = config.pids;
 	options.n_pids = config.n_pids;
 	options.command = config.command;

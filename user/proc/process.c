@@ -96,6 +96,18 @@ static const char *status_value(const char *text, const char *key)
 	return NULL;
 }
 
+/* Whose rights the process has. From status: "Uid: REAL EFFECTIVE SAVED FS". */
+static int parse_euid(const char *status, uint32_t *ret_euid)
+{
+	const char *uids = status_value(status, "Uid");
+	unsigned int euid;
+
+	if (!uids || sscanf(uids, "%*u %u", &euid) != 1)
+		return -EINVAL;
+	*ret_euid = euid;
+	return 0;
+}
+
 static bool is_compat32(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -135,6 +147,9 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	if (!tgid)
 		return -EINVAL;
 	info.tgid = strtol(tgid, NULL, 10);
+	err = parse_euid(text, &info.euid);
+	if (err)
+		return err;
 	seccomp = status_value(text, "Seccomp");
 	info.seccomp = seccomp && strtol(seccomp, NULL, 10) != 0;
 
@@ -143,6 +158,62 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	info.compat32 = is_compat32(dir_fd);
 	*ret_info = info;
 	return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The numbers among the names in /proc. */
+static int list_pids(pid_t **ret_pids, size_t *ret_n)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc");
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n = 0, size = 0;
+	struct dirent *entry;
+
+	if (!dir)
+		return -errno;
+	while (errno = 0, (entry = readdir(dir))) {
+		char *end;
+		unsigned long pid = strtoul(entry->d_name, &end, 10);
+
+		/* Files of /proc have no digit in front, and 0 is nobody's. */
+		if (*end || !pid || pid > PID_MAX_LIMIT)
+			continue;
+		if (n == size) {
+			pid_t *grown;
+
+			size = size ? 2 * size : 256;
+			grown = reallocarray(pids, size, sizeof(*pids));
+			if (!grown)
+				return -ENOMEM;
+			pids = grown;
+		}
+		pids[n++] = (pid_t)pid;
+	}
+	if (errno)
+		return -errno;
+	if (n)
+		qsort(pids, n, sizeof(*pids), compare_pids);
+	*ret_pids = pids;
+	*ret_n = n;
+	pids = NULL;
+	return 0;
+}
+
+int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	size_t n;
+	int ret = list_pids(&pids, &n);
+
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = fn(pids[i], ctx);
+	return ret;
 }
 
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
@@ -221,25 +292,26 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 	return 0;
 }
 
-/* Where the process keeps its map, and whose that must be. From status: "Uid: REAL EFFECTIVE SAVED
- * FS", "NStgid: PID [PID in the next namespace further in]...". */
+/* Where the process keeps its map, and whose that must be. From status: "NStgid: PID [PID in the
+ * next namespace further in]...". */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);
-	const char *uids, *pids;
-	unsigned int owner;
+	const char *pids;
+	uint32_t owner;
 	ssize_t n;
 	long pid;
 	char *end;
+	int err;
 
 	if (!text)
 		return -ENOMEM;
 	n = read_text(dir_fd, "status", text, STATUS_MAX);
 	if (n < 0)
 		return n;
-	uids = status_value(text, "Uid");
-	if (!uids || sscanf(uids, "%*u %u", &owner) != 1)
-		return -EINVAL;
+	err = parse_euid(text, &owner);
+	if (err)
+		return err;
 	pids = status_value(text, "NStgid");
 	if (!pids) /* a kernel without pid namespaces */
 		pids = status_value(text, "Tgid");
@@ -256,26 +328,34 @@ static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 	return 0;
 }
 
-int process__open_perf_map(pid_t pid)
+int process__find_perf_map(pid_t pid, struct perf_map_place *ret)
 {
-	_cleanup_close_ int dir_fd = -1, root_fd = -1, fd = -1;
-	struct stat st;
-	char path[64];
-	uid_t owner = (uid_t)-1;
+	struct perf_map_place place = {.root_fd = -1};
+	_cleanup_close_ int dir_fd = -1;
+	char path[32];
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	err = perf_map_name(dir_fd, path, sizeof(path), &owner);
+	err = perf_map_name(dir_fd, place.path, sizeof(place.path), &place.owner);
 	if (err)
 		return err;
-	root_fd = openat(dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
+	place.root_fd = openat(dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place.root_fd < 0)
 		return -errno;
-	fd = in_root__open_file(root_fd, path, false, &st);
+	*ret = place;
+	return 0;
+}
+
+int process__open_perf_map(const struct perf_map_place *place)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	fd = in_root__open_file(place->root_fd, place->path, false, &st);
 	if (fd < 0)
 		return fd;
-	return st.st_uid == owner ? take_fd(&fd) : -EPERM;
+	return st.st_uid == place->owner ? take_fd(&fd) : -EPERM;
 }

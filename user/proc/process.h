@@ -11,6 +11,7 @@
 struct process_info {
 	pid_t pid;
 	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
+	uint32_t euid;	      /* effective user, as in our own user namespace */
 	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
 	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
 	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
@@ -25,6 +26,11 @@ struct process_info {
 /* 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is parsed from its last
  * ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
+
+/* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid, until
+ * it returns something other than 0, which is then returned. 0, or negative errno. A process may
+ * have ended by the time fn hears of it, and another have its pid. */
+int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
@@ -42,14 +48,23 @@ uint64_t process__auxv(pid_t pid, uint64_t type);
  */
 int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len);
 
-/* Opens the file in which pid's JIT compiler names its code (symbolize/perf_map.h reads it):
- * /tmp/perf-N.map below the process's own root, N being its pid as it sees it itself, in the
- * innermost pid namespace. The file is as hostile as its writer, and /tmp is everybody's: only a
- * regular file is taken, and only one that belongs to the effective user of the process. A
- * descriptor (read-only, close-on-exec), or negative errno: -ESRCH no such process; -ENOENT it has
- * no such file; -EPERM another user's; -ELOOP a symbolic link; -EINVAL not a regular file. Never
- * blocks on a FIFO or device. */
-int process__open_perf_map(pid_t pid);
+/* Where a process's JIT compiler names its code, if it does: a place that outlives the process. */
+struct perf_map_place {
+	int root_fd;   /* the process's own root (O_PATH); the caller closes it */
+	char path[64]; /* below it: tmp/perf-N.map, N being its pid as it sees it itself, in the
+			* innermost pid namespace */
+	uid_t owner;   /* its effective user */
+};
+
+/* 0; -ESRCH no such process; other negative errno. */
+int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
+
+/* Opens that file (symbolize/perf_map.h reads it). It is as hostile as its writer, and /tmp is
+ * everybody's: only a regular file is taken, and only one that belongs to the user of the process. A
+ * descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is no such file; -EPERM
+ * another user's; -ELOOP a symbolic link; -EINVAL not a regular file. Never blocks on a FIFO or
+ * device. */
+int process__open_perf_map(const struct perf_map_place *place);
 
 /* Does this process have the effective capability number cap (CAP_* of linux/capability.h)? From
  * CapEff of /proc/self/status; false when that cannot be read. */

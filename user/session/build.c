@@ -15,12 +15,12 @@ void target__clear(struct target *t)
 {
 	if (t->pidfd >= 0)
 		close(t->pidfd);
-	if (t->perf_map_fd >= 0)
-		close(t->perf_map_fd);
+	if (t->perf_map.root_fd >= 0)
+		close(t->perf_map.root_fd);
 	maps__free(&t->maps);
 	allocator__free(t->allocator);
 	memset(t, 0, sizeof(*t));
-	t->pidfd = t->perf_map_fd = -1;
+	t->pidfd = t->perf_map.root_fd = -1;
 }
 
 /* --- the drained tables, sorted --- */
@@ -330,10 +330,13 @@ static int add_unresolved(struct profile *p)
 static int symbolize(const struct build *b, struct profile *p)
 {
 	_cleanup_(cleanup_perf_map) struct perf_map *jit = NULL;
+	_cleanup_close_ int fd = -1;
 	uint64_t skipped = 0;
 	size_t n;
 
-	if (b->target->perf_map_fd >= 0 && !perf_map__read(b->target->perf_map_fd, &jit, &n))
+	if (b->target->perf_map.root_fd >= 0)
+		fd = process__open_perf_map(&b->target->perf_map);
+	if (fd >= 0 && !perf_map__read(fd, &jit, &n))
 		skipped = n;
 	if (profile__add_lost(p, "perf_map_skipped", skipped))
 		return -ENOMEM;

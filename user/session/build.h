@@ -22,9 +22,7 @@ struct target {
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
-	bool jit;	   /* it runs code that lies in no file */
-	int perf_map_fd;   /* where it says what that code is; -1: nowhere, as far as is known */
-	uint64_t perf_map_next_ns; /* when to look for it again, monotonic */
+	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
 	struct allocator *allocator;
 	bool uninvited;			   /* it was not named, but selected */
 	bool ended;

@@ -15,8 +15,6 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-#define PERF_MAP_EVERY_NS 250000000 /* between looks for a process's perf map */
-
 struct target *targets__add(struct session *s)
 {
 	struct target *t;
@@ -33,7 +31,7 @@ struct target *targets__add(struct session *s)
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->pidfd = t->perf_map_fd = -1;
+	t->pidfd = t->perf_map.root_fd = -1;
 	s->targets[s->n_targets++] = t;
 	return t;
 }
@@ -90,16 +88,12 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 }
 
-/* The file in which a JIT names its code appears when it pleases, and is gone from our sight with
- * its process. */
-static void hold_perf_map(struct target *t)
+/* The process runs code that lies in no file. What that is called it may say until its end, or after: where
+ * is only known while it lives. */
+static void note_jit(struct target *t)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-
-	if (!t->jit || t->ended || t->perf_map_fd >= 0 || now < t->perf_map_next_ns)
-		return;
-	t->perf_map_fd = process__open_perf_map(t->info.pid);
-	t->perf_map_next_ns = now + PERF_MAP_EVERY_NS;
+	if (t->perf_map.root_fd < 0)
+		process__find_perf_map(t->info.pid, &t->perf_map);
 }
 
 int targets__refresh_maps(struct session *s, struct target *t)
@@ -117,7 +111,8 @@ int targets__refresh_maps(struct session *s, struct target *t)
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
-		t->jit = t->jit || (now.entries[i].executable && !now.entries[i].file.inode);
+		else if (now.entries[i].executable)
+			note_jit(t);
 	}
 	maps__free(&now);
 	t->maps_changed = true;
@@ -204,7 +199,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	if (!t)
 		return;
 	if (!entry->file.inode) {
-		t->jit = true;
+		note_jit(t);
 		return;
 	}
 	maps__insert(&t->maps, entry);
@@ -222,6 +217,9 @@ static void on_exec(void *ctx, pid_t pid)
 	if (!t)
 		return;
 	maps__free(&t->maps);
+	if (t->perf_map.root_fd >= 0) /* its user may be another now */
+		close(t->perf_map.root_fd);
+	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
 	t->maps_changed = true;
 	/* the vdso is no news */
@@ -346,8 +344,6 @@ void targets__take_news(struct session *s)
 				targets__refresh_maps(s, s->targets[i]);
 	}
 	targets__tell_mappings(s);
-	for (size_t i = 0; i < s->n_targets; i++)
-		hold_perf_map(s->targets[i]);
 	/* Most short-lived processes leave nothing to report. */
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];

@@ -315,13 +315,25 @@ static void map_path(pid_t pid, char *path, size_t size)
 	snprintf(path, size, "/tmp/perf-%d.map", pid);
 }
 
+static int open_perf_map(pid_t pid)
+{
+	struct perf_map_place place;
+	int fd = process__find_perf_map(pid, &place);
+
+	if (fd)
+		return fd;
+	fd = process__open_perf_map(&place);
+	close(place.root_fd);
+	return fd;
+}
+
 static void assert_opens(pid_t pid, const char *expected)
 {
 	_cleanup_close_ int fd = -1;
 	char text[64] = "";
 
 	alarm(10); /* what waits for the writer of a FIFO dies */
-	fd = process__open_perf_map(pid);
+	fd = open_perf_map(pid);
 	alarm(0);
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -333,7 +345,7 @@ static void assert_opens(pid_t pid, const char *expected)
 static void assert_refuses(pid_t pid, int err)
 {
 	alarm(10);
-	assert_int_equal(process__open_perf_map(pid), err);
+	assert_int_equal(open_perf_map(pid), err);
 	alarm(0);
 }
 

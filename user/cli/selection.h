@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The options that select processes: what commands share of them. */
+#ifndef MEMTRACE_CLI_SELECTION_H
+#define MEMTRACE_CLI_SELECTION_H
+
+#include <stdbool.h>
+
+#include "proc/cgroup.h"
+#include "session/session.h"
+
+struct selection_config {
+	bool given; /* any of them */
+	struct session_selection selection;
+	const char *comms[ABI_MAX_WANTED];
+	uint32_t users[ABI_MAX_WANTED];
+	const char *cgroup_path, *container; /* as given; looked up by selection_config__open() */
+	struct cgroup cgroup;
+};
+
+/* Takes in one option: --all (value NULL), --comm, --exe, --user, --cgroup, --container, --follow (NULL), by
+ * its long name. 0 or EXIT_USAGE, said. */
+int selection_config__take(struct selection_config *config, const char *command, const char *option,
+			   const char *value);
+
+/* Finds the cgroup that was asked for. 0 or negative errno with err. */
+int selection_config__open(struct selection_config *config, struct error *err);
+
+#endif
