@@ -107,6 +107,7 @@ volatile __u32 active __weak;
 /* The last process's number. */
 __u32 last_process __weak;
 __u64 events_lost __weak; /* news that found no room in the ring */
+__u64 processes_refused __weak; /* that fit, but there was no room for their state */
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 

@@ -17,9 +17,9 @@
 #include "capture/shield.h"
 
 #define DEFAULT_PROCESSES 64
-#define DEFAULT_LIVE	(1U << 20)
-#define DEFAULT_STACKS	(1U << 16)
-#define DEFAULT_SITES	(1U << 17)
+#define DEFAULT_LIVE	  (1U << 20)
+#define DEFAULT_STACKS	  (1U << 16)
+#define DEFAULT_SITES	  (1U << 17)
 
 static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
@@ -597,8 +597,7 @@ static int read_inflight(struct capture *c, struct capture_table *live)
 		if (!call[i].old_addr)
 			continue;
 		keys[live->n] =
-			(struct abi_live_key){.addr = call[i].old_addr,
-					      .process = call[i].process};
+			(struct abi_live_key){.addr = call[i].old_addr, .process = call[i].process};
 		blocks[live->n++] = call[i].old;
 	}
 	return 0;
@@ -642,6 +641,24 @@ void capture__clear_tables(struct capture *c)
 					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
 		capture_table__free(&table);
 	}
+}
+
+void capture__drop_records(struct capture *c, const struct capture_drain *drain, uint32_t process)
+{
+	const struct abi_live_key *live = drain->live.keys;
+	const struct abi_site_key *sites = drain->sites.keys;
+
+	for (size_t i = 0; i < drain->live.n; i++)
+		if (live[i].process == process)
+			bpf_map__delete_elem(c->skel->maps.live, &live[i], sizeof(live[i]), 0);
+	for (size_t i = 0; i < drain->sites.n; i++)
+		if (sites[i].process == process)
+			bpf_map__delete_elem(c->skel->maps.sites, &sites[i], sizeof(sites[i]), 0);
+}
+
+uint64_t capture__processes_refused(const struct capture *c)
+{
+	return c->skel->bss->processes_refused;
 }
 
 void capture__drop_process(struct capture *c, uint32_t process)

@@ -18,21 +18,22 @@
 #include "elf/binary.h"
 
 struct capture; /* opaque */
+struct capture_drain;
 
 /* A usual process's tables take 1 to 3 MB together, clang's 8; a hundred different programs share
  * most of theirs. */
 #define UNWIND_DEFAULT_BYTES (96ULL << 20)
 
 struct capture_options {
-	uint64_t interval;    /* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
-	int kind;	      /* enum probe_kind, or -1: the best that works */
+	uint64_t interval;	/* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
+	int kind;		/* enum probe_kind, or -1: the best that works */
 	uint32_t max_processes; /* at a time; 0 = 64 */
-	uint32_t max_live;    /* live samples; 0 = 1,048,576 */
-	uint32_t max_stacks;  /* distinct stacks; 0 = 65,536 */
-	uint32_t max_sites;   /* stack and process pairs; 0 = 131,072 */
-	uint32_t max_frames;  /* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
-	uint64_t max_unwind;  /* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
-	bool verbose;	      /* libbpf's messages on stderr */
+	uint32_t max_live;	/* live samples; 0 = 1,048,576 */
+	uint32_t max_stacks;	/* distinct stacks; 0 = 65,536 */
+	uint32_t max_sites;	/* stack and process pairs; 0 = 131,072 */
+	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
+	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
+	bool verbose;		/* libbpf's messages on stderr */
 	/* Which processes are traced besides those that are added: from their next exec on. self is
 	 * filled in. */
 	struct abi_selection selection;
@@ -45,18 +46,25 @@ void capture__free(struct capture *capture);
 
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Makes process pid traced: its calls are counted from activation on. *ret_process: its number, under which
- * all that is recorded of it is found, whatever becomes of the pid. 0, -EEXIST when it is traced already (by
- * the selection), -E2BIG for too many, other negative errno. */
+/* Makes process pid traced: its calls are counted from activation on. *ret_process: its number,
+ * under which all that is recorded of it is found, whatever becomes of the pid. 0, -EEXIST when it
+ * is traced already (by the selection), -E2BIG for too many, other negative errno. */
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
 /* Drops all that is recorded of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Calls fn for each piece of news of processes (struct abi_event, valid for the call) since the last time, in
- * the order in which they happened on their CPUs. 0 or negative errno. *ret_lost: how many found no
- * room, over the whole run. */
+/* Deletes what a drain has told of a process that has ended: for others' sake. */
+void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
+			   uint32_t process);
+
+/* Processes that the selection would have taken, had there been room for more at a time. */
+uint64_t capture__processes_refused(const struct capture *capture);
+
+/* Calls fn for each piece of news of processes (struct abi_event, valid for the call) since the
+ * last time, in the order in which they happened on their CPUs. 0 or negative errno. *ret_lost: how
+ * many found no room, over the whole run. */
 int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct abi_event *event),
 		    void *ctx, uint64_t *ret_lost);
 /* Readable when there are any. */
@@ -65,10 +73,10 @@ int capture__events_fd(const struct capture *capture);
 /* Does the selection take processes that run this file? For by_exe only. */
 int capture__judge_file(struct capture *capture, const struct abi_file *file, bool wanted);
 
-/* Tells the kernel side which code a process has mapped where, building the unwind tables of files that
- * are new. Call again whenever that changes. Only files among the binaries are known. When there is
- * no room for a table, tables that no process uses any more make it, the one let go first first; is
- * there still none, the file goes without. 0 or negative errno. */
+/* Tells the kernel side which code a process has mapped where, building the unwind tables of files
+ * that are new. Call again whenever that changes. Only files among the binaries are known. When
+ * there is no room for a table, tables that no process uses any more make it, the one let go first
+ * first; is there still none, the file goes without. 0 or negative errno. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
 			  uint32_t process, const struct maps *maps);
 
@@ -78,8 +86,8 @@ void capture__forget_mappings(struct capture *capture, uint32_t process);
 /* Files whose unwind tables found no room within max_unwind at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
-/* Puts probes on the functions of allocator in process pid, or, when pid is 0, in all processes, present and
- * to come. They do nothing until activation. */
+/* Puts probes on the functions of allocator in process pid, or, when pid is 0, in all processes,
+ * present and to come. They do nothing until activation. */
 int capture__attach(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    struct error *err);
 

@@ -17,8 +17,8 @@ struct selection_config {
 	struct cgroup cgroup;
 };
 
-/* Takes in one option: --all (value NULL), --comm, --exe, --user, --cgroup, --container, --follow (NULL), by
- * its long name. 0 or EXIT_USAGE, said. */
+/* Takes in one option: --all (value NULL), --comm, --exe, --user, --cgroup, --container, --follow
+ * (NULL), by its long name. 0 or EXIT_USAGE, said. */
 int selection_config__take(struct selection_config *config, const char *command, const char *option,
 			   const char *value);
 

@@ -302,6 +302,10 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_lost(p, "map_records_lost", b->watch_lost);
 	if (!rc)
+		rc = profile__add_lost(p, "process_events_lost", b->events_lost);
+	if (!rc)
+		rc = profile__add_lost(p, "processes_refused", b->processes_refused);
+	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	if (!rc)
 		rc = profile__add_lost(p, "unwind_tables_refused",

@@ -17,20 +17,21 @@ struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
 	uint32_t process;	  /* its number in the kernel's tables */
 	uint64_t exec_ns;	  /* last exec during the run, monotonic; 0: none */
-	bool exec_by_thread;	  /* it was made by another than the main thread, which the probes did not
-				   * follow */
+	bool exec_by_thread; /* it was made by another than the main thread, which the probes did
+			      * not follow */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
-	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
+	struct perf_map_place
+		perf_map; /* where it may say what that code is; root_fd -1: not known */
 	struct allocator *allocator;
-	bool uninvited;			   /* it was not named, but selected */
+	bool uninvited; /* it was not named, but selected */
 	bool ended;
-	uint64_t start_ns;		   /* monotonic, when tracing it began; 0: with the run */
-	uint64_t exit_ns;		   /* when it ended, if that is known but not taken in yet */
-	uint64_t end_ns;		   /* monotonic, when ended */
+	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
+	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
+	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	struct abi_process_cpu counters;	   /* as last read */
+	struct abi_process_cpu counters;   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */
@@ -50,7 +51,7 @@ struct build {
 	double duration_s;
 	double overhead_pct; /* negative when unknown */
 	uint64_t cpu_time_ns;
-	uint64_t watch_lost, missed_runs;
+	uint64_t watch_lost, missed_runs, events_lost, processes_refused;
 };
 
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */

@@ -19,15 +19,18 @@ struct session {
 	struct binaries *binaries;
 	struct symbolizer *symbolizer;
 
-	struct target **targets; /* traced, and those that have ended and are still to be reported */
+	struct target *
+		*targets; /* traced, and those that have ended and are still to be reported */
 	size_t n_targets, room;
-	/* Probes are in the files, for all processes that run them, and the kernel side tells which of
-	 * these are traced; else they are in each target alone, and cost nobody else anything. */
+	/* Probes are in the files, for all processes that run them, and the kernel side tells which
+	 * of these are traced; else they are in each target alone, and cost nobody else anything.
+	 */
 	bool everywhere;
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
 	struct allocator **attached; /* everywhere: those whose files have probes; owned */
 	size_t n_attached;
-	bool *examined; /* everywhere: by the binaries' index, whether it was looked at for allocators */
+	bool *examined; /* everywhere: by the binaries' index, whether it was looked at for
+			   allocators */
 	size_t n_examined;
 
 	struct launch launch;
@@ -40,6 +43,8 @@ struct session {
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t events_lost;
 	uint64_t interval;
+	uint64_t settle_next_ns;
+	uint64_t forgotten; /* profiles of ended processes that found no room */
 	struct profile **profiles;
 	size_t n_profiles;
 };
@@ -54,7 +59,8 @@ void targets__remove(struct session *session, struct target *target);
 /* The traced process that has the pid now, or NULL. */
 struct target *targets__find(struct session *session, pid_t pid);
 
-/* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative errno. */
+/* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative
+ * errno. */
 int targets__refresh_maps(struct session *session, struct target *target);
 
 /* A process that is traced without having been named: becomes a target. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starting a command so that probes are in place before its first allocation. It is held by ptrace
- * only from its exec until the dynamic linker has mapped what it starts with; then it is let go and runs
- * untraced by ptrace. */
+ * only from its exec until the dynamic linker has mapped what it starts with; then it is let go and
+ * runs untraced by ptrace. */
 #ifndef MEMTRACE_SESSION_LAUNCH_H
 #define MEMTRACE_SESSION_LAUNCH_H
 
@@ -24,8 +24,8 @@ struct launch {
 int launch__start(char *const argv[], struct launch *ret, struct error *err);
 
 /* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has; 0: loading is
- * over, the process stands at a system call before or at the first of the program's own; -ESRCH: it is
- * gone (already reaped, wait status in *ret_status); other negative errno. */
+ * over, the process stands at a system call before or at the first of the program's own; -ESRCH: it
+ * is gone (already reaped, wait status in *ret_status); other negative errno. */
 int launch__next_mapping(struct launch *launch, int *ret_status);
 
 /* Lets it run, for good. */

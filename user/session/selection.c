@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that nobody named. Those there are when the run begins are looked through here; of those that
- * come later the kernel side decides, at their exec or fork, by the same conditions. A program's path is
- * nothing that it could judge: it asks once per file. */
+/* Processes that nobody named. Those there are when the run begins are looked through here; of
+ * those that come later the kernel side decides, at their exec or fork, by the same conditions. A
+ * program's path is nothing that it could judge: it asks once per file. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>

@@ -18,8 +18,12 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-#define MAX_SEPARATE	   16	/* processes with probes of their own; each takes the kernel 10 to 30 ms */
-#define SELECTED_PROCESSES 8192 /* at a time, when they need not be named */
+#define MAX_SEPARATE 16 /* processes with probes of their own; each takes the kernel 10 to 30 ms   \
+			 */
+#define SELECTED_PROCESSES 8192	      /* at a time, when they need not be named */
+#define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
+#define SETTLE_EVERY_NS	   2000000000 /* and not more often */
+#define MAX_ENDED	   4096 /* profiles of ended processes that are kept, those that held most */
 
 /* --- opening --- */
 
@@ -212,7 +216,7 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	if (s->command_files.rlim_max)
 		prlimit(s->launch.pid, RLIMIT_NOFILE, &s->command_files, NULL);
 	rc = targets__add(s) ? open_target(s, s->targets[0], s->launch.pid, err)
-			      : error__set(err, -ENOMEM, "out of memory");
+			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
 	if (!s->launch.loading)
@@ -360,8 +364,8 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
-/* Holds a command until its libraries are all mapped and their unwind tables in place: some run code of
- * their own at once, faster than news of them could come. */
+/* Holds a command until its libraries are all mapped and their unwind tables in place: some run
+ * code of their own at once, faster than news of them could come. */
 static void follow_loading(struct session *s)
 {
 	int rc = 1;
@@ -399,6 +403,8 @@ int session__fd(const struct session *s)
 	return s->epoll_fd;
 }
 
+static void settle_ended(struct session *s);
+
 bool session__dispatch(struct session *s)
 {
 	struct epoll_event events[16];
@@ -411,6 +417,7 @@ bool session__dispatch(struct session *s)
 		if (events[i].data.ptr)
 			targets__note_end(s, events[i].data.ptr);
 	/* Others may come as long as there is a selection, but for one that only follows. */
+	settle_ended(s);
 	if (s->selection && s->selection->dynamic)
 		return false;
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -507,16 +514,85 @@ const struct capture_probe *session__probes(const struct session *s, size_t *ret
 
 /* --- the profiles --- */
 
+static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t)
+{
+	uint64_t start_ns = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
+	uint64_t end_ns = t->ended ? t->end_ns : s->stop_ns;
+	struct build build = {
+		.capture = s->capture,
+		.calibration = s->calibrated ? &s->calibration : NULL,
+		.drain = drain,
+		.target = t,
+		.symbolizer = s->symbolizer,
+		.interval = s->interval,
+		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
+		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
+		.overhead_pct = share_pct(t->probe_ns, cpu_used_ns(t)),
+		.cpu_time_ns = cpu_used_ns(t),
+		.watch_lost = s->watch_lost,
+		.events_lost = s->events_lost,
+		.processes_refused = capture__processes_refused(s->capture),
+		.missed_runs = capture__missed_runs(s->capture),
+	};
+	struct profile **profiles;
+
+	profiles = reallocarray(s->profiles, s->n_profiles + 1, sizeof(struct profile *));
+	if (!profiles)
+		return -ENOMEM;
+	s->profiles = profiles;
+	return build__profile(&build, &s->profiles[s->n_profiles++]);
+}
+
+/* Of more ended processes than can be kept, the one that held least goes. */
+static void forget_least(struct session *s)
+{
+	size_t least = 0;
+
+	for (size_t i = 1; i < s->n_profiles; i++)
+		if (profile__live(s->profiles[i]).bytes < profile__live(s->profiles[least]).bytes)
+			least = i;
+	profile__free(s->profiles[least]);
+	s->profiles[least] = s->profiles[--s->n_profiles];
+	s->forgotten++;
+}
+
+/* Makes the profiles of processes that have ended, and gives the room that they take in the kernel
+ * to others: now and then, for it takes a reading of all tables. */
+static void settle_ended(struct session *s)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_targets; i++)
+		n += s->targets[i]->ended && s->targets[i]->uninvited;
+	if (n < MIN_SETTLED || now < s->settle_next_ns)
+		return;
+	s->settle_next_ns = now + SETTLE_EVERY_NS;
+	if (capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
+		return;
+	for (size_t i = 0; i < s->n_targets;) {
+		struct target *t = s->targets[i];
+
+		if (!t->ended || !t->uninvited) {
+			i++;
+			continue;
+		}
+		if (make_profile(s, &drain, t))
+			return; /* out of memory: it waits */
+		capture__drop_records(s->capture, &drain, t->process);
+		targets__remove(s, t);
+		if (s->n_profiles > MAX_ENDED)
+			forget_least(s);
+	}
+}
+
 int session__profiles(struct session *s, struct profile *const **ret, size_t *ret_n,
 		      struct error *err)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t missed = capture__missed_runs(s->capture);
 	int rc;
 
-	s->profiles = calloc(s->n_targets + 1, sizeof(struct profile *));
-	if (!s->profiles)
-		return error__set(err, -ENOMEM, "out of memory");
 	rc = capture__drain(s->capture, &drain, err);
 	if (rc)
 		return rc;
@@ -524,28 +600,10 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	if (rc)
 		return error__set(err, rc, "out of memory");
 	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-		uint64_t end_ns = t->ended ? t->end_ns : s->stop_ns;
-		struct build build = {
-			.capture = s->capture,
-			.calibration = s->calibrated ? &s->calibration : NULL,
-			.drain = &drain,
-			.target = t,
-			.symbolizer = s->symbolizer,
-			.interval = s->interval,
-			.start_unix_ns = s->start_unix_ns,
-			.duration_s = (double)(end_ns - (t->start_ns > s->start_ns ? t->start_ns : s->start_ns)) / 1e9,
-			.overhead_pct = share_pct(t->probe_ns, cpu_used_ns(t)),
-			.cpu_time_ns = cpu_used_ns(t),
-			.watch_lost = s->watch_lost,
-			.missed_runs = missed,
-		};
-
-		rc = build__profile(&build, &s->profiles[s->n_profiles]);
+		rc = make_profile(s, &drain, s->targets[i]);
 		if (rc)
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
-					  t->info.pid, strerror(-rc));
-		s->n_profiles++;
+					  s->targets[i]->info.pid, strerror(-rc));
 	}
 	*ret = s->profiles;
 	*ret_n = s->n_profiles;

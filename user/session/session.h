@@ -31,7 +31,7 @@ struct session_selection {
 
 struct session_options {
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
-	const pid_t *pids; /* processes to trace */
+	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
 	char *const
 		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */

@@ -88,8 +88,8 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 }
 
-/* The process runs code that lies in no file. What that is called it may say until its end, or after: where
- * is only known while it lives. */
+/* The process runs code that lies in no file. What that is called it may say until its end, or
+ * after: where is only known while it lives. */
 static void note_jit(struct target *t)
 {
 	if (t->perf_map.root_fd < 0)
@@ -150,8 +150,9 @@ static bool new_files(struct session *s, const struct target *t)
 	}
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
-		const struct binary *b =
-			e->executable && e->file.inode ? binaries__find(s->binaries, &e->file) : NULL;
+		const struct binary *b = e->executable && e->file.inode
+						 ? binaries__find(s->binaries, &e->file)
+						 : NULL;
 
 		if (b && !s->examined[b->index])
 			any = s->examined[b->index] = true;
@@ -159,8 +160,8 @@ static bool new_files(struct session *s, const struct target *t)
 	return any;
 }
 
-/* Puts probes into the allocator that the target brings along, if it is new. A process without one that is
- * known is traced all the same, and has nothing to show. */
+/* Puts probes into the allocator that the target brings along, if it is new. A process without one
+ * that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
 	struct allocator *allocator, **attached;
@@ -281,11 +282,11 @@ static void on_event(void *ctx, const struct abi_event *event)
 		t->exec_ns = event->time_ns;
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
 		if (!capture__counters(s->capture, t->process, &counters))
-			t->gone_bytes =
-				(double)counters.alloc_bytes - (double)counters.freed_bytes;
+			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		break;
 	case EVENT_EXIT:
-		/* Of those that were named the pidfd tells. What this one mapped last is not known yet. */
+		/* Of those that were named the pidfd tells. What this one mapped last is not known
+		 * yet. */
 		if (t && t->uninvited)
 			t->exit_ns = event->time_ns;
 		break;
