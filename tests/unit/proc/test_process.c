@@ -42,6 +42,7 @@ static void test_read_self(void **state)
 	assert_true(info.rss_bytes > 100 * 1024);
 	assert_true(info.rss_bytes % 4096 == 0);
 	assert_int_equal(info.threads, 1);
+	assert_int_equal(info.euid, geteuid());
 	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
 	assert_string_equal(info.exe, exe);
 }
@@ -147,6 +148,87 @@ static void test_thread(void **state)
 	__atomic_store_n(&tid, 0, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	assert_int_equal(process__thread_name(getpid(), 0x7fffffff, name, sizeof(name)), -ESRCH);
+}
+
+static void test_effective_user(void **state)
+{
+	struct process_info info;
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("only root can become another user\n");
+		skip();
+	}
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		/* All four numbers of status differ: real, effective, saved, of the file system. */
+		if (setresuid(1001, 4000000002, 1003))
+			_exit(1);
+		/* A change of rights takes the signal away. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	assert_int_equal(process__read(child, &info), 0);
+	assert_true(info.euid == 4000000002);
+	end_child(child);
+}
+
+struct roll {
+	pid_t last, until, children[3];
+	bool seen[3], self, sorted;
+};
+
+static int call_roll(pid_t pid, void *ctx)
+{
+	struct roll *roll = ctx;
+
+	roll->sorted &= pid > roll->last;
+	roll->last = pid;
+	roll->self |= pid == getpid();
+	for (int i = 0; i < 3; i++)
+		roll->seen[i] |= pid == roll->children[i];
+	return pid == roll->until ? 42 : 0;
+}
+
+static void test_each(void **state)
+{
+	struct roll roll = {.sorted = true}, again = {.until = getpid()};
+	pthread_t thread;
+	pid_t tid = 0;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, sleeper, &tid), 0);
+	while (!(again.children[0] = __atomic_load_n(&tid, __ATOMIC_ACQUIRE)))
+		usleep(100);
+	for (int i = 0; i < 3; i++)
+		roll.children[i] = named_child("roll");
+	assert_int_equal(process__each(call_roll, &roll), 0);
+	assert_true(roll.sorted && roll.self);
+	for (int i = 0; i < 3; i++) {
+		assert_true(roll.seen[i]);
+		end_child(roll.children[i]);
+	}
+
+	/* Neither a thread nor who has gone; and none after the one at which fn ends it. */
+	again.children[1] = roll.children[1];
+	assert_int_equal(process__each(call_roll, &again), 42);
+	assert_int_equal(again.last, getpid());
+	again.until = 0;
+	assert_int_equal(process__each(call_roll, &again), 0);
+	assert_false(again.seen[0] || again.seen[1]);
+	__atomic_store_n(&tid, 0, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
 }
 
 static void test_missing(void **state)
@@ -659,6 +741,8 @@ int main(void)
 		cmocka_unit_test(test_read_self),
 		cmocka_unit_test(test_hostile_names),
 		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_effective_user),
+		cmocka_unit_test(test_each),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),
