@@ -124,9 +124,10 @@ static int find_root(char **ret_point, struct error *err)
 		return error__set(err, -ENOMEM, "out of memory");
 	}
 	if (partly)
-		return error__set(err, -ENODEV,
-				  "the cgroup v2 file system is not mounted here from its root: run "
-				  "memtrace in the machine's own mount and cgroup namespaces");
+		return error__set(
+			err, -ENODEV,
+			"cgroup v2 is not mounted here from its root: run memtrace in the "
+			"machine's own mount and cgroup namespaces");
 	return error__set(err, -ENODEV,
 			  "there is no cgroup v2 here: no file system of type cgroup2 is mounted");
 }
@@ -318,12 +319,11 @@ static bool is_directory(int dir_fd, const struct dirent *entry)
 
 	if (entry->d_type != DT_UNKNOWN)
 		return entry->d_type == DT_DIR;
-	return fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISDIR(st.st_mode);
+	return fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Adds the children of node i. One that has gone, or whose path is longer than the kernel takes, has
- * none. */
+/* Adds the children of node i. One that has gone, or whose path is longer than the kernel takes,
+ * has none. */
 static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 {
 	_cleanup_free_ char *path = walk__path(walk, i);
@@ -368,8 +368,8 @@ static bool names_container(const char *name, const char *id)
 		for (size_t i = 0; i < sizeof(monitors) / sizeof(monitors[0]); i++) {
 			size_t len = strlen(monitors[i]);
 
-			monitor |= (size_t)(at - name) >= len &&
-				   !memcmp(at - len, monitors[i], len);
+			monitor |=
+				(size_t)(at - name) >= len && !memcmp(at - len, monitors[i], len);
 		}
 		if (!monitor)
 			return true;
@@ -392,33 +392,33 @@ static int not_unique(const struct walk *walk, uint32_t first, const char *id, s
 		path = walk__path(walk, i);
 		if (!path)
 			return error__set(err, -ENOMEM, "out of memory");
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", n > 1 ? ", " : "",
-					 path);
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+					 n > 1 ? ", " : "", path);
 		if (used >= sizeof(list))
 			used = sizeof(list) - 1;
 	}
-	return error__set(err, -ENOTUNIQ, "%zu cgroups could be the container '%s': %s%s; choose one "
-			  "by its path", n, id, list, n > MAX_LISTED ? ", ..." : "");
+	return error__set(err, -ENOTUNIQ,
+			  "%zu cgroups could be the container '%s': %s%s; choose one "
+			  "by its path",
+			  n, id, list, n > MAX_LISTED ? ", ..." : "");
 }
 
-/* The nodes that name the container on the first level that has such: *ret_first is one of them,
- * 0 none. Returns how many, or negative errno. */
+/* The nodes that name the container on the first level that has such; *ret_first is one of them.
+ * Returns how many, or negative errno. Whole levels at a time, so that no number of cgroups below
+ * hides one above. */
 static int walk__search(struct walk *walk, int root_fd, const char *id, uint32_t *ret_first)
 {
 	int found = 0, err = walk__add(walk, 0, 0, "");
+	uint32_t begin = 0, end = walk->n;
 
-	*ret_first = 0;
-	for (uint32_t i = 0; !err && i < walk->n; i++) {
-		const struct node *node = &walk->nodes[i];
-
-		if (found && node->level > walk->nodes[*ret_first].level)
-			break;
-		if (i && names_container(node->name, id)) {
-			if (!found++)
+	for (int level = 0; !err && !found && begin < end; level++) {
+		for (uint32_t i = begin; i < end; i++)
+			if (names_container(walk->nodes[i].name, id) && !found++)
 				*ret_first = i;
-		} else if (!found && node->level < MAX_DEPTH) {
-			err = walk__descend(walk, root_fd, i);
-		}
+		for (; !err && !found && level < MAX_DEPTH && begin < end; begin++)
+			err = walk__descend(walk, root_fd, begin);
+		begin = end;
+		end = walk->n;
 	}
 	return err ? err : found;
 }
@@ -428,7 +428,7 @@ int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct err
 	_cleanup_(walk__clear) struct walk walk = {};
 	_cleanup_free_ char *point = NULL;
 	_cleanup_close_ int root_fd = -1;
-	uint32_t first;
+	uint32_t first = 0;
 	char *path;
 	int ret;
 
