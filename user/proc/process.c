@@ -208,7 +208,7 @@ static int list_pids(pid_t **ret_pids, size_t *ret_n)
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx)
 {
 	_cleanup_free_ pid_t *pids = NULL;
-	size_t n;
+	size_t n = 0;
 	int ret = list_pids(&pids, &n);
 
 	for (size_t i = 0; !ret && i < n; i++)
