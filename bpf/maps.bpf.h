@@ -48,9 +48,9 @@ struct {
 	__type(value, struct abi_process);
 } processes __weak SEC(".maps");
 
+/* Taken beforehand: a process that comes must not be missed because its state would have to wait for memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, __u32); /* process */
 	__type(value, struct abi_process_cpu);
@@ -59,6 +59,7 @@ struct {
 /* Where each process has which code mapped. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, __u32); /* process */
 	__type(value, struct abi_mappings);

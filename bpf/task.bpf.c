@@ -114,7 +114,7 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 	struct abi_process *process;
 	__u64 now = bpf_ktime_get_ns();
 	struct abi_file exe;
-	bool fit, unknown;
+	bool fit, unknown, child = false;
 
 	if (!leader)
 		return 0;
@@ -122,11 +122,12 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 	if (process && process->borrowed) {
 		bpf_task_storage_delete(&processes, leader);
 		process = NULL;
+		child = selection.follow;
 	}
-	if (!process && !selection.dynamic)
+	if (!process && !selection.dynamic && !child)
 		return 0;
 	read_exe(task, &exe);
-	fit = fits(task, &exe, &unknown);
+	fit = fits(task, &exe, &unknown) || child;
 	if (process) {
 		if (selection.dynamic && !selection.follow && !fit && !unknown) {
 			tell(EVENT_EXIT, process, 0, task, &exe, now, false);
@@ -137,7 +138,7 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid);
 		return 0;
 	}
-	if (unknown) {
+	if (unknown && !fit) {
 		tell(EVENT_UNKNOWN, NULL, 0, task, &exe, now, false);
 		return 0;
 	}

@@ -91,6 +91,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_map__set_map_flags(skel->maps.sites, 0);
 		bpf_map__set_map_flags(skel->maps.stacks, 0);
 		bpf_map__set_map_flags(skel->maps.threads, 0);
+		bpf_map__set_map_flags(skel->maps.mappings, 0);
 	}
 
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);

@@ -112,7 +112,9 @@ int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off
 			return bit;
 		attr.config |= 1ULL << bit;
 	}
-	event = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	/* For all processes it is opened on one CPU, and hit on each: the probe is the kernel's. */
+	event = (int)syscall(SYS_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
+			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return -errno;
 	link = bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);

@@ -267,7 +267,7 @@ static uint64_t exec_untraced(const struct build *b)
 {
 	const struct allocator *a = b->target->allocator;
 
-	if (!b->target->exec_ns)
+	if (!b->target->exec_ns || !a) /* without one of its own, the probes are in all processes */
 		return 0;
 	for (size_t i = 0; i < b->target->maps.n && !b->target->exec_by_thread; i++) {
 		const struct map_entry *e = &b->target->maps.entries[i];

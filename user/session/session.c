@@ -20,7 +20,7 @@
 
 #define MAX_SEPARATE 16 /* processes with probes of their own; each takes the kernel 10 to 30 ms   \
 			 */
-#define SELECTED_PROCESSES 8192	      /* at a time, when they need not be named */
+#define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS	   2000000000 /* and not more often */
 #define MAX_ENDED	   4096 /* profiles of ended processes that are kept, those that held most */
@@ -288,13 +288,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				strerror(errno));
 		goto fail;
 	}
-	if (capture_options.max_processes < o->n_pids)
-		capture_options.max_processes = (uint32_t)o->n_pids;
 	if (s->selection) {
 		selection__to_kernel(s->selection, &capture_options.selection);
-		if (!capture_options.max_processes)
-			capture_options.max_processes = SELECTED_PROCESSES;
+		capture_options.max_processes = SELECTED_PROCESSES;
 	}
+	if (capture_options.max_processes < o->n_pids)
+		capture_options.max_processes = (uint32_t)o->n_pids;
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
