@@ -66,6 +66,10 @@ int targets__refresh_maps(struct session *session, struct target *target);
 /* A process that is traced without having been named: becomes a target. */
 void targets__welcome(struct session *session, const struct abi_event *event);
 
+/* Puts probes into the C library that memtrace itself runs on, as most of the machine does: processes that are
+ * still to come find them there. */
+void targets__probe_own_libc(struct session *session);
+
 /* Tells the kernel side what has changed in the targets' maps. */
 void targets__tell_mappings(struct session *session);
 

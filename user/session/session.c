@@ -320,7 +320,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
-	if (s->selection) {
+	if (s->selection && s->selection->dynamic) {
+		targets__probe_own_libc(s);
 		rc = selection__scan(s, err);
 		if (rc)
 			goto fail;

@@ -160,29 +160,50 @@ static bool new_files(struct session *s, const struct target *t)
 	return any;
 }
 
-/* Puts probes into the allocator that the target brings along, if it is new. A process without one
- * that is known is traced all the same, and has nothing to show. */
-static void provide_probes(struct session *s, struct target *t)
+/* Puts probes into an allocator's file, if it has none yet; takes it over. */
+static void attach_everywhere(struct session *s, struct allocator *allocator)
 {
-	struct allocator *allocator, **attached;
+	struct allocator **attached;
 	struct error none = {};
 
-	if (!s->everywhere || t->ended || !new_files(s, t) ||
-	    allocator__find(t->info.pid, &t->maps, false, &allocator, &none))
-		return;
 	for (size_t i = 0; i < s->n_attached; i++)
 		if (file_id__equal(&s->attached[i]->file, &allocator->file))
-			goto known;
+			goto drop;
 	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
 	if (!attached)
-		goto known;
+		goto drop;
 	s->attached = attached;
 	if (capture__attach(s->capture, allocator, 0, &none))
-		goto known;
+		goto drop;
 	s->attached[s->n_attached++] = allocator;
 	return;
-known:
+drop:
 	allocator__free(allocator);
+}
+
+void targets__probe_own_libc(struct session *s)
+{
+	struct allocator *allocator;
+	struct error none = {};
+	struct maps maps;
+
+	if (maps__read(getpid(), &maps))
+		return;
+	if (!allocator__find(getpid(), &maps, false, &allocator, &none))
+		attach_everywhere(s, allocator);
+	maps__free(&maps);
+}
+
+/* Puts probes into the allocator that the target brings along, if it is new. A process without one that is
+ * known is traced all the same, and has nothing to show. */
+static void provide_probes(struct session *s, struct target *t)
+{
+	struct allocator *allocator;
+	struct error none = {};
+
+	if (s->everywhere && !t->ended && new_files(s, t) &&
+	    !allocator__find(t->info.pid, &t->maps, false, &allocator, &none))
+		attach_everywhere(s, allocator);
 }
 
 /* --- news --- */
