@@ -50,8 +50,3 @@ int encode_json(const struct profile *profile, struct sink *sink);
 const char *format_bytes(double bytes, char *buf);
 
 #endif
-/* TEMPORARY */
-enum process_sort { SORT_GROWTH, SORT_LIVE, SORT_RSS, PROCESS_SORTS };
-const char *process_sort__name(enum process_sort sort);
-struct process_table_options { enum process_sort sort; unsigned top, width; bool color; };
-int encode_processes(const struct profile *const *profiles, size_t n, const struct process_table_options *options, struct sink *sink);
