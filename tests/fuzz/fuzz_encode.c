@@ -233,6 +233,13 @@ static int encode_rows(const struct profile *p, struct sink *sink)
 	return encode_table(p, &options, sink);
 }
 
+static int encode_both(const struct profile *p, struct sink *sink)
+{
+	const struct process_table_options options = {.top = 1, .width = 80};
+
+	return encode_processes((const struct profile *const[]){p, p}, 2, &options, sink);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, data + size};
@@ -246,6 +253,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_heap(text);
 	free(text);
 	text = encoded(p, encode_rows);
+	check_printable(text);
+	free(text);
+	text = encoded(p, encode_both);
 	check_printable(text);
 	free(text);
 	text = encoded(p, encode_json);

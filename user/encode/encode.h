@@ -37,6 +37,41 @@ struct table_options {
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
+/* What the rows are sorted by, descending. */
+enum process_sort {
+	SORT_GROWTH,
+	SORT_LIVE, /* the same order, for all growth is over the same time */
+	SORT_RSS,
+	PROCESS_SORTS
+};
+
+/* "growth", ... */
+const char *process_sort__name(enum process_sort sort);
+
+struct process_table_options {
+	enum process_sort sort;
+	unsigned top;	/* rows; 0 = 20 */
+	unsigned width; /* columns of the terminal; 0 = 100 */
+	bool color;	/* ANSI escapes */
+};
+
+/* For people: which of the processes of one run is leaking, and where. A head line of the run; a
+ * row for each process, those that ended last; sums; losses of all by name.
+ *
+ * LIVE is what a process allocated during the run and has not freed. All of it came since the run
+ * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s
+ * (a process that began later grew from nothing), and its interval is LIVE's divided likewise.
+ * What the process freed of memory from before the run is not taken off: it is not seen. Where
+ * nothing live was sampled, the interval ends at -ln(0.025) R: more would have been sampled with a
+ * probability of 97.5 %. ">=": samples were dropped. RSS is at the end, CHANGE over the run; TOP
+ * SITE the function that holds most. Sums are of the processes that are still there; their RSS
+ * counts shared pages once for each.
+ *
+ * Where width leaves no room for the function, columns go, THREADS and COST first, and a line says
+ * which. Names are printed with control characters replaced. */
+int encode_processes(const struct profile *const *profiles, size_t n,
+		     const struct process_table_options *options, struct sink *sink);
+
 /* One JSON object on one line, ended by a newline. Keys: pid, comm, duration_s, mode,
  * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,

@@ -12,15 +12,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "encode/table.h"
 #include "encode/text.h"
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
-
-#define BOLD   "\033[1m"
-#define YELLOW "\033[33m"
-#define RESET  "\033[0m"
 
 /* The frames of one stack that tell its story, printable, leaf first. */
 struct story {
@@ -52,89 +49,6 @@ static uint64_t lost_count(const struct profile *profile, const char *name)
 	return 0;
 }
 
-/* 1204113 -> "1,204,113" into buf (>= 32 bytes). */
-static const char *with_commas(uint64_t value, char *buf)
-{
-	char digits[24], *to = buf;
-	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value);
-
-	for (int i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			*to++ = ',';
-		*to++ = digits[i];
-	}
-	*to = '\0';
-	return buf;
-}
-
-/* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
-static void format_interval(struct interval interval, char *buf, size_t size)
-{
-	const char *unit;
-	double divisor, high = scale_bytes(interval.high, &unit, &divisor);
-	int decimals = *unit == 'B' ? 0 : 1;
-
-	snprintf(buf, size, "%.*f - %.*f %s", decimals, interval.low / divisor, decimals, high,
-		 unit);
-}
-
-/* A copy of a C++ name without its template arguments: a<b<c>>::d -> a<..>::d. */
-static char *elide_arguments(const char *name)
-{
-	size_t depth = 0;
-	char *out, *to;
-
-	if (strstr(name, "operator")) /* whose '<' may open nothing */
-		return strdup(name);
-	to = out = malloc(4 * strlen(name) + 1); /* "<" may become "<..>" */
-	if (!out)
-		return NULL;
-	for (; *name; name++) {
-		if (*name == '<') {
-			if (!depth++)
-				to = stpcpy(to, "<..>");
-		} else if (*name == '>' && depth) {
-			depth--;
-		} else if (!depth) {
-			*to++ = *name;
-		}
-	}
-	*to = '\0';
-	return out;
-}
-
-static const char *skip_columns(const char *text, size_t columns)
-{
-	while (columns-- && *text) {
-		do
-			text++;
-		while ((*text & 0xc0) == 0x80);
-	}
-	return text;
-}
-
-/* A copy of a name in at most max columns. Template arguments go first, then the middle: both the
- * class and the method say something. */
-static char *shorten(const char *name, size_t max)
-{
-	_cleanup_free_ char *elided = NULL;
-	size_t columns, head = (max - 2) / 2, tail = max - 2 - head;
-	char *out;
-
-	if (text_columns(name) <= max)
-		return strdup(name);
-	elided = elide_arguments(name);
-	if (!elided)
-		return NULL;
-	columns = text_columns(elided);
-	if (columns <= max)
-		return_ptr(elided);
-	if (asprintf(&out, "%.*s..%s", (int)(skip_columns(elided, head) - elided), elided,
-		     skip_columns(elided, columns - tail)) < 0)
-		return NULL;
-	return out;
-}
-
 static int add_frame(struct story *story, const char *name, unsigned times, size_t room)
 {
 	_cleanup_free_ char *printable = text_printable(name), *frame = NULL;
@@ -147,7 +61,7 @@ static int add_frame(struct story *story, const char *name, unsigned times, size
 	story->frames = frames;
 	if (!printable)
 		return -ENOMEM;
-	frame = shorten(printable, times > 1 ? max - 8 : max);
+	frame = text_shorten(printable, times > 1 ? max - 8 : max);
 	if (!frame)
 		return -ENOMEM;
 	if (times > 1) {
@@ -331,14 +245,6 @@ static int put_cells(const struct row *row, const struct columns *columns, bool 
 	return width;
 }
 
-/* Live memory of the sites that read the same: their stacks differ in return addresses within the
- * same functions, or in which allocation function was called. */
-struct group {
-	const struct profile_site *site; /* one of them */
-	char *key;			 /* what is read, a line per frame */
-	struct estimate live;
-};
-
 static int compare_keys(const void *a, const void *b)
 {
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
@@ -354,7 +260,7 @@ static int compare_live(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-static void free_groups(struct group *groups, size_t n)
+void free_groups(struct group *groups, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free(groups[i].key);
@@ -382,7 +288,7 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 	return text;
 }
 
-static int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n)
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n)
 {
 	struct group *groups = calloc(profile->n_sites + 1, sizeof(*groups));
 	size_t n = 0, merged = 0;
@@ -497,7 +403,7 @@ static int put_files(const struct profile *profile, struct sink *sink)
 	return sink->error;
 }
 
-static void put_lost(const struct profile *profile, bool color, struct sink *sink)
+void put_lost(const struct profile *profile, bool color, struct sink *sink)
 {
 	const char *before = color ? YELLOW "lost:" RESET " " : "lost: ";
 	bool any = false;

@@ -80,6 +80,61 @@ size_t text_columns(const char *text)
 	return n;
 }
 
+/* A copy of a C++ name without its template arguments: a<b<c>>::d -> a<..>::d. */
+static char *elide_arguments(const char *name)
+{
+	size_t depth = 0;
+	char *out, *to;
+
+	if (strstr(name, "operator")) /* whose '<' may open nothing */
+		return strdup(name);
+	to = out = malloc(4 * strlen(name) + 1); /* "<" may become "<..>" */
+	if (!out)
+		return NULL;
+	for (; *name; name++) {
+		if (*name == '<') {
+			if (!depth++)
+				to = stpcpy(to, "<..>");
+		} else if (*name == '>' && depth) {
+			depth--;
+		} else if (!depth) {
+			*to++ = *name;
+		}
+	}
+	*to = '\0';
+	return out;
+}
+
+static const char *skip_columns(const char *text, size_t columns)
+{
+	while (columns-- && *text) {
+		do
+			text++;
+		while ((*text & 0xc0) == 0x80);
+	}
+	return text;
+}
+
+char *text_shorten(const char *name, size_t max)
+{
+	_cleanup_free_ char *elided = NULL;
+	size_t columns, head = (max - 2) / 2, tail = max - 2 - head;
+	char *out;
+
+	if (text_columns(name) <= max)
+		return strdup(name);
+	elided = elide_arguments(name);
+	if (!elided)
+		return NULL;
+	columns = text_columns(elided);
+	if (columns <= max)
+		return_ptr(elided);
+	if (asprintf(&out, "%.*s..%s", (int)(skip_columns(elided, head) - elided), elided,
+		     skip_columns(elided, columns - tail)) < 0)
+		return NULL;
+	return out;
+}
+
 const char *frame_walk__next(struct frame_walk *walk)
 {
 	const struct profile_location *location;
@@ -135,5 +190,29 @@ const char *format_bytes(double bytes, char *buf)
 		snprintf(buf, 16, "%.3g %s", value, unit);
 	else
 		snprintf(buf, 16, "%.*f %s", *unit == 'B' ? 0 : 1, value, unit);
+	return buf;
+}
+
+void format_interval(struct interval interval, char *buf, size_t size)
+{
+	const char *unit;
+	double divisor, high = scale_bytes(interval.high, &unit, &divisor);
+	int decimals = *unit == 'B' ? 0 : 1;
+
+	snprintf(buf, size, "%.*f - %.*f %s", decimals, interval.low / divisor, decimals, high,
+		 unit);
+}
+
+const char *with_commas(uint64_t value, char *buf)
+{
+	char digits[24], *to = buf;
+	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = '\0';
 	return buf;
 }

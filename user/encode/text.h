@@ -23,6 +23,10 @@ char *text_printable(const char *text);
 /* Columns that a printable text takes, one per character. */
 size_t text_columns(const char *text);
 
+/* A copy of a printable name in at most max (>= 2) columns. Template arguments go first, then the
+ * middle: both the class and the method say something. NULL: no memory. */
+char *text_shorten(const char *name, size_t max);
+
 /* The frames of a site one by one, from the leaf, inlined ones in their places. Zeroed but for
  * profile and site at the beginning. */
 struct frame_walk {
@@ -43,5 +47,11 @@ uint64_t to_integer(double value);
 /* Divides bytes by the unit in which it is shown (1023.96 KiB is 1.0 MiB) and names that unit;
  * *ret_divisor (may be NULL) is what it was divided by. */
 double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
+
+/* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
+void format_interval(struct interval interval, char *buf, size_t size);
+
+/* 1204113 -> "1,204,113" into buf (>= 32 bytes); returns buf. */
+const char *with_commas(uint64_t value, char *buf);
 
 #endif

@@ -27,9 +27,9 @@ struct process_info {
  * ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
 
-/* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid, until
- * it returns something other than 0, which is then returned. 0, or negative errno. A process may
- * have ended by the time fn hears of it, and another have its pid. */
+/* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid,
+ * until it returns something other than 0, which is then returned. 0, or negative errno. A process
+ * may have ended by the time fn hears of it, and another have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.

@@ -120,6 +120,11 @@ struct profile {
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
+	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the start of the run (0 when the
+						  * process began later) and at its end (0 when it
+						  * ended before) */
+	uint32_t n_live_threads; /* threads that it has at the end of the run */
+	bool ended;		 /* during the run: what is live was so at its exit */
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;

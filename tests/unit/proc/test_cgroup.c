@@ -26,6 +26,7 @@
 
 static char mount_point[4096]; /* "" when there is no cgroup v2 */
 static char top[64];	       /* "/memtrace-test-PID" */
+static pid_t children[4];      /* those that are in groups of ours; 0 for none */
 static char id[65];	       /* 64 digits, of which the first 8 are like nobody else's */
 
 static void find_mount(void)
@@ -86,9 +87,20 @@ static int setup(void **state)
 	return 0;
 }
 
+static void end_child(size_t i)
+{
+	if (children[i]) {
+		kill(children[i], SIGKILL);
+		waitpid(children[i], NULL, 0);
+		children[i] = 0;
+	}
+}
+
 static int teardown(void **state)
 {
 	(void)state;
+	for (size_t i = 0; i < sizeof(children) / sizeof(children[0]); i++)
+		end_child(i);
 	if (*mount_point)
 		remove_groups();
 	return 0;
@@ -356,8 +368,8 @@ static void depth_is_bounded(void **state)
 
 /* --- which processes --- */
 
-/* A child that is in the group called top + path and waits to be killed. */
-static pid_t child_in(const char *path)
+/* A child, number i, that is in the group called top + path and waits to be killed. */
+static pid_t child_in(size_t i, const char *path)
 {
 	char procs[256];
 	FILE *file;
@@ -372,6 +384,7 @@ static pid_t child_in(const char *path)
 		for (;;)
 			pause();
 	}
+	children[i] = child;
 	file = fopen(directory(procs), "we");
 	assert_non_null(file);
 	fprintf(file, "%d\n", child);
@@ -398,8 +411,8 @@ static void processes_below_are_held(void **state)
 
 	(void)state;
 	needs_root();
-	child = child_in("/a/b");
-	odd = child_in("/a/b c\\040");
+	child = child_in(0, "/a/b");
+	odd = child_in(1, "/a/b c\\040");
 	assert_true(holds("", child));
 	assert_true(holds("/a", child));
 	assert_true(holds("/a/b", child));
@@ -415,12 +428,9 @@ static void processes_below_are_held(void **state)
 	assert_int_equal(cgroup__open("/", &root, NULL), 0);
 	assert_true(cgroup__holds(&root, child));
 	assert_true(cgroup__holds(&root, getpid()));
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	end_child(0);
 	assert_false(cgroup__holds(&root, child));
 	assert_false(cgroup__holds(&root, 0x7fffffff));
-	kill(odd, SIGKILL);
-	waitpid(odd, NULL, 0);
 	cgroup__clear(&root);
 }
 
@@ -534,13 +544,23 @@ static const char *parts_of_the_tree(const char *dir)
 	if (cgroup__open("/", &cgroup, &err) != -ENODEV || !strstr(err.text, "from its root"))
 		return "a mount of a part";
 
-	/* The same in a cgroup namespace, where that part looks like the whole. */
+	/* The whole, seen from a cgroup namespace: paths in /proc/PID/cgroup are others there. */
 	snprintf(group, sizeof(group), "%s/cgroup.procs", part);
 	file = fopen(group, "we");
 	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file))
 		return "cannot enter the group";
-	if (unshare(CLONE_NEWCGROUP) || mount("none", whole, "cgroup2", 0, NULL))
+	if (mount("none", whole, "cgroup2", 0, NULL) || cgroup__open("/", &cgroup, NULL))
+		return "no mount again";
+	cgroup__clear(&cgroup);
+	if (unshare(CLONE_NEWCGROUP))
 		return "no namespace";
+	err = (struct error){};
+	if (cgroup__open("/", &cgroup, &err) != -ENODEV || !strstr(err.text, "from its root"))
+		return "another namespace's root";
+
+	/* Mounted in it, that part looks like the whole. */
+	if (umount2(whole, MNT_DETACH) || mount("none", whole, "cgroup2", 0, NULL))
+		return "no mount in the namespace";
 	err = (struct error){};
 	if (cgroup__open("/", &cgroup, &err) != -ENODEV || !strstr(err.text, "from its root"))
 		return "a root that is none";

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Sampled at R = 1 MiB, n blocks of 64 bytes are n MiB, and their interval that of a Poisson count
+ * of n, for which there are tables (Garwood, Biometrika 28, 1936):
+ *
+ *	 0	0	 3.689
+ *	 1	0.0253	 5.572
+ *	 4	1.090	10.242
+ *	 9	4.115	17.085
+ *	13	6.922	22.230
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+#define MIB (1024 * 1024)
+
+static struct process_table_options options;
+static const struct profile *all[8];
+static size_t n_all;
+
+static int encode(const struct profile *profile, struct sink *sink)
+{
+	(void)profile;
+	return encode_processes(all, n_all, &options, sink);
+}
+
+static char *table(struct process_table_options with)
+{
+	options = with;
+	return encoded(encode, NULL);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("not in the table: %s\n%s", part, text);
+}
+
+/* One more process, of one thread and 1 MiB. */
+static struct profile *add(pid_t pid, const char *comm, uint64_t interval)
+{
+	struct profile *profile = new_profile(interval);
+
+	profile->pid = pid;
+	snprintf(profile->comm, sizeof(profile->comm), "%s", comm);
+	profile->rss_start_bytes = profile->rss_end_bytes = MIB;
+	profile->n_live_threads = 1;
+	assert_true(n_all < sizeof(all) / sizeof(all[0]));
+	all[n_all++] = profile;
+	return profile;
+}
+
+static int clear(void **state)
+{
+	(void)state;
+	while (n_all)
+		profile__free((struct profile *)all[--n_all]);
+	return 0;
+}
+
+static void exact_runs_show_no_intervals(void **state)
+{
+	static const char expected[] =
+		"memtrace: 3 processes, 10.0 s continuous, exact: 32 of 32 allocations recorded\n"
+		"LIVE was allocated during the run and not freed; GROWTH/s is LIVE / 10.0 s\n"
+		"\n"
+		" PID  COMMAND      LIVE  GROWTH/s       RSS      CHANGE  THREADS  COST  TOP SITE\n"
+		"4711  leaky    10.0 MiB   1.0 MiB  32.0 MiB   +12.0 MiB        4  2.1%  "
+		"cache_insert\n"
+		"  12  db        3.0 KiB     307 B   1.5 MiB  -512.0 KiB        1     -  parse\n"
+		"  99  gone     20.0 MiB   2.0 MiB     ended           -        -  0.5%  grow\n"
+		"total: 2 processes, live 10.0 MiB, growth 1.0 MiB/s, RSS 33.5 MiB (+11.5 MiB), "
+		"5 threads\n"
+		"ended: 1 process, which held 20.0 MiB\n"
+		"lost: live_full 12,000, stacks_truncated 3\n";
+	struct profile *profile;
+	char *text;
+
+	(void)state;
+	profile = add(99, "gone", 1);
+	STACK(profile, 1, MIB, 20, "malloc", "grow", "main");
+	profile->rss_end_bytes = 0;
+	profile->n_live_threads = 0;
+	profile->ended = true;
+	profile->overhead_pct = 0.5;
+	assert_int_equal(profile__add_lost(profile, "live_full", 2000), 0);
+	assert_int_equal(profile__add_lost(profile, "sites_full", 0), 0);
+	end_profile(profile);
+
+	profile = add(12, "db", 1);
+	STACK(profile, 1, 1536, 2, "realloc", "parse", "main"); /* 3,072 B in 10 s: 307 B/s */
+	STACK(profile, 1, 5000, 0, "malloc", "freed", "main");
+	profile->rss_start_bytes = 2 * MIB;
+	profile->rss_end_bytes = 3 * MIB / 2;
+	end_profile(profile);
+
+	profile = add(4711, "leaky", 1);
+	STACK(profile, 1, MIB, 4, "malloc", "operator new", "cache_insert", "a", "main");
+	STACK(profile, 1, MIB, 6, "calloc", "cache_insert", "b", "main");
+	profile->rss_start_bytes = 20 * MIB;
+	profile->rss_end_bytes = 32 * MIB;
+	profile->n_live_threads = 4;
+	profile->overhead_pct = 2.1;
+	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
+	assert_int_equal(profile__add_lost(profile, "live_full", 10000), 0);
+	end_profile(profile);
+
+	text = table((struct process_table_options){.width = 120});
+	assert_string_equal(text, expected);
+	free(text);
+	options.color = true;
+	assert_reports_failures(encode, NULL);
+	text = table((struct process_table_options){.width = 120, .color = true});
+	assert_has(text, "\n\033[1m PID  COMMAND");
+	assert_has(text, "TOP SITE\033[0m\n4711");
+	assert_has(text, "\n\033[33mlost:\033[0m live_full");
+	free(text);
+}
+
+static void sampled_processes(void)
+{
+	struct profile *profile;
+
+	profile = add(1234567, "idle", MIB);
+	profile->alloc_calls = 0;
+	end_profile(profile);
+	profile = add(300, "small", MIB);
+	profile->alloc_calls = 5000;
+	end_profile(profile);
+	profile = add(200, "middle", MIB);
+	STACK(profile, 1, 64, 4, "malloc", "operator new", "read_request", "main");
+	profile->rss_end_bytes = 8 * MIB;
+	end_profile(profile);
+	profile = add(100, "large", MIB);
+	STACK(profile, 1, 64, 9, "malloc", "std::map<int, std::string>::insert", "main");
+	profile->n_live_threads = 1200;
+	profile->overhead_pct = 12.5;
+	end_profile(profile);
+	for (size_t i = 0; i < n_all; i++)
+		((struct profile *)all[i])->duration_s = 16;
+}
+
+static void sampled_runs_show_intervals(void **state)
+{
+	/* What was not sampled need not be 0: up to 3.689 MiB, and 3.689 * 64 KiB/s. What did not
+	 * allocate is 0. In 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 = 69.8, 10.242 * 64 = 655.5;
+	 * 9 MiB are 576 KiB/s, 4.115 / 16 = 0.26 MiB/s, 17.085 / 16 = 1.07; 13 MiB are 832 KiB/s,
+	 * 6.922 / 16 = 0.43 MiB/s, 22.230 / 16 = 1.39 */
+	static const char expected[] =
+		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
+		"5,013 allocations\n"
+		"LIVE was allocated during the run and not freed; GROWTH/s is LIVE / 16.0 s\n"
+		"\n"
+		"    PID  COMMAND     LIVE   95 % INTERVAL   GROWTH/s     95 % INTERVAL      RSS   "
+		" "
+		"CHANGE  THREADS   COST  TOP SITE\n"
+		"    100  large    9.0 MiB  4.1 - 17.1 MiB  576.0 KiB     0.3 - 1.1 MiB  1.0 MiB   "
+		" "
+		"   0 B    1,200  12.5%  std::map<..>::insert\n"
+		"    200  middle   4.0 MiB  1.1 - 10.2 MiB  256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  "
+		"+7"
+		".0 MiB        1      -  read_request\n"
+		"    300  small        0 B   0.0 - 3.7 MiB        0 B   0.0 - 236.1 KiB  1.0 MiB   "
+		" "
+		"   0 B        1      -\n"
+		"1234567  idle         0 B                        0 B                    1.0 MiB   "
+		" "
+		"   0 B        1      -\n"
+		"total: 4 processes, live 13.0 MiB (95 %: 6.9 - 22.2 MiB), growth 832.0 KiB/s "
+		"(95 %: 0.4 - 1.4 MiB), RSS 11.0 MiB (+7.0 MiB), 1,203 threads\n";
+	char *text;
+
+	(void)state;
+	sampled_processes();
+	/* Columns before the function: 7 + 7 + 7 + 14 + 9 + 16 + 7 + 8 + 7 + 5 and 2 after each:
+	 * 107; and 20 for it. */
+	text = table((struct process_table_options){.width = 127});
+	assert_string_equal(text, expected);
+	free(text);
+	text = table((struct process_table_options){.sort = SORT_LIVE, .width = 127});
+	assert_string_equal(text, expected);
+	free(text);
+	assert_reports_failures(encode, NULL);
+}
+
+static void narrow_terminals_get_fewer_columns(void **state)
+{
+	/* 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107 before the function. Without THREADS 98,
+	 * COST 91, LIVE and its interval 66, CHANGE 56: 24 are left of 80. */
+	static const char expected[] =
+		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
+		"5,013 allocations\n"
+		"LIVE was allocated during the run and not freed; GROWTH/s is LIVE / 16.0 s\n"
+		"left out for want of room: THREADS, COST, LIVE, CHANGE\n"
+		"\n"
+		"    PID  COMMAND   GROWTH/s     95 % INTERVAL      RSS  TOP SITE\n"
+		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  std::map<..>::insert\n"
+		"    200  middle   256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  read_request\n"
+		"    300  small          0 B   0.0 - 236.1 KiB  1.0 MiB\n"
+		"1234567  idle           0 B                    1.0 MiB\n"
+		"total: 4 processes, live 13.0 MiB (95 %: 6.9 - 22.2 MiB), growth 832.0 KiB/s "
+		"(95 %: 0.4 - 1.4 MiB), RSS 11.0 MiB (+7.0 MiB), 1,203 threads\n";
+	char *text;
+
+	(void)state;
+	sampled_processes();
+	text = table((struct process_table_options){.width = 80});
+	assert_string_equal(text, expected);
+	free(text);
+	/* one column too few for all */
+	text = table((struct process_table_options){.width = 126});
+	assert_has(text, "\nleft out for want of room: THREADS\n");
+	free(text);
+	/* without GROWTH/s and its interval 107 - 16 - 29 = 62 */
+	text = table((struct process_table_options){.width = 82, .sort = SORT_LIVE});
+	assert_has(text,
+		   "room: THREADS, COST, GROWTH/s\n\n"
+		   "    PID  COMMAND     LIVE   95 % INTERVAL      RSS    CHANGE  TOP SITE\n");
+	free(text);
+	/* what is sorted by stays however narrow it is, and so does some of the function */
+	text = table((struct process_table_options){.width = 1, .sort = SORT_RSS});
+	assert_has(text, "room: THREADS, COST, LIVE, CHANGE\n");
+	assert_has(
+		text,
+		"\n    200  middle   256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  read_request\n"
+		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  std::map<..>::insert\n");
+	free(text);
+	text = table((struct process_table_options){.width = 1});
+	assert_has(text, "room: THREADS, COST, LIVE, CHANGE, RSS\n");
+	free(text);
+	/* 100 when nothing is said */
+	text = table((struct process_table_options){});
+	assert_has(text, "room: THREADS, COST, LIVE\n");
+	free(text);
+}
+
+/* Of equal ones the lower pid is first, the later uses of a pid as they were given; those that
+ * ended are last whatever they held. */
+static void order_is_by_what_was_asked(void **state)
+{
+	static const struct {
+		pid_t pid;
+		int blocks;
+		uint64_t rss_mib;
+		bool ended;
+	} cases[] = {
+		{7, 3, 5, false}, {6, 9, 0, true},  {5, 3, 9, false},
+		{4, 8, 5, false}, {4, 2, 40, true}, {4, 2, 40, true},
+	};
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char comm[8] = {(char)('a' + i)};
+		struct profile *profile = add(cases[i].pid, comm, 1);
+
+		STACK(profile, 1, MIB, cases[i].blocks, "malloc", "f");
+		profile->rss_start_bytes = 0;
+		profile->rss_end_bytes = cases[i].rss_mib * MIB;
+		profile->ended = cases[i].ended;
+		end_profile(profile);
+	}
+	text = table((struct process_table_options){.width = 60});
+	assert_has(text, "COMMAND");
+	assert_has(text, "\n  4  d        819.2 KiB  5.0 MiB  f\n"
+			 "  5  c        307.2 KiB  9.0 MiB  f\n"
+			 "  7  a        307.2 KiB  5.0 MiB  f\n"
+			 "  6  b        921.6 KiB    ended  f\n"
+			 "  4  e        204.8 KiB    ended  f\n"
+			 "  4  f        204.8 KiB    ended  f\n");
+	free(text);
+	text = table((struct process_table_options){.width = 60, .sort = SORT_RSS});
+	assert_has(text, "\n  5  c        307.2 KiB  9.0 MiB  f\n"
+			 "  4  d        819.2 KiB  5.0 MiB  f\n"
+			 "  7  a        307.2 KiB  5.0 MiB  f\n"
+			 "  4  e ");
+	free(text);
+	/* The others in one line, with what is left of them: 3 + 3 MiB in 10 s, 9 + 5 MiB. */
+	text = table((struct process_table_options){.width = 100, .top = 1});
+	assert_has(text,
+		   "\n  4  d        8.0 MiB  819.2 KiB   5.0 MiB   +5.0 MiB        1     -  f\n"
+		   "              6.0 MiB  614.4 KiB  14.0 MiB  +14.0 MiB        2        (5 more "
+		   "processes)\n"
+		   "total: 3 processes, live 14.0 MiB, growth 1.4 MiB/s, RSS 19.0 MiB (+19.0 "
+		   "MiB), 3 threads\n"
+		   "ended: 3 processes, which held 13.0 MiB\n");
+	free(text);
+	text = table((struct process_table_options){.width = 100, .top = 5});
+	assert_has(text, "  (1 more process)\n");
+	free(text);
+	text = table((struct process_table_options){.width = 100, .top = 6});
+	assert_null(strstr(text, "more"));
+	free(text);
+}
+
+/* What a process allocates as it begins is no growth of that many bytes a second. */
+static void growth_is_over_the_whole_run(void **state)
+{
+	struct profile *profile;
+	char *text;
+
+	(void)state;
+	profile = add(1, "old", 1);
+	STACK(profile, 1, MIB, 10, "malloc", "leak");
+	end_profile(profile);
+	profile = add(2, "young", 1);
+	STACK(profile, 1, MIB, 5, "malloc", "start");
+	profile->duration_s = 0.1;
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, "2 processes, 10.0 s");
+	assert_has(text, "\n  1  old      10.0 MiB    1.0 MiB ");
+	assert_has(text, "\n  2  young     5.0 MiB  512.0 KiB ");
+	free(text);
+
+	/* A run of no length has no growth. */
+	((struct profile *)all[0])->duration_s = ((struct profile *)all[1])->duration_s = 0;
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, "\n  1  old      10.0 MiB         ?  ");
+	assert_has(text, "growth ?/s, RSS");
+	free(text);
+}
+
+static void incomplete_figures_say_so(void **state)
+{
+	struct profile *profile;
+	char *text;
+
+	(void)state;
+	sampled_processes();
+	profile = (struct profile *)all[2];
+	profile->dropped = 1500;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "\nINCOMPLETE: 1,500 samples had no room and are missing (--max-live, "
+			 "--max-stacks)\n");
+	assert_has(text, "    200  middle   >= 4.0 MiB                  >= 256.0 KiB           ");
+	assert_has(text, "    100  large       9.0 MiB  4.1 - 17.1 MiB     576.0 KiB  ");
+	assert_has(text, "total: 4 processes, live >= 13.0 MiB, growth >= 832.0 KiB/s, RSS");
+	free(text);
+	/* Of the ended ones there is an estimate as well: 4 MiB. */
+	profile->dropped = 0;
+	profile->ended = true;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "total: 3 processes, live 9.0 MiB (95 %: 4.1 - 17.1 MiB), growth 576.0 "
+			 "KiB/s (95 %: 0.3 - 1.1 MiB), RSS 3.0 MiB (0 B), 1,202 threads\n"
+			 "ended: 1 process, which held 4.0 MiB (95 %: 1.1 - 10.2 MiB)\n");
+	free(text);
+}
+
+static void names_are_made_harmless(void **state)
+{
+	struct profile *profile;
+	size_t site;
+	char *text;
+
+	(void)state;
+	profile = add(1, "a\x1b]0;b\n\xff", 1);
+	STACK(profile, 1, 500, 1, "malloc", "evil\x1b[2J\xe2\x80\xae\nx", "main");
+	end_profile(profile);
+	/* 10 characters of 2 bytes, and a worker's long name */
+	profile = add(
+		2,
+		"\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
+		1);
+	STACK(profile, 1, 400, 1, "malloc", "m\xc3\xa4in");
+	end_profile(profile);
+	profile = add(3, "kworker/u8:1-events_unbound", 1);
+	STACK(profile, 1, 300, 1, "malloc", "xmalloc");
+	end_profile(profile);
+	profile = add(4, "", 1);
+	assert_int_equal(profile__add_thread(profile, 1, NULL, &site), 0);
+	assert_int_equal(profile__add_site(profile, NULL, 0, false, &site), 0);
+	assert_int_equal(profile__add_live(profile, site, 0, 100), 0);
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, "\n  1  a?]0;b??         500 B  ");
+	assert_has(text, "  evil?[2J\?\?x\n");
+	assert_has(
+		text,
+		"\n  2  "
+		"\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+		"       400 B  ");
+	assert_has(text, "  m\xc3\xa4in\n");
+	assert_has(text, "\n  3  kworke..unbound  300 B  ");
+	assert_has(text, "  xmalloc\n");
+	assert_has(text, "\n  4                   100 B  ");
+	assert_has(text, "  [no stack]\n");
+	free(text);
+}
+
+static void orders_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(process_sort__name(SORT_GROWTH), "growth");
+	assert_string_equal(process_sort__name(SORT_LIVE), "live");
+	assert_string_equal(process_sort__name(SORT_RSS), "rss");
+	assert_int_equal(PROCESS_SORTS, 3);
+}
+
+static void no_process_is_one_sentence(void **state)
+{
+	char *text = table((struct process_table_options){});
+
+	(void)state;
+	assert_string_equal(text, "memtrace: no process was traced\n");
+	free(text);
+	assert_reports_failures(encode, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(exact_runs_show_no_intervals, clear),
+		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
+		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
+		cmocka_unit_test_teardown(order_is_by_what_was_asked, clear),
+		cmocka_unit_test_teardown(growth_is_over_the_whole_run, clear),
+		cmocka_unit_test_teardown(incomplete_figures_say_so, clear),
+		cmocka_unit_test_teardown(names_are_made_harmless, clear),
+		cmocka_unit_test(orders_have_names),
+		cmocka_unit_test_teardown(no_process_is_one_sentence, clear),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The whole machine on one screen. What the columns mean is in encode.h. A cell is text from its
+ * first moment; columns are as wide as their widest cell, and what is left of the line goes to the
+ * function. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define DEFAULT_TOP   20
+#define DEFAULT_WIDTH 100
+#define COMMAND_MAX   15 /* columns; the kernel's limit for programs, though not for its workers */
+#define CELL_SIZE     64 /* bytes; COMMAND_MAX characters of UTF-8 fit */
+#define MIN_ROOM      20 /* for the function, before columns are left out */
+
+enum column {
+	PID,
+	COMMAND,
+	LIVE,
+	LIVE_INTERVAL,
+	GROWTH,
+	GROWTH_INTERVAL,
+	RSS,
+	CHANGE,
+	THREADS,
+	COST,
+	N_COLUMNS,
+};
+
+static const char *const titles[N_COLUMNS] = {"PID",	  "COMMAND",	   "LIVE", "95 % INTERVAL",
+					      "GROWTH/s", "95 % INTERVAL", "RSS",  "CHANGE",
+					      "THREADS",  "COST"};
+
+const char *process_sort__name(enum process_sort sort)
+{
+	static const char *const names[PROCESS_SORTS] = {"growth", "live", "rss"};
+
+	return names[sort];
+}
+
+struct row {
+	char cells[N_COLUMNS][CELL_SIZE];
+	char *site; /* the last column, printable, not yet shortened; owned */
+};
+
+/* What is added up over processes, or is one process's. */
+struct sum {
+	size_t n; /* processes */
+	struct estimate live;
+	bool allocated; /* anything at all during the run */
+	bool dropped;
+	uint64_t rss_start_bytes, rss_end_bytes, threads;
+};
+
+struct process {
+	const struct profile *profile;
+	struct estimate live;
+	size_t index; /* among those given */
+};
+
+/* What holds for all processes. */
+struct run {
+	const struct process_table_options *options;
+	double duration_s;
+	uint64_t interval_bytes; /* R */
+	bool exact;
+	struct process *processes; /* in the order of the table */
+	size_t n;
+	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
+};
+
+static void sum__add(struct sum *sum, const struct process *process)
+{
+	const struct profile *profile = process->profile;
+
+	sum->n++;
+	estimate__merge(&sum->live, &process->live);
+	sum->allocated |= profile->alloc_calls != 0;
+	sum->dropped |= profile->dropped != 0;
+	sum->rss_start_bytes += profile->rss_start_bytes;
+	sum->rss_end_bytes += profile->rss_end_bytes;
+	sum->threads += profile->n_live_threads;
+}
+
+/* --- numbers as text --- */
+
+/* false: the number is no estimate, or one whose error is not known. */
+static bool live_interval(const struct run *run, const struct sum *sum, struct interval *ret)
+{
+	if (run->exact || !sum->allocated || sum->dropped)
+		return false;
+	if (sum->live.samples)
+		*ret = estimate__interval(&sum->live);
+	else /* the high end of estimate.h at Y = V = 0 and w = R, a small block not seen */
+		*ret = (struct interval){0, -log(0.025) * (double)run->interval_bytes};
+	return true;
+}
+
+/* bytes and the interval, both divided by divisor, each into CELL_SIZE bytes. */
+static void format_estimate(const struct run *run, const struct sum *sum, double divisor,
+			    char *text, char *interval_text)
+{
+	struct interval interval;
+	char bytes[16];
+
+	snprintf(text, CELL_SIZE, "%s%s", sum->dropped ? ">= " : "",
+		 format_bytes(sum->live.bytes / divisor, bytes));
+	if (!live_interval(run, sum, &interval) || !(divisor > 0)) {
+		*interval_text = '\0';
+		return;
+	}
+	interval.low /= divisor;
+	interval.high /= divisor;
+	format_interval(interval, interval_text, CELL_SIZE);
+}
+
+/* "+1.5 KiB" into buf (>= 24 bytes). */
+static const char *format_change(uint64_t from, uint64_t to, char *buf)
+{
+	double change = (double)to - (double)from;
+	char bytes[16];
+
+	snprintf(buf, 24, "%s%s", change > 0 ? "+" : "", format_bytes(change, bytes));
+	return buf;
+}
+
+/* --- rows --- */
+
+/* The function that holds most: the first frame that is no allocator's of the stacks that read the
+ * same and hold most together, or, where there is none, the last. A printable copy. */
+static int top_site(const struct profile *profile, char **ret_name)
+{
+	struct group *groups;
+	size_t n;
+	int err = group_sites(profile, &groups, &n);
+
+	if (err)
+		return err;
+	if (n) {
+		struct frame_walk walk = {.profile = profile, .site = groups[0].site};
+		const char *name, *found = "[no stack]";
+
+		while ((name = frame_walk__next(&walk))) {
+			found = name;
+			if (!profile__is_allocator_frame(name))
+				break;
+		}
+		*ret_name = text_printable(found);
+	} else {
+		*ret_name = strdup("");
+	}
+	free_groups(groups, n);
+	return *ret_name ? 0 : -ENOMEM;
+}
+
+static void fill_sum(struct row *row, const struct run *run, const struct sum *sum)
+{
+	char buf[32];
+
+	format_estimate(run, sum, 1, row->cells[LIVE], row->cells[LIVE_INTERVAL]);
+	format_estimate(run, sum, run->duration_s, row->cells[GROWTH], row->cells[GROWTH_INTERVAL]);
+	snprintf(row->cells[RSS], CELL_SIZE, "%s", format_bytes((double)sum->rss_end_bytes, buf));
+	snprintf(row->cells[CHANGE], CELL_SIZE, "%s",
+		 format_change(sum->rss_start_bytes, sum->rss_end_bytes, buf));
+	snprintf(row->cells[THREADS], CELL_SIZE, "%s", with_commas(sum->threads, buf));
+}
+
+static int fill_process(struct row *row, const struct run *run, const struct process *process)
+{
+	const struct profile *profile = process->profile;
+	_cleanup_free_ char *printable = text_printable(profile->comm), *comm = NULL;
+	struct sum one = {};
+
+	if (!printable)
+		return -ENOMEM;
+	comm = text_shorten(printable, COMMAND_MAX);
+	if (!comm)
+		return -ENOMEM;
+	sum__add(&one, process);
+	fill_sum(row, run, &one);
+	snprintf(row->cells[PID], CELL_SIZE, "%d", (int)profile->pid);
+	snprintf(row->cells[COMMAND], CELL_SIZE, "%s", comm);
+	if (profile->ended) {
+		strcpy(row->cells[RSS], "ended");
+		strcpy(row->cells[CHANGE], "-");
+		strcpy(row->cells[THREADS], "-");
+	}
+	if (profile->overhead_pct >= 0)
+		snprintf(row->cells[COST], CELL_SIZE, "%.1f%%", profile->overhead_pct);
+	else
+		strcpy(row->cells[COST], "-");
+	return top_site(profile, &row->site);
+}
+
+/* What the others hold: those that ended hold nothing. */
+static int fill_rest(struct row *row, const struct run *run, const struct process *rest, size_t n)
+{
+	struct sum sum = {};
+	char count[32];
+
+	for (size_t i = 0; i < n; i++)
+		if (!rest[i].profile->ended)
+			sum__add(&sum, &rest[i]);
+	fill_sum(row, run, &sum);
+	if (asprintf(&row->site, "(%s more process%s)", with_commas(n, count), n == 1 ? "" : "es") <
+	    0) {
+		row->site = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- columns --- */
+
+static void measure(const struct row *rows, size_t n, size_t *width)
+{
+	for (int c = 0; c < N_COLUMNS; c++) {
+		width[c] = strlen(titles[c]);
+		for (size_t i = 0; i < n; i++) {
+			size_t columns = text_columns(rows[i].cells[c]);
+
+			if (columns > width[c])
+				width[c] = columns;
+		}
+	}
+}
+
+/* Columns before the last one take this much, blanks between them included. */
+static size_t width_used(const struct run *run, const size_t *width)
+{
+	size_t used = 0;
+
+	for (int c = 0; c < N_COLUMNS; c++)
+		used += run->hidden[c] ? 0 : width[c] + 2;
+	return used;
+}
+
+/* Hides columns until the function has room, and says which. Never an estimate without its
+ * interval, and not what is sorted by. The room of the function. */
+static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
+{
+	enum process_sort sort = run->options->sort;
+	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE, CHANGE, RSS};
+	size_t total = run->options->width ? run->options->width : DEFAULT_WIDTH, used;
+	const char *before = "left out for want of room: ";
+
+	run->hidden[LIVE_INTERVAL] = run->hidden[GROWTH_INTERVAL] = run->exact;
+	for (size_t i = 0; (used = width_used(run, width)) + MIN_ROOM > total; i++) {
+		enum column c;
+
+		if (i == sizeof(order) / sizeof(order[0]))
+			break;
+		c = order[i];
+		if (c == RSS && sort == SORT_RSS)
+			continue;
+		run->hidden[c] = true;
+		if (c == LIVE || c == GROWTH)
+			run->hidden[c + 1] = true;
+		sink__printf(sink, "%s%s", before, titles[c]);
+		before = ", ";
+	}
+	if (*before == ',')
+		sink__puts(sink, "\n");
+	return used + MIN_ROOM > total ? MIN_ROOM : total - used;
+}
+
+/* No blanks at the end of a line: those due are put before the next thing that is there. */
+static void put_cells(const struct run *run, const size_t *width, const char *const *cells,
+		      const char *last, struct sink *sink)
+{
+	size_t blanks = 0;
+
+	for (int c = 0; c < N_COLUMNS; c++) {
+		size_t padding = width[c] - text_columns(cells[c]);
+
+		if (run->hidden[c])
+			continue;
+		blanks += c == COMMAND ? 0 : padding; /* the others are numbers */
+		if (*cells[c]) {
+			sink__printf(sink, "%*s%s", (int)blanks, "", cells[c]);
+			blanks = 0;
+		}
+		blanks += 2 + (c == COMMAND ? padding : 0);
+	}
+	if (*last)
+		sink__printf(sink, "%*s%s", (int)blanks, "", last);
+}
+
+static int put_table(struct run *run, const struct row *rows, size_t n, struct sink *sink)
+{
+	bool color = run->options->color;
+	size_t width[N_COLUMNS], room;
+
+	measure(rows, n, width);
+	room = make_room(run, width, sink);
+	sink__puts(sink, color ? "\n" BOLD : "\n");
+	put_cells(run, width, titles, "TOP SITE", sink);
+	sink__puts(sink, color ? RESET "\n" : "\n");
+	for (size_t i = 0; i < n; i++) {
+		bool process = *rows[i].cells[PID]; /* else it is the line of the rest */
+		_cleanup_free_ char *site = text_shorten(rows[i].site, process ? room : SIZE_MAX);
+		const char *cells[N_COLUMNS];
+
+		if (!site)
+			return -ENOMEM;
+		for (int c = 0; c < N_COLUMNS; c++)
+			cells[c] = rows[i].cells[c];
+		put_cells(run, width, cells, site, sink);
+		sink__puts(sink, "\n");
+	}
+	return sink->error;
+}
+
+static int put_rows(struct run *run, struct sink *sink)
+{
+	size_t top = run->options->top ? run->options->top : DEFAULT_TOP;
+	size_t shown = run->n < top ? run->n : top, n = 0;
+	struct row *rows = calloc(shown + 1, sizeof(*rows));
+	int err = 0;
+
+	if (!rows)
+		return -ENOMEM;
+	while (!err && n < shown) {
+		err = fill_process(&rows[n], run, &run->processes[n]);
+		n++;
+	}
+	if (!err && shown < run->n)
+		err = fill_rest(&rows[n++], run, run->processes + shown, run->n - shown);
+	if (!err)
+		err = put_table(run, rows, n, sink);
+	for (size_t i = 0; i < n; i++)
+		free(rows[i].site);
+	free(rows);
+	return err;
+}
+
+/* --- around the table --- */
+
+static void put_count(size_t n, const char *what, const char *more, struct sink *sink)
+{
+	char count[32];
+
+	sink__printf(sink, "%s %s%s", with_commas(n, count), what, n == 1 ? "" : more);
+}
+
+static void put_head(const struct run *run, struct sink *sink)
+{
+	const struct profile *first = run->processes[0].profile;
+	uint64_t samples = 0, calls = 0, dropped = 0;
+	char a[32], b[32];
+	const char *unit;
+	double size;
+
+	for (size_t i = 0; i < run->n; i++) {
+		samples += run->processes[i].profile->samples;
+		calls += run->processes[i].profile->alloc_calls;
+		dropped += run->processes[i].profile->dropped;
+	}
+	sink__puts(sink, "memtrace: ");
+	put_count(run->n, "process", "es", sink);
+	sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
+	if (run->exact) {
+		sink__printf(sink, "exact: %s of %s allocations recorded\n",
+			     with_commas(samples, a), with_commas(calls, b));
+	} else {
+		size = scale_bytes((double)run->interval_bytes, &unit, NULL);
+		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocations\n", size,
+			     unit, with_commas(samples, a), samples == 1 ? "" : "s",
+			     with_commas(calls, b));
+	}
+	sink__printf(sink,
+		     "LIVE was allocated during the run and not freed; GROWTH/s is LIVE / %.1f s\n",
+		     run->duration_s);
+	if (dropped)
+		sink__printf(sink,
+			     "INCOMPLETE: %s samples had no room and are missing (--max-live, "
+			     "--max-stacks)\n",
+			     with_commas(dropped, a));
+}
+
+static void put_estimate(const struct run *run, const struct sum *sum, double divisor,
+			 const char *per, struct sink *sink)
+{
+	char text[CELL_SIZE], interval[CELL_SIZE];
+
+	format_estimate(run, sum, divisor, text, interval);
+	sink__printf(sink, "%s%s", text, per);
+	if (*interval)
+		sink__printf(sink, " (95 %%: %s)", interval);
+}
+
+/* What is there at the end, and, as that is gone, what ended processes held at theirs. */
+static void put_totals(const struct run *run, struct sink *sink)
+{
+	struct sum living = {}, ended = {};
+	char bytes[16], change[24];
+
+	for (size_t i = 0; i < run->n; i++)
+		sum__add(run->processes[i].profile->ended ? &ended : &living, &run->processes[i]);
+	sink__puts(sink, "total: ");
+	put_count(living.n, "process", "es", sink);
+	sink__puts(sink, ", live ");
+	put_estimate(run, &living, 1, "", sink);
+	sink__puts(sink, ", growth ");
+	put_estimate(run, &living, run->duration_s, "/s", sink);
+	sink__printf(sink, ", RSS %s (%s), ", format_bytes((double)living.rss_end_bytes, bytes),
+		     format_change(living.rss_start_bytes, living.rss_end_bytes, change));
+	put_count(living.threads, "thread", "s", sink);
+	sink__puts(sink, "\n");
+	if (!ended.n)
+		return;
+	sink__puts(sink, "ended: ");
+	put_count(ended.n, "process", "es", sink);
+	sink__puts(sink, ", which held ");
+	put_estimate(run, &ended, 1, "", sink);
+	sink__puts(sink, "\n");
+}
+
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+
+/* The losses of all, in the order in which they are first named. */
+static int put_losses(const struct run *run, const struct profile *const *profiles,
+		      struct sink *sink)
+{
+	_cleanup_(cleanup_profile) struct profile *sum = profile__new();
+	int err = sum ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < run->n; i++)
+		for (size_t k = 0; !err && k < profiles[i]->n_lost; k++)
+			err = profile__add_lost(sum, profiles[i]->lost[k].name,
+						profiles[i]->lost[k].count);
+	if (!err)
+		put_lost(sum, run->options->color, sink);
+	return err;
+}
+
+/* Descending; those that ended last, for they hold nothing any more; ties by pid. */
+static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
+{
+	const struct profile *x = a->profile, *y = b->profile;
+
+	if (x->ended != y->ended)
+		return x->ended ? 1 : -1;
+	if (sort == SORT_RSS && x->rss_end_bytes != y->rss_end_bytes)
+		return x->rss_end_bytes > y->rss_end_bytes ? -1 : 1;
+	if (a->live.bytes != b->live.bytes)
+		return a->live.bytes > b->live.bytes ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return a->index < b->index ? -1 : 1;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	return compare_by(a, b, SORT_LIVE);
+}
+
+static int compare_rss(const void *a, const void *b)
+{
+	return compare_by(a, b, SORT_RSS);
+}
+
+int encode_processes(const struct profile *const *profiles, size_t n,
+		     const struct process_table_options *options, struct sink *sink)
+{
+	_cleanup_free_ struct process *processes = calloc(n + 1, sizeof(*processes));
+	struct run run = {.options = options, .exact = true, .processes = processes, .n = n};
+	int err;
+
+	if (!processes)
+		return -ENOMEM;
+	if (!n)
+		return sink__puts(sink, "memtrace: no process was traced\n");
+	for (size_t i = 0; i < n; i++) {
+		const struct profile *profile = profiles[i];
+
+		processes[i] = (struct process){profile, profile__live(profile), i};
+		if (profile->duration_s > run.duration_s)
+			run.duration_s = profile->duration_s;
+		if (profile->interval_bytes > run.interval_bytes)
+			run.interval_bytes = profile->interval_bytes;
+		run.exact &= profile->interval_bytes <= 1;
+	}
+	qsort(processes, n, sizeof(*processes),
+	      options->sort == SORT_RSS ? compare_rss : compare_live);
+
+	put_head(&run, sink);
+	err = put_rows(&run, sink);
+	if (err)
+		return err;
+	put_totals(&run, sink);
+	err = put_losses(&run, profiles, sink);
+	return err ? err : sink->error;
+}
