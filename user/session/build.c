@@ -369,6 +369,10 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->samples = b->target->counters.samples;
 	p->overhead_pct = b->overhead_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
+	p->rss_start_bytes = b->target->info.rss_bytes;
+	p->rss_end_bytes = b->target->rss_now_bytes;
+	p->n_live_threads = b->target->threads;
+	p->ended = b->target->ended;
 	if (!p->exe)
 		return -ENOMEM;
 

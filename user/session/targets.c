@@ -317,12 +317,25 @@ static void on_event(void *ctx, const struct abi_event *event)
 	}
 }
 
+/* Its resident set and threads, for the table of processes. */
+static void read_size(const struct session *s, struct target *t)
+{
+	struct process_info now;
+
+	if (t->ended || !s->selection || process__read(t->info.pid, &now) ||
+	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
+		return;
+	t->rss_now_bytes = now.rss_bytes;
+	t->threads = now.threads;
+}
+
 void targets__read(struct session *s, struct target *t)
 {
 	uint64_t cpu;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
+	read_size(s, t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
