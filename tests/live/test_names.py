@@ -11,8 +11,9 @@ import signal
 import struct
 import subprocess
 import threading
+import time
 
-from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
+from harness import (PROGS, Failure, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
                      need_tool, place, run, start, test)
 
 INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/progs/names.c
@@ -313,6 +314,41 @@ def hostile_symbol_table():
         os.chmod(path, 0o755)
         with other_target(path) as target:
             check_inlined(*trace(target))  # its DWARF is sound
+
+
+# --- places and pids that change hands ---
+
+def start_as(pid):
+    """A program that has the pid, which nobody has."""
+    for _ in range(50):
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="utf-8") as file:
+            file.write(str(pid - 1))
+        process = start(["sleep", "60"])
+        if process.pid == pid:
+            return process
+        end(process)
+    raise Failure(f"no process got pid {pid}")
+
+
+@test
+def names_when_another_has_the_pid():
+    """What a process did that has ended keeps its names when its pid is another's."""
+    with Target("names") as target, Target("busy") as other:
+        pids = f"{target.pid},{other.pid}"
+        with Tracer("-p", pids, "-i", "1K", "-f", "none", "--json") as tracer:
+            target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            successor = start_as(target.pid)
+            try:
+                time.sleep(0.5)  # news of it travel
+                lines = tracer.stop().out.splitlines()
+            finally:
+                end(successor)
+    profile = next(p for p in map(json.loads, lines) if p["pid"] == target.pid)
+    expect(profile["stacks"], "no samples")
+    for stack in profile["stacks"]:
+        expect("main" in stack["frames"], stack["frames"])
+    expect_equal(profile["lost"]["dropped_by_exec"], 0, "dropped_by_exec")
 
 
 # --- linkers' names ---

@@ -160,7 +160,6 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 	const struct abi_live_key *keys = b->drain->live.keys;
 	const struct abi_live *blocks = b->drain->live.values;
 	uint32_t tgid = (uint32_t)b->target->info.pid;
-	uint64_t exec_ns = capture__exec_ns(b->capture, b->target->info.pid, NULL);
 	uint64_t dropped = 0;
 
 	for (size_t i = 0; i < b->drain->live.n; i++) {
@@ -171,7 +170,7 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 
 		if (keys[i].tgid != tgid)
 			continue;
-		if (blocks[i].birth_ns < exec_ns) {
+		if (blocks[i].birth_ns < b->target->exec_ns) {
 			dropped++;
 			continue;
 		}
@@ -268,15 +267,14 @@ static int add_probes(const struct build *b, struct profile *p)
 /* 1 when the process became another program by exec and that one has no probes. */
 static uint64_t exec_untraced(const struct build *b)
 {
-	const struct allocator *a = b->target->allocator;
-	bool by_thread;
+	const struct target *t = b->target;
 
-	if (!capture__exec_ns(b->capture, b->target->info.pid, &by_thread))
+	if (!t->exec_ns)
 		return 0;
-	for (size_t i = 0; i < b->target->maps.n && !by_thread; i++) {
-		const struct map_entry *e = &b->target->maps.entries[i];
+	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
 
-		if (e->executable && file_id__equal(&e->file, &a->file))
+		if (e->executable && file_id__equal(&e->file, &t->allocator->file))
 			return 0;
 	}
 	return 1;

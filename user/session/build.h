@@ -26,6 +26,8 @@ struct target {
 	struct abi_target_cpu counters;	   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
+	uint64_t exec_ns;     /* its last exec, monotonic, as of its end or the run's; 0: none */
+	bool exec_by_thread;  /* and not by the main one: the probes stayed behind */
 	double gone_bytes;		   /* what programs held that exec replaced */
 };
 

@@ -44,10 +44,11 @@ struct session {
 
 /* --- news from the kernel --- */
 
+/* Whom the news is of. Not one that has ended: its pid may be another's by now. */
 static struct target *find_target(struct session *s, pid_t pid)
 {
 	for (size_t i = 0; i < s->n_targets; i++)
-		if (s->targets[i].info.pid == pid)
+		if (s->targets[i].info.pid == pid && !s->targets[i].ended)
 			return &s->targets[i];
 	return NULL;
 }
@@ -139,7 +140,6 @@ static void on_exec(void *ctx, pid_t pid)
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, pid);
 	t->maps_changed = true;
-	/* the vdso is no news */
 	refresh_maps(s, t);
 	process__read(pid, &t->info);
 	/* What the old program held is gone. */
@@ -511,8 +511,11 @@ static void read_target(struct session *s, struct target *t)
 	uint64_t cpu;
 	size_t n;
 
-	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
-		t->cpu_now_ns = cpu;
+	if (!t->ended) {
+		if (!process__cpu_time_ns(t->info.pid, &cpu))
+			t->cpu_now_ns = cpu;
+		t->exec_ns = capture__exec_ns(s->capture, t->info.pid, &t->exec_by_thread);
+	}
 	capture__counters(s->capture, t->info.pid, &t->counters);
 	t->alloc_calls = t->free_calls = 0;
 	t->probe_ns = s->calibrated ? 0 : -1;
@@ -537,6 +540,9 @@ static void note_end(struct session *s, struct target *t)
 {
 	if (t->ended)
 		return;
+	/* The last of what it did is told by now, and no news of the pid is its own any more. */
+	if (s->watch)
+		watch__consume(s->watch);
 	read_target(s, t);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -563,7 +569,8 @@ bool session__dispatch(struct session *s)
 	if (s->watch_lost > s->watch_lost_seen) {
 		s->watch_lost_seen = s->watch_lost;
 		for (size_t i = 0; i < s->n_targets; i++)
-			refresh_maps(s, &s->targets[i]);
+			if (!s->targets[i].ended)
+				refresh_maps(s, &s->targets[i]);
 	}
 	tell_mappings(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
