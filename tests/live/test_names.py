@@ -318,6 +318,21 @@ def hostile_symbol_table():
 
 # --- places and pids that change hands ---
 
+@test
+def names_of_code_that_took_a_place():
+    """Generated code where a library was is not called as the library's functions, and that the
+    library's names are gone is told."""
+    with Target("takeover", os.path.join(PROGS, "library.so")) as target:
+        with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json") as tracer:
+            target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            profile = tracer.wait().json()  # by then there is nothing to look at any more
+    frames = the_stack(profile, "3002")["frames"]
+    expect_equal((frames[1], frames[3]), ("allocate", "main"), frames)
+    expect_words(frames[2], r"^\[anon\]\+0x[0-9a-f]+$")
+    expect_equal(profile["lost"]["code_replaced"], 1, "code_replaced")
+
+
 def start_as(pid):
     """A program that has the pid, which nobody has."""
     for _ in range(50):

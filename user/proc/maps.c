@@ -278,6 +278,20 @@ const struct map_entry *maps__find(const struct maps *maps, uint64_t addr)
 	return &maps->entries[i];
 }
 
+bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry)
+{
+	for (size_t i = first_ending_above(maps, entry->start);
+	     i < maps->n && maps->entries[i].start < entry->end; i++) {
+		const struct map_entry *old = &maps->entries[i];
+
+		if (old->executable && old->file.inode &&
+		    (!file_id__equal(&old->file, &entry->file) ||
+		     old->start - old->off != entry->start - entry->off))
+			return true;
+	}
+	return false;
+}
+
 static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
 {
 	struct map_entry copy = *entry;

@@ -90,12 +90,17 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
 	struct target *t = find_target(s, pid);
+	bool replaces;
 
 	if (!t)
 		return;
+	replaces = maps__replaces_code(&t->maps, entry);
+	t->code_replaced += replaces;
 	if (!entry->file.inode) {
 		note_jit(t);
-		return;
+		/* Of generated code there is nothing to know, but that what was there is gone. */
+		if (!replaces)
+			return;
 	}
 	maps__insert(&t->maps, entry);
 	t->maps_changed = true;
@@ -115,6 +120,8 @@ static int refresh_maps(struct session *s, struct target *t)
 		return -ESRCH;
 	}
 	for (size_t i = 0; i < now.n; i++) {
+		t->code_replaced += now.entries[i].executable &&
+				    maps__replaces_code(&t->maps, &now.entries[i]);
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
