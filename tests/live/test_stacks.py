@@ -163,3 +163,32 @@ def stacks_are_complete():
                                                       "leaky.c"), "-D_GNU_SOURCE")
     told.append(check_complete(profile, "clang"))
     return ", ".join(told)
+
+
+def wander(places, *options):
+    """A program that has had code at so many places, and its profile."""
+    with Target("wander", os.path.join(PROGS, "library.so"), str(places)) as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", *options) as tracer:
+            target.go()
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+    return profile
+
+
+@test
+def stacks_after_many_mappings():
+    """What is gone takes no place from what is there."""
+    profile = wander(600, "-f", "none")
+    expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+    expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
+
+
+@test
+def stacks_after_endless_mappings():
+    """What is gone is not remembered for ever."""
+    with place() as directory:
+        profile = wander(60000, "-f", "heap", "-o", os.path.join(directory, "out"))
+        with open(profile["files"][0], encoding="utf-8") as file:
+            kept = sum("library.so" in line for line in file)
+    expect(1000 < kept < 20000, f"{kept} mappings are kept")
+    expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")

@@ -18,6 +18,7 @@ struct target {
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
+	size_t n_mapped;   /* what it had of them at the last look at /proc */
 	/* Mappings that took the place of other code: what has run there before is named as theirs. */
 	uint64_t code_replaced;
 	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */

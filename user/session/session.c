@@ -21,6 +21,10 @@
 #include "session/build.h"
 #include "session/launch.h"
 
+/* Mappings that are gone are kept for the names of stacks from then, this many: a process may map at
+ * ever new addresses. Beyond, frames there are without a mapping, and counted. */
+#define MAX_GONE 16384
+
 struct session {
 	struct capture *capture;
 	struct calibration calibration;
@@ -86,27 +90,6 @@ static void note_jit(struct target *t)
 		process__find_perf_map(t->info.pid, &t->perf_map);
 }
 
-static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
-{
-	struct session *s = ctx;
-	struct target *t = find_target(s, pid);
-	bool replaces;
-
-	if (!t)
-		return;
-	replaces = maps__replaces_code(&t->maps, entry);
-	t->code_replaced += replaces;
-	if (!entry->file.inode) {
-		note_jit(t);
-		/* Of generated code there is nothing to know, but that what was there is gone. */
-		if (!replaces)
-			return;
-	}
-	maps__insert(&t->maps, entry);
-	t->maps_changed = true;
-	hold_file(s, pid, entry);
-}
-
 /* Brings a target's maps up to date from /proc, and keeps its files. */
 static int refresh_maps(struct session *s, struct target *t)
 {
@@ -128,9 +111,38 @@ static int refresh_maps(struct session *s, struct target *t)
 		else if (now.entries[i].executable)
 			note_jit(t);
 	}
-	maps__free(&now);
+	t->n_mapped = now.n;
+	if (t->maps.n > now.n + MAX_GONE) {
+		maps__free(&t->maps);
+		t->maps = now;
+	} else {
+		maps__free(&now);
+	}
 	t->maps_changed = true;
 	return 0;
+}
+
+static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
+{
+	struct session *s = ctx;
+	struct target *t = find_target(s, pid);
+	bool replaces;
+
+	if (!t)
+		return;
+	replaces = maps__replaces_code(&t->maps, entry);
+	t->code_replaced += replaces;
+	if (!entry->file.inode) {
+		note_jit(t);
+		/* Of generated code there is nothing to know, but that what was there is gone. */
+		if (!replaces)
+			return;
+	}
+	maps__insert(&t->maps, entry);
+	t->maps_changed = true;
+	hold_file(s, pid, entry);
+	if (t->maps.n > t->n_mapped + MAX_GONE)
+		refresh_maps(s, t);
 }
 
 static void on_exec(void *ctx, pid_t pid)
@@ -161,16 +173,31 @@ static void on_lost(void *ctx, uint64_t n)
 	s->watch_lost += n;
 }
 
-/* Tells the kernel side what has changed in the targets' maps. */
+static size_t count_code(const struct maps *maps)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->n; i++)
+		n += maps->entries[i].executable && maps->entries[i].file.inode;
+	return n;
+}
+
+/* Tells the kernel side what has changed in the targets' maps. Where it has no room for all that ever
+ * was, it gets what is there now. */
 static void tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = &s->targets[i];
+		struct maps now = {};
 
 		if (!t->maps_changed || t->ended)
 			continue;
 		t->maps_changed = false;
-		capture__set_mappings(s->capture, s->binaries, t->info.pid, &t->maps);
+		if (count_code(&t->maps) > ABI_MAX_MAPPINGS)
+			maps__read(t->info.pid, &now);
+		capture__set_mappings(s->capture, s->binaries, t->info.pid,
+				      now.n ? &now : &t->maps);
+		maps__free(&now);
 	}
 }
 
