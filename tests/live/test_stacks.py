@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 
-from harness import (PROGS, Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
-                     need_tool, place, run, test, test_each_kind)
+from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses, memtrace,
+                     need_tool, place, read_line, run, start, test, test_each_kind)
 
 COMPLETE_PCT = 99  # of the stacks, at least
 
@@ -192,3 +192,45 @@ def stacks_after_endless_mappings():
             kept = sum("library.so" in line for line in file)
     expect(1000 < kept < 20000, f"{kept} mappings are kept")
     expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+
+
+MANY_LIBRARIES = """
+import ctypes, sys
+libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]
+malloc = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p)
+print("ready", flush=True)
+input()
+for library in libraries:
+    library.lib_leaf(malloc, ctypes.c_size_t(3001))
+print("done", flush=True)
+input()
+"""
+
+
+@test
+def stacks_through_many_libraries():
+    """More tables at once than are put into the kernel with one call."""
+    n = 150
+    with place() as directory:
+        paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]
+        with open(os.path.join(PROGS, "library.so"), "rb") as file:
+            library = file.read()
+        for i, path in enumerate(paths):
+            with open(path, "wb") as file:
+                file.write(library + bytes([i]))  # none is a copy of another
+        process = start(["/usr/bin/python3", "-c", MANY_LIBRARIES, *paths])
+        try:
+            expect_equal(read_line(process, process.stdout), "ready\n", "first line")
+            with Tracer("-p", process.pid, "-i", "1", "-f", "none", "--json") as tracer:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                expect_equal(read_line(process, process.stdout), "done\n", "last line")
+                profile = tracer.stop().json()
+        finally:
+            end(process)
+    stacks = [s["frames"] for s in profile["stacks"] if s["live_bytes"] == 3001]
+    expect_equal(len(stacks), n, "stacks")
+    for frames in stacks:
+        expect_equal((frames[:3], frames[-1]), (["malloc", "lib_middle", "lib_leaf"], "_start"),
+                     frames)
+    expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
