@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates in a library (argv[1]: library.so), unloads it, puts code of its own in the library's place and
- * allocates there, too. Names of the library's are wrong from then on. */
+/* Allocates in a library (argv[1]: library.so), unloads it, puts code of its own in the library's
+ * place and allocates there, too. Names of the library's are wrong from then on. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Maps the code of a library (argv[1]) at argv[2] places one after the other, none twice, each gone before
- * the next; then allocates. */
+/* Maps the code of a library (argv[1]) at argv[2] places one after the other, none twice, each gone
+ * before the next; then allocates. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

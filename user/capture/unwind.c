@@ -68,8 +68,8 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 	e->refused = true;
 }
 
-/* Puts the maps of new tables into the table of tables: many with one call, for each call waits until
- * all programs that run have ended (10 ms). Where that fails, by themselves. */
+/* Puts the maps of new tables into the table of tables: many with one call, for each call waits
+ * until all programs that run have ended (10 ms). Where that fails, by themselves. */
 static void put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);

@@ -12,7 +12,8 @@
 #include "base/io.h"
 #include "elf/debug_file.h"
 
-#define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most */
+#define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
+				   */
 
 /* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
  * inode to another. */

@@ -19,7 +19,8 @@ struct target {
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
 	size_t n_mapped;   /* what it had of them at the last look at /proc */
-	/* Mappings that took the place of other code: what has run there before is named as theirs. */
+	/* Mappings that took the place of other code: what has run there before is named as theirs.
+	 */
 	uint64_t code_replaced;
 	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
 	struct allocator *allocator;
@@ -29,8 +30,8 @@ struct target {
 	struct abi_target_cpu counters;	   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
-	uint64_t exec_ns;     /* its last exec, monotonic, as of its end or the run's; 0: none */
-	bool exec_by_thread;  /* and not by the main one: the probes stayed behind */
+	uint64_t exec_ns;    /* its last exec, monotonic, as of its end or the run's; 0: none */
+	bool exec_by_thread; /* and not by the main one: the probes stayed behind */
 	double gone_bytes;		   /* what programs held that exec replaced */
 };
 

@@ -21,8 +21,8 @@
 #include "session/build.h"
 #include "session/launch.h"
 
-/* Mappings that are gone are kept for the names of stacks from then, this many: a process may map at
- * ever new addresses. Beyond, frames there are without a mapping, and counted. */
+/* Mappings that are gone are kept for the names of stacks from then, this many: a process may map
+ * at ever new addresses. Beyond, frames there are without a mapping, and counted. */
 #define MAX_GONE 16384
 
 struct session {
@@ -103,8 +103,8 @@ static int refresh_maps(struct session *s, struct target *t)
 		return -ESRCH;
 	}
 	for (size_t i = 0; i < now.n; i++) {
-		t->code_replaced += now.entries[i].executable &&
-				    maps__replaces_code(&t->maps, &now.entries[i]);
+		t->code_replaced +=
+			now.entries[i].executable && maps__replaces_code(&t->maps, &now.entries[i]);
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
@@ -182,8 +182,8 @@ static size_t count_code(const struct maps *maps)
 	return n;
 }
 
-/* Tells the kernel side what has changed in the targets' maps. Where it has no room for all that ever
- * was, it gets what is there now. */
+/* Tells the kernel side what has changed in the targets' maps. Where it has no room for all that
+ * ever was, it gets what is there now. */
 static void tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {

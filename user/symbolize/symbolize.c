@@ -320,8 +320,8 @@ static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		return 0;
 	}
 	start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	err = dwarf__resolve(fd, vaddrs, n_vaddrs,
-			     fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s), found);
+	err = dwarf__resolve(fd, vaddrs, n_vaddrs, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
+			     found);
 	symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 	if (err == -ENOMEM)
 		return err;

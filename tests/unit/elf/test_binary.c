@@ -245,12 +245,9 @@ static void test_debug_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_once),
-		cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_many_liars),
-		cmocka_unit_test(test_copy_of_another_owner),
-		cmocka_unit_test(test_written_to),
-		cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_known_once), cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_many_liars), cmocka_unit_test(test_copy_of_another_owner),
+		cmocka_unit_test(test_written_to), cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_debug_file),
 	};
 
