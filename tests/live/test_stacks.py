@@ -178,7 +178,7 @@ def wander(places, *options):
 @test
 def stacks_after_many_mappings():
     """What is gone takes no place from what is there."""
-    profile = wander(600, "-f", "none")
+    profile = wander(1200, "-f", "none")
     expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
     expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
 

@@ -48,7 +48,8 @@ int capture__add_target(struct capture *capture, pid_t pid, struct error *err);
 /* Tells the kernel side which code pid has mapped where, building the unwind tables of files that
  * are new. Call again whenever that changes. Only files among the binaries are known. When there is
  * no room for a table, tables that no process uses any more make it, the one let go first first; is
- * there still none, the file goes without. 0 or negative errno. */
+ * there still none, the file goes without. How many mappings found no place (the highest ones of
+ * more than ABI_MAX_MAPPINGS), or negative errno. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries, pid_t pid,
 			  const struct maps *maps);
 

@@ -322,7 +322,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 	struct unwind_store *store = &c->unwind;
 	struct unwind_user *user = find_user(store, pid);
 	uint32_t tgid = (uint32_t)pid;
-	size_t n = 0, n_uses = 0;
+	size_t n = 0, n_uses = 0, left_out = 0;
 	int rc;
 
 	if (!c->skel->rodata->use_tables)
@@ -336,10 +336,14 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 		rc = add_user(store, pid, &user);
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
 		m->entries[i] = (struct abi_mapping){.start = UNUSED_START};
-	for (size_t i = 0; i < maps->n && n < ABI_MAX_MAPPINGS && !rc; i++) {
+	for (size_t i = 0; i < maps->n && !rc; i++) {
 		const struct map_entry *e = &maps->entries[i];
 
-		if (e->executable && e->file.inode)
+		if (!e->executable || !e->file.inode)
+			continue;
+		if (n == ABI_MAX_MAPPINGS)
+			left_out++;
+		else
 			rc = set_mapping(c, binaries, e, &m->entries[n++], uses, &n_uses);
 	}
 	put_tables(c);
@@ -360,7 +364,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, pi
 	user->entries = uses;
 	user->n = n_uses;
 	uses = NULL;
-	return 0;
+	return (int)left_out;
 }
 
 void capture__forget_mappings(struct capture *c, pid_t pid)

@@ -438,6 +438,31 @@ static int open_vdso(const struct map_entry *entry)
 	return take_fd(&fd);
 }
 
+/* Is the file behind fd the one that is known as id? On overlayfs and btrfs the device (and inode)
+ * that fstat() shows are not those of maps: there the file is mapped, and our own maps tell. */
+static bool is_file(int fd, const struct file_id *id)
+{
+	_cleanup_(maps__free) struct maps own = {};
+	const struct map_entry *at;
+	struct file_id shown;
+	struct stat st;
+	void *page;
+	bool is;
+
+	if (fstat(fd, &st))
+		return false;
+	shown = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
+	if (file_id__equal(&shown, id))
+		return true;
+	page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (page == MAP_FAILED)
+		return false;
+	at = maps__read(getpid(), &own) ? NULL : maps__find(&own, (uintptr_t)page);
+	is = at && file_id__equal(&at->file, id);
+	munmap(page, 1);
+	return is;
+}
+
 int maps__open_file(pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_free_ char *in_root = NULL;
@@ -450,11 +475,14 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		return open_vdso(entry);
 
 	/* The kernel's own link to the mapped file: right even when the file is deleted or its
-	 * name taken over. It needs no comparison, and on overlayfs and btrfs would fail one: there
-	 * the device (and inode) in maps are not those that fstat() shows. */
+	 * name taken over. But the process may have mapped another one there since. */
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, entry->start,
 		 entry->end);
 	fd = open_regular(link, NULL);
+	if (fd >= 0 && !is_file(fd, &entry->file)) {
+		close(fd);
+		return -ESTALE;
+	}
 	if (fd >= 0 || fd == -EINVAL)
 		return fd;
 

@@ -189,15 +189,20 @@ static void tell_mappings(struct session *s)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = &s->targets[i];
 		struct maps now = {};
+		int left_out;
 
 		if (!t->maps_changed || t->ended)
 			continue;
 		t->maps_changed = false;
 		if (count_code(&t->maps) > ABI_MAX_MAPPINGS)
 			maps__read(t->info.pid, &now);
-		capture__set_mappings(s->capture, s->binaries, t->info.pid,
-				      now.n ? &now : &t->maps);
+		left_out = capture__set_mappings(s->capture, s->binaries, t->info.pid,
+						 now.n ? &now : &t->maps);
 		maps__free(&now);
+		if (left_out < 0)
+			t->maps_changed = true; /* the next time may go better */
+		else if ((uint64_t)left_out > t->mappings_left_out)
+			t->mappings_left_out = (uint64_t)left_out;
 	}
 }
 
