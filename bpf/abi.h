@@ -15,7 +15,7 @@
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
 #define ABI_COSTS	 8   /* kinds of probe that differ in cost */
 #define ABI_MAX_WANTED	 16  /* names or users that select processes */
-#define ABI_MAX_MAPPINGS 512 /* executable mappings of a process; a power of two */
+#define ABI_MAX_MAPPINGS 1024 /* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
 #define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
 #define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */

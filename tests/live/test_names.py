@@ -11,8 +11,9 @@ import signal
 import struct
 import subprocess
 import threading
+import time
 
-from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
+from harness import (PROGS, Failure, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
                      need_tool, place, run, start, test)
 
 INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/progs/names.c
@@ -313,6 +314,56 @@ def hostile_symbol_table():
         os.chmod(path, 0o755)
         with other_target(path) as target:
             check_inlined(*trace(target))  # its DWARF is sound
+
+
+# --- places and pids that change hands ---
+
+@test
+def names_of_code_that_took_a_place():
+    """Generated code where a library was is not called as the library's functions, and that the
+    library's names are gone is told."""
+    with Target("takeover", os.path.join(PROGS, "library.so")) as target:
+        with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json") as tracer:
+            target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            profile = tracer.wait().json()  # by then there is nothing to look at any more
+    frames = the_stack(profile, "3002")["frames"]
+    expect_equal((frames[1], frames[3]), ("allocate", "main"), frames)
+    expect_words(frames[2], r"^\[anon\]\+0x[0-9a-f]+$")
+    expect_equal(profile["lost"]["code_replaced"], 1, "code_replaced")
+
+
+def start_as(pid):
+    """A program that has the pid, which nobody has."""
+    for _ in range(50):
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="utf-8") as file:
+            file.write(str(pid - 1))
+        process = start(["sleep", "60"])
+        if process.pid == pid:
+            return process
+        end(process)
+    raise Failure(f"no process got pid {pid}")
+
+
+@test
+def names_when_another_has_the_pid():
+    """What a process did that has ended keeps its names when its pid is another's."""
+    with Target("names") as target, Target("busy") as other:
+        pids = f"{target.pid},{other.pid}"
+        with Tracer("-p", pids, "-i", "1K", "-f", "none", "--json") as tracer:
+            target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            successor = start_as(target.pid)
+            try:
+                time.sleep(0.5)  # news of it travel
+                lines = tracer.stop().out.splitlines()
+            finally:
+                end(successor)
+    profile = next(p for p in map(json.loads, lines) if p["pid"] == target.pid)
+    expect(profile["stacks"], "no samples")
+    for stack in profile["stacks"]:
+        expect("main" in stack["frames"], stack["frames"])
+    expect_equal(profile["lost"]["dropped_by_exec"], 0, "dropped_by_exec")
 
 
 # --- linkers' names ---

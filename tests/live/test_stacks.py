@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 
-from harness import (PROGS, Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
-                     need_tool, place, run, test, test_each_kind)
+from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses, memtrace,
+                     need_tool, place, read_line, run, start, test, test_each_kind)
 
 COMPLETE_PCT = 99  # of the stacks, at least
 
@@ -163,3 +163,74 @@ def stacks_are_complete():
                                                       "leaky.c"), "-D_GNU_SOURCE")
     told.append(check_complete(profile, "clang"))
     return ", ".join(told)
+
+
+def wander(places, *options):
+    """A program that has had code at so many places, and its profile."""
+    with Target("wander", os.path.join(PROGS, "library.so"), str(places)) as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", *options) as tracer:
+            target.go()
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+    return profile
+
+
+@test
+def stacks_after_many_mappings():
+    """What is gone takes no place from what is there."""
+    profile = wander(1200, "-f", "none")
+    expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+    expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
+
+
+@test
+def stacks_after_endless_mappings():
+    """What is gone is not remembered for ever."""
+    with place() as directory:
+        profile = wander(60000, "-f", "heap", "-o", os.path.join(directory, "out"))
+        with open(profile["files"][0], encoding="utf-8") as file:
+            kept = sum("library.so" in line for line in file)
+    expect(1000 < kept < 20000, f"{kept} mappings are kept")
+    expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
+
+
+MANY_LIBRARIES = """
+import ctypes, sys
+libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]
+malloc = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p)
+print("ready", flush=True)
+input()
+for library in libraries:
+    library.lib_leaf(malloc, ctypes.c_size_t(3001))
+print("done", flush=True)
+input()
+"""
+
+
+@test
+def stacks_through_many_libraries():
+    """More tables at once than are put into the kernel with one call."""
+    n = 150
+    with place() as directory:
+        paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]
+        with open(os.path.join(PROGS, "library.so"), "rb") as file:
+            library = file.read()
+        for i, path in enumerate(paths):
+            with open(path, "wb") as file:
+                file.write(library + bytes([i]))  # none is a copy of another
+        process = start(["/usr/bin/python3", "-c", MANY_LIBRARIES, *paths])
+        try:
+            expect_equal(read_line(process, process.stdout), "ready\n", "first line")
+            with Tracer("-p", process.pid, "-i", "1", "-f", "none", "--json") as tracer:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                expect_equal(read_line(process, process.stdout), "done\n", "last line")
+                profile = tracer.stop().json()
+        finally:
+            end(process)
+    stacks = [s["frames"] for s in profile["stacks"] if s["live_bytes"] == 3001]
+    expect_equal(len(stacks), n, "stacks")
+    for frames in stacks:
+        expect_equal((frames[:3], frames[-1]), (["malloc", "lib_middle", "lib_leaf"], "_start"),
+                     frames)
+    expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")

@@ -76,7 +76,8 @@ int capture__judge_file(struct capture *capture, const struct abi_file *file, bo
 /* Tells the kernel side which code a process has mapped where, building the unwind tables of files
  * that are new. Call again whenever that changes. Only files among the binaries are known. When
  * there is no room for a table, tables that no process uses any more make it, the one let go first
- * first; is there still none, the file goes without. 0 or negative errno. */
+ * first; is there still none, the file goes without. How many mappings found no place (the highest
+ * ones of more than ABI_MAX_MAPPINGS), or negative errno. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
 			  uint32_t process, const struct maps *maps);
 

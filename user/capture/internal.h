@@ -14,6 +14,8 @@ struct known_object {
 	uint32_t first_func;
 };
 
+#define NEW_TABLES 64 /* at a time: a descriptor each */
+
 /* The unwind tables in the kernel. */
 struct unwind_store {
 	struct unwind_entry *entries; /* by the binaries' index */
@@ -23,6 +25,10 @@ struct unwind_store {
 	size_t n_chunks, max_chunks; /* of all tables */
 	uint64_t clock;		     /* ticks when a table is let go */
 	uint32_t refused;	     /* files that found no room so far */
+	/* Made, but not among the kernel's yet; within capture__set_mappings() only. */
+	uint32_t new_numbers[NEW_TABLES];
+	int new_fds[NEW_TABLES];
+	size_t new_entries[NEW_TABLES], n_new;
 };
 void unwind_store__free(struct unwind_store *store);
 

@@ -55,9 +55,46 @@ void unwind_store__free(struct unwind_store *store)
 
 /* --- tables in the kernel --- */
 
-/* Writes a table into a map of its own and that one into the table of tables. 0 or negative errno.
- */
-static int load_table(struct capture *c, uint32_t number, const struct unwind_table *table)
+static void forget_table(struct unwind_store *store, struct unwind_entry *e)
+{
+	store->n_chunks -= e->n_chunks;
+	e->number = 0;
+}
+
+/* There is no room for it, or no memory. */
+static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
+{
+	store->refused += !e->refused;
+	e->refused = true;
+}
+
+/* Puts the maps of new tables into the table of tables: many with one call, for each call waits
+ * until all programs that run have ended (10 ms). Where that fails, by themselves. */
+static void put_tables(struct capture *c)
+{
+	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
+	struct unwind_store *store = &c->unwind;
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+	uint32_t n = (uint32_t)store->n_new;
+	bool all;
+
+	if (!n)
+		return;
+	all = !bpf_map_update_batch(fd, store->new_numbers, store->new_fds, &n, &opts);
+	for (size_t i = 0; i < store->n_new; i++) {
+		struct unwind_entry *e = &store->entries[store->new_entries[i]];
+
+		if (!all && bpf_map_update_elem(fd, &e->number, &store->new_fds[i], BPF_ANY)) {
+			refuse_table(store, e);
+			forget_table(store, e);
+		}
+		close(store->new_fds[i]);
+	}
+	store->n_new = 0;
+}
+
+/* Writes a table into a map of its own. A descriptor or negative errno. */
+static int load_table(const struct unwind_table *table)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_INNER_MAP);
 	_cleanup_free_ struct abi_unwind_chunk *index = NULL, *chunk = NULL;
@@ -90,9 +127,7 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 	key = 0;
 	if (bpf_map_update_elem(fd, &key, index, BPF_ANY))
 		return -errno;
-	if (bpf_map_update_elem(bpf_map__fd(c->skel->maps.unwind_tables), &number, &fd, BPF_ANY))
-		return -errno;
-	return 0;
+	return take_fd(&fd);
 }
 
 /* Takes a table out of the kernel. No process's mappings name it any more; a walk that is under way
@@ -100,8 +135,7 @@ static int load_table(struct capture *c, uint32_t number, const struct unwind_ta
 static void unload_table(struct capture *c, struct unwind_entry *e)
 {
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables), &e->number);
-	c->unwind.n_chunks -= e->n_chunks;
-	e->number = 0;
+	forget_table(&c->unwind, e);
 }
 
 /* Makes room for n more chunks, if that can be. */
@@ -142,19 +176,22 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
-/* Sees to it that the binary's table is in the kernel, if it has one and there is room. 0, with
- * e->number telling, or -ENOMEM. */
+/* Sees to it that the binary's table is in the kernel, after put_tables() at the latest, if it has
+ * one and there is room. 0, with e->number telling, or -ENOMEM. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
+	struct unwind_store *store = &c->unwind;
 	_cleanup_(unwind_table__cleanup) struct unwind_table *table = NULL;
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	uint32_t number;
-	int rc;
+	int fd = -1, rc;
 
 	if (e->number || (e->tried && !e->n_chunks))
 		return 0;
-	if (e->tried && !make_room(c, e->n_chunks))
+	if (e->tried && !make_room(c, e->n_chunks)) {
+		refuse_table(store, e);
 		return 0;
+	}
 	e->tried = true;
 	e->n_chunks = 0;
 	rc = binary->image ? elf_image__open_code(binary->fd, binary->path, &image, NULL)
@@ -167,14 +204,20 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 		return 0;
 	e->n_chunks = (uint32_t)((table->n + ABI_CHUNK_ROWS - 1) / ABI_CHUNK_ROWS) + 1;
 	e->base = table->base;
-	number = make_room(c, e->n_chunks) ? free_number(&c->unwind) : 0;
-	if (!number || load_table(c, number, table)) {
-		c->unwind.refused += !e->refused;
-		e->refused = true;
+	number = make_room(c, e->n_chunks) ? free_number(store) : 0;
+	if (number)
+		fd = load_table(table);
+	if (fd < 0) {
+		refuse_table(store, e);
 		return 0;
 	}
 	e->number = number;
-	c->unwind.n_chunks += e->n_chunks;
+	store->n_chunks += e->n_chunks;
+	store->new_numbers[store->n_new] = number;
+	store->new_fds[store->n_new] = fd;
+	store->new_entries[store->n_new++] = binary->index;
+	if (store->n_new == NEW_TABLES)
+		put_tables(c);
 	return 0;
 }
 
@@ -261,7 +304,7 @@ static int set_mapping(struct capture *c, const struct binaries *binaries,
 	rc = provide_table(c, binary, entry);
 	if (rc || !entry->number)
 		return rc;
-	to->table = entry->number;
+	to->table = (uint32_t)binary->index + 1; /* its number once that is certain */
 	to->bias = e->start - (vaddr - entry->base);
 	for (size_t i = 0; i < *n_uses; i++)
 		if (uses[i] == binary->index)
@@ -278,7 +321,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 	_cleanup_free_ size_t *uses = NULL;
 	struct unwind_store *store = &c->unwind;
 	struct unwind_user *user = find_user(store, process);
-	size_t n = 0, n_uses = 0;
+	size_t n = 0, n_uses = 0, left_out = 0;
 	int rc;
 
 	if (!c->skel->rodata->use_tables)
@@ -292,12 +335,20 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 		rc = add_user(store, process, &user);
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
 		m->entries[i] = (struct abi_mapping){.start = UNUSED_START};
-	for (size_t i = 0; i < maps->n && n < ABI_MAX_MAPPINGS && !rc; i++) {
+	for (size_t i = 0; i < maps->n && !rc; i++) {
 		const struct map_entry *e = &maps->entries[i];
 
-		if (e->executable && e->file.inode)
+		if (!e->executable || !e->file.inode)
+			continue;
+		if (n == ABI_MAX_MAPPINGS)
+			left_out++;
+		else
 			rc = set_mapping(c, binaries, e, &m->entries[n++], uses, &n_uses);
 	}
+	put_tables(c);
+	for (size_t i = 0; i < n; i++)
+		if (m->entries[i].table)
+			m->entries[i].table = store->entries[m->entries[i].table - 1].number;
 	if (!rc)
 		rc = bpf_map__update_elem(c->skel->maps.mappings, &process, sizeof(process), m,
 					  sizeof(*m), BPF_ANY);
@@ -312,7 +363,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 	user->entries = uses;
 	user->n = n_uses;
 	uses = NULL;
-	return 0;
+	return (int)left_out;
 }
 
 void capture__forget_mappings(struct capture *c, uint32_t process)

@@ -68,6 +68,13 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 		return;
 	memcpy(path, r->filename, room);
 	path[room - 1] = '\0';
+	if (!r->ino) { /* as in /proc/PID/maps */
+		entry.off = 0;
+		if (!strcmp(path, "//anon"))
+			*path = '\0';
+		else if (!strcmp(path, "[vdso]"))
+			entry.file = FILE_ID_VDSO;
+	}
 	w->handlers.mapped(w->handlers.ctx, (pid_t)r->pid, &entry);
 }
 

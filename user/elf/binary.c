@@ -12,7 +12,8 @@
 #include "base/io.h"
 #include "elf/debug_file.h"
 
-#define MAX_COMPARED ((off_t)1 << 30) /* bytes; larger files are never taken for copies */
+#define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
+				   */
 
 /* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
  * inode to another. */
@@ -29,6 +30,7 @@ struct binaries {
 	size_t n_known, known_room;
 	struct binary **list;
 	size_t n, room;
+	uint64_t compared; /* bytes, of files with the same build-id */
 };
 
 static void binary__free(struct binary *binary)
@@ -100,12 +102,15 @@ struct binary *binaries__find(const struct binaries *binaries, const struct file
 	return NULL;
 }
 
-static bool same_content(int a, int b, off_t size)
+static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 {
 	char x[65536], y[sizeof(x)];
 	ssize_t n;
 
 	for (off_t off = 0; off < size; off += n) {
+		if (binaries->compared >= MAX_COMPARED)
+			return false;
+		binaries->compared += sizeof(x);
 		n = io__pread(a, x, sizeof(x), (uint64_t)off);
 		if (n <= 0 || io__pread(b, y, sizeof(y), (uint64_t)off) != n ||
 		    memcmp(x, y, (size_t)n) != 0)
@@ -116,13 +121,13 @@ static bool same_content(int a, int b, off_t size)
 
 /* A known binary that the file behind fd is a copy of, or NULL. Only of the same owner's: others
  * could write to theirs later. */
-static struct binary *find_copy(const struct binaries *binaries, int fd, const struct stat *st,
+static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {
 	const char *build_id = image ? elf_image__build_id(image) : NULL;
 	struct stat other;
 
-	if (!build_id || st->st_size > MAX_COMPARED)
+	if (!build_id)
 		return NULL;
 	for (size_t i = 0; i < binaries->n; i++) {
 		struct binary *b = binaries->list[i];
@@ -130,7 +135,8 @@ static struct binary *find_copy(const struct binaries *binaries, int fd, const s
 
 		if (its_id && !strcmp(its_id, build_id) && !fstat(b->fd, &other) &&
 		    other.st_size == st->st_size && other.st_uid == st->st_uid &&
-		    !(other.st_mode & (S_IWGRP | S_IWOTH)) && same_content(b->fd, fd, st->st_size))
+		    !(other.st_mode & (S_IWGRP | S_IWOTH)) &&
+		    same_content(binaries, b->fd, fd, st->st_size))
 			return b;
 	}
 	return NULL;

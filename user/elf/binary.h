@@ -31,7 +31,8 @@ struct binary *binaries__find(const struct binaries *binaries, const struct file
 
 /* Makes the regular file behind fd, which is taken over in any case, known as id. A file with the
  * build-id and the content of one that is known is the same binary: containers hold many copies of
- * a library. (The build-id alone would let a process lend its symbols to another's library.)
+ * a library. (The build-id alone would let a process lend its symbols to another's library.) After
+ * 4 GiB of comparing, copies are binaries of their own.
  *
  * path is what the process calls it. root_fd: the process's root directory (O_PATH), below which,
  * and then below our own, a separate debug file is looked for; -1: nowhere. 0 or negative errno. */

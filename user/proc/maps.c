@@ -278,6 +278,20 @@ const struct map_entry *maps__find(const struct maps *maps, uint64_t addr)
 	return &maps->entries[i];
 }
 
+bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry)
+{
+	for (size_t i = first_ending_above(maps, entry->start);
+	     i < maps->n && maps->entries[i].start < entry->end; i++) {
+		const struct map_entry *old = &maps->entries[i];
+
+		if (old->executable && old->file.inode &&
+		    (!file_id__equal(&old->file, &entry->file) ||
+		     old->start - old->off != entry->start - entry->off))
+			return true;
+	}
+	return false;
+}
+
 static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
 {
 	struct map_entry copy = *entry;
@@ -424,6 +438,31 @@ static int open_vdso(const struct map_entry *entry)
 	return take_fd(&fd);
 }
 
+/* Is the file behind fd the one that is known as id? On overlayfs and btrfs the device (and inode)
+ * that fstat() shows are not those of maps: there the file is mapped, and our own maps tell. */
+static bool is_file(int fd, const struct file_id *id)
+{
+	_cleanup_(maps__free) struct maps own = {};
+	const struct map_entry *at;
+	struct file_id shown;
+	struct stat st;
+	void *page;
+	bool is;
+
+	if (fstat(fd, &st))
+		return false;
+	shown = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
+	if (file_id__equal(&shown, id))
+		return true;
+	page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (page == MAP_FAILED)
+		return false;
+	at = maps__read(getpid(), &own) ? NULL : maps__find(&own, (uintptr_t)page);
+	is = at && file_id__equal(&at->file, id);
+	munmap(page, 1);
+	return is;
+}
+
 int maps__open_file(pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_free_ char *in_root = NULL;
@@ -436,11 +475,14 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		return open_vdso(entry);
 
 	/* The kernel's own link to the mapped file: right even when the file is deleted or its
-	 * name taken over. It needs no comparison, and on overlayfs and btrfs would fail one: there
-	 * the device (and inode) in maps are not those that fstat() shows. */
+	 * name taken over. But the process may have mapped another one there since. */
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, entry->start,
 		 entry->end);
 	fd = open_regular(link, NULL);
+	if (fd >= 0 && !is_file(fd, &entry->file)) {
+		close(fd);
+		return -ESTALE;
+	}
 	if (fd >= 0 || fd == -EINVAL)
 		return fd;
 

@@ -39,6 +39,9 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 /* The entry that holds addr, or NULL. */
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 
+/* Does entry take the place of code from another file, or of another part of the same? */
+bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry);
+
 /* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or
  * split). The entry's path is copied. 0, -EINVAL for an empty or wrapped range, -ENOMEM. */
 int maps__insert(struct maps *maps, const struct map_entry *entry);

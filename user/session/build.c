@@ -265,14 +265,14 @@ static int add_probes(const struct build *b, struct profile *p)
 /* 1 when the process became another program by exec and that one has no probes. */
 static uint64_t exec_untraced(const struct build *b)
 {
-	const struct allocator *a = b->target->allocator;
+	const struct target *t = b->target;
 
-	if (!b->target->exec_ns || !a) /* without one of its own, the probes are in all processes */
+	if (!t->exec_ns || !t->allocator) /* without one of its own, the probes are in all processes */
 		return 0;
-	for (size_t i = 0; i < b->target->maps.n && !b->target->exec_by_thread; i++) {
-		const struct map_entry *e = &b->target->maps.entries[i];
+	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
 
-		if (e->executable && file_id__equal(&e->file, &a->file))
+		if (e->executable && file_id__equal(&e->file, &t->allocator->file))
 			return 0;
 	}
 	return 1;
@@ -307,6 +307,10 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "processes_refused", b->processes_refused);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
+	if (!rc)
+		rc = profile__add_lost(p, "code_replaced", b->target->code_replaced);
+	if (!rc)
+		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
 	if (!rc)
 		rc = profile__add_lost(p, "unwind_tables_refused",
 				       capture__tables_refused(b->capture));

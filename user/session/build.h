@@ -22,8 +22,12 @@ struct target {
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
-	struct perf_map_place
-		perf_map; /* where it may say what that code is; root_fd -1: not known */
+	size_t n_mapped;   /* what it had of them at the last look at /proc */
+	/* Mappings that took the place of other code: what has run there before is named as theirs.
+	 */
+	uint64_t code_replaced;
+	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
+	uint64_t mappings_left_out; /* of its code, that the kernel side does not know; at worst */
 	struct allocator *allocator;
 	uint64_t rss_now_bytes; /* resident set, when last read; info has that of the beginning */
 	uint32_t threads;	/* when last read */

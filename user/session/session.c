@@ -18,8 +18,7 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-#define MAX_SEPARATE 16 /* processes with probes of their own; each takes the kernel 10 to 30 ms   \
-			 */
+#define MAX_SEPARATE	   16	      /* processes with probes of their own; each takes the kernel 10 to 30 ms */
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS	   2000000000 /* and not more often */

@@ -15,6 +15,10 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
+/* Mappings that are gone are kept for the names of stacks from then, this many: a process may map
+ * at ever new addresses. Beyond, frames there are without a mapping, and counted. */
+#define MAX_GONE 16384
+
 struct target *targets__add(struct session *s)
 {
 	struct target *t;
@@ -108,26 +112,54 @@ int targets__refresh_maps(struct session *s, struct target *t)
 		return -ESRCH;
 	}
 	for (size_t i = 0; i < now.n; i++) {
+		t->code_replaced +=
+			now.entries[i].executable && maps__replaces_code(&t->maps, &now.entries[i]);
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
 		else if (now.entries[i].executable)
 			note_jit(t);
 	}
-	maps__free(&now);
+	t->n_mapped = now.n;
+	if (t->maps.n > now.n + MAX_GONE) {
+		maps__free(&t->maps);
+		t->maps = now;
+	} else {
+		maps__free(&now);
+	}
 	t->maps_changed = true;
 	return 0;
 }
 
+static size_t count_code(const struct maps *maps)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->n; i++)
+		n += maps->entries[i].executable && maps->entries[i].file.inode;
+	return n;
+}
+
+/* Where the kernel side has no room for all that ever was, it gets what is there now. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+		struct maps now = {};
+		int left_out;
 
 		if (!t->maps_changed || t->ended)
 			continue;
 		t->maps_changed = false;
-		capture__set_mappings(s->capture, s->binaries, t->process, &t->maps);
+		if (count_code(&t->maps) > ABI_MAX_MAPPINGS)
+			maps__read(t->info.pid, &now);
+		left_out = capture__set_mappings(s->capture, s->binaries, t->process,
+						 now.n ? &now : &t->maps);
+		maps__free(&now);
+		if (left_out < 0)
+			t->maps_changed = true; /* the next time may go better */
+		else if ((uint64_t)left_out > t->mappings_left_out)
+			t->mappings_left_out = (uint64_t)left_out;
 	}
 }
 
@@ -217,16 +249,23 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
+	bool replaces;
 
 	if (!t)
 		return;
+	replaces = maps__replaces_code(&t->maps, entry);
+	t->code_replaced += replaces;
 	if (!entry->file.inode) {
 		note_jit(t);
-		return;
+		/* Of generated code there is nothing to know, but that what was there is gone. */
+		if (!replaces)
+			return;
 	}
 	maps__insert(&t->maps, entry);
 	t->maps_changed = true;
 	hold_file(s, pid, entry);
+	if (t->maps.n > t->n_mapped + MAX_GONE)
+		targets__refresh_maps(s, t);
 	provide_probes(s, t);
 }
 
@@ -244,7 +283,6 @@ static void on_exec(void *ctx, pid_t pid)
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
 	t->maps_changed = true;
-	/* the vdso is no news */
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);
 	provide_probes(s, t);
@@ -346,6 +384,9 @@ void targets__note_end(struct session *s, struct target *t)
 {
 	if (t->ended)
 		return;
+	/* The last of what it did is told by now, and no news of the pid is its own any more. */
+	if (s->watch)
+		watch__consume(s->watch);
 	targets__read(s, t);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf.h"
 #include "symbolize/symtab.h"
@@ -28,6 +30,7 @@ struct symbolizer {
 	size_t n_names;
 	uint64_t bytes; /* of the tables in memory */
 	uint64_t clock; /* ticks at each use of a table */
+	double lines_left_s;
 };
 
 /* A location whose binary is known. */
@@ -47,6 +50,7 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 	symbolizer->options = *options;
 	if (!symbolizer->options.max_bytes)
 		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
+	symbolizer->lines_left_s = options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S;
 	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
@@ -291,13 +295,14 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 
 /* All places of one binary, ascending by vaddr. *failed grows when its debug information cannot be
  * used. */
-static int add_lines(const struct symbolizer *symbolizer, struct profile *profile,
+static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		     const struct place *places, size_t n, uint64_t *failed)
 {
 	const struct binary *binary = places[0].binary;
 	_cleanup_free_ struct dwarf_frames *found = NULL;
 	_cleanup_free_ uint64_t *vaddrs = NULL;
 	size_t n_vaddrs = 0;
+	uint64_t start_ns;
 	int fd, err;
 
 	fd = dwarf__present(binary->fd) ? binary->fd : binary->debug_fd;
@@ -310,7 +315,14 @@ static int add_lines(const struct symbolizer *symbolizer, struct profile *profil
 	for (size_t i = 0; i < n; i++)
 		if (!n_vaddrs || vaddrs[n_vaddrs - 1] != places[i].vaddr)
 			vaddrs[n_vaddrs++] = places[i].vaddr;
-	err = dwarf__resolve(fd, vaddrs, n_vaddrs, DWARF_PATIENCE_S, found);
+	if (symbolizer->lines_left_s <= 0) {
+		++*failed;
+		return 0;
+	}
+	start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	err = dwarf__resolve(fd, vaddrs, n_vaddrs, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
+			     found);
+	symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 	if (err == -ENOMEM)
 		return err;
 	if (err && err != -ENODATA)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +133,43 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
+/* A sparse GiB that begins as a.so does and differs from the others at its end. In memory. */
+static void add_liar(struct binaries *binaries, int i)
+{
+	struct file_id id = {1, 3, (uint64_t)i + 1};
+	struct binary *binary = NULL;
+	int fd = memfd_create("liar", MFD_CLOEXEC);
+	char command[64];
+
+	assert_true(fd >= 0 && !fchmod(fd, 0644));
+	snprintf(command, sizeof(command), "cat a.so >/proc/%d/fd/%d", getpid(), fd);
+	run(command);
+	assert_int_equal(ftruncate(fd, 1 << 30), 0);
+	assert_int_equal(pwrite(fd, &i, sizeof(i), (1 << 30) - sizeof(i)), sizeof(i));
+	assert_int_equal(binaries__add(binaries, &id, fd, -1, "/liar", &binary), 0);
+}
+
+/* Each is compared with all before it, which must come to an end. */
+static void test_many_liars(void **state)
+{
+	struct binaries *binaries;
+	struct file_id id;
+	struct binary *a;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	run("cp a.so copy.so; cp a.so late.so");
+	a = add(binaries, "a.so", &id);
+	for (int i = 0; i < 3; i++)
+		add_liar(binaries, i);
+	assert_ptr_equal(add(binaries, "copy.so", &id), a);
+	for (int i = 3; i < 30; i++)
+		add_liar(binaries, i);
+	assert_ptr_not_equal(add(binaries, "late.so", &id), a);
+	binaries__free(binaries);
+}
+
 static void test_copy_of_another_owner(void **state)
 {
 	struct binaries *binaries;
@@ -207,11 +245,9 @@ static void test_debug_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_once),
-		cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_copy_of_another_owner),
-		cmocka_unit_test(test_written_to),
-		cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_known_once), cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_many_liars), cmocka_unit_test(test_copy_of_another_owner),
+		cmocka_unit_test(test_written_to), cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_debug_file),
 	};
 

@@ -298,6 +298,40 @@ static void test_insert(void **state)
 }
 
 /* Against a model: one byte of owner for each page. */
+static void test_replaces_code(void **state)
+{
+	static const char lines[] = "10000-20000 r-xp 1000 08:01 7 /lib/a\n"
+				    "20000-30000 rw-p 11000 08:01 7 /lib/a\n"
+				    "30000-40000 r-xp 0 00:00 0 \n";
+	struct file_id a = {8, 1, 7}, b = {8, 1, 8}, none = {};
+	const struct {
+		uint64_t start, end, off;
+		struct file_id file;
+		bool replaces;
+	} cases[] = {
+		{0x10000, 0x20000, 0x1000, a, false},	{0x11000, 0x12000, 0x2000, a, false},
+		{0x11000, 0x12000, 0x3000, a, true},	{0x10000, 0x20000, 0x1000, b, true},
+		{0x1f000, 0x30000, 0x0, none, true},	{0x0, 0x10001, 0x0, none, true},
+		{0x0, 0x10000, 0x0, b, false},		{0x20000, 0x50000, 0x0, b, false},
+		{0x100000, 0x200000, 0x0, none, false},
+	};
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__parse(lines, strlen(lines), &maps, NULL), 0);
+	assert_int_equal(maps.n, 3);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct map_entry entry = {.start = cases[i].start,
+					  .end = cases[i].end,
+					  .off = cases[i].off,
+					  .file = cases[i].file};
+
+		if (maps__replaces_code(&maps, &entry) != cases[i].replaces)
+			fail_msg("case %zu", i);
+	}
+	maps__free(&maps);
+}
+
 static void test_insert_model(void **state)
 {
 	static const char *const paths[] = {"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"};
@@ -587,6 +621,7 @@ int main(void)
 		cmocka_unit_test(test_parse_random),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_insert),
+		cmocka_unit_test(test_replaces_code),
 		cmocka_unit_test(test_insert_model),
 		cmocka_unit_test(test_read_self),
 		cmocka_unit_test(test_read_many),

@@ -12,9 +12,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "elf/binary.h"
 #include "proc/maps.h"
+#include "symbolize/dwarf.h"
 #include "symbolize/symbolize.h"
 
 #include "fixture.h"
@@ -382,6 +384,38 @@ static void test_raw_names(void **state)
 	dlclose(library);
 }
 
+static void never_end(void)
+{
+	for (;;)
+		__asm__ volatile("");
+}
+
+/* However many files take for ever, together they do not: a second look costs nothing any more. */
+static void test_patience(void **state)
+{
+	const struct symbolize_options hasty = {.lines_s = 0.3};
+	struct namer namer = new_namer(&hasty);
+	uint64_t addr = (uintptr_t)known_function + 1;
+
+	(void)state;
+	hold_all(&namer, getpid());
+	dwarf__test_hooks.in_child = never_end;
+	alarm(60);
+	for (int i = 0; i < 1000; i++) {
+		struct profile *profile = make_profile(getpid(), &addr, 1);
+
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_location(profile, addr, "known_function", UNRESOLVED_NAMED);
+		assert_int_equal(profile->n_lost, 1);
+		assert_string_equal(profile->lost[0].name, "debug_info_failed");
+		assert_int_equal(profile->lost[0].count, 1);
+		profile__free(profile);
+	}
+	alarm(0);
+	dwarf__test_hooks.in_child = NULL;
+	free_namer(&namer);
+}
+
 /* A JIT's own words are taken for code that lies in no ELF file, and nowhere else. */
 static void test_jit(void **state)
 {
@@ -416,7 +450,7 @@ int main(void)
 		cmocka_unit_test(test_held_survives), cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
 		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
-		cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
