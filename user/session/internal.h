@@ -76,6 +76,9 @@ void targets__tell_mappings(struct session *session);
 /* Brings what is known of a target's calls and of their cost up to date. */
 void targets__read(struct session *session, struct target *target);
 
+/* Its resident set and threads now. */
+void targets__read_size(struct target *target);
+
 /* The target has ended: reads what there is to read last. */
 void targets__note_end(struct session *session, struct target *target);
 

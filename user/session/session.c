@@ -478,6 +478,7 @@ void session__stop(struct session *s)
 	session__dispatch(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		targets__read(s, s->targets[i]);
+		targets__read_size(s->targets[i]);
 		if (!s->targets[i]->ended)
 			targets__refresh_maps(s, s->targets[i]);
 	}

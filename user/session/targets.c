@@ -226,8 +226,8 @@ void targets__probe_own_libc(struct session *s)
 	maps__free(&maps);
 }
 
-/* Puts probes into the allocator that the target brings along, if it is new. A process without one that is
- * known is traced all the same, and has nothing to show. */
+/* Puts probes into the allocator that the target brings along, if it is new. A process without one
+ * that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
 	struct allocator *allocator;
@@ -355,12 +355,11 @@ static void on_event(void *ctx, const struct abi_event *event)
 	}
 }
 
-/* Its resident set and threads, for the table of processes. */
-static void read_size(const struct session *s, struct target *t)
+void targets__read_size(struct target *t)
 {
 	struct process_info now;
 
-	if (t->ended || !s->selection || process__read(t->info.pid, &now) ||
+	if (t->ended || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
 	t->rss_now_bytes = now.rss_bytes;
@@ -373,7 +372,6 @@ void targets__read(struct session *s, struct target *t)
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	read_size(s, t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
