@@ -268,7 +268,8 @@ def untraced(program, *args):
 # --- profiles ---
 
 # Counters of frames and stacks: less is known of where, nothing of how much.
-NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)")
+# Records of maps are the whole machine's: that some are lost may come from anybody's execs.
+NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 
 def losses(profile):

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define BUFFER_PAGES 32 /* per CPU; a record is about 100 bytes */
+#define BUFFER_PAGES 128 /* per CPU; a record is about 100 bytes, and the whole machine's come here */
 
 /* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time it was made, the
  * only part of sample_id that is asked for. */
