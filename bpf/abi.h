@@ -7,10 +7,10 @@
 #include <linux/types.h>
 
 #define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	 192 /* probed functions per run, over all files */
-#define ABI_MAX_OBJECTS	 16  /* files with an allocator per run */
+#define ABI_MAX_FUNCS	 512 /* probed functions per run, over all files */
+#define ABI_MAX_OBJECTS	 64  /* allocators per run, by file */
 #define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
-#define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
+#define ABI_MAX_OUTER	 40  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
 #define ABI_MAX_MAPPINGS 1024 /* executable mappings of a process; a power of two */
@@ -27,6 +27,8 @@
 	X(INFLIGHT_FULL, "inflight_full", "sample dropped: too many calls under way")              \
 	X(SCRATCH_BUSY, "scratch_busy", "sample dropped: no stack buffer free on this CPU")        \
 	X(RESULT_FAULT, "result_unreadable", "sample dropped: stack or result could not be read")  \
+	X(RESULT_UNKNOWN, "result_unknown",                                                        \
+	  "sample dropped: a function that may throw, of which the ends are not known")            \
 	X(STACK_TRUNCATED, "stacks_truncated", "stack cut at the limit of frames")                 \
 	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
 	  "block proven dead by a new one at its address; its free was not seen")                  \
@@ -43,7 +45,7 @@ enum abi_lost {
 /* How to read the arguments of an allocation function. Argument numbers count from 1; 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
-	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax */
+	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
 	ROLE_FREE,	/* old block ptr */
 };
 
@@ -58,7 +60,11 @@ struct abi_func {
 	__u8 object;	/* index of its file */
 	__u8 outer;	/* may hand the call over to another probed function */
 	__u32 delta;	/* of the probe from the function's entry, bytes */
-	__u32 pad2;
+	__u8 in_place;	/* xallocx: the block never moves; rax is its size now, and it has grown or
+			 * shrunk as asked for when that is no less than the size asked for */
+	__u8 exits;	/* it may throw: no return probe, its ret instructions are probed */
+	__u8 blind;	/* it may throw, and where it returns is not known */
+	__u8 wraps;	/* it is an allocator on top of others: what it calls is not counted */
 	__u64 vaddr;	/* ELF virtual address of its entry */
 };
 
@@ -186,6 +192,8 @@ struct abi_inflight {
 	__u64 old_addr;	     /* 0: was not tracked */
 	__u64 size;
 	__u64 out;	     /* posix_memalign: address of the result */
+	__u64 in_place;	     /* xallocx: address of the block */
+	__u64 ret;	     /* a function that may throw: its return address; 0: another one */
 	__u32 sampled;	     /* the new block is a sample */
 	__u32 tgid;
 };
@@ -220,6 +228,8 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr; /* of the function: it does not hand over to itself */
+	/* The call under way into a function that wraps; wrap_sp 0: none. */
+	__u64 wrap_sp, wrap_ret;
 };
 
 /* Run-wide settings, constant once the programs are loaded. */
@@ -239,7 +249,7 @@ ABI_ASSERT(struct abi_site, 48);
 ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 40);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 88);
+ABI_ASSERT(struct abi_inflight, 104);
 ABI_ASSERT(struct abi_target_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_MAX_FUNCS);
 ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_config, 32);

@@ -2,7 +2,8 @@
 /* The probes on allocation functions. One program serves them all: which argument is what comes
  * from the table of functions, whose index is the probe's cookie. Three ways to attach them, from
  * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
- * (an entry and a return program, every return trapped). */
+ * (an entry and a return program, every return trapped). Functions that may throw have no return probe in
+ * any of them: there it is the entry program, and another one at their ret instructions. */
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 #include "stack.bpf.h"
@@ -68,6 +69,8 @@ static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct 
 /* Bytes of stack between an outer call and the ones inside it, at most. */
 #define INNER_DEPTH 1024
 
+#define PAGE_BYTES 4096
+
 /* The thread's last outer call, NULL when it has made none. */
 static __always_inline struct abi_outer_call *last_outer(void)
 {
@@ -99,8 +102,44 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
 				return true;
 	}
-	return outer && outer->sp == PT_REGS_SP(ctx) && outer->size == size &&
+	/* pvalloc and the like round up to whole pages. */
+	return outer && outer->sp == PT_REGS_SP(ctx) && size - outer->size < PAGE_BYTES &&
 	       outer->vaddr != fn->vaddr && (outer->ret == ret || ret == trampoline_addr());
+}
+
+/* --- an allocator on top of others ---
+ *
+ * A pool that the user named takes its memory from malloc, at times during a call. Its blocks stand for
+ * that memory, so whatever is called inside is not counted: in any file, at any depth. Its return is
+ * therefore always awaited. One that is left by an exception or longjmp is recognized by the stack: its
+ * frame has been left when a call comes from above it, and as a rule overwritten when one comes from
+ * below. */
+
+static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
+{
+	__u64 ret;
+
+	if (!any_wraps || !outer || !outer->wrap_sp)
+		return false;
+	if (PT_REGS_SP(ctx) > outer->wrap_sp || read_user_u64(&ret, outer->wrap_sp) ||
+	    (ret != outer->wrap_ret && ret != trampoline_addr())) {
+		outer->wrap_sp = 0;
+		return false;
+	}
+	return true;
+}
+
+static __always_inline void note_wrap(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer;
+	__u64 ret;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return;
+	outer->wrap_ret = ret;
+	outer->wrap_sp = PT_REGS_SP(ctx);
 }
 
 static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
@@ -195,6 +234,24 @@ static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
 	key->pad = 0;
 }
 
+/* Throws away what a call at sp has left that did not return: a longjmp, an exception. */
+static __always_inline void forget_call(__u64 sp)
+{
+	struct abi_inflight_key key;
+
+	inflight_key(&key, sp);
+	bpf_map_delete_elem(&inflight, &key);
+}
+
+/* A call inside another one. Where that one has jumped here, the frame and its entry are its own. */
+static __always_inline void pass_inner(struct abi_target_cpu *cpu, const struct abi_func *fn,
+				       __u64 sp, const struct abi_outer_call *outer)
+{
+	count(&cpu->inner, 1);
+	if (fn->exits && !(outer && (outer->sp == sp || outer->wrap_sp == sp)))
+		forget_call(sp);
+}
+
 /* Entry of an allocating function. 1: the return is awaited. */
 static __always_inline int enter(struct pt_regs *ctx)
 {
@@ -203,8 +260,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct abi_target_cpu *cpu;
 	struct abi_outer_call *outer;
 	struct abi_func *fn;
+	__u64 size, sp = PT_REGS_SP(ctx);
 	bool sampled, near;
-	__u64 size;
 	__u32 tgid;
 
 	cpu = begin(ctx, &fn, &tgid);
@@ -215,22 +272,34 @@ static __always_inline int enter(struct pt_regs *ctx)
 		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
 
 		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
-		if (size > limit)
+		if (size > limit) {
+			if (fn->exits)
+				forget_call(sp);
 			return 0; /* the product overflows: the call fails and changes nothing */
+		}
 		size *= n;
 	}
 	outer = last_outer();
-	near = is_near(outer, PT_REGS_SP(ctx));
-	if (near && is_inner(fn, ctx, size, outer)) {
-		count(&cpu->inner, 1);
+	near = is_near(outer, sp);
+	if (is_wrapped(outer, ctx) || (near && is_inner(fn, ctx, size, outer))) {
+		pass_inner(cpu, fn, sp, outer);
 		return 0;
 	}
 	if (fn->outer)
 		note_outer(fn, ctx, size);
+	if (fn->wraps)
+		note_wrap(ctx);
 
 	sampled = sample_take(cpu, size, config.interval);
 	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
-		count(&cpu->inner, 1);
+		pass_inner(cpu, fn, sp, NULL);
+		return 0;
+	}
+	if (fn->blind) {
+		if (sampled)
+			lose(cpu, LOST_RESULT_UNKNOWN);
+		if (fn->role == ROLE_REALLOC) /* the likelier outcome: it succeeds */
+			live_forget(cpu, tgid, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
 	if (sampled && take_stack(ctx, fn, cpu, tgid, &call.stack))
@@ -247,22 +316,29 @@ static __always_inline int enter(struct pt_regs *ctx)
 			call.old_addr = old_key.addr;
 		}
 	}
-	inflight_key(&key, PT_REGS_SP(ctx));
+	inflight_key(&key, sp);
 	if (!sampled && !call.old_addr) {
-		if (returns_always) /* what a longjmp left here must not meet this return */
+		/* what a longjmp or an exception left here must not meet this return */
+		if (returns_always || fn->exits || fn->wraps)
 			bpf_map_delete_elem(&inflight, &key);
-		return 0;
+		return fn->wraps;
 	}
 	call.size = size;
 	call.sampled = sampled;
 	call.tgid = tgid;
 	if (fn->out_arg)
 		call.out = argument(ctx, fn->out_arg);
+	if (fn->in_place)
+		call.in_place = argument(ctx, fn->ptr_arg);
+	if (fn->exits && read_user_u64(&call.ret, sp)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return fn->wraps;
+	}
 	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
 		lose(cpu, LOST_INFLIGHT_FULL);
 		if (call.old_addr) /* the likelier outcome: it succeeds */
 			live_forget(cpu, tgid, call.old_addr);
-		return 0;
+		return fn->wraps;
 	}
 	if (call.old_addr) {
 		struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
@@ -286,9 +362,21 @@ static __always_inline void note_thread(struct abi_target_cpu *cpu, __u32 tgid, 
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Return of an allocating function. */
-static __always_inline void leave(struct pt_regs *ctx)
+/* Is what stands at [sp] the return address of call? What an exception left in the table belongs to a call
+ * that has ended: the return of another function in its place is not its own. */
+static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
+	__u64 ret;
+
+	return !call->ret || (!read_user_u64(&ret, sp) &&
+			      (ret == call->ret || ret == trampoline_addr()));
+}
+
+/* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe is on
+ * its ret instruction. */
+static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
+{
+	struct abi_outer_call *outer;
 	struct abi_inflight_key key;
 	struct abi_inflight *found, call;
 	struct abi_target_cpu *cpu;
@@ -298,12 +386,20 @@ static __always_inline void leave(struct pt_regs *ctx)
 
 	if (!active)
 		return;
-	/* The return address has been popped. */
-	inflight_key(&key, PT_REGS_SP(ctx) - 8);
+	if (any_wraps) {
+		outer = last_outer();
+		if (outer && outer->wrap_sp == sp)
+			outer->wrap_sp = 0;
+	}
+	inflight_key(&key, sp);
 	found = bpf_map_lookup_elem(&inflight, &key);
 	if (!found)
 		return;
 	call = *found;
+	if (!at_exit && call.ret)
+		return; /* that one returns at its exits */
+	if (at_exit && !is_own_return(&call, sp))
+		return;
 	bpf_map_delete_elem(&inflight, &key);
 	tgid = bpf_get_current_pid_tgid() >> 32;
 	cpu = bpf_map_lookup_elem(&target_cpus, &tgid);
@@ -311,6 +407,16 @@ static __always_inline void leave(struct pt_regs *ctx)
 		return;
 	count(&cpu->returned, 1);
 
+	if (call.out) {
+		if ((int)ret) /* posix_memalign's error number */
+			ret = 0;
+		else if (read_user_u64(&ret, call.out)) {
+			lose(cpu, LOST_RESULT_FAULT);
+			ret = 0;
+		}
+	}
+	if (call.in_place)
+		ret = ret >= call.size ? call.in_place : 0;
 	if (call.old_addr) {
 		if (!ret && call.size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = call.old_addr, .tgid = tgid};
@@ -322,17 +428,7 @@ static __always_inline void leave(struct pt_regs *ctx)
 		}
 		live_settle(cpu, tgid, &call.old);
 	}
-	if (!call.sampled)
-		return;
-	if (call.out) {
-		if ((int)ret) /* posix_memalign's error number */
-			return;
-		if (read_user_u64(&ret, call.out)) {
-			lose(cpu, LOST_RESULT_FAULT);
-			return;
-		}
-	}
-	if (!ret)
+	if (!call.sampled || !ret)
 		return;
 	block.size = call.size;
 	block.birth_ns = bpf_ktime_get_ns();
@@ -348,7 +444,7 @@ int heap_session(struct pt_regs *ctx)
 	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is a
 	 * function to ask, bpf_session_is_return, but its prototype has changed.) */
 	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
-		leave(ctx);
+		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
 	}
 	return !enter(ctx); /* non-zero: do not arm the return */
@@ -364,7 +460,17 @@ int heap_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_return(struct pt_regs *ctx)
 {
-	leave(ctx);
+	/* the return address has been popped */
+	leave(ctx, PT_REGS_SP(ctx) - 8, false);
+	return 0;
+}
+
+/* At the ret instructions of a function that may throw, whose entry has the program above whatever the
+ * kind: an exception ends its process when it meets a return address that a return probe has replaced. */
+SEC("uprobe")
+int heap_exit(struct pt_regs *ctx)
+{
+	leave(ctx, PT_REGS_SP(ctx), true);
 	return 0;
 }
 

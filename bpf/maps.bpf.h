@@ -78,6 +78,8 @@ const volatile bool returns_always __weak = false;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
+/* Some function of the table wraps others. */
+volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 

@@ -28,105 +28,13 @@
  * the cold part of this one, jumping to entry + a few. */
 #include "elf/probe_site.h"
 
-#include <capstone/capstone.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/decode.h"
 
-#define MAX_INSN_LEN 15
-#define MAX_SIZE     (1u << 20) /* a larger function is not worth decoding */
-
-struct decoder {
-	csh handle;
-	cs_insn *insn;	   /* the last one decoded */
-	size_t opcode_off; /* where its prefixes end, from the function's entry */
-};
-
-static void close_decoder(struct decoder *decoder)
-{
-	if (decoder->insn)
-		cs_free(decoder->insn, 1);
-	if (decoder->handle)
-		cs_close(&decoder->handle);
-}
-
-static int open_decoder(struct decoder *decoder)
-{
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &decoder->handle) != CS_ERR_OK) {
-		decoder->handle = 0;
-		return -ENOMEM;
-	}
-	cs_option(decoder->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
-	cs_option(decoder->handle, CS_OPT_DETAIL, CS_OPT_ON);
-	decoder->insn = cs_malloc(decoder->handle);
-	return decoder->insn ? 0 : -ENOMEM;
-}
-
-static bool is_legacy_prefix(uint8_t byte)
-{
-	switch (byte) {
-	case 0x26: /* es, cs, ss, ds, fs, gs */
-	case 0x2e:
-	case 0x36:
-	case 0x3e:
-	case 0x64:
-	case 0x65:
-	case 0x66: /* operand and address size */
-	case 0x67:
-	case 0xf0: /* lock, repne, rep */
-	case 0xf2:
-	case 0xf3:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Length of a direct branch (no prefix) at code and where it leads, counted from code; 0 when there
- * is none. */
-static size_t direct_branch(const uint8_t *code, size_t len, int64_t *ret_target)
-{
-	size_t opcode_len = 1, rel_len;
-	int32_t rel32;
-
-	if (len == 0)
-		return 0;
-	switch (code[0]) {
-	case 0x70 ... 0x7f: /* jcc rel8 */
-	case 0xe0 ... 0xe3: /* loopne, loope, loop, jrcxz */
-	case 0xeb:	    /* jmp rel8 */
-		rel_len = 1;
-		break;
-	case 0xe8: /* call, jmp rel32 */
-	case 0xe9:
-		rel_len = 4;
-		break;
-	case 0x0f: /* jcc rel32 */
-		if (len < 2 || code[1] < 0x80 || code[1] > 0x8f)
-			return 0;
-		opcode_len = 2;
-		rel_len = 4;
-		break;
-	case 0xc7: /* xbegin rel32, a jump when the transaction fails */
-		if (len < 2 || code[1] != 0xf8)
-			return 0;
-		opcode_len = 2;
-		rel_len = 4;
-		break;
-	default:
-		return 0;
-	}
-	if (len < opcode_len + rel_len)
-		return 0;
-	if (rel_len == 1) {
-		*ret_target = (int64_t)(opcode_len + rel_len) + (int8_t)code[opcode_len];
-	} else {
-		memcpy(&rel32, code + opcode_len, sizeof(rel32));
-		*ret_target = (int64_t)(opcode_len + rel_len) + rel32;
-	}
-	return opcode_len + rel_len;
-}
+#define MAX_SIZE (1u << 20) /* a larger function is not worth decoding */
 
 /* Length of the instruction at code if every kernel emulates it, else 0. */
 static size_t emulated_length(const uint8_t *code, size_t len)
@@ -145,7 +53,7 @@ static size_t emulated_length(const uint8_t *code, size_t len)
 	case 0xe0 ... 0xe3:
 		return 0;
 	default:
-		return direct_branch(code, len, &target);
+		return decode__branch(code, len, &target);
 	}
 }
 
@@ -189,72 +97,54 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 	return emulated_length(code, len) > 0;
 }
 
-static bool is_rex(uint8_t byte)
-{
-	return (byte & 0xf0) == 0x40;
-}
-
-/* Decodes the instruction at code + off. False when Capstone knows none there, or when it cannot be
- * relied on: a REX that is not the last prefix has no effect, which Capstone may see otherwise, and
- * a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for Intel. */
-static bool decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
-		   uint64_t vaddr)
-{
-	const uint8_t *pos = code + off, *opcode = pos, *end;
-	uint8_t padded[MAX_INSN_LEN + 5] = {0};
-	bool operand_size = false, rex_w = false;
-	uint64_t addr = vaddr + off;
-	size_t left = len - off, branch_len;
-	int64_t target;
-
-	if (!cs_disasm_iter(decoder->handle, &pos, &left, &addr, decoder->insn))
-		return false;
-	end = opcode + decoder->insn->size;
-	for (; opcode < end && is_legacy_prefix(*opcode); opcode++)
-		operand_size |= *opcode == 0x66;
-	if (opcode < end && is_rex(*opcode))
-		rex_w = *opcode++ & 8;
-	if (opcode == end || is_legacy_prefix(*opcode) || is_rex(*opcode))
-		return false;
-	decoder->opcode_off = opcode - code;
-	/* Zeroes behind the end: a short branch must not pass for none. */
-	memcpy(padded, opcode, end - opcode);
-	branch_len = direct_branch(padded, sizeof(padded), &target);
-	return !branch_len || (branch_len == (size_t)(end - opcode) && (!operand_size || rex_w));
-}
-
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_ARGUMENT, REG_FRAME };
 
-static enum reg_use reg_use(unsigned int reg)
+/* Which argument a register carries by the calling convention, from 1; 0: none. */
+static unsigned int argument_number(unsigned int reg)
 {
 	switch (reg) {
 	case X86_REG_RDI:
 	case X86_REG_EDI:
 	case X86_REG_DI:
 	case X86_REG_DIL:
+		return 1;
 	case X86_REG_RSI:
 	case X86_REG_ESI:
 	case X86_REG_SI:
 	case X86_REG_SIL:
+		return 2;
 	case X86_REG_RDX:
 	case X86_REG_EDX:
 	case X86_REG_DX:
 	case X86_REG_DL:
 	case X86_REG_DH:
+		return 3;
 	case X86_REG_RCX:
 	case X86_REG_ECX:
 	case X86_REG_CX:
 	case X86_REG_CL:
 	case X86_REG_CH:
+		return 4;
 	case X86_REG_R8:
 	case X86_REG_R8D:
 	case X86_REG_R8W:
 	case X86_REG_R8B:
+		return 5;
 	case X86_REG_R9:
 	case X86_REG_R9D:
 	case X86_REG_R9W:
 	case X86_REG_R9B:
+		return 6;
+	default:
+		return 0;
+	}
+}
+
+static enum reg_use reg_use(unsigned int reg)
+{
+	if (argument_number(reg))
 		return REG_ARGUMENT;
+	switch (reg) {
 	case X86_REG_RSP:
 	case X86_REG_ESP:
 	case X86_REG_SP:
@@ -335,11 +225,11 @@ static bool is_plain(unsigned int id)
 	}
 }
 
-static const char *bad_write(unsigned int reg)
+static const char *bad_write(unsigned int reg, unsigned int n_args)
 {
 	switch (reg_use(reg)) {
 	case REG_ARGUMENT:
-		return "it writes an argument register";
+		return argument_number(reg) <= n_args ? "it writes an argument register" : NULL;
 	case REG_FRAME:
 		return "it writes rsp or rbp";
 	case REG_OTHER:
@@ -377,7 +267,7 @@ static bool is_disguised(const cs_insn *insn)
 	size_t n_prefixes = 0;
 	bool rep = false;
 
-	for (; is_legacy_prefix(*opcode); opcode++, n_prefixes++) {
+	for (; decode__is_legacy_prefix(*opcode); opcode++, n_prefixes++) {
 		if (*opcode == 0xf0 || *opcode == 0xf2 || *opcode == 0x67)
 			return true;
 		rep |= *opcode == 0xf3;
@@ -388,12 +278,12 @@ static bool is_disguised(const cs_insn *insn)
 	} else if (opcode[0] != 0x90 && (opcode[0] != 0x0f || opcode[1] != 0x1f)) {
 		return true;
 	}
-	opcode += is_rex(*opcode);
+	opcode += decode__is_rex(*opcode);
 	return rep && !has_rep_form(opcode);
 }
 
 /* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. */
-static const char *why_not_passed(const struct decoder *decoder)
+static const char *why_not_passed(const struct decoder *decoder, unsigned int n_args)
 {
 	const cs_insn *insn = decoder->insn;
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -405,7 +295,7 @@ static const char *why_not_passed(const struct decoder *decoder)
 	if (cs_regs_access(decoder->handle, insn, read, &n_read, written, &n_written) != CS_ERR_OK)
 		return "its effects are unknown";
 	for (int i = 0; i < n_written; i++) {
-		const char *why = bad_write(written[i]);
+		const char *why = bad_write(written[i], n_args);
 
 		if (why)
 			return why;
@@ -418,8 +308,8 @@ static const char *why_not_passed(const struct decoder *decoder)
 			return "it stores to memory";
 		if (op->type == X86_OP_REG && reg_use(op->reg) == REG_OTHER)
 			return "it is no plain instruction";
-		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
-			return bad_write(op->reg);
+		if (op->type == X86_OP_REG && written_to && bad_write(op->reg, n_args))
+			return bad_write(op->reg, n_args);
 	}
 	return NULL;
 }
@@ -436,7 +326,7 @@ static void note_branch(struct body *body, const uint8_t *code, size_t size, siz
 {
 	int64_t target;
 
-	if (direct_branch(code + off, size - off, &target) == 0)
+	if (decode__branch(code + off, size - off, &target) == 0)
 		return;
 	target += off;
 	if (target > 0 && (uint64_t)target < body->lowest_target)
@@ -449,7 +339,7 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	size_t off = 0;
 
 	/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
-	while (off < size && decode(decoder, code, size, off, 0)) {
+	while (off < size && decoder__decode(decoder, code, size, off, 0)) {
 		size_t end = off + decoder->insn->size;
 
 		note_branch(&body, code, end, decoder->opcode_off);
@@ -509,12 +399,12 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 }
 
 static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint64_t vaddr,
-		  uint64_t size, struct probe_site *site)
+		  uint64_t size, unsigned int n_args, struct probe_site *site)
 {
 	size_t off = 0, site_off = 0, site_len = 0, nop_off = 0, nop_len = 0;
 	struct body body;
 
-	if (len == 0 || !decode(decoder, code, len, 0, vaddr)) {
+	if (len == 0 || !decoder__decode(decoder, code, len, 0, vaddr)) {
 		explain(site, "the first instruction does not decode");
 		return -EINVAL;
 	}
@@ -542,7 +432,7 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 			explain(site, "no emulated instruction before the function's end");
 			break;
 		}
-		if (!decode(decoder, code, size, off, vaddr)) {
+		if (!decoder__decode(decoder, code, size, off, vaddr)) {
 			explain(site, "the instruction at +%#zx does not decode", off);
 			break;
 		}
@@ -555,7 +445,7 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 			nop_off = off;
 			nop_len = decoder->insn->size;
 		}
-		why = why_not_passed(decoder);
+		why = why_not_passed(decoder, n_args);
 		if (why) {
 			explain(site, "%.24s %.30s: %s", decoder->insn->mnemonic,
 				decoder->insn->op_str, why);
@@ -575,21 +465,21 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 	} else {
 		return 0;
 	}
-	if (!decode(decoder, code, size, off, vaddr))
+	if (!decoder__decode(decoder, code, size, off, vaddr))
 		return -EINVAL;
 	place(site, decoder, code, size, off);
 	return 0;
 }
 
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
-		       struct probe_site *ret_site)
+		       unsigned int n_args, struct probe_site *ret_site)
 {
-	_cleanup_(close_decoder) struct decoder decoder = {0};
+	_cleanup_(decoder__close) struct decoder decoder = {0};
 	int err;
 
 	*ret_site = (struct probe_site){0};
-	err = open_decoder(&decoder);
+	err = decoder__open(&decoder);
 	if (err)
 		return err;
-	return choose(&decoder, code, len, vaddr, size, ret_site);
+	return choose(&decoder, code, len, vaddr, size, n_args, ret_site);
 }

@@ -18,7 +18,7 @@ void target__clear(struct target *t)
 	if (t->perf_map.root_fd >= 0)
 		close(t->perf_map.root_fd);
 	maps__free(&t->maps);
-	allocator__free(t->allocator);
+	allocators__free(t->allocators);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }
@@ -274,8 +274,10 @@ static uint64_t exec_untraced(const struct build *b)
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 
-		if (e->executable && file_id__equal(&e->file, &t->allocator->file))
-			return 0;
+		for (size_t j = 0; j < t->allocators->n; j++)
+			if (e->executable &&
+			    file_id__equal(&e->file, &t->allocators->list[j]->file))
+				return 0;
 	}
 	return 1;
 }

@@ -24,7 +24,7 @@ struct target {
 	uint64_t code_replaced;
 	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
 	uint64_t mappings_left_out; /* of its code, that the kernel side does not know; at worst */
-	struct allocator *allocator;
+	struct allocators *allocators;
 	bool ended;
 	uint64_t end_ns;		   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */

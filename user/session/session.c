@@ -43,6 +43,8 @@ struct session {
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t interval;
+	const struct alloc_extra *extra; /* functions that the user named */
+	size_t n_extra;
 	struct profile **profiles;
 };
 
@@ -173,6 +175,15 @@ static void on_lost(void *ctx, uint64_t n)
 	s->watch_lost += n;
 }
 
+/* Puts probes on the allocators of files that a target has mapped since it was opened. One that cannot be
+ * probed stays as it is: the others are. */
+static void attach_more(struct session *s, struct target *t)
+{
+	if (t->allocators && allocators__find_more(t->allocators, t->info.pid, &t->maps, s->extra,
+						   s->n_extra))
+		capture__attach(s->capture, t->allocators, t->info.pid, NULL);
+}
+
 static size_t count_code(const struct maps *maps)
 {
 	size_t n = 0;
@@ -203,6 +214,7 @@ static void tell_mappings(struct session *s)
 			t->maps_changed = true; /* the next time may go better */
 		else if ((uint64_t)left_out > t->mappings_left_out)
 			t->mappings_left_out = (uint64_t)left_out;
+		attach_more(s, t);
 	}
 }
 
@@ -278,7 +290,8 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = allocator__find(pid, &maps, false, &ret->allocator, err);
+	rc = allocators__find(pid, &maps, false, options->extra, options->n_extra, &ret->allocators,
+			      err);
 	maps__free(&maps);
 	if (rc)
 		return rc;
@@ -298,8 +311,8 @@ fail:
 
 void session_plan__clear(struct session_plan *plan)
 {
-	allocator__free(plan->allocator);
-	plan->allocator = NULL;
+	allocators__free(plan->allocators);
+	plan->allocators = NULL;
 }
 
 static int watch_target(struct session *s, struct target *t, struct error *err)
@@ -343,7 +356,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 	struct process_info now;
 	int rc;
 
-	rc = allocator__find(pid, &t->maps, loading, &t->allocator, err);
+	rc = allocators__find(pid, &t->maps, loading, s->extra, s->n_extra, &t->allocators, err);
 	if (rc)
 		return rc;
 	if (t->info.seccomp && features__seccomp_kills())
@@ -351,7 +364,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
 				  "return of a probed call would kill it: not traced",
 				  pid, t->info.comm);
-	rc = capture__attach(s->capture, t->allocator, pid, err);
+	rc = capture__attach(s->capture, t->allocators, pid, err);
 	if (rc)
 		return rc;
 	/* The kernel takes a pid: make sure that it was still the same process. */
@@ -426,6 +439,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
+	s->extra = o->capture.extra;
+	s->n_extra = o->capture.n_extra;
 	s->n_targets = o->command ? 1 : o->n_pids;
 	s->targets = calloc(s->n_targets, sizeof(*s->targets));
 	if (!s->targets || binaries__new(&s->binaries) ||

@@ -22,7 +22,7 @@ static int choose(const uint8_t *code, size_t len, uint64_t size, struct probe_s
 	_cleanup_free_ uint8_t *copy = malloc(len ? len : 1);
 
 	memcpy(copy, code, len);
-	return probe_site__choose(copy, len, VADDR, size, site);
+	return probe_site__choose(copy, len, VADDR, size, PROBE_SITE_ALL_ARGS, site);
 }
 
 /* The choice for a whole function given as bytes. */
@@ -950,7 +950,9 @@ static void check_file(const char *path)
 		code = malloc(symbol.size);
 		n = elf_image__read_code(image, symbol.vaddr, code, symbol.size);
 		assert_int_equal(n, symbol.size);
-		assert_int_equal(probe_site__choose(code, n, symbol.vaddr, symbol.size, &site), 0);
+		assert_int_equal(probe_site__choose(code, n, symbol.vaddr, symbol.size,
+						    PROBE_SITE_ALL_ARGS, &site),
+				 0);
 		assert_sound(code, n, &site);
 		wanted = (struct wanted){.addr = symbol.vaddr + site.delta};
 		snprintf(command, sizeof(command),
