@@ -49,6 +49,9 @@ enum abi_role {
 	ROLE_FREE,	/* old block ptr */
 };
 
+#define OUTER_DIRECT 1 /* itself, by a call or a jump */
+#define OUTER_WITHIN 2 /* or by way of any code of its library, abi_object.text_... */
+
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
 	__u8 role;
@@ -58,7 +61,7 @@ struct abi_func {
 	__u8 out_arg;	/* posix_memalign: where the result is stored, valid when rax is 0 */
 	__u8 stepped;	/* the probed instruction is single-stepped: for cost only */
 	__u8 object;	/* index of its file */
-	__u8 outer;	/* may hand the call over to another probed function */
+	__u8 outer;	/* may hand the call over to another probed function: OUTER_... */
 	__u32 delta;	/* of the probe from the function's entry, bytes */
 	__u8 in_place;	/* xallocx: the block never moves; rax is its size now, and it has grown or
 			 * shrunk as asked for when that is no less than the size asked for */
@@ -76,6 +79,7 @@ struct abi_range {
 
 struct abi_object {
 	__u32 n_inner, n_outer;
+	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; 0: it is not */
 	__u64 low, high; /* all that follows lies in here; low > high: nothing */
 	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
 						* function */
@@ -228,6 +232,7 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr; /* of the function: it does not hand over to itself */
+	__u64 inner_sp; /* of the last call inside it, which may hand over as well; 0: none */
 	/* The call under way into a function that wraps; wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
 };
@@ -242,7 +247,7 @@ struct abi_config {
 
 #define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
 ABI_ASSERT(struct abi_func, 24);
-ABI_ASSERT(struct abi_object, 24 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
+ABI_ASSERT(struct abi_object, 40 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_site_key, 24);
 ABI_ASSERT(struct abi_site, 48);

@@ -59,7 +59,8 @@ static __always_inline struct abi_target_cpu *begin(struct pt_regs *ctx, struct 
  *
  * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small
  * alignments over. Such an inner call is known by its return address - after one of the allocator's
- * direct calls, or in the body of a function that hands over ("outer") - or, when it was reached by
+ * direct calls, or in the body of a function that hands over ("outer"), or, in a library that is nothing
+ * but an allocator, anywhere in it while an outer call is under way - or, when it was reached by
  * a jump, by having the very frame, return address and size of the outer call.
  *
  * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so
@@ -82,6 +83,14 @@ static __always_inline bool is_near(const struct abi_outer_call *outer, __u64 sp
 	return outer && sp <= outer->sp && outer->sp - sp <= INNER_DEPTH;
 }
 
+/* Is the call that was made at sp still running? Its return address is where it was. */
+static __always_inline bool is_under_way(__u64 sp, __u64 ret)
+{
+	__u64 now;
+
+	return !read_user_u64(&now, sp) && (now == ret || now == trampoline_addr());
+}
+
 static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
 				     const struct abi_outer_call *outer)
 {
@@ -102,9 +111,16 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
 				return true;
 	}
+	if (outer && vaddr > object->text_start && vaddr <= object->text_end &&
+	    is_under_way(outer->sp, outer->ret))
+		return true;
 	/* pvalloc and the like round up to whole pages. */
-	return outer && outer->sp == PT_REGS_SP(ctx) && size - outer->size < PAGE_BYTES &&
-	       outer->vaddr != fn->vaddr && (outer->ret == ret || ret == trampoline_addr());
+	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
+		return false;
+	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
+		return true;
+	return (outer->sp == PT_REGS_SP(ctx) || outer->inner_sp == PT_REGS_SP(ctx)) &&
+	       ret == trampoline_addr();
 }
 
 /* --- an allocator on top of others ---
@@ -117,12 +133,9 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
-	__u64 ret;
-
 	if (!any_wraps || !outer || !outer->wrap_sp)
 		return false;
-	if (PT_REGS_SP(ctx) > outer->wrap_sp || read_user_u64(&ret, outer->wrap_sp) ||
-	    (ret != outer->wrap_ret && ret != trampoline_addr())) {
+	if (PT_REGS_SP(ctx) > outer->wrap_sp || !is_under_way(outer->wrap_sp, outer->wrap_ret)) {
 		outer->wrap_sp = 0;
 		return false;
 	}
@@ -152,12 +165,13 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	if (!outer)
 		return;
 	/* realloc jumps only when it has no block to move; else it calls. */
-	if (fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
+	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
 	outer->ret = ret;
 	outer->size = size;
 	outer->vaddr = fn->vaddr;
+	outer->inner_sp = 0;
 }
 
 struct walk {
@@ -245,9 +259,11 @@ static __always_inline void forget_call(__u64 sp)
 
 /* A call inside another one. Where that one has jumped here, the frame and its entry are its own. */
 static __always_inline void pass_inner(struct abi_target_cpu *cpu, const struct abi_func *fn,
-				       __u64 sp, const struct abi_outer_call *outer)
+				       __u64 sp, struct abi_outer_call *outer)
 {
 	count(&cpu->inner, 1);
+	if (outer && fn->outer)
+		outer->inner_sp = sp;
 	if (fn->exits && !(outer && (outer->sp == sp || outer->wrap_sp == sp)))
 		forget_call(sp);
 }
@@ -366,10 +382,7 @@ static __always_inline void note_thread(struct abi_target_cpu *cpu, __u32 tgid, 
  * that has ended: the return of another function in its place is not its own. */
 static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
-	__u64 ret;
-
-	return !call->ret || (!read_user_u64(&ret, sp) &&
-			      (ret == call->ret || ret == trampoline_addr()));
+	return !call->ret || is_under_way(sp, call->ret);
 }
 
 /* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe is on

@@ -42,6 +42,7 @@ struct alloc_family {
 	const char *name;
 	const char *markers[4]; /* symbols that only this allocator defines: any will do */
 	const struct alloc_function *functions[5]; /* lists of them, each ended by an empty row */
+	bool alone; /* a library of it holds nothing else */
 };
 
 #define ALLOC(...)                                                                                 \
@@ -268,21 +269,25 @@ static const struct alloc_function mi_functions[] = {
 
 /* tcmalloc and mimalloc go by glibc's names, too: they come first. */
 static const struct alloc_family families[] = {
-	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}},
+	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, true},
 	{"tcmalloc",
 	 {"TCMallocInternalMalloc"},
-	 {plain_functions, cxx_functions, google_functions}},
-	{"mimalloc", {"mi_malloc"}, {plain_functions, cxx_functions, mi_functions}},
+	 {plain_functions, cxx_functions, google_functions},
+	 true},
+	{"mimalloc", {"mi_malloc"}, {plain_functions, cxx_functions, mi_functions}, true},
 	{"jemalloc",
 	 {"mallctl", "mallocx"},
-	 {plain_functions, cxx_functions, jemalloc_functions}},
-	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}},
+	 {plain_functions, cxx_functions, jemalloc_functions},
+	 true},
+	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}, false},
 	{"jemalloc", {"_rjem_malloc", "_rjem_mallocx", "__rjem_malloc", "__rjem_mallocx"},
-	 {rjem_functions}},
+	 {rjem_functions},
+	 false},
 	{"musl",
 	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
-	 {musl_functions}},
-	{"glibc", {"__libc_malloc"}, {plain_functions}},
+	 {musl_functions},
+	 false},
+	{"glibc", {"__libc_malloc"}, {plain_functions}, false},
 	{},
 };
 
@@ -356,6 +361,7 @@ struct reader {
 	const struct map_entry *entry;
 	const struct elf_image *image;
 	bool shared;
+	bool alone;		    /* the family's library holds nothing else */
 	struct unwind_table *table; /* when it was needed */
 	struct candidate candidates[ABI_MAX_FUNCS];
 	size_t n;
@@ -463,6 +469,8 @@ static int add_point(struct allocator *a, struct reader *r, const struct candida
 				  c->name, r->pid, a->path);
 	point->name = c->name;
 	point->func = c->func;
+	if (point->func.outer && r->alone)
+		point->func.outer = OUTER_WITHIN;
 	point->func.stepped = !point->site.emulated;
 	point->func.delta = point->site.delta;
 	point->func.vaddr = symbol->vaddr;
@@ -497,6 +505,9 @@ static bool hands_over(struct reader *r, size_t index)
  * all processes. */
 static void find_inner_calls(struct abi_object *o, const struct reader *r)
 {
+	if (r->alone)
+		elf_image__code_span(r->image, (uint64_t *)&o->text_start,
+				     (uint64_t *)&o->text_end);
 	for (size_t i = 0; i < r->n; i++) {
 		const struct candidate *c = &r->candidates[i];
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
@@ -511,8 +522,8 @@ static void find_inner_calls(struct abi_object *o, const struct reader *r)
 			o->outer[o->n_outer++] = (struct abi_range){
 				c->symbol.vaddr, c->symbol.vaddr + c->symbol.size};
 	}
-	o->low = ~0ULL;
-	o->high = 0;
+	o->low = o->text_end ? o->text_start : ~0ULL;
+	o->high = o->text_end;
 	for (uint32_t i = 0; i < o->n_inner; i++) {
 		o->low = o->inner[i] < o->low ? o->inner[i] : o->low;
 		o->high = o->inner[i] > o->high ? o->inner[i] : o->high;
@@ -624,6 +635,7 @@ static bool is_named(const struct search *s, const struct alloc_extra *extra, co
 static int add_extra(struct search *s, struct reader *r, int fd, struct error *err)
 {
 	r->n = 0;
+	r->alone = false;
 	for (size_t i = 0; i < s->n_extra; i++) {
 		const struct alloc_extra *extra = &s->extra[i];
 		struct elf_symbol symbol;
@@ -684,6 +696,7 @@ static int add_families(struct search *s, struct reader *r, int fd, bool *ret_kn
 			continue;
 		*ret_known = true;
 		r->n = 0;
+		r->alone = f->alone && elf_image__soname(r->image);
 		for (size_t l = 0; l < 5 && f->functions[l]; l++)
 			for (const struct alloc_function *fn = f->functions[l]; fn->name; fn++) {
 				size_t i = find_name(s->names, fn->name);
