@@ -30,6 +30,12 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 	} else if (number == 4) {
 		value = PT_REGS_PARM4(ctx);
 		barrier_var(value);
+	} else if (number == 5) {
+		value = PT_REGS_PARM5(ctx);
+		barrier_var(value);
+	} else if (number == 6) {
+		value = ctx->r9;
+		barrier_var(value);
 	}
 	return value;
 }

@@ -57,6 +57,7 @@ NOINLINE static void failing()
 			T_NOTE(i % 2 ? operator new(huge) : operator new[](huge), 0);
 		} catch (const std::bad_alloc &) {
 			T_NOTE(nullptr, 0);
+			T_NOTE(nullptr, 0); /* malloc of the exception's own memory */
 		}
 		/* what is left of a call that threw must not meet this one's return */
 		operator delete(truth_freeing(T_NOTE(operator new(24), 24)));

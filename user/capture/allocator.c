@@ -3,10 +3,11 @@
  *
  * Calls inside an allocator. realloc that moves a block calls malloc, realloc(NULL, n) jumps to
  * it, aligned_alloc with a small alignment hands over to it: such a call must not be counted a
- * second time. In a shared library every ordinary caller reaches malloc through the PLT, because
+ * second time. In a shared C library every ordinary caller reaches malloc through the PLT, because
  * malloc can be interposed; a direct call to its entry comes from the allocator's own code. Their
  * return addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given
- * to the kernel side, which compares them with the return address of the call. Jumps leave no
+ * to the kernel side, which compares them with the return address of the call. In a library that is
+ * nothing but an allocator any call from its code counts as inner while an outer one is under way. Jumps leave no
  * return address; there the kernel side remembers the outer call itself. A function that does nothing
  * but jump to another one is not probed at all: that one is.
  *
@@ -42,7 +43,11 @@ struct alloc_family {
 	const char *name;
 	const char *markers[4]; /* symbols that only this allocator defines: any will do */
 	const struct alloc_function *functions[5]; /* lists of them, each ended by an empty row */
-	bool alone; /* a library of it holds nothing else */
+	enum home {
+		HOME_LIBC,     /* the C library's own: others reach it through the PLT */
+		HOME_LIBRARY,  /* a library of it holds nothing else; or it is linked into a program */
+		HOME_EMBEDDED, /* always linked into something */
+	} home;
 };
 
 #define ALLOC(...)                                                                                 \
@@ -269,25 +274,25 @@ static const struct alloc_function mi_functions[] = {
 
 /* tcmalloc and mimalloc go by glibc's names, too: they come first. */
 static const struct alloc_family families[] = {
-	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, true},
+	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
 	{"tcmalloc",
 	 {"TCMallocInternalMalloc"},
 	 {plain_functions, cxx_functions, google_functions},
-	 true},
-	{"mimalloc", {"mi_malloc"}, {plain_functions, cxx_functions, mi_functions}, true},
+	 HOME_LIBRARY},
+	{"mimalloc", {"mi_malloc"}, {plain_functions, cxx_functions, mi_functions}, HOME_LIBRARY},
 	{"jemalloc",
 	 {"mallctl", "mallocx"},
 	 {plain_functions, cxx_functions, jemalloc_functions},
-	 true},
-	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}, false},
+	 HOME_LIBRARY},
+	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}, HOME_EMBEDDED},
 	{"jemalloc", {"_rjem_malloc", "_rjem_mallocx", "__rjem_malloc", "__rjem_mallocx"},
 	 {rjem_functions},
-	 false},
+	 HOME_EMBEDDED},
 	{"musl",
 	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
 	 {musl_functions},
-	 false},
-	{"glibc", {"__libc_malloc"}, {plain_functions}, false},
+	 HOME_LIBC},
+	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
 	{},
 };
 
@@ -360,8 +365,8 @@ struct reader {
 	pid_t pid;
 	const struct map_entry *entry;
 	const struct elf_image *image;
-	bool shared;
-	bool alone;		    /* the family's library holds nothing else */
+	bool interposed; /* ordinary callers come through the PLT, a direct call is the allocator's */
+	bool alone;	 /* the file holds nothing else */
 	struct unwind_table *table; /* when it was needed */
 	struct candidate candidates[ABI_MAX_FUNCS];
 	size_t n;
@@ -512,8 +517,8 @@ static void find_inner_calls(struct abi_object *o, const struct reader *r)
 		const struct candidate *c = &r->candidates[i];
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
-		/* In a static program everybody calls directly. Freeing twice books once: no need. */
-		if (r->shared && c->func.role != ROLE_FREE && !c->func.wraps) {
+		/* Freeing twice books once: no need. */
+		if (r->interposed && c->func.role != ROLE_FREE) {
 			n = elf_image__direct_callers(r->image, c->symbol.vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
 			o->n_inner += n < room ? n : room;
@@ -635,7 +640,7 @@ static bool is_named(const struct search *s, const struct alloc_extra *extra, co
 static int add_extra(struct search *s, struct reader *r, int fd, struct error *err)
 {
 	r->n = 0;
-	r->alone = false;
+	r->alone = r->interposed = false;
 	for (size_t i = 0; i < s->n_extra; i++) {
 		const struct alloc_extra *extra = &s->extra[i];
 		struct elf_symbol symbol;
@@ -696,7 +701,8 @@ static int add_families(struct search *s, struct reader *r, int fd, bool *ret_kn
 			continue;
 		*ret_known = true;
 		r->n = 0;
-		r->alone = f->alone && elf_image__soname(r->image);
+		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
+		r->interposed = f->home == HOME_LIBC && s->shared;
 		for (size_t l = 0; l < 5 && f->functions[l]; l++)
 			for (const struct alloc_function *fn = f->functions[l]; fn->name; fn++) {
 				size_t i = find_name(s->names, fn->name);
@@ -755,7 +761,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	elf_image__each_function(image, note_symbol, names);
 	for (size_t i = 0; i < names->n; i++)
 		any |= names->here[i];
-	*r = (struct reader){.pid = s->pid, .entry = entry, .image = image, .shared = s->shared};
+	*r = (struct reader){.pid = s->pid, .entry = entry, .image = image};
 	rc = add_extra(s, r, fd, err);
 	if (!rc && any)
 		rc = add_families(s, r, fd, &known, err);
