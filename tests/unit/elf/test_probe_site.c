@@ -894,6 +894,31 @@ static void test_random(void **state)
 		assert_true(wanted[i].met);
 }
 
+/* A register that carries none of the arguments that the probe reads may be written. */
+static void registers_beyond_the_arguments_are_free(void **state)
+{
+	static const uint8_t code[] = {
+		0x48, 0x89, 0xfe, /* mov %rdi,%rsi */
+		0x48, 0x89, 0xf9, /* mov %rdi,%rcx */
+		0x48, 0x85, 0xff, /* test %rdi,%rdi */
+		0x74, 0x01,	  /* je +1 */
+		0x90, 0xc3,	  /* nop, ret */
+	};
+	static const struct {
+		unsigned int n_args, delta;
+	} wanted[] = {{0, 9}, {1, 9}, {2, 0}, {4, 0}, {6, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < N(wanted); i++) {
+		struct probe_site site;
+
+		assert_int_equal(probe_site__choose(code, sizeof(code), VADDR, sizeof(code),
+						    wanted[i].n_args, &site),
+				 0);
+		assert_site(&site, wanted[i].delta, wanted[i].delta > 0, false);
+	}
+}
+
 /* The files that are on this machine, every allocator function of them. */
 static void check_file(const char *path)
 {
@@ -988,6 +1013,7 @@ static void test_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(registers_beyond_the_arguments_are_free),
 		cmocka_unit_test(test_real_functions),
 		cmocka_unit_test(test_is_emulated),
 		cmocka_unit_test(test_straight_path),
