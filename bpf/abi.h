@@ -42,7 +42,9 @@ enum abi_lost {
 		LOST_MAX
 };
 
-/* How to read the arguments of an allocation function. Argument numbers count from 1; 0 = none. */
+/* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the calling
+ * convention; 7 to 14 are rax, r10, r11, rbx and r12 to r15, where the function has put one before it comes
+ * to the probe. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */

@@ -12,7 +12,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Argument number of the call, by the calling convention. The barriers keep clang from computing
+/* Argument number of the call (abi.h). The barriers keep clang from computing
  * one address for all cases: the verifier takes only constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
@@ -35,6 +35,30 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 		barrier_var(value);
 	} else if (number == 6) {
 		value = ctx->r9;
+		barrier_var(value);
+	} else if (number == 7) {
+		value = ctx->ax;
+		barrier_var(value);
+	} else if (number == 8) {
+		value = ctx->r10;
+		barrier_var(value);
+	} else if (number == 9) {
+		value = ctx->r11;
+		barrier_var(value);
+	} else if (number == 10) {
+		value = ctx->bx;
+		barrier_var(value);
+	} else if (number == 11) {
+		value = ctx->r12;
+		barrier_var(value);
+	} else if (number == 12) {
+		value = ctx->r13;
+		barrier_var(value);
+	} else if (number == 13) {
+		value = ctx->r14;
+		barrier_var(value);
+	} else if (number == 14) {
+		value = ctx->r15;
 		barrier_var(value);
 	}
 	return value;
@@ -117,8 +141,8 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
 				return true;
 	}
-	if (outer && vaddr > object->text_start && vaddr <= object->text_end &&
-	    is_under_way(outer->sp, outer->ret))
+	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
+	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
 		return true;
 	/* pvalloc and the like round up to whole pages. */
 	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)

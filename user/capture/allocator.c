@@ -382,6 +382,12 @@ static unsigned int n_args(const struct abi_func *func)
 	return func->out_arg > n ? func->out_arg : n;
 }
 
+/* Where argument number n is at the probe. */
+static uint8_t place_of(const struct probe_site *site, uint8_t n)
+{
+	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
+}
+
 /* Does the process have other code at off than the file? The kernel puts the probe over the file's
  * instruction. Where a process has changed its own copy of the code (hot patching), that would undo the
  * change: do not touch it. A breakpoint of a debugger or of another tracer is no such change. */
@@ -474,6 +480,10 @@ static int add_point(struct allocator *a, struct reader *r, const struct candida
 				  c->name, r->pid, a->path);
 	point->name = c->name;
 	point->func = c->func;
+	point->func.size_arg = place_of(&point->site, c->func.size_arg);
+	point->func.count_arg = place_of(&point->site, c->func.count_arg);
+	point->func.ptr_arg = place_of(&point->site, c->func.ptr_arg);
+	point->func.out_arg = place_of(&point->site, c->func.out_arg);
 	if (point->func.outer && r->alone)
 		point->func.outer = OUTER_WITHIN;
 	point->func.stepped = !point->site.emulated;

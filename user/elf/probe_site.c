@@ -97,10 +97,10 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 	return emulated_length(code, len) > 0;
 }
 
-enum reg_use { REG_OTHER, REG_SCRATCH, REG_ARGUMENT, REG_FRAME };
+enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
-/* Which argument a register carries by the calling convention, from 1; 0: none. */
-static unsigned int argument_number(unsigned int reg)
+/* The number of a general register that may carry an argument, as in probe_site.args; 0: another one. */
+static unsigned int register_number(unsigned int reg)
 {
 	switch (reg) {
 	case X86_REG_RDI:
@@ -135,15 +135,74 @@ static unsigned int argument_number(unsigned int reg)
 	case X86_REG_R9W:
 	case X86_REG_R9B:
 		return 6;
+	case X86_REG_RAX:
+	case X86_REG_EAX:
+	case X86_REG_AX:
+	case X86_REG_AL:
+	case X86_REG_AH:
+		return 7;
+	case X86_REG_R10:
+	case X86_REG_R10D:
+	case X86_REG_R10W:
+	case X86_REG_R10B:
+		return 8;
+	case X86_REG_R11:
+	case X86_REG_R11D:
+	case X86_REG_R11W:
+	case X86_REG_R11B:
+		return 9;
+	case X86_REG_RBX:
+	case X86_REG_EBX:
+	case X86_REG_BX:
+	case X86_REG_BL:
+	case X86_REG_BH:
+		return 10;
+	case X86_REG_R12:
+	case X86_REG_R12D:
+	case X86_REG_R12W:
+	case X86_REG_R12B:
+		return 11;
+	case X86_REG_R13:
+	case X86_REG_R13D:
+	case X86_REG_R13W:
+	case X86_REG_R13B:
+		return 12;
+	case X86_REG_R14:
+	case X86_REG_R14D:
+	case X86_REG_R14W:
+	case X86_REG_R14B:
+		return 13;
+	case X86_REG_R15:
+	case X86_REG_R15D:
+	case X86_REG_R15W:
+	case X86_REG_R15B:
+		return 14;
 	default:
 		return 0;
 	}
 }
 
+/* The 64-bit registers among them. */
+static bool is_whole(unsigned int reg)
+{
+	switch (reg) {
+	case X86_REG_RDI:
+	case X86_REG_RSI:
+	case X86_REG_RDX:
+	case X86_REG_RCX:
+	case X86_REG_RAX:
+	case X86_REG_RBX:
+	case X86_REG_R8 ... X86_REG_R15:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static enum reg_use reg_use(unsigned int reg)
 {
-	if (argument_number(reg))
-		return REG_ARGUMENT;
+	if (register_number(reg))
+		return REG_SCRATCH;
 	switch (reg) {
 	case X86_REG_RSP:
 	case X86_REG_ESP:
@@ -154,20 +213,6 @@ static enum reg_use reg_use(unsigned int reg)
 	case X86_REG_BP:
 	case X86_REG_BPL:
 		return REG_FRAME;
-	case X86_REG_RAX:
-	case X86_REG_EAX:
-	case X86_REG_AX:
-	case X86_REG_AL:
-	case X86_REG_AH:
-	case X86_REG_RBX:
-	case X86_REG_EBX:
-	case X86_REG_BX:
-	case X86_REG_BL:
-	case X86_REG_BH:
-	case X86_REG_R10 ... X86_REG_R15:
-	case X86_REG_R10D ... X86_REG_R15D:
-	case X86_REG_R10W ... X86_REG_R15W:
-	case X86_REG_R10B ... X86_REG_R15B:
 	case X86_REG_XMM0 ... X86_REG_XMM15:
 	case X86_REG_EFLAGS:
 		return REG_SCRATCH;
@@ -225,11 +270,9 @@ static bool is_plain(unsigned int id)
 	}
 }
 
-static const char *bad_write(unsigned int reg, unsigned int n_args)
+static const char *bad_write(unsigned int reg)
 {
 	switch (reg_use(reg)) {
-	case REG_ARGUMENT:
-		return argument_number(reg) <= n_args ? "it writes an argument register" : NULL;
 	case REG_FRAME:
 		return "it writes rsp or rbp";
 	case REG_OTHER:
@@ -282,12 +325,41 @@ static bool is_disguised(const cs_insn *insn)
 	return rep && !has_rep_form(opcode);
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. */
-static const char *why_not_passed(const struct decoder *decoder, unsigned int n_args)
+/* In which registers each argument that the probe reads stands: bit n is register number n. */
+struct holders {
+	uint32_t of[PROBE_SITE_ALL_ARGS];
+	unsigned int n_args;
+};
+
+/* What the instruction, which writes these registers, does to them (rule 3). NULL, or why it cannot be
+ * passed over. */
+static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *from = &x86->operands[0], *to = &x86->operands[1];
+	bool copies = insn->id == X86_INS_MOV && x86->op_count == 2 && from->type == X86_OP_REG &&
+		      to->type == X86_OP_REG && is_whole(from->reg) && is_whole(to->reg);
+
+	for (unsigned int i = 0; i < holders->n_args; i++) {
+		bool copied = copies && holders->of[i] & 1u << register_number(from->reg);
+
+		holders->of[i] &= ~written;
+		if (copied)
+			holders->of[i] |= 1u << register_number(to->reg);
+		if (!holders->of[i])
+			return "it writes an argument register";
+	}
+	return NULL;
+}
+
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. Where the
+ * arguments are then goes to holders. */
+static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;
 	const cs_x86 *x86 = &insn->detail->x86;
 	uint8_t n_read = 0, n_written = 0;
+	uint32_t general = 0;
 	cs_regs read, written;
 
 	if (!is_plain(insn->id) || is_disguised(insn))
@@ -295,10 +367,11 @@ static const char *why_not_passed(const struct decoder *decoder, unsigned int n_
 	if (cs_regs_access(decoder->handle, insn, read, &n_read, written, &n_written) != CS_ERR_OK)
 		return "its effects are unknown";
 	for (int i = 0; i < n_written; i++) {
-		const char *why = bad_write(written[i], n_args);
+		const char *why = bad_write(written[i]);
 
 		if (why)
 			return why;
+		general |= 1u << register_number(written[i]);
 	}
 	for (int i = 0; i < x86->op_count; i++) {
 		const cs_x86_op *op = &x86->operands[i];
@@ -308,10 +381,12 @@ static const char *why_not_passed(const struct decoder *decoder, unsigned int n_
 			return "it stores to memory";
 		if (op->type == X86_OP_REG && reg_use(op->reg) == REG_OTHER)
 			return "it is no plain instruction";
-		if (op->type == X86_OP_REG && written_to && bad_write(op->reg, n_args))
-			return bad_write(op->reg, n_args);
+		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
+			return bad_write(op->reg);
+		if (op->type == X86_OP_REG && written_to)
+			general |= 1u << register_number(op->reg);
 	}
-	return NULL;
+	return move_arguments(holders, insn, general);
 }
 
 /* Where direct branches of the function lead: the lowest target behind the entry. */
@@ -398,11 +473,25 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 	return true;
 }
 
+/* Says in site where the arguments are; where they came, if they are still there. */
+static void put_arguments(struct probe_site *site, const struct holders *holders)
+{
+	for (unsigned int i = 0; i < holders->n_args; i++)
+		site->args[i] = holders->of[i] & 1u << (i + 1)
+					? (uint8_t)(i + 1)
+					: (uint8_t)__builtin_ctz(holders->of[i]);
+}
+
 static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint64_t vaddr,
 		  uint64_t size, unsigned int n_args, struct probe_site *site)
 {
 	size_t off = 0, site_off = 0, site_len = 0, nop_off = 0, nop_len = 0;
+	struct holders holders = {.n_args = n_args}, at_nop = {};
 	struct body body;
+
+	for (unsigned int i = 0; i < PROBE_SITE_ALL_ARGS; i++)
+		holders.of[i] = 1u << (i + 1);
+	put_arguments(site, &holders);
 
 	if (len == 0 || !decoder__decode(decoder, code, len, 0, vaddr)) {
 		explain(site, "the first instruction does not decode");
@@ -444,8 +533,9 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 		if (!nop_len && nop_length(code + off, size - off) == decoder->insn->size) {
 			nop_off = off;
 			nop_len = decoder->insn->size;
+			at_nop = holders;
 		}
-		why = why_not_passed(decoder, n_args);
+		why = why_not_passed(decoder, &holders);
 		if (why) {
 			explain(site, "%.24s %.30s: %s", decoder->insn->mnemonic,
 				decoder->insn->op_str, why);
@@ -460,8 +550,10 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 	body = survey(decoder, code, size);
 	if (site_len && body_allows(&body, site_off, site_len, site)) {
 		off = site_off;
+		put_arguments(site, &holders);
 	} else if (nop_len && body_allows(&body, nop_off, nop_len, site)) {
 		off = nop_off;
+		put_arguments(site, &at_nop);
 	} else {
 		return 0;
 	}
