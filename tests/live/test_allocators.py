@@ -121,16 +121,18 @@ def alloc_cxx(kind):
 
 @test_each_kind
 def alloc_bad_alloc(kind):
-    """Ten thousand times: a program that is traced catches what it would catch alone."""
-    wanted = None
+    """Ten thousand times: a program that is traced catches what it would catch alone. The kinds differ at
+    entries only: the best one does it all. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
+    wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
-        with Target("cxx_throw", "--rounds", "10000", preload=preload) as target:
-            with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none", "--probe-kind", kind) as tracer:
+        with Target("cxx_throw", "--rounds", rounds, preload=preload) as target:
+            with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none", "--probe-kind",
+                        kind) as tracer:
                 got = target.go()
                 tracer.stop()
             expect_equal(target.quit(), 0, f"status under {name}")
-        wanted = wanted or json.loads(untraced("cxx_throw", "--rounds", "10000")[1])
+        wanted = wanted or json.loads(untraced("cxx_throw", "--rounds", rounds)[1])
         expect_equal(got, wanted, f"what the program says under {name}")
 
 

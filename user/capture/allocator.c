@@ -825,8 +825,10 @@ static int read_all(struct search *s, const struct maps *maps, bool loading, str
 			continue;
 		rc = read_file(s, entry, err);
 		/* late: one file that cannot be used is no reason to leave the others */
-		if (s->late && rc != -ENOMEM)
+		if (s->late && rc) {
+			s->all->n_refused++;
 			rc = 0;
+		}
 	}
 	return rc;
 }

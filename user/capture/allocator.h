@@ -47,7 +47,8 @@ struct alloc_extra {
 struct allocators {
 	struct allocator **list;
 	size_t n;
-	size_t n_attached; /* of them: the caller's to keep */
+	size_t n_attached; /* of them: capture__attach()'s to keep */
+	size_t n_refused;  /* late ones that could not be read or probed */
 	struct file_id *seen;
 	size_t n_seen;
 };
@@ -64,7 +65,8 @@ int allocators__find(pid_t pid, const struct maps *maps, bool loading,
 		     struct error *err);
 
 /* Adds those in files that were mapped since, whole: a program that loads an allocator late calls it by
- * addresses that it asks for. A file that cannot be used is passed over. The number added. */
+ * addresses that it asks for. A file that cannot be used is passed over and counted. The number
+ * added. */
 size_t allocators__find_more(struct allocators *allocators, pid_t pid, const struct maps *maps,
 			     const struct alloc_extra *extra, size_t n_extra);
 

@@ -312,6 +312,8 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
 	if (!rc)
+		rc = profile__add_lost(p, "allocators_refused", b->target->allocators->n_refused);
+	if (!rc)
 		rc = profile__add_lost(p, "unwind_tables_refused",
 				       capture__tables_refused(b->capture));
 	return rc;

@@ -179,9 +179,11 @@ static void on_lost(void *ctx, uint64_t n)
  * probed stays as it is: the others are. */
 static void attach_more(struct session *s, struct target *t)
 {
-	if (t->allocators && allocators__find_more(t->allocators, t->info.pid, &t->maps, s->extra,
-						   s->n_extra))
-		capture__attach(s->capture, t->allocators, t->info.pid, NULL);
+	if (!t->allocators)
+		return;
+	allocators__find_more(t->allocators, t->info.pid, &t->maps, s->extra, s->n_extra);
+	while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
+		t->allocators->n_refused++;
 }
 
 static size_t count_code(const struct maps *maps)
