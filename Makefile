@@ -107,8 +107,10 @@ install: $(B)/memtrace
 PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(wildcard tests/progs/*.cc)
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
+ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v) truth_alloc_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(ALLOC_PROGS:%=$(B)/progs/%) \
 	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
@@ -156,10 +158,38 @@ $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
 
+# The same truth with other allocators inside.
+$(B)/progs/%_static: tests/progs/%.c $(wildcard tests/progs/*.h)
+	$(say) CC $@
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
+
+MUSL_GCC := REALGCC=gcc musl-gcc
+$(B)/progs/%_musl: tests/progs/%.c $(wildcard tests/progs/*.h)
+	$(say) MUSL $@
+	$(Q)$(MUSL_GCC) -std=gnu11 $(PROG_CFLAGS) $< -o $@
+
+$(B)/progs/%_musl_static: tests/progs/%.c $(wildcard tests/progs/*.h)
+	$(say) MUSL $@
+	$(Q)$(MUSL_GCC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
+
+# As Rust's programs have it: a copy of jemalloc inside whose functions go by other names.
+RJEM := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc malloc_usable_size mallocx \
+	rallocx xallocx sallocx dallocx sdallocx nallocx mallctl
+$(B)/progs/rjem.a: $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libjemalloc_pic.a)
+	$(say) OBJCOPY $@
+	$(Q)mkdir -p $(@D)
+	$(Q)objcopy $(foreach f,$(RJEM),--redefine-sym $f=_rjem_$f) $< $@
+
+$(B)/progs/truth_alloc_rjem: tests/progs/truth_alloc_jemalloc.c $(B)/progs/rjem.a $(wildcard tests/progs/*.h)
+	$(say) CC $@
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DPREFIX=_rjem_ $< $(B)/progs/rjem.a -lm -ldl -o $@
+
+$(B)/progs/truth_alloc_jemalloc: PROG_LIBS := -ljemalloc
+
 $(B)/progs/%: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $< -o $@
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $< -o $@ $(PROG_LIBS)
 
 $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(say) CXX $@

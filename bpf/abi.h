@@ -7,10 +7,10 @@
 #include <linux/types.h>
 
 #define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	 192 /* probed functions per run, over all files */
-#define ABI_MAX_OBJECTS	 16  /* files with an allocator per run */
+#define ABI_MAX_FUNCS	 512 /* probed functions per run, over all files */
+#define ABI_MAX_OBJECTS	 64  /* allocators per run, by file */
 #define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
-#define ABI_MAX_OUTER	 16  /* bodies of probed functions, per file */
+#define ABI_MAX_OUTER	 40  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
 #define ABI_COSTS	 8   /* kinds of probe that differ in cost */
@@ -29,6 +29,8 @@
 	X(INFLIGHT_FULL, "inflight_full", "sample dropped: too many calls under way")              \
 	X(SCRATCH_BUSY, "scratch_busy", "sample dropped: no stack buffer free on this CPU")        \
 	X(RESULT_FAULT, "result_unreadable", "sample dropped: stack or result could not be read")  \
+	X(RESULT_UNKNOWN, "result_unknown",                                                        \
+	  "sample dropped: a function that may throw, of which the ends are not known")            \
 	X(STACK_TRUNCATED, "stacks_truncated", "stack cut at the limit of frames")                 \
 	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
 	  "block proven dead by a new one at its address; its free was not seen")                  \
@@ -42,12 +44,17 @@ enum abi_lost {
 		LOST_MAX
 };
 
-/* How to read the arguments of an allocation function. Argument numbers count from 1; 0 = none. */
+/* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the calling
+ * convention; 7 to 14 are rax, r10, r11, rbx and r12 to r15, where the function has put one before it comes
+ * to the probe. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
-	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax */
+	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
 	ROLE_FREE,	/* old block ptr */
 };
+
+#define OUTER_DIRECT 1 /* itself, by a call or a jump */
+#define OUTER_WITHIN 2 /* or by way of any code of its library, abi_object.text_... */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -58,9 +65,13 @@ struct abi_func {
 	__u8 out_arg;	/* posix_memalign: where the result is stored, valid when rax is 0 */
 	__u8 cost;	/* what a hit costs: index of abi_process_cpu.calls, user space's choice */
 	__u8 object;	/* index of its file */
-	__u8 outer;	/* may hand the call over to another probed function */
+	__u8 outer;	/* may hand the call over to another probed function: OUTER_... */
 	__u32 delta;	/* of the probe from the function's entry, bytes */
-	__u32 pad2;
+	__u8 in_place;	/* xallocx: the block never moves; rax is its size now, and it has grown or
+			 * shrunk as asked for when that is no less than the size asked for */
+	__u8 exits;	/* it may throw: no return probe, its ret instructions are probed */
+	__u8 blind;	/* it may throw, and where it returns is not known */
+	__u8 wraps;	/* it is an allocator on top of others: what it calls is not counted */
 	__u64 vaddr;	/* ELF virtual address of its entry */
 };
 
@@ -72,6 +83,7 @@ struct abi_range {
 
 struct abi_object {
 	__u32 n_inner, n_outer;
+	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; 0: it is not */
 	__u64 low, high; /* all that follows lies in here; low > high: nothing */
 	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
 						* function */
@@ -188,6 +200,8 @@ struct abi_inflight {
 	__u64 old_addr;	     /* 0: was not tracked */
 	__u64 size;
 	__u64 out;	     /* posix_memalign: address of the result */
+	__u64 in_place;	     /* xallocx: address of the block */
+	__u64 ret;	     /* a function that may throw: its return address; 0: another one */
 	__u32 sampled;	     /* the new block is a sample */
 	__u32 process;
 };
@@ -265,6 +279,9 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr; /* of the function: it does not hand over to itself */
+	__u64 inner_sp; /* of the last call inside it, which may hand over as well; 0: none */
+	/* The call under way into a function that wraps; wrap_sp 0: none. */
+	__u64 wrap_sp, wrap_ret;
 };
 
 /* Run-wide settings, constant once the programs are loaded. */
@@ -277,14 +294,14 @@ struct abi_config {
 
 #define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
 ABI_ASSERT(struct abi_func, 24);
-ABI_ASSERT(struct abi_object, 24 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
+ABI_ASSERT(struct abi_object, 40 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_site_key, 24);
 ABI_ASSERT(struct abi_site, 48);
 ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 40);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 88);
+ABI_ASSERT(struct abi_inflight, 104);
 ABI_ASSERT(struct abi_process, 16);
 ABI_ASSERT(struct abi_process_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);

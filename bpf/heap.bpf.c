@@ -2,7 +2,8 @@
 /* The probes on allocation functions. One program serves them all: which argument is what comes
  * from the table of functions, whose index is the probe's cookie. Three ways to attach them, from
  * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
- * (an entry and a return program, every return trapped). */
+ * (an entry and a return program, every return trapped). Functions that may throw have no return probe in
+ * any of them: there it is the entry program, and another one at their ret instructions. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -12,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Argument number of the call, by the calling convention. The barriers keep clang from computing
+/* Argument number of the call (abi.h). The barriers keep clang from computing
  * one address for all cases: the verifier takes only constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
@@ -29,6 +30,36 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 		barrier_var(value);
 	} else if (number == 4) {
 		value = PT_REGS_PARM4(ctx);
+		barrier_var(value);
+	} else if (number == 5) {
+		value = PT_REGS_PARM5(ctx);
+		barrier_var(value);
+	} else if (number == 6) {
+		value = ctx->r9;
+		barrier_var(value);
+	} else if (number == 7) {
+		value = ctx->ax;
+		barrier_var(value);
+	} else if (number == 8) {
+		value = ctx->r10;
+		barrier_var(value);
+	} else if (number == 9) {
+		value = ctx->r11;
+		barrier_var(value);
+	} else if (number == 10) {
+		value = ctx->bx;
+		barrier_var(value);
+	} else if (number == 11) {
+		value = ctx->r12;
+		barrier_var(value);
+	} else if (number == 12) {
+		value = ctx->r13;
+		barrier_var(value);
+	} else if (number == 13) {
+		value = ctx->r14;
+		barrier_var(value);
+	} else if (number == 14) {
+		value = ctx->r15;
 		barrier_var(value);
 	}
 	return value;
@@ -63,7 +94,8 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
  *
  * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small
  * alignments over. Such an inner call is known by its return address - after one of the allocator's
- * direct calls, or in the body of a function that hands over ("outer") - or, when it was reached by
+ * direct calls, or in the body of a function that hands over ("outer"), or, in a library that is nothing
+ * but an allocator, anywhere in it while an outer call is under way - or, when it was reached by
  * a jump, by having the very frame, return address and size of the outer call.
  *
  * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so
@@ -72,6 +104,8 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 
 /* Bytes of stack between an outer call and the ones inside it, at most. */
 #define INNER_DEPTH 1024
+
+#define PAGE_BYTES 4096
 
 /* The thread's last outer call, NULL when it has made none. */
 static __always_inline struct abi_outer_call *last_outer(void)
@@ -82,6 +116,14 @@ static __always_inline struct abi_outer_call *last_outer(void)
 static __always_inline bool is_near(const struct abi_outer_call *outer, __u64 sp)
 {
 	return outer && sp <= outer->sp && outer->sp - sp <= INNER_DEPTH;
+}
+
+/* Is the call that was made at sp still running? Its return address is where it was. */
+static __always_inline bool is_under_way(__u64 sp, __u64 ret)
+{
+	__u64 now;
+
+	return !read_user_u64(&now, sp) && (now == ret || now == trampoline_addr());
 }
 
 static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
@@ -104,8 +146,48 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
 				return true;
 	}
-	return outer && outer->sp == PT_REGS_SP(ctx) && outer->size == size &&
-	       outer->vaddr != fn->vaddr && (outer->ret == ret || ret == trampoline_addr());
+	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
+	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
+		return true;
+	/* pvalloc and the like round up to whole pages. */
+	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
+		return false;
+	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
+		return true;
+	return (outer->sp == PT_REGS_SP(ctx) || outer->inner_sp == PT_REGS_SP(ctx)) &&
+	       ret == trampoline_addr();
+}
+
+/* --- an allocator on top of others ---
+ *
+ * A pool that the user named takes its memory from malloc, at times during a call. Its blocks stand for
+ * that memory, so whatever is called inside is not counted: in any file, at any depth. Its return is
+ * therefore always awaited. One that is left by an exception or longjmp is recognized by the stack: its
+ * frame has been left when a call comes from above it, and as a rule overwritten when one comes from
+ * below. */
+
+static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
+{
+	if (!any_wraps || !outer || !outer->wrap_sp)
+		return false;
+	if (PT_REGS_SP(ctx) > outer->wrap_sp || !is_under_way(outer->wrap_sp, outer->wrap_ret)) {
+		outer->wrap_sp = 0;
+		return false;
+	}
+	return true;
+}
+
+static __always_inline void note_wrap(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer;
+	__u64 ret;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return;
+	outer->wrap_ret = ret;
+	outer->wrap_sp = PT_REGS_SP(ctx);
 }
 
 static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
@@ -118,12 +200,13 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	if (!outer)
 		return;
 	/* realloc jumps only when it has no block to move; else it calls. */
-	if (fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
+	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
 	outer->ret = ret;
 	outer->size = size;
 	outer->vaddr = fn->vaddr;
+	outer->inner_sp = 0;
 }
 
 struct walk {
@@ -201,6 +284,26 @@ static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
 	key->pad = 0;
 }
 
+/* Throws away what a call at sp has left that did not return: a longjmp, an exception. */
+static __always_inline void forget_call(__u64 sp)
+{
+	struct abi_inflight_key key;
+
+	inflight_key(&key, sp);
+	bpf_map_delete_elem(&inflight, &key);
+}
+
+/* A call inside another one. Where that one has jumped here, the frame and its entry are its own. */
+static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
+				       __u64 sp, struct abi_outer_call *outer)
+{
+	count(&cpu->inner, 1);
+	if (outer && fn->outer)
+		outer->inner_sp = sp;
+	if (fn->exits && !(outer && (outer->sp == sp || outer->wrap_sp == sp)))
+		forget_call(sp);
+}
+
 /* Entry of an allocating function. 1: the return is awaited. */
 static __always_inline int enter(struct pt_regs *ctx)
 {
@@ -209,8 +312,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct abi_process_cpu *cpu;
 	struct abi_outer_call *outer;
 	struct abi_func *fn;
+	__u64 size, sp = PT_REGS_SP(ctx);
 	bool sampled, near;
-	__u64 size;
 	struct abi_process *process;
 
 	cpu = begin(ctx, &fn, &process);
@@ -221,22 +324,34 @@ static __always_inline int enter(struct pt_regs *ctx)
 		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
 
 		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
-		if (size > limit)
+		if (size > limit) {
+			if (fn->exits)
+				forget_call(sp);
 			return 0; /* the product overflows: the call fails and changes nothing */
+		}
 		size *= n;
 	}
 	outer = last_outer();
-	near = is_near(outer, PT_REGS_SP(ctx));
-	if (near && is_inner(fn, ctx, size, outer)) {
-		count(&cpu->inner, 1);
+	near = is_near(outer, sp);
+	if (is_wrapped(outer, ctx) || (near && is_inner(fn, ctx, size, outer))) {
+		pass_inner(cpu, fn, sp, outer);
 		return 0;
 	}
 	if (fn->outer)
 		note_outer(fn, ctx, size);
+	if (fn->wraps)
+		note_wrap(ctx);
 
 	sampled = sample_take(cpu, size, config.interval);
 	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
-		count(&cpu->inner, 1);
+		pass_inner(cpu, fn, sp, NULL);
+		return 0;
+	}
+	if (fn->blind) {
+		if (sampled)
+			lose(cpu, LOST_RESULT_UNKNOWN);
+		if (fn->role == ROLE_REALLOC) /* the likelier outcome: it succeeds */
+			live_forget(cpu, process, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
 	if (sampled && take_stack(ctx, fn, cpu, process, &call.stack))
@@ -253,22 +368,29 @@ static __always_inline int enter(struct pt_regs *ctx)
 			call.old_addr = old_key.addr;
 		}
 	}
-	inflight_key(&key, PT_REGS_SP(ctx));
+	inflight_key(&key, sp);
 	if (!sampled && !call.old_addr) {
-		if (returns_always) /* what a longjmp left here must not meet this return */
+		/* what a longjmp or an exception left here must not meet this return */
+		if (returns_always || fn->exits || fn->wraps)
 			bpf_map_delete_elem(&inflight, &key);
-		return 0;
+		return fn->wraps;
 	}
 	call.size = size;
 	call.sampled = sampled;
 	call.process = process->id;
 	if (fn->out_arg)
 		call.out = argument(ctx, fn->out_arg);
+	if (fn->in_place)
+		call.in_place = argument(ctx, fn->ptr_arg);
+	if (fn->exits && read_user_u64(&call.ret, sp)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return fn->wraps;
+	}
 	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
 		lose(cpu, LOST_INFLIGHT_FULL);
 		if (call.old_addr) /* the likelier outcome: it succeeds */
 			live_forget(cpu, process, call.old_addr);
-		return 0;
+		return fn->wraps;
 	}
 	if (call.old_addr) {
 		struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
@@ -292,9 +414,18 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Return of an allocating function. */
-static __always_inline void leave(struct pt_regs *ctx)
+/* Is what stands at [sp] the return address of call? What an exception left in the table belongs to a call
+ * that has ended: the return of another function in its place is not its own. */
+static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
+	return !call->ret || is_under_way(sp, call->ret);
+}
+
+/* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe is on
+ * its ret instruction. */
+static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
+{
+	struct abi_outer_call *outer;
 	struct abi_inflight_key key;
 	struct abi_inflight *found, call;
 	struct abi_process_cpu *cpu;
@@ -304,12 +435,20 @@ static __always_inline void leave(struct pt_regs *ctx)
 
 	if (!active)
 		return;
-	/* The return address has been popped. */
-	inflight_key(&key, PT_REGS_SP(ctx) - 8);
+	if (any_wraps) {
+		outer = last_outer();
+		if (outer && outer->wrap_sp == sp)
+			outer->wrap_sp = 0;
+	}
+	inflight_key(&key, sp);
 	found = bpf_map_lookup_elem(&inflight, &key);
 	if (!found)
 		return;
 	call = *found;
+	if (!at_exit && call.ret)
+		return; /* that one returns at its exits */
+	if (at_exit && !is_own_return(&call, sp))
+		return;
 	bpf_map_delete_elem(&inflight, &key);
 	process = process_current();
 	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
@@ -317,6 +456,16 @@ static __always_inline void leave(struct pt_regs *ctx)
 		return;
 	count(&cpu->returned, 1);
 
+	if (call.out) {
+		if ((int)ret) /* posix_memalign's error number */
+			ret = 0;
+		else if (read_user_u64(&ret, call.out)) {
+			lose(cpu, LOST_RESULT_FAULT);
+			ret = 0;
+		}
+	}
+	if (call.in_place)
+		ret = ret >= call.size ? call.in_place : 0;
 	if (call.old_addr) {
 		if (!ret && call.size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
@@ -328,17 +477,7 @@ static __always_inline void leave(struct pt_regs *ctx)
 		}
 		live_settle(cpu, process, &call.old);
 	}
-	if (!call.sampled)
-		return;
-	if (call.out) {
-		if ((int)ret) /* posix_memalign's error number */
-			return;
-		if (read_user_u64(&ret, call.out)) {
-			lose(cpu, LOST_RESULT_FAULT);
-			return;
-		}
-	}
-	if (!ret)
+	if (!call.sampled || !ret)
 		return;
 	block.size = call.size;
 	block.birth_ns = bpf_ktime_get_ns();
@@ -354,7 +493,7 @@ int heap_session(struct pt_regs *ctx)
 	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is a
 	 * function to ask, bpf_session_is_return, but its prototype has changed.) */
 	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
-		leave(ctx);
+		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
 	}
 	return !enter(ctx); /* non-zero: do not arm the return */
@@ -370,7 +509,17 @@ int heap_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_return(struct pt_regs *ctx)
 {
-	leave(ctx);
+	/* the return address has been popped */
+	leave(ctx, PT_REGS_SP(ctx) - 8, false);
+	return 0;
+}
+
+/* At the ret instructions of a function that may throw, whose entry has the program above whatever the
+ * kind: an exception ends its process when it meets a return address that a return probe has replaced. */
+SEC("uprobe")
+int heap_exit(struct pt_regs *ctx)
+{
+	leave(ctx, PT_REGS_SP(ctx), true);
 	return 0;
 }
 

@@ -109,6 +109,8 @@ volatile __u32 active __weak;
 __u32 last_process __weak;
 __u64 events_lost __weak; /* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
+/* Some function of the table wraps others. */
+volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 

@@ -14,10 +14,27 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10 };
 
-/* Registers that must arrive at the probe as they were at the entry: arguments and frame. */
-#define KEPT                                                                                       \
-	(1u << RDI | 1u << RSI | 1u << RDX | 1u << RCX | 1u << R8 | 1u << R9 | 1u << RSP |         \
-	 1u << RBP)
+/* The registers by their numbers in struct probe_site. */
+static const uint8_t numbers[] = {0,   RDI, RSI, RDX, RCX, R8, R9, RAX,
+				  R10, 11,  RBX, 12,  13,  14, 15};
+
+/* What the instruction does to the registers in which an argument stands. */
+static uint32_t follow(uint32_t holders, const uint8_t *code, size_t len, uint32_t written)
+{
+	unsigned int reg, rm, from, to;
+	bool copied;
+
+	/* REX.W, mov r64,r64 in its two forms */
+	if (len != 3 || (code[0] & 0xf8) != 0x48 || (code[1] != 0x89 && code[1] != 0x8b) ||
+	    code[2] < 0xc0)
+		return holders & ~written;
+	reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1;
+	rm = (code[2] & 7) | (code[0] & 1) << 3;
+	from = code[1] == 0x89 ? reg : rm;
+	to = code[1] == 0x89 ? rm : reg;
+	copied = holders & 1u << from;
+	return (holders & ~written) | (copied ? 1u << to : 0);
+}
 
 struct insn {
 	size_t len;	  /* 0: not a plain one */
@@ -347,9 +364,11 @@ static void check_branches(const uint8_t *code, size_t size, size_t end)
 	cs_close(&handle);
 }
 
-static void check(const struct probe_site *site, const uint8_t *code, size_t len, uint64_t size)
+static void check(const struct probe_site *site, const uint8_t *code, size_t len, uint64_t size,
+		  unsigned int n_args)
 {
 	size_t off = 0, n = emulated(code + site->delta, len - site->delta);
+	uint32_t holders[PROBE_SITE_ALL_ARGS];
 
 	require(site->delta < len);
 	require(memchr(site->instruction, '\0', sizeof(site->instruction)) && site->instruction[0]);
@@ -362,16 +381,27 @@ static void check(const struct probe_site *site, const uint8_t *code, size_t len
 	if (site->nop)
 		n = long_nop(code + site->delta, len - site->delta);
 	require(!site->nop || n);
+	for (unsigned int i = 0; i < n_args; i++)
+		holders[i] = 1u << numbers[i + 1];
+	for (unsigned int i = 0; i < PROBE_SITE_ALL_ARGS; i++)
+		require(i < n_args ? site->args[i] && site->args[i] < sizeof(numbers)
+				   : !site->args[i]);
+	for (unsigned int i = 0; i < n_args && !site->delta; i++)
+		require(site->args[i] == i + 1);
 	if (!site->delta)
 		return;
 	require(size && size <= len && site->delta + n <= size);
 	while (off < site->delta) {
 		struct insn insn = plain(code + off, size - off);
 
-		require(insn.len && !insn.stores && !(insn.written & KEPT));
+		require(insn.len && !insn.stores && !(insn.written & (1u << RSP | 1u << RBP)));
+		for (unsigned int i = 0; i < n_args; i++)
+			holders[i] = follow(holders[i], code + off, insn.len, insn.written);
 		off += insn.len;
 	}
 	require(off == site->delta);
+	for (unsigned int i = 0; i < n_args; i++)
+		require(holders[i] & 1u << numbers[site->args[i]]);
 	check_branches(code, size, site->delta + n);
 }
 
@@ -383,12 +413,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t sizes[] = {len, 0, len + 1 + how / 8, len > how / 8u ? len - how / 8u : 0};
 	uint64_t symbol_size = sizes[how % 4];
 	uint8_t *code = fuzz_copy(in.pos, len);
+	unsigned int n_args = PROBE_SITE_ALL_ARGS - (how >> 5) % (PROBE_SITE_ALL_ARGS + 1);
 	struct probe_site site;
-	int ret = probe_site__choose(code, len, VADDR, symbol_size, &site);
+	int ret = probe_site__choose(code, len, VADDR, symbol_size, n_args, &site);
 
 	require(!ret || ret == -EINVAL);
 	if (!ret)
-		check(&site, code, len, symbol_size);
+		check(&site, code, len, symbol_size, n_args);
 	else
 		require(site.why[0]);
 	free(code);

@@ -168,11 +168,12 @@ def wait_until(condition, what, timeout=PATIENCE_S):
 class Target:
     """A program of tests/progs in the protocol of truth.h."""
 
-    def __init__(self, program, *args):
+    def __init__(self, program, *args, preload=None):
         path = os.path.join(PROGS, program)
         if not os.path.exists(path):
             raise NotRunnable(f"{path} is not built")
-        self.process = start([path, *args])
+        options = {"env": {**os.environ, "LD_PRELOAD": preload}} if preload else {}
+        self.process = start([path, *args], **options)
         self.pid = self.process.pid
         self.path = path
         expect_equal(self.line(), f"ready {self.pid}\n", "the target's first line")
@@ -245,12 +246,12 @@ def memtrace(*args, **options):
     return run([MEMTRACE, *args], **options)
 
 
-def trace_script(kind, program, *args, options=("-i", "1"), prefix=None):
+def trace_script(kind, program, *args, options=("-i", "1"), prefix=None, preload=None):
     """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
     profile as JSON and, when there is a prefix for files, the paths of the files by extension."""
     options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
                *(["-o", prefix] if prefix else ["-f", "none"])]
-    with Target(program, *args) as target:
+    with Target(program, *args, preload=preload) as target:
         with Tracer("-p", target.pid, *options) as tracer:
             truth = target.go()
             profile = tracer.stop().json()

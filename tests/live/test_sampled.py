@@ -25,9 +25,9 @@ class Series:
     def __init__(self):
         self.errors, self.printed, self.inside = [], 0, 0
 
-    def run(self, kind, seed, scale):
-        truth, profile, _ = trace_script(kind, "truth_sampled", "--seed", str(seed), "--scale",
-                                         str(scale), options=("-i", INTERVAL))
+    def run(self, kind, seed, scale, program="truth_sampled", preload=None):
+        truth, profile, _ = trace_script(kind, program, "--seed", str(seed), "--scale", str(scale),
+                                         options=("-i", INTERVAL), preload=preload)
         lost = losses(profile)
         expect(not lost, "losses:", lost)
         functions = truth["functions"]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which allocator a process uses, and where its functions would be probed. */
+/* Which allocators a process uses, and where their functions would be probed. */
 #ifndef MEMTRACE_CAPTURE_ALLOCATOR_H
 #define MEMTRACE_CAPTURE_ALLOCATOR_H
 
@@ -12,14 +12,17 @@
 #include "elf/probe_site.h"
 #include "proc/maps.h"
 
-/* A function of the allocator and the place of its probe. */
+/* A function of an allocator and the place of its probe. */
 struct alloc_point {
-	const char *name;	/* static, of the table of functions */
+	const char *name;	/* static, of the table of functions, or the user's */
 	struct abi_func func;	/* how the kernel side reads the call; object is not set */
 	uint64_t off;		/* file offset of the probed instruction */
 	struct probe_site site; /* what stands there */
 };
 
+#define ALLOC_MAX_EXITS 256
+
+/* An allocator in a file. A file that is linked statically may hold several. */
 struct allocator {
 	const char *family; /* "glibc"; static */
 	char *path;	    /* as the process names the file */
@@ -27,17 +30,46 @@ struct allocator {
 	struct file_id file;
 	struct alloc_point points[ABI_MAX_FUNCS];
 	size_t n_points;
+	uint64_t exits[ALLOC_MAX_EXITS]; /* file offsets of the ret instructions at which the functions
+					  * that may throw return */
+	size_t n_exits;
 	struct abi_object object; /* how its calls to itself are told apart */
 };
 
-/* The allocator that pid's calls to malloc reach, by the dynamic linker's rule: the first
- * definition in link order. maps is its address space. With loading set the process is still being
- * set up by the dynamic linker: the first definition mapped so far counts.
+/* A function that the user named: an allocator on top of others, such as a memory pool. */
+struct alloc_extra {
+	const char *file; /* a path or, without a slash, the last part of one; "exe": the program */
+	const char *symbol;
+	struct abi_func func; /* as in the table */
+};
+
+/* What is known of one process: its allocators, and which files were looked at. */
+struct allocators {
+	struct allocator **list;
+	size_t n;
+	size_t n_attached; /* of them: capture__attach()'s to keep */
+	size_t n_refused;  /* late ones that could not be read or probed */
+	struct file_id *seen;
+	size_t n_seen;
+};
+
+/* The allocators that pid's calls reach. maps is its address space. Of the functions that several files
+ * define it is the first one's in link order, as for the dynamic linker; a copy that a file keeps to
+ * itself is an allocator of its own. With loading set the process is still being set up by the dynamic
+ * linker: what is mapped so far counts. extra are functions that the user named.
  *
- * 0; -ENOENT when nothing mapped defines malloc; -ENOTSUP when the definition is of an allocator
- * that is not in the table; other negative errno. err says what was found and where. */
-int allocator__find(pid_t pid, const struct maps *maps, bool loading, struct allocator **ret,
-		    struct error *err);
-void allocator__free(struct allocator *allocator);
+ * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP when malloc is that of an allocator that
+ * is not in the table; other negative errno. err says what was found and where. */
+int allocators__find(pid_t pid, const struct maps *maps, bool loading,
+		     const struct alloc_extra *extra, size_t n_extra, struct allocators **ret,
+		     struct error *err);
+
+/* Adds those in files that were mapped since, whole: a program that loads an allocator late calls it by
+ * addresses that it asks for. A file that cannot be used is passed over and counted. The number
+ * added. */
+size_t allocators__find_more(struct allocators *allocators, pid_t pid, const struct maps *maps,
+			     const struct alloc_extra *extra, size_t n_extra);
+
+void allocators__free(struct allocators *allocators);
 
 #endif

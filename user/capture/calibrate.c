@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 #define CALIBRATION_ROUNDS 9
@@ -83,20 +84,24 @@ static int ask_child(int commands, int answers)
 /* Probes on the stubs in the child, described to the kernel like an allocator's functions. */
 static int attach_stubs(struct capture *c, pid_t pid)
 {
-	uint64_t offs[2 * INSN_CLASSES], cookies[2 * INSN_CLASSES];
+	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
 	uint32_t n = 0;
 	int rc;
+
+	if (!offsets)
+		return -ENOMEM;
 
 	for (int role = 0; role < 2; role++)
 		for (int class = 0; class < INSN_CLASSES; class ++, n++) {
 			struct self_stub stub = self__stub((enum insn_class) class, role);
+			struct capture_offset_list *list = role ? &offsets->free : &offsets->alloc;
 			uint32_t index = ABI_MAX_FUNCS - 1 - n;
 
-			rc = self__offset((void *)stub.call, &offs[n]);
+			rc = self__offset((void *)stub.call, &list->offs[list->n]);
 			if (rc)
 				return rc;
-			offs[n] += stub.delta;
-			cookies[n] = index;
+			list->offs[list->n] += stub.delta;
+			list->cookies[list->n++] = index;
 			c->skel->bss->funcs[index] = (struct abi_func){
 				.role = role ? ROLE_FREE : ROLE_ALLOC,
 				.size_arg = role ? 0 : 1,
@@ -106,8 +111,7 @@ static int attach_stubs(struct capture *c, pid_t pid)
 				.cost = (uint8_t)(2 * class + role),
 			};
 		}
-	return capture__attach_points(c, "/proc/self/exe", offs, cookies, INSN_CLASSES,
-				      INSN_CLASSES, pid);
+	return capture__attach_points(c, "/proc/self/exe", offsets, pid);
 }
 
 int capture__calibrate(struct capture *c, struct calibration *ret)

@@ -95,7 +95,6 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	}
 
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
-	bpf_program__set_autoload(skel->progs.heap_entry, kind != PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
 	if (kind != PROBE_PERF) {
 		enum bpf_attach_type multi = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI;
@@ -105,6 +104,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_entry, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_return, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 	}
 	rc = memtrace_bpf__load(skel);
 	if (rc)
@@ -291,127 +291,167 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 struct attach {
 	struct capture *c;
 	const char *path;
-	const uint64_t *offs, *cookies;
-	uint32_t n_alloc, n_free;
+	const struct capture_offsets *offsets;
 	pid_t pid;
 };
+
+/* The programs that stand on a list's instructions, in the order in which they are put there: the return
+ * first, for no call may be seen entering and not leaving. */
+struct placement {
+	struct bpf_program *prog;
+	enum probe_kind kind; /* of multi's two */
+	bool ret_probe;
+};
+
+static int attach_list(const struct attach *a, const struct placement *place,
+		       const struct capture_offset_list *list)
+{
+	int rc = 0;
+
+	if (a->c->kind != PROBE_PERF)
+		return attach_multi(a->c, place->prog, place->kind, place->ret_probe, a->path,
+				    list->offs, list->cookies, list->n, a->pid);
+	for (uint32_t i = 0; i < list->n && !rc; i++)
+		rc = attach_perf(a->c, place->prog, place->ret_probe, a->path, list->offs[i],
+				 list->cookies[i], a->pid);
+	return rc;
+}
 
 static int attach_points(void *arg)
 {
 	const struct attach *a = arg;
-	struct capture *c = a->c;
-	const char *path = a->path;
-	const uint64_t *offs = a->offs, *cookies = a->cookies;
-	uint32_t n_alloc = a->n_alloc, n_free = a->n_free;
-	pid_t pid = a->pid;
-	int rc = 0;
+	const struct capture_offsets *o = a->offsets;
+	struct memtrace_bpf *skel = a->c->skel;
+	const struct placement session = {skel->progs.heap_session, PROBE_SESSION, false};
+	const struct placement entry = {skel->progs.heap_entry, PROBE_MULTI, false};
+	const struct placement ret = {skel->progs.heap_return, PROBE_MULTI, true};
+	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
+	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
+	int rc;
 
-	if (c->kind == PROBE_SESSION) {
-		rc = attach_multi(c, c->skel->progs.heap_session, PROBE_SESSION, false, path, offs,
-				  cookies, n_alloc, pid);
-	} else if (c->kind == PROBE_MULTI) {
-		/* The return first: no call may be seen entering and not leaving. */
-		rc = attach_multi(c, c->skel->progs.heap_return, PROBE_MULTI, true, path, offs,
-				  cookies, n_alloc, pid);
-		if (!rc)
-			rc = attach_multi(c, c->skel->progs.heap_entry, PROBE_MULTI, false, path,
-					  offs, cookies, n_alloc, pid);
+	if (a->c->kind == PROBE_SESSION) {
+		rc = attach_list(a, &session, &o->alloc);
 	} else {
-		for (uint32_t i = 0; i < n_alloc && !rc; i++) {
-			rc = attach_perf(c, c->skel->progs.heap_return, true, path, offs[i],
-					 cookies[i], pid);
-			if (!rc)
-				rc = attach_perf(c, c->skel->progs.heap_entry, false, path, offs[i],
-						 cookies[i], pid);
-		}
-		for (uint32_t i = n_alloc; i < n_alloc + n_free && !rc; i++)
-			rc = attach_perf(c, c->skel->progs.heap_free, false, path, offs[i],
-					 cookies[i], pid);
-		return rc;
+		rc = attach_list(a, &ret, &o->alloc);
+		if (!rc)
+			rc = attach_list(a, &entry, &o->alloc);
 	}
 	if (!rc)
-		rc = attach_multi(c, c->skel->progs.heap_free, PROBE_MULTI, false, path,
-				  offs + n_alloc, cookies + n_alloc, n_free, pid);
-	return rc;
+		rc = attach_list(a, &exit, &o->exits);
+	if (!rc)
+		rc = attach_list(a, &entry, &o->throwing);
+	return rc ?: attach_list(a, &freeing, &o->free);
 }
 
-int capture__attach_points(struct capture *c, const char *path, const uint64_t *offs,
-			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid)
+int capture__attach_points(struct capture *c, const char *path,
+			   const struct capture_offsets *offsets, pid_t pid)
 {
-	struct attach attach = {c, path, offs, cookies, n_alloc, n_free, pid};
+	struct attach attach = {c, path, offsets, pid};
 
 	return shield__run(attach_points, &attach);
 }
 
-/* Puts the allocator's functions into the kernel's tables, once per file. Its index or -ENOSPC. */
+/* Puts the allocator into the kernel's tables, once per file. Its index or -ENOSPC. */
 static int register_object(struct capture *c, const struct allocator *a)
 {
-	struct known_object *o;
-
-	for (uint32_t i = 0; i < c->n_objects; i++) {
-		o = &c->objects[i];
-		if (file_id__equal(&o->file, &a->file))
+	for (uint32_t i = 0; i < c->n_objects; i++)
+		if (file_id__equal(&c->objects[i].file, &a->file) &&
+		    c->objects[i].family == a->family)
 			return (int)i;
-	}
-	/* The last entries are the calibration's. */
-	if (c->n_objects == ABI_MAX_OBJECTS ||
-	    c->n_funcs + a->n_points > ABI_MAX_FUNCS - 2 * INSN_CLASSES)
+	/* The last one is the calibration's. */
+	if (c->n_objects == ABI_MAX_OBJECTS - 1)
 		return -ENOSPC;
-	o = &c->objects[c->n_objects];
-	*o = (struct known_object){a->file, c->n_funcs};
+	c->objects[c->n_objects] = (struct known_object){a->file, a->family};
 	c->skel->bss->objects[c->n_objects] = a->object;
-	for (size_t i = 0; i < a->n_points; i++) {
-		struct abi_func *func = &c->skel->bss->funcs[c->n_funcs++];
-
-		*func = a->points[i].func;
-		func->cost = capture__cost_of(&a->points[i].site, func->role);
-		func->object = (uint8_t)c->n_objects;
-	}
 	return (int)c->n_objects++;
 }
 
-int capture__attach(struct capture *c, const struct allocator *a, pid_t pid, struct error *err)
+/* The same for a function of it: which ones a process uses may differ from process to process. */
+static int register_func(struct capture *c, int object, const struct alloc_point *point)
 {
-	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
-	uint32_t n[2] = {0, 0}, first;
+	struct abi_func *funcs = c->skel->bss->funcs;
+
+	for (uint32_t i = 0; i < c->n_funcs; i++)
+		if (funcs[i].object == object && funcs[i].vaddr == point->func.vaddr)
+			return (int)i;
+	/* The last entries are the calibration's. */
+	if (c->n_funcs == ABI_MAX_FUNCS - 2 * INSN_CLASSES)
+		return -ENOSPC;
+	funcs[c->n_funcs] = point->func;
+	funcs[c->n_funcs].object = (uint8_t)object;
+	funcs[c->n_funcs].cost = capture__cost_of(&point->site, point->func.role);
+	if (point->func.wraps)
+		c->skel->bss->any_wraps = 1;
+	return (int)c->n_funcs++;
+}
+
+static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t cookie)
+{
+	list->offs[list->n] = off;
+	list->cookies[list->n++] = cookie;
+}
+
+static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, struct error *err)
+{
+	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
 	struct capture_probe *grown;
+	uint32_t indices[ABI_MAX_FUNCS], n_indices = 0;
+	size_t n_probes = c->n_probes;
+	bool throwing = false;
 	char path[64];
 	int object, rc;
 
-	object = register_object(c, a);
-	if (object < 0)
-		return error__set(err, object,
-				  "too many different allocators: %u files with %u functions are "
-				  "known already",
-				  c->n_objects, c->n_funcs);
-	first = c->objects[object].first_func;
 	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
-	if (!grown)
+	if (grown)
+		c->probes = grown;
+	if (!grown || !offsets)
 		return error__set(err, -ENOMEM, "out of memory");
-	c->probes = grown;
+	object = register_object(c, a);
+	for (uint32_t i = 0; i < a->n_points; i++) {
+		const struct alloc_point *point = &a->points[i];
+		int index = object < 0 ? object : register_func(c, object, point);
 
-	for (int freeing = 0; freeing < 2; freeing++)
-		for (uint32_t i = 0; i < a->n_points; i++) {
-			uint32_t at = n[0] + n[1];
-
-			if ((a->points[i].func.role == ROLE_FREE) != freeing)
-				continue;
-			offs[at] = a->points[i].off;
-			cookies[at] = first + i;
-			n[freeing]++;
-		}
+		if (index < 0)
+			return error__set(err, index,
+					  "too many different allocators: %u files with %u "
+					  "functions are known already",
+					  c->n_objects, c->n_funcs);
+		if (!pid && c->everywhere[index])
+			continue;
+		throwing = throwing || point->func.exits;
+		add_offset(point->func.role == ROLE_FREE		   ? &offsets->free
+			   : point->func.exits || point->func.blind ? &offsets->throwing
+								   : &offsets->alloc,
+			   point->off, (uint64_t)index);
+		c->probes[n_probes++] = (struct capture_probe){point, a, pid};
+		indices[n_indices++] = (uint32_t)index;
+	}
+	for (size_t i = 0; i < a->n_exits && throwing; i++)
+		add_offset(&offsets->exits, a->exits[i], 0);
+	if (!n_indices)
+		return 0;
 	/* The descriptor names the very file, whatever its path leads to by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	rc = capture__attach_points(c, path, offs, cookies, n[0], n[1], pid);
+	rc = capture__attach_points(c, path, offsets, pid);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
 				  pid);
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
-	for (uint32_t i = 0; i < a->n_points; i++)
-		c->probes[c->n_probes++] = (struct capture_probe){&a->points[i], a, pid};
+	c->n_probes = n_probes;
+	for (uint32_t i = 0; i < n_indices && !pid; i++)
+		c->everywhere[indices[i]] = true;
 	return 0;
+}
+
+int capture__attach(struct capture *c, struct allocators *allocators, pid_t pid, struct error *err)
+{
+	int rc = 0;
+
+	while (!rc && allocators->n_attached < allocators->n)
+		rc = attach_one(c, allocators->list[allocators->n_attached++], pid, err);
+	return rc;
 }
 
 const struct capture_probe *capture__probes(const struct capture *c, size_t *ret_n)

@@ -34,6 +34,8 @@ struct capture_options {
 	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool verbose;		/* libbpf's messages on stderr */
+	const struct alloc_extra *extra; /* functions that the user named; the caller's */
+	size_t n_extra;
 	/* Which processes are traced besides those that are added: from their next exec on. self is
 	 * filled in. */
 	struct abi_selection selection;
@@ -87,9 +89,10 @@ void capture__forget_mappings(struct capture *capture, uint32_t process);
 /* Files whose unwind tables found no room within max_unwind at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
-/* Puts probes on the functions of allocator in process pid, or, when pid is 0, in all processes,
- * present and to come. They do nothing until activation. */
-int capture__attach(struct capture *capture, const struct allocator *allocator, pid_t pid,
+/* Puts probes on the functions of those allocators of process pid that have none yet; or, when pid is 0, in
+ * all processes, present and to come, on those that have none of that kind. They do nothing until
+ * activation. */
+int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
 /* What one probe of the run does: for reports. */

@@ -8,10 +8,22 @@
 #include "capture/capture.h"
 #include "memtrace.skel.h"
 
-/* A file whose functions are in the kernel's tables. */
+/* An allocator that is in the kernel's tables. */
 struct known_object {
 	struct file_id file;
-	uint32_t first_func;
+	const char *family;
+};
+
+/* Where probes are to stand: file offsets, and the index of each one's function as its cookie. */
+struct capture_offset_list {
+	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
+	uint32_t n;
+};
+
+struct capture_offsets {
+	struct capture_offset_list alloc, free;	    /* entries of functions */
+	struct capture_offset_list throwing, exits; /* entries and ret instructions of those that may
+						     * throw */
 };
 
 #define NEW_TABLES 64 /* at a time: a descriptor each */
@@ -42,16 +54,16 @@ struct capture {
 	struct capture_probe *probes;
 	size_t n_probes;
 	struct unwind_store unwind;
+	bool everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
 	struct ring_buffer *events;
 	void (*on_event)(void *ctx, const struct abi_event *event);
 	void *event_ctx;
 	int cpus; /* possible ones: values of per-CPU maps */
 };
 
-/* Probes at file offsets of path in process pid: n_alloc allocating functions, then n_free freeing
- * ones. The cookie of each is its index in the table of functions. */
-int capture__attach_points(struct capture *capture, const char *path, const uint64_t *offs,
-			   const uint64_t *cookies, uint32_t n_alloc, uint32_t n_free, pid_t pid);
+/* Probes at file offsets of path in process pid. */
+int capture__attach_points(struct capture *capture, const char *path,
+			   const struct capture_offsets *offsets, pid_t pid);
 
 /* Empties the tables of what has been recorded so far. */
 void capture__clear_tables(struct capture *capture);

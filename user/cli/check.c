@@ -89,6 +89,25 @@ static void print_hazards(const struct features *f)
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
 
+static void print_allocator(const struct allocator *a, const struct session_plan *plan)
+{
+	printf("  allocator: %s, in %s\n", a->family, printable(a->path));
+	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan->kind));
+	for (size_t i = 0; i < a->n_points; i++) {
+		const struct alloc_point *p = &a->points[i];
+		double ns = calibration__cost_ns(&plan->calibration, p);
+
+		printf("    %-16s +%-3u %-34.34s %-14s %7.0f ns%s\n", p->name, p->site.delta,
+		       p->site.instruction,
+		       p->site.emulated ? "emulated"
+		       : p->site.nop	? "nop"
+					: "single-stepped",
+		       ns, p->func.exits ? ", with its exits" : "");
+		if (p->site.why[0])
+			printf("%23s%s\n", "", p->site.why);
+	}
+}
+
 static int print_process(pid_t pid, const struct capture_options *options)
 {
 	struct session_plan plan = {};
@@ -101,21 +120,8 @@ static int print_process(pid_t pid, const struct capture_options *options)
 	process__read(pid, &info);
 	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,
 	       info.threads == 1 ? "" : "s");
-	printf("  allocator: %s, in %s\n", plan.allocator->family, printable(plan.allocator->path));
-	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan.kind));
-	for (size_t i = 0; i < plan.allocator->n_points; i++) {
-		const struct alloc_point *p = &plan.allocator->points[i];
-		double ns = calibration__cost_ns(&plan.calibration, p);
-
-		printf("    %-16s +%-3u %-34.34s %-14s %7.0f ns\n", p->name, p->site.delta,
-		       p->site.instruction,
-		       p->site.emulated ? "emulated"
-		       : p->site.nop	? "nop"
-					: "single-stepped",
-		       ns);
-		if (p->site.why[0])
-			printf("%23s%s\n", "", p->site.why);
-	}
+	for (size_t i = 0; i < plan.allocators->n; i++)
+		print_allocator(plan.allocators->list[i], &plan);
 	puts("  A program that makes N such pairs of calls a second loses about N times their "
 	     "cost\n"
 	     "  of each second; sampling makes the rest of the work cheap, not the probe itself.");

@@ -3,9 +3,11 @@
 #ifndef MEMTRACE_CLI_CLI_H
 #define MEMTRACE_CLI_CLI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "capture/allocator.h"
 
 #define EXIT_FAILED 1
 #define EXIT_USAGE  2
@@ -30,6 +32,9 @@ char *printable(char *text);
 /* "512K" -> 524288: a whole number from min to max with an optional suffix K, M or G (powers of
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+
+/* The value of --alloc or (freeing) --free. Its strings are for good. 0, or what usage_error() answers. */
+int parse_alloc_extra(const char *text, bool freeing, struct alloc_extra *ret);
 
 /* A whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

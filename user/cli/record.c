@@ -24,7 +24,8 @@
 #include "encode/encode.h"
 #include "session/session.h"
 
-#define MAX_PIDS 256
+#define MAX_PIDS  256
+#define MAX_EXTRA 64
 
 /* The file formats, by name; a new one is a new row. */
 static const struct format {
@@ -51,6 +52,7 @@ struct record_config {
 	bool json;
 	const char *json_path; /* NULL: stdout */
 	bool quiet, verbose;
+	struct alloc_extra extra[MAX_EXTRA];
 	struct capture_options capture;
 	struct symbolize_options symbolize;
 };
@@ -72,6 +74,13 @@ const char record_options[] =
 	"  -q, --quiet                no table, no status line\n"
 	"  -v, --verbose              say what is done\n"
 	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
+	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
+	"                             a function that allocates, too: a pool's, in the mapped file FILE\n"
+	"                             or the program (exe); its size is argument N; ->*N: the block is\n"
+	"                             stored where argument N points; ptr=N: it is a realloc of that;\n"
+	"                             throws: an exception may leave it\n"
+	"      --free FILE:FUNCTION(ptr=N)\n"
+	"                             a function that frees\n"
 	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
 	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
 	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
@@ -149,6 +158,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	enum {
 		OPT_JSON = 256,
 		OPT_PROBE_KIND,
+		OPT_ALLOC,
+		OPT_FREE,
 		OPT_MAX_LIVE,
 		OPT_MAX_STACKS,
 		OPT_MAX_FRAMES,
@@ -176,6 +187,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"quiet", no_argument, NULL, 'q'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"probe-kind", required_argument, NULL, OPT_PROBE_KIND},
+		{"alloc", required_argument, NULL, OPT_ALLOC},
+		{"free", required_argument, NULL, OPT_FREE},
 		{"max-live", required_argument, NULL, OPT_MAX_LIVE},
 		{"max-stacks", required_argument, NULL, OPT_MAX_STACKS},
 		{"max-frames", required_argument, NULL, OPT_MAX_FRAMES},
@@ -263,6 +276,18 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 					"record",
 					"there is no kind of probe '%s': session, multi, perf",
 					optarg);
+			break;
+		case OPT_ALLOC:
+		case OPT_FREE:
+			if (c->capture.n_extra == MAX_EXTRA)
+				return usage_error("record", "at most %d --alloc and --free",
+						   MAX_EXTRA);
+			rc = parse_alloc_extra(optarg, opt == OPT_FREE,
+					       &c->extra[c->capture.n_extra]);
+			if (rc)
+				return rc;
+			c->capture.extra = c->extra;
+			c->capture.n_extra++;
 			break;
 		case OPT_MAX_LIVE:
 			if (parse_count(optarg, 1, 1U << 30, &n))
@@ -683,9 +708,18 @@ static void say_start(const struct record_config *c, struct session *s)
 	size_t n;
 	const struct capture_probe *probes;
 
+	probes = session__probes(s, &n);
+	for (size_t i = 0; i < c->capture.n_extra; i++) {
+		bool found = false;
+
+		for (size_t j = 0; j < n; j++)
+			found = found || probes[j].point->name == c->extra[i].symbol;
+		if (!found)
+			complain("no file %s is mapped (yet): %s is awaited there", c->extra[i].file,
+				 c->extra[i].symbol);
+	}
 	if (!c->verbose)
 		return;
-	probes = session__probes(s, &n);
 	for (size_t i = 0; i < n; i++)
 		complain("probe on %s+%u (%s%s) of %s in pid %d", probes[i].point->name,
 			 probes[i].point->site.delta, probes[i].point->site.instruction,

@@ -760,3 +760,45 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 	}
 	return found;
 }
+
+static int search_slot(const struct elf_image *image, const char *section, uint64_t slot,
+		       uint64_t *ret_vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	const Elf64_Sym *symbol;
+	uint64_t vaddr;
+	size_t size;
+	int rc = elf_image__read_section(image, section, &bytes, &size, &vaddr);
+
+	if (rc)
+		return rc == -ENOEXEC ? -ENOENT : rc;
+	for (size_t i = 0; i + sizeof(Elf64_Rela) <= size; i += sizeof(Elf64_Rela)) {
+		Elf64_Rela rela;
+
+		memcpy(&rela, bytes + i, sizeof(rela));
+		if (rela.r_offset != slot)
+			continue;
+		if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE) {
+			*ret_vaddr = (uint64_t)rela.r_addend;
+			return 0;
+		}
+		if ((ELF64_R_TYPE(rela.r_info) != R_X86_64_JUMP_SLOT &&
+		     ELF64_R_TYPE(rela.r_info) != R_X86_64_GLOB_DAT) ||
+		    ELF64_R_SYM(rela.r_info) >= image->dynsym.n)
+			return -ENOENT;
+		symbol = &image->dynsym.symbols[ELF64_R_SYM(rela.r_info)];
+		if (!is_function(&image->dynsym, symbol) ||
+		    ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+			return -ENOENT;
+		*ret_vaddr = symbol->st_value;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int elf_image__slot_function(const struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr)
+{
+	int rc = search_slot(image, ".rela.plt", slot, ret_vaddr);
+
+	return rc == -ENOENT ? search_slot(image, ".rela.dyn", slot, ret_vaddr) : rc;
+}

@@ -28,105 +28,13 @@
  * the cold part of this one, jumping to entry + a few. */
 #include "elf/probe_site.h"
 
-#include <capstone/capstone.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/decode.h"
 
-#define MAX_INSN_LEN 15
-#define MAX_SIZE     (1u << 20) /* a larger function is not worth decoding */
-
-struct decoder {
-	csh handle;
-	cs_insn *insn;	   /* the last one decoded */
-	size_t opcode_off; /* where its prefixes end, from the function's entry */
-};
-
-static void close_decoder(struct decoder *decoder)
-{
-	if (decoder->insn)
-		cs_free(decoder->insn, 1);
-	if (decoder->handle)
-		cs_close(&decoder->handle);
-}
-
-static int open_decoder(struct decoder *decoder)
-{
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &decoder->handle) != CS_ERR_OK) {
-		decoder->handle = 0;
-		return -ENOMEM;
-	}
-	cs_option(decoder->handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
-	cs_option(decoder->handle, CS_OPT_DETAIL, CS_OPT_ON);
-	decoder->insn = cs_malloc(decoder->handle);
-	return decoder->insn ? 0 : -ENOMEM;
-}
-
-static bool is_legacy_prefix(uint8_t byte)
-{
-	switch (byte) {
-	case 0x26: /* es, cs, ss, ds, fs, gs */
-	case 0x2e:
-	case 0x36:
-	case 0x3e:
-	case 0x64:
-	case 0x65:
-	case 0x66: /* operand and address size */
-	case 0x67:
-	case 0xf0: /* lock, repne, rep */
-	case 0xf2:
-	case 0xf3:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Length of a direct branch (no prefix) at code and where it leads, counted from code; 0 when there
- * is none. */
-static size_t direct_branch(const uint8_t *code, size_t len, int64_t *ret_target)
-{
-	size_t opcode_len = 1, rel_len;
-	int32_t rel32;
-
-	if (len == 0)
-		return 0;
-	switch (code[0]) {
-	case 0x70 ... 0x7f: /* jcc rel8 */
-	case 0xe0 ... 0xe3: /* loopne, loope, loop, jrcxz */
-	case 0xeb:	    /* jmp rel8 */
-		rel_len = 1;
-		break;
-	case 0xe8: /* call, jmp rel32 */
-	case 0xe9:
-		rel_len = 4;
-		break;
-	case 0x0f: /* jcc rel32 */
-		if (len < 2 || code[1] < 0x80 || code[1] > 0x8f)
-			return 0;
-		opcode_len = 2;
-		rel_len = 4;
-		break;
-	case 0xc7: /* xbegin rel32, a jump when the transaction fails */
-		if (len < 2 || code[1] != 0xf8)
-			return 0;
-		opcode_len = 2;
-		rel_len = 4;
-		break;
-	default:
-		return 0;
-	}
-	if (len < opcode_len + rel_len)
-		return 0;
-	if (rel_len == 1) {
-		*ret_target = (int64_t)(opcode_len + rel_len) + (int8_t)code[opcode_len];
-	} else {
-		memcpy(&rel32, code + opcode_len, sizeof(rel32));
-		*ret_target = (int64_t)(opcode_len + rel_len) + rel32;
-	}
-	return opcode_len + rel_len;
-}
+#define MAX_SIZE (1u << 20) /* a larger function is not worth decoding */
 
 /* Length of the instruction at code if every kernel emulates it, else 0. */
 static size_t emulated_length(const uint8_t *code, size_t len)
@@ -145,7 +53,7 @@ static size_t emulated_length(const uint8_t *code, size_t len)
 	case 0xe0 ... 0xe3:
 		return 0;
 	default:
-		return direct_branch(code, len, &target);
+		return decode__branch(code, len, &target);
 	}
 }
 
@@ -189,72 +97,113 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 	return emulated_length(code, len) > 0;
 }
 
-static bool is_rex(uint8_t byte)
-{
-	return (byte & 0xf0) == 0x40;
-}
+enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
-/* Decodes the instruction at code + off. False when Capstone knows none there, or when it cannot be
- * relied on: a REX that is not the last prefix has no effect, which Capstone may see otherwise, and
- * a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for Intel. */
-static bool decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
-		   uint64_t vaddr)
-{
-	const uint8_t *pos = code + off, *opcode = pos, *end;
-	uint8_t padded[MAX_INSN_LEN + 5] = {0};
-	bool operand_size = false, rex_w = false;
-	uint64_t addr = vaddr + off;
-	size_t left = len - off, branch_len;
-	int64_t target;
-
-	if (!cs_disasm_iter(decoder->handle, &pos, &left, &addr, decoder->insn))
-		return false;
-	end = opcode + decoder->insn->size;
-	for (; opcode < end && is_legacy_prefix(*opcode); opcode++)
-		operand_size |= *opcode == 0x66;
-	if (opcode < end && is_rex(*opcode))
-		rex_w = *opcode++ & 8;
-	if (opcode == end || is_legacy_prefix(*opcode) || is_rex(*opcode))
-		return false;
-	decoder->opcode_off = opcode - code;
-	/* Zeroes behind the end: a short branch must not pass for none. */
-	memcpy(padded, opcode, end - opcode);
-	branch_len = direct_branch(padded, sizeof(padded), &target);
-	return !branch_len || (branch_len == (size_t)(end - opcode) && (!operand_size || rex_w));
-}
-
-enum reg_use { REG_OTHER, REG_SCRATCH, REG_ARGUMENT, REG_FRAME };
-
-static enum reg_use reg_use(unsigned int reg)
+/* The number of a general register that may carry an argument, as in probe_site.args; 0: another one. */
+static unsigned int register_number(unsigned int reg)
 {
 	switch (reg) {
 	case X86_REG_RDI:
 	case X86_REG_EDI:
 	case X86_REG_DI:
 	case X86_REG_DIL:
+		return 1;
 	case X86_REG_RSI:
 	case X86_REG_ESI:
 	case X86_REG_SI:
 	case X86_REG_SIL:
+		return 2;
 	case X86_REG_RDX:
 	case X86_REG_EDX:
 	case X86_REG_DX:
 	case X86_REG_DL:
 	case X86_REG_DH:
+		return 3;
 	case X86_REG_RCX:
 	case X86_REG_ECX:
 	case X86_REG_CX:
 	case X86_REG_CL:
 	case X86_REG_CH:
+		return 4;
 	case X86_REG_R8:
 	case X86_REG_R8D:
 	case X86_REG_R8W:
 	case X86_REG_R8B:
+		return 5;
 	case X86_REG_R9:
 	case X86_REG_R9D:
 	case X86_REG_R9W:
 	case X86_REG_R9B:
-		return REG_ARGUMENT;
+		return 6;
+	case X86_REG_RAX:
+	case X86_REG_EAX:
+	case X86_REG_AX:
+	case X86_REG_AL:
+	case X86_REG_AH:
+		return 7;
+	case X86_REG_R10:
+	case X86_REG_R10D:
+	case X86_REG_R10W:
+	case X86_REG_R10B:
+		return 8;
+	case X86_REG_R11:
+	case X86_REG_R11D:
+	case X86_REG_R11W:
+	case X86_REG_R11B:
+		return 9;
+	case X86_REG_RBX:
+	case X86_REG_EBX:
+	case X86_REG_BX:
+	case X86_REG_BL:
+	case X86_REG_BH:
+		return 10;
+	case X86_REG_R12:
+	case X86_REG_R12D:
+	case X86_REG_R12W:
+	case X86_REG_R12B:
+		return 11;
+	case X86_REG_R13:
+	case X86_REG_R13D:
+	case X86_REG_R13W:
+	case X86_REG_R13B:
+		return 12;
+	case X86_REG_R14:
+	case X86_REG_R14D:
+	case X86_REG_R14W:
+	case X86_REG_R14B:
+		return 13;
+	case X86_REG_R15:
+	case X86_REG_R15D:
+	case X86_REG_R15W:
+	case X86_REG_R15B:
+		return 14;
+	default:
+		return 0;
+	}
+}
+
+/* The 64-bit registers among them. */
+static bool is_whole(unsigned int reg)
+{
+	switch (reg) {
+	case X86_REG_RDI:
+	case X86_REG_RSI:
+	case X86_REG_RDX:
+	case X86_REG_RCX:
+	case X86_REG_RAX:
+	case X86_REG_RBX:
+	case X86_REG_R8 ... X86_REG_R15:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum reg_use reg_use(unsigned int reg)
+{
+	if (register_number(reg))
+		return REG_SCRATCH;
+	switch (reg) {
 	case X86_REG_RSP:
 	case X86_REG_ESP:
 	case X86_REG_SP:
@@ -264,20 +213,6 @@ static enum reg_use reg_use(unsigned int reg)
 	case X86_REG_BP:
 	case X86_REG_BPL:
 		return REG_FRAME;
-	case X86_REG_RAX:
-	case X86_REG_EAX:
-	case X86_REG_AX:
-	case X86_REG_AL:
-	case X86_REG_AH:
-	case X86_REG_RBX:
-	case X86_REG_EBX:
-	case X86_REG_BX:
-	case X86_REG_BL:
-	case X86_REG_BH:
-	case X86_REG_R10 ... X86_REG_R15:
-	case X86_REG_R10D ... X86_REG_R15D:
-	case X86_REG_R10W ... X86_REG_R15W:
-	case X86_REG_R10B ... X86_REG_R15B:
 	case X86_REG_XMM0 ... X86_REG_XMM15:
 	case X86_REG_EFLAGS:
 		return REG_SCRATCH;
@@ -338,8 +273,6 @@ static bool is_plain(unsigned int id)
 static const char *bad_write(unsigned int reg)
 {
 	switch (reg_use(reg)) {
-	case REG_ARGUMENT:
-		return "it writes an argument register";
 	case REG_FRAME:
 		return "it writes rsp or rbp";
 	case REG_OTHER:
@@ -377,7 +310,7 @@ static bool is_disguised(const cs_insn *insn)
 	size_t n_prefixes = 0;
 	bool rep = false;
 
-	for (; is_legacy_prefix(*opcode); opcode++, n_prefixes++) {
+	for (; decode__is_legacy_prefix(*opcode); opcode++, n_prefixes++) {
 		if (*opcode == 0xf0 || *opcode == 0xf2 || *opcode == 0x67)
 			return true;
 		rep |= *opcode == 0xf3;
@@ -388,16 +321,45 @@ static bool is_disguised(const cs_insn *insn)
 	} else if (opcode[0] != 0x90 && (opcode[0] != 0x0f || opcode[1] != 0x1f)) {
 		return true;
 	}
-	opcode += is_rex(*opcode);
+	opcode += decode__is_rex(*opcode);
 	return rep && !has_rep_form(opcode);
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. */
-static const char *why_not_passed(const struct decoder *decoder)
+/* In which registers each argument that the probe reads stands: bit n is register number n. */
+struct holders {
+	uint32_t of[PROBE_SITE_ALL_ARGS];
+	unsigned int n_args;
+};
+
+/* What the instruction, which writes these registers, does to them (rule 3). NULL, or why it cannot be
+ * passed over. */
+static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *from = &x86->operands[0], *to = &x86->operands[1];
+	bool copies = insn->id == X86_INS_MOV && x86->op_count == 2 && from->type == X86_OP_REG &&
+		      to->type == X86_OP_REG && is_whole(from->reg) && is_whole(to->reg);
+
+	for (unsigned int i = 0; i < holders->n_args; i++) {
+		bool copied = copies && holders->of[i] & 1u << register_number(from->reg);
+
+		holders->of[i] &= ~written;
+		if (copied)
+			holders->of[i] |= 1u << register_number(to->reg);
+		if (!holders->of[i])
+			return "it writes an argument register";
+	}
+	return NULL;
+}
+
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. Where the
+ * arguments are then goes to holders. */
+static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;
 	const cs_x86 *x86 = &insn->detail->x86;
 	uint8_t n_read = 0, n_written = 0;
+	uint32_t general = 0;
 	cs_regs read, written;
 
 	if (!is_plain(insn->id) || is_disguised(insn))
@@ -409,6 +371,7 @@ static const char *why_not_passed(const struct decoder *decoder)
 
 		if (why)
 			return why;
+		general |= 1u << register_number(written[i]);
 	}
 	for (int i = 0; i < x86->op_count; i++) {
 		const cs_x86_op *op = &x86->operands[i];
@@ -420,8 +383,10 @@ static const char *why_not_passed(const struct decoder *decoder)
 			return "it is no plain instruction";
 		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
 			return bad_write(op->reg);
+		if (op->type == X86_OP_REG && written_to)
+			general |= 1u << register_number(op->reg);
 	}
-	return NULL;
+	return move_arguments(holders, insn, general);
 }
 
 /* Where direct branches of the function lead: the lowest target behind the entry. */
@@ -436,7 +401,7 @@ static void note_branch(struct body *body, const uint8_t *code, size_t size, siz
 {
 	int64_t target;
 
-	if (direct_branch(code + off, size - off, &target) == 0)
+	if (decode__branch(code + off, size - off, &target) == 0)
 		return;
 	target += off;
 	if (target > 0 && (uint64_t)target < body->lowest_target)
@@ -449,7 +414,7 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	size_t off = 0;
 
 	/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
-	while (off < size && decode(decoder, code, size, off, 0)) {
+	while (off < size && decoder__decode(decoder, code, size, off, 0)) {
 		size_t end = off + decoder->insn->size;
 
 		note_branch(&body, code, end, decoder->opcode_off);
@@ -508,13 +473,27 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 	return true;
 }
 
+/* Says in site where the arguments are; where they came, if they are still there. */
+static void put_arguments(struct probe_site *site, const struct holders *holders)
+{
+	for (unsigned int i = 0; i < holders->n_args; i++)
+		site->args[i] = holders->of[i] & 1u << (i + 1)
+					? (uint8_t)(i + 1)
+					: (uint8_t)__builtin_ctz(holders->of[i]);
+}
+
 static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint64_t vaddr,
-		  uint64_t size, struct probe_site *site)
+		  uint64_t size, unsigned int n_args, struct probe_site *site)
 {
 	size_t off = 0, site_off = 0, site_len = 0, nop_off = 0, nop_len = 0;
+	struct holders holders = {.n_args = n_args}, at_nop = {};
 	struct body body;
 
-	if (len == 0 || !decode(decoder, code, len, 0, vaddr)) {
+	for (unsigned int i = 0; i < PROBE_SITE_ALL_ARGS; i++)
+		holders.of[i] = 1u << (i + 1);
+	put_arguments(site, &holders);
+
+	if (len == 0 || !decoder__decode(decoder, code, len, 0, vaddr)) {
 		explain(site, "the first instruction does not decode");
 		return -EINVAL;
 	}
@@ -542,7 +521,7 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 			explain(site, "no emulated instruction before the function's end");
 			break;
 		}
-		if (!decode(decoder, code, size, off, vaddr)) {
+		if (!decoder__decode(decoder, code, size, off, vaddr)) {
 			explain(site, "the instruction at +%#zx does not decode", off);
 			break;
 		}
@@ -554,8 +533,9 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 		if (!nop_len && nop_length(code + off, size - off) == decoder->insn->size) {
 			nop_off = off;
 			nop_len = decoder->insn->size;
+			at_nop = holders;
 		}
-		why = why_not_passed(decoder);
+		why = why_not_passed(decoder, &holders);
 		if (why) {
 			explain(site, "%.24s %.30s: %s", decoder->insn->mnemonic,
 				decoder->insn->op_str, why);
@@ -570,26 +550,28 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 	body = survey(decoder, code, size);
 	if (site_len && body_allows(&body, site_off, site_len, site)) {
 		off = site_off;
+		put_arguments(site, &holders);
 	} else if (nop_len && body_allows(&body, nop_off, nop_len, site)) {
 		off = nop_off;
+		put_arguments(site, &at_nop);
 	} else {
 		return 0;
 	}
-	if (!decode(decoder, code, size, off, vaddr))
+	if (!decoder__decode(decoder, code, size, off, vaddr))
 		return -EINVAL;
 	place(site, decoder, code, size, off);
 	return 0;
 }
 
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
-		       struct probe_site *ret_site)
+		       unsigned int n_args, struct probe_site *ret_site)
 {
-	_cleanup_(close_decoder) struct decoder decoder = {0};
+	_cleanup_(decoder__close) struct decoder decoder = {0};
 	int err;
 
 	*ret_site = (struct probe_site){0};
-	err = open_decoder(&decoder);
+	err = decoder__open(&decoder);
 	if (err)
 		return err;
-	return choose(&decoder, code, len, vaddr, size, ret_site);
+	return choose(&decoder, code, len, vaddr, size, n_args, ret_site);
 }

@@ -10,7 +10,8 @@
  *      instruction, so that whoever enters the function arrives at the probe, once.
  *   2. No way in from the side: no direct branch of the whole function has its target behind the
  *      entry and before the end of the probed instruction; a loop back to there would count twice.
- *   3. Arguments intact: nothing passed over writes rdi, rsi, rdx, rcx, r8 or r9 (any part).
+ *   3. Arguments at hand: each one that the probe reads is still whole in some register, in its own
+ *	or in one that a mov has copied it to; what the function does with the others is its own affair.
  *   4. Frame intact: nothing passed over writes rsp or rbp: the return address is still at [rsp]
  *      (where the kernel takes it for a return probe) and rbp is still the caller's. Nothing
  *      passed over stores to memory, which could be that word, or the red zone.
@@ -29,7 +30,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PROBE_SITE_ALL_ARGS 6
+
 struct probe_site {
+	/* In which register each argument that the probe reads is there: 1 to 6 as they come (rdi, rsi,
+	 * rdx, rcx, r8, r9), or 7 to 14: rax, r10, r11, rbx, r12 to r15. 0: not read. */
+	uint8_t args[PROBE_SITE_ALL_ARGS];
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */
 	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before.
@@ -41,11 +47,12 @@ struct probe_site {
 
 /* Chooses the site in a function of len bytes of code whose first byte stands at vaddr; size is the
  * symbol's size (0: unknown: rule 5 cannot be shown, the probe stays at the entry). len may be
- * smaller than size when the file ends early: treated as unknown. 0; -EINVAL when len is 0, not
+ * smaller than size when the file ends early: treated as unknown. Of the function's arguments the
+ * probe reads the first n_args, 6 at most. 0; -EINVAL when len is 0, not
  * even the first instruction decodes, or it is a breakpoint (then nothing may be probed; why says
  * which); -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
-		       struct probe_site *ret_site);
+		       unsigned int n_args, struct probe_site *ret_site);
 
 /* Does the kernel (any version) emulate the single instruction at code? *ret_nop as in struct
  * probe_site (may be NULL). False also for bytes that do not decode. */

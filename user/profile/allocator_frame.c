@@ -16,6 +16,7 @@ static const char *const cores[] = {
 	"malloc0_n", "realloc_n", "recalloc",	   "reallocf",	   "strdup",	"strndup",
 	"memdup",    "memdup2",	  "wcsdup",	   "asprintf",	   "vasprintf", "mmap",
 	"mmap64",    "mremap",	  "sbrk",	   "brk",	   "mallocx",	"rallocx",
+	"xallocx",
 };
 static const char *const prefixes[] = {
 	"",
@@ -30,8 +31,10 @@ static const char *const prefixes[] = {
 	"je_",
 	"_rjem_",
 	"_rjem_je_",
+	"__rjem_",
 	"tc_",
 	"mi_",
+	"mi_heap_",
 	"x",
 	"z",
 	"ztry",

@@ -18,7 +18,7 @@ void target__clear(struct target *t)
 	if (t->perf_map.root_fd >= 0)
 		close(t->perf_map.root_fd);
 	maps__free(&t->maps);
-	allocator__free(t->allocator);
+	allocators__free(t->allocators);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }
@@ -267,13 +267,15 @@ static uint64_t exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	if (!t->exec_ns || !t->allocator) /* without one of its own, the probes are in all processes */
+	if (!t->exec_ns || !t->allocators) /* without one of its own, the probes are in all processes */
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 
-		if (e->executable && file_id__equal(&e->file, &t->allocator->file))
-			return 0;
+		for (size_t j = 0; j < t->allocators->n; j++)
+			if (e->executable &&
+			    file_id__equal(&e->file, &t->allocators->list[j]->file))
+				return 0;
 	}
 	return 1;
 }
@@ -311,6 +313,8 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "code_replaced", b->target->code_replaced);
 	if (!rc)
 		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
+	if (!rc)
+		rc = profile__add_lost(p, "allocators_refused", b->target->allocators ? b->target->allocators->n_refused : 0);
 	if (!rc)
 		rc = profile__add_lost(p, "unwind_tables_refused",
 				       capture__tables_refused(b->capture));

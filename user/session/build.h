@@ -28,7 +28,7 @@ struct target {
 	uint64_t code_replaced;
 	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
 	uint64_t mappings_left_out; /* of its code, that the kernel side does not know; at worst */
-	struct allocator *allocator;
+	struct allocators *allocators;
 	uint64_t rss_now_bytes; /* resident set at the end; info has that of the beginning */
 	uint32_t threads;	/* at the end */
 	bool uninvited; /* it was not named, but selected */

@@ -27,7 +27,7 @@ struct session {
 	 */
 	bool everywhere;
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
-	struct allocator **attached; /* everywhere: those whose files have probes; owned */
+	struct allocators **attached; /* everywhere: those whose files have probes; owned */
 	size_t n_attached;
 	bool *examined; /* everywhere: by the binaries' index, whether it was looked at for
 			   allocators */
@@ -43,6 +43,8 @@ struct session {
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t events_lost;
 	uint64_t interval;
+	const struct alloc_extra *extra; /* functions that the user named */
+	size_t n_extra;
 	uint64_t settle_next_ns;
 	uint64_t forgotten; /* profiles of ended processes that found no room */
 	struct profile **profiles;
@@ -65,6 +67,10 @@ int targets__refresh_maps(struct session *session, struct target *target);
 
 /* A process that is traced without having been named: becomes a target. */
 void targets__welcome(struct session *session, const struct abi_event *event);
+
+/* Puts probes into the files of the target's allocators, those that have none, for all who run them; the
+ * session's from then on. 0 or negative errno with err. */
+int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
 /* Puts probes into the C library that memtrace itself runs on, as most of the machine does: processes that are
  * still to come find them there. */

@@ -96,7 +96,8 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = allocator__find(pid, &maps, false, &ret->allocator, err);
+	rc = allocators__find(pid, &maps, false, options->extra, options->n_extra, &ret->allocators,
+			      err);
 	maps__free(&maps);
 	if (rc)
 		return rc;
@@ -116,8 +117,8 @@ fail:
 
 void session_plan__clear(struct session_plan *plan)
 {
-	allocator__free(plan->allocator);
-	plan->allocator = NULL;
+	allocators__free(plan->allocators);
+	plan->allocators = NULL;
 }
 
 static int watch_target(struct session *s, struct target *t, struct error *err)
@@ -155,27 +156,12 @@ static int open_target(struct session *s, struct target *t, pid_t pid, struct er
 	return capture__add_process(s->capture, pid, &t->process, err);
 }
 
-/* Probes in the target, or in its allocator's file for all who run it. */
-static int attach_allocator(struct session *s, struct target *t, struct error *err)
+/* Probes in the target, or in the files of its allocators for all who run them. */
+static int attach_allocators(struct session *s, struct target *t, struct error *err)
 {
-	struct allocator **attached;
-	int rc;
-
 	if (!s->everywhere)
-		return capture__attach(s->capture, t->allocator, t->info.pid, err);
-	for (size_t i = 0; i < s->n_attached; i++)
-		if (file_id__equal(&s->attached[i]->file, &t->allocator->file))
-			return 0;
-	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
-	if (!attached)
-		return error__set(err, -ENOMEM, "out of memory");
-	s->attached = attached;
-	rc = capture__attach(s->capture, t->allocator, 0, err);
-	if (rc)
-		return rc;
-	s->attached[s->n_attached++] = t->allocator;
-	t->allocator = NULL;
-	return 0;
+		return capture__attach(s->capture, t->allocators, t->info.pid, err);
+	return targets__attach_everywhere(s, t, err);
 }
 
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
@@ -184,7 +170,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 	struct process_info now;
 	int rc;
 
-	rc = allocator__find(pid, &t->maps, loading, &t->allocator, err);
+	rc = allocators__find(pid, &t->maps, loading, s->extra, s->n_extra, &t->allocators, err);
 	if (rc)
 		return rc;
 	if (t->info.seccomp && features__seccomp_kills())
@@ -192,7 +178,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
 				  "return of a probed call would kill it: not traced",
 				  pid, t->info.comm);
-	rc = attach_allocator(s, t, err);
+	rc = attach_allocators(s, t, err);
 	if (rc)
 		return rc;
 	/* The kernel takes a pid: make sure that it was still the same process. */
@@ -268,6 +254,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
+	s->extra = o->capture.extra;
+	s->n_extra = o->capture.n_extra;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
 	if (binaries__new(&s->binaries) ||
@@ -348,7 +336,7 @@ void session__free(struct session *s)
 	for (size_t i = 0; i < s->n_profiles; i++)
 		profile__free(s->profiles[i]);
 	for (size_t i = 0; i < s->n_attached; i++)
-		allocator__free(s->attached[i]);
+		allocators__free(s->attached[i]);
 	free(s->attached);
 	free(s->examined);
 	free(s->profiles);

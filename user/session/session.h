@@ -87,11 +87,11 @@ bool session__command_ended(struct session *session, int *ret_wait_status);
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
 
-/* What tracing pid would do, found out without touching it: the kind of probe, the allocator with
+/* What tracing pid would do, found out without touching it: the kind of probe, the allocators with
  * the place of every probe, and their cost, calibrated on a child of memtrace's own. */
 struct session_plan {
 	enum probe_kind kind;
-	struct allocator *allocator; /* owned */
+	struct allocators *allocators; /* owned */
 	struct calibration calibration;
 };
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,

@@ -131,6 +131,8 @@ int targets__refresh_maps(struct session *s, struct target *t)
 	return 0;
 }
 
+static void provide_probes(struct session *s, struct target *t);
+
 static size_t count_code(const struct maps *maps)
 {
 	size_t n = 0;
@@ -160,6 +162,7 @@ void targets__tell_mappings(struct session *s)
 			t->maps_changed = true; /* the next time may go better */
 		else if ((uint64_t)left_out > t->mappings_left_out)
 			t->mappings_left_out = (uint64_t)left_out;
+		provide_probes(s, t);
 	}
 }
 
@@ -192,50 +195,54 @@ static bool new_files(struct session *s, const struct target *t)
 	return any;
 }
 
-/* Puts probes into an allocator's file, if it has none yet; takes it over. */
-static void attach_everywhere(struct session *s, struct allocator *allocator)
+int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
 {
-	struct allocator **attached;
-	struct error none = {};
+	struct allocators **attached;
+	int rc;
 
-	for (size_t i = 0; i < s->n_attached; i++)
-		if (file_id__equal(&s->attached[i]->file, &allocator->file))
-			goto drop;
+	/* What is known of the probes points to them. */
 	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
 	if (!attached)
-		goto drop;
+		return error__set(err, -ENOMEM, "out of memory");
 	s->attached = attached;
-	if (capture__attach(s->capture, allocator, 0, &none))
-		goto drop;
-	s->attached[s->n_attached++] = allocator;
-	return;
-drop:
-	allocator__free(allocator);
+	attached[s->n_attached++] = t->allocators;
+	rc = capture__attach(s->capture, t->allocators, 0, err);
+	t->allocators = NULL;
+	return rc;
 }
 
 void targets__probe_own_libc(struct session *s)
 {
-	struct allocator *allocator;
+	struct target self = {.info.pid = getpid()};
 	struct error none = {};
-	struct maps maps;
 
-	if (maps__read(getpid(), &maps))
+	if (maps__read(getpid(), &self.maps))
 		return;
-	if (!allocator__find(getpid(), &maps, false, &allocator, &none))
-		attach_everywhere(s, allocator);
-	maps__free(&maps);
+	if (!allocators__find(getpid(), &self.maps, false, NULL, 0, &self.allocators, &none))
+		targets__attach_everywhere(s, &self, &none);
+	maps__free(&self.maps);
 }
 
-/* Puts probes into the allocator that the target brings along, if it is new. A process without one
- * that is known is traced all the same, and has nothing to show. */
+/* Puts probes into the allocators that a target brings along, or has loaded since. A selected process without
+ * one that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
-	struct allocator *allocator;
 	struct error none = {};
 
-	if (s->everywhere && !t->ended && new_files(s, t) &&
-	    !allocator__find(t->info.pid, &t->maps, false, &allocator, &none))
-		attach_everywhere(s, allocator);
+	if (t->ended)
+		return;
+	if (!s->everywhere) {
+		if (!t->allocators)
+			return;
+		/* One that cannot be probed stays as it is: the others are. */
+		allocators__find_more(t->allocators, t->info.pid, &t->maps, s->extra, s->n_extra);
+		while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
+			t->allocators->n_refused++;
+		return;
+	}
+	if (new_files(s, t) && !allocators__find(t->info.pid, &t->maps, false, s->extra,
+						 s->n_extra, &t->allocators, &none))
+		targets__attach_everywhere(s, t, &none);
 }
 
 /* --- news --- */
@@ -266,7 +273,6 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	hold_file(s, pid, entry);
 	if (t->maps.n > t->n_mapped + MAX_GONE)
 		targets__refresh_maps(s, t);
-	provide_probes(s, t);
 }
 
 /* Its maps are the new program's; what the old one held is gone, which an event says. */
@@ -285,7 +291,6 @@ static void on_exec(void *ctx, pid_t pid)
 	t->maps_changed = true;
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);
-	provide_probes(s, t);
 }
 
 static void on_lost(void *ctx, uint64_t n)
@@ -320,7 +325,6 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		maps__copy(&parent->maps, &t->maps);
 	if (targets__refresh_maps(s, t) && t->maps.n)
 		t->maps_changed = true;
-	provide_probes(s, t);
 }
 
 static void on_event(void *ctx, const struct abi_event *event)

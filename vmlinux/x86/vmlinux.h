@@ -14,6 +14,13 @@ enum { false = 0, true = 1 };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
+	unsigned long r15;
+	unsigned long r14;
+	unsigned long r13;
+	unsigned long r12;
+	unsigned long bx;
+	unsigned long r11;
+	unsigned long r10;
 	unsigned long r8;
 	unsigned long r9;
 	unsigned long ax;

@@ -55,15 +55,23 @@ static int stop_sleeper(void **state)
 	return 0;
 }
 
-static struct allocator *find(pid_t pid, int want, struct error *err)
+static struct allocators *find_with(pid_t pid, int want, struct error *err,
+				    const struct alloc_extra *extra, size_t n_extra)
 {
-	struct allocator *a = NULL;
+	struct allocators *all = NULL;
 	struct maps maps;
 
 	assert_int_equal(maps__read(pid, &maps), 0);
-	assert_int_equal(allocator__find(pid, &maps, false, &a, err), want);
+	assert_int_equal(allocators__find(pid, &maps, false, extra, n_extra, &all, err), want);
+	if (all) /* nothing has been mapped since */
+		assert_int_equal(allocators__find_more(all, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
-	return a;
+	return all;
+}
+
+static struct allocators *find(pid_t pid, int want, struct error *err)
+{
+	return find_with(pid, want, err, NULL, 0);
 }
 
 static const struct alloc_point *point(const struct allocator *a, const char *name)
@@ -79,9 +87,11 @@ static void glibc_is_found(void **state)
 	static const char *const wanted[] = {"malloc", "calloc",  "realloc", "posix_memalign",
 					     "valloc", "pvalloc", "free"};
 	struct error err = {};
-	struct allocator *a = find(sleeper, 0, &err);
+	struct allocators *all = find(sleeper, 0, &err);
+	struct allocator *a = all->list[0];
 
 	(void)state;
+	assert_int_equal(all->n, 1);
 	assert_string_equal(a->family, "glibc");
 	assert_non_null(strstr(a->path, "libc.so.6"));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
@@ -92,12 +102,13 @@ static void glibc_is_found(void **state)
 	assert_int_equal(point(a, "calloc")->func.count_arg, 1);
 	assert_int_equal(point(a, "posix_memalign")->func.out_arg, 1);
 	assert_int_equal(point(a, "free")->func.role, ROLE_FREE);
-	allocator__free(a);
+	allocators__free(all);
 }
 
 static void aliases_are_probed_once(void **state)
 {
-	struct allocator *a = find(sleeper, 0, NULL);
+	struct allocators *all = find(sleeper, 0, NULL);
+	struct allocator *a = all->list[0];
 
 	(void)state;
 	for (size_t i = 0; i < a->n_points; i++)
@@ -105,12 +116,13 @@ static void aliases_are_probed_once(void **state)
 			assert_int_not_equal(a->points[i].off, a->points[j].off);
 	/* and what ends in another probed function is not probed itself */
 	assert_null(point(a, "reallocarray"));
-	allocator__free(a);
+	allocators__free(all);
 }
 
 static void probes_stand_on_emulated_instructions(void **state)
 {
-	struct allocator *a = find(sleeper, 0, NULL);
+	struct allocators *all = find(sleeper, 0, NULL);
+	struct allocator *a = all->list[0];
 	struct maps maps;
 
 	(void)state;
@@ -135,12 +147,13 @@ static void probes_stand_on_emulated_instructions(void **state)
 		}
 	}
 	maps__free(&maps);
-	allocator__free(a);
+	allocators__free(all);
 }
 
 static void calls_to_itself_are_known(void **state)
 {
-	struct allocator *a = find(sleeper, 0, NULL);
+	struct allocators *all = find(sleeper, 0, NULL);
+	struct allocator *a = all->list[0];
 	const struct abi_object *o = &a->object;
 	bool realloc_body = false;
 
@@ -153,7 +166,7 @@ static void calls_to_itself_are_known(void **state)
 	assert_true(realloc_body);
 	for (uint32_t i = 0; i < o->n_inner; i++)
 		assert_in_range(o->inner[i], o->low, o->high);
-	allocator__free(a);
+	allocators__free(all);
 }
 
 /* Linked with the sanitizer, this test's own malloc is not glibc's, though glibc is mapped too: the
@@ -161,13 +174,69 @@ static void calls_to_itself_are_known(void **state)
 static void interposed_malloc_is_refused_by_name(void **state)
 {
 	struct error err = {};
-	struct allocator *a = find(getpid(), -ENOTSUP, &err);
+	struct allocators *all = find(getpid(), -ENOTSUP, &err);
 	char exe[256] = {};
 
 	(void)state;
-	assert_null(a);
+	assert_null(all);
 	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
 	assert_true(strstr(err.text, exe) || strstr(err.text, "asan"));
+}
+
+/* What the user names is taken once, and is his: the table has no say in it any more. */
+static void named_functions_come_first(void **state)
+{
+	const struct alloc_extra extra[] = {
+		{"libc.so.6", "calloc", {.role = ROLE_ALLOC, .size_arg = 2, .wraps = 1}},
+		{"exe", "main", {.role = ROLE_FREE, .ptr_arg = 1}},
+	};
+	struct allocators *all = find_with(sleeper, 0, NULL, extra, 1);
+	struct error err = {};
+
+	(void)state;
+	assert_int_equal(all->n, 2);
+	assert_string_equal(all->list[0]->family, "named");
+	assert_int_equal(all->list[0]->n_points, 1);
+	assert_int_equal(point(all->list[0], "calloc")->func.wraps, 1);
+	assert_null(point(all->list[1], "calloc"));
+	assert_non_null(point(all->list[1], "malloc"));
+	allocators__free(all);
+
+	assert_null(find_with(sleeper, -ENOENT, &err, extra, 2));
+	assert_non_null(strstr(err.text, "sleep has no function main"));
+}
+
+#define JEMALLOC "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+/* In front of glibc, which nobody reaches any more. */
+static void preloaded_jemalloc_is_found(void **state)
+{
+	struct allocators *all;
+	struct allocator *a;
+	pid_t saved = sleeper;
+
+	if (access(JEMALLOC, R_OK))
+		skip();
+	setenv("LD_PRELOAD", JEMALLOC, 1);
+	assert_int_equal(start_sleeper(state), 0);
+	unsetenv("LD_PRELOAD");
+	all = find(sleeper, 0, NULL);
+	stop_sleeper(state);
+	sleeper = saved;
+
+	a = all->list[0];
+	assert_int_equal(all->n, 1);
+	assert_string_equal(a->family, "jemalloc");
+	assert_non_null(point(a, "mallocx"));
+	assert_int_equal(point(a, "xallocx")->func.in_place, 1);
+	/* free has one argument: what it does with the other registers is no obstacle */
+	assert_true(point(a, "free")->site.emulated);
+	/* it may throw, and it is known where it returns */
+	assert_int_equal(point(a, "_Znwm")->func.exits, 1);
+	assert_true(a->n_exits > 0);
+	/* a jump to the former, and nothing else */
+	assert_null(point(a, "_Znam"));
+	allocators__free(all);
 }
 
 int main(void)
@@ -178,6 +247,8 @@ int main(void)
 		cmocka_unit_test(probes_stand_on_emulated_instructions),
 		cmocka_unit_test(calls_to_itself_are_known),
 		cmocka_unit_test(interposed_malloc_is_refused_by_name),
+		cmocka_unit_test(named_functions_come_first),
+		cmocka_unit_test(preloaded_jemalloc_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, start_sleeper, stop_sleeper);

@@ -22,7 +22,7 @@ static int choose(const uint8_t *code, size_t len, uint64_t size, struct probe_s
 	_cleanup_free_ uint8_t *copy = malloc(len ? len : 1);
 
 	memcpy(copy, code, len);
-	return probe_site__choose(copy, len, VADDR, size, site);
+	return probe_site__choose(copy, len, VADDR, size, PROBE_SITE_ALL_ARGS, site);
 }
 
 /* The choice for a whole function given as bytes. */
@@ -430,7 +430,8 @@ struct checked {
 	size_t len; /* 0: not known to the checker */
 	bool branches;
 	int64_t target; /* from the instruction's first byte */
-	bool harmless;	/* may be passed over */
+	bool harmless;	/* may be passed over, as far as it leaves the arguments alone */
+	uint32_t written; /* general registers */
 };
 
 static struct checked check_instruction(const uint8_t *code, size_t max)
@@ -673,16 +674,40 @@ static struct checked check_instruction(const uint8_t *code, size_t max)
 		return result;
 	}
 	if (byte_op && !rex && dest >= 4 && dest < 8)
-		result.harmless = dest == 4 || dest == 7; /* ah, bh; ch, dh */
-	else
-		result.harmless = dest == 0 || dest == 3 || dest >= 10;
+		dest -= 4; /* ah, ch, dh, bh */
+	result.harmless = dest != 4 && dest != 5; /* rsp, rbp */
+	result.written = 1u << dest;
 	return result;
 }
 
+/* The registers in which an argument stands after an instruction. */
+static uint32_t follow(uint32_t holders, const uint8_t *code, const struct checked *insn)
+{
+	unsigned int reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1;
+	unsigned int rm = (code[2] & 7) | (code[0] & 1) << 3;
+	uint32_t left = holders & ~insn->written;
+
+	/* mov r64,r64 */
+	if (insn->len != 3 || (code[0] & 0xf8) != 0x48 || code[2] < 0xc0)
+		return left;
+	if (code[1] == 0x89)
+		return left | (holders >> reg & 1u) << rm;
+	if (code[1] == 0x8b)
+		return left | (holders >> rm & 1u) << reg;
+	return left;
+}
+
+/* All six arguments are read at the probe. */
 static void assert_sound(const uint8_t *code, size_t size, const struct probe_site *site)
 {
+	/* the registers by their numbers in struct probe_site */
+	static const uint8_t numbers[] = {0, 7, 6, 2, 1, 8, 9, 0, 10, 11, 3, 12, 13, 14, 15};
+	uint32_t holders[6];
 	size_t pos = 0, site_len;
 	struct checked insn;
+
+	for (size_t i = 0; i < 6; i++)
+		holders[i] = 1u << numbers[i + 1];
 
 	assert_true(site->delta < size);
 	assert_true(memchr(site->instruction, '\0', sizeof(site->instruction)) != NULL);
@@ -695,9 +720,15 @@ static void assert_sound(const uint8_t *code, size_t size, const struct probe_si
 			fail_msg("+%zu: %02x %02x %02x %02x passed over for \"%s\" at +%u", pos,
 				 code[pos], code[pos + 1], code[pos + 2], code[pos + 3],
 				 site->instruction, site->delta);
+		for (size_t i = 0; i < 6; i++)
+			holders[i] = follow(holders[i], code + pos, &insn);
 		pos += insn.len;
 	}
 	assert_int_equal(pos, site->delta);
+	for (size_t i = 0; i < 6; i++)
+		if (!(holders[i] & 1u << numbers[site->args[i]]))
+			fail_msg("argument %zu is not in register %u at +%u", i + 1, site->args[i],
+				 site->delta);
 	insn = check_instruction(code + pos, size - pos);
 	assert_true(insn.len > 0);
 	site_len = insn.len;
@@ -894,6 +925,61 @@ static void test_random(void **state)
 		assert_true(wanted[i].met);
 }
 
+/* A register that carries none of the arguments that the probe reads may be written. */
+static void registers_beyond_the_arguments_are_free(void **state)
+{
+	static const uint8_t code[] = {
+		0x48, 0x89, 0xfe, /* mov %rdi,%rsi */
+		0x31, 0xc9, 0x90, /* xor %ecx,%ecx; nop */
+		0x48, 0x85, 0xff, /* test %rdi,%rdi */
+		0x74, 0x01,	  /* je +1 */
+		0x90, 0xc3,	  /* nop, ret */
+	};
+	static const struct {
+		unsigned int n_args, delta;
+	} wanted[] = {{0, 5}, {1, 5}, {2, 0}, {4, 0}, {6, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < N(wanted); i++) {
+		struct probe_site site;
+
+		assert_int_equal(probe_site__choose(code, sizeof(code), VADDR, sizeof(code),
+						    wanted[i].n_args, &site),
+				 0);
+		assert_site(&site, wanted[i].delta, wanted[i].delta > 0, false);
+		assert_int_equal(site.args[0], wanted[i].n_args > 0);
+	}
+}
+
+/* Nor does it matter when the argument has been put elsewhere, whole. */
+static void arguments_are_followed(void **state)
+{
+	static const uint8_t moved[] = {
+		0x48, 0x89, 0xfe,	      /* mov %rdi,%rsi */
+		0x49, 0x89, 0xf4,	      /* mov %rsi,%r12 */
+		0x64, 0x48, 0x8b, 0x38,	      /* mov %fs:(%rax),%rdi */
+		0xbe, 0x01, 0x00, 0x00, 0x00, /* mov $1,%esi */
+		0x90, 0xc3,		      /* nop, ret */
+	};
+	static const uint8_t half[] = {
+		0x89, 0xfe,	  /* mov %edi,%esi */
+		0x48, 0x31, 0xff, /* xor %rdi,%rdi */
+		0x90, 0xc3,	  /* nop, ret */
+	};
+	struct probe_site site;
+
+	(void)state;
+	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 1, &site), 0);
+	assert_site(&site, 15, true, false);
+	assert_int_equal(site.args[0], 11); /* r12 */
+	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 2, &site), 0);
+	assert_site(&site, 0, false, false);
+	assert_int_equal(site.args[0], 1);
+	assert_int_equal(site.args[1], 2);
+	assert_int_equal(probe_site__choose(half, sizeof(half), VADDR, sizeof(half), 1, &site), 0);
+	assert_site(&site, 0, false, false);
+}
+
 /* The files that are on this machine, every allocator function of them. */
 static void check_file(const char *path)
 {
@@ -950,7 +1036,9 @@ static void check_file(const char *path)
 		code = malloc(symbol.size);
 		n = elf_image__read_code(image, symbol.vaddr, code, symbol.size);
 		assert_int_equal(n, symbol.size);
-		assert_int_equal(probe_site__choose(code, n, symbol.vaddr, symbol.size, &site), 0);
+		assert_int_equal(probe_site__choose(code, n, symbol.vaddr, symbol.size,
+						    PROBE_SITE_ALL_ARGS, &site),
+				 0);
 		assert_sound(code, n, &site);
 		wanted = (struct wanted){.addr = symbol.vaddr + site.delta};
 		snprintf(command, sizeof(command),
@@ -986,6 +1074,8 @@ static void test_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(registers_beyond_the_arguments_are_free),
+		cmocka_unit_test(arguments_are_followed),
 		cmocka_unit_test(test_real_functions),
 		cmocka_unit_test(test_is_emulated),
 		cmocka_unit_test(test_straight_path),

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every allocator: exact at -i 1, unbiased at 64K, and what throws still catches. The truth comes from
+the targets' own books, of redis-server from its own INFO."""
+import glob
+import json
+import os
+import re
+import subprocess
+
+from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
+                     expect_words, kinds, losses, memtrace, place, read_line, start, test,
+                     test_each_kind, trace_script, untraced, wait_until)
+from test_sampled import Series
+from test_truth import check_calls, check_exact
+
+
+def library(name):
+    found = glob.glob(f"/usr/lib/*/{name}")
+    if not found:
+        raise NotRunnable(f"{name} is not installed")
+    return found[0]
+
+
+LIBRARIES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
+             "mimalloc": "libmimalloc.so.2.0"}
+
+
+def families(profile):
+    return {os.path.basename(probe["object"]) for probe in profile["probes"]}
+
+
+def check_functions(truth, profile):
+    """As check_exact, but for calls: where an allocator's functions go through each other the number of
+    calls is its own affair; nothing is lost but what threw."""
+    held = by_function(profile, truth["functions"])
+    expect(None not in held, "stacks of nobody:", held.get(None))
+    for name, wanted in truth["functions"].items():
+        nbytes, objects, _ = held.get(name, (0, 0, []))
+        expect_equal((nbytes, objects), (wanted["live_bytes"], wanted["live_objects"]),
+                     f"bytes and objects of {name}")
+    expect(set(losses(profile)) <= {"returns_missing"}, "losses:", losses(profile))
+    check_calls(truth, profile)
+
+
+@test_each_kind
+def alloc_preloaded(kind):
+    """The malloc family of each, in place of glibc's."""
+    for name in LIBRARIES.values():
+        truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name))
+        check_exact(truth, profile)
+        expect("libc.so.6" not in families(profile), "probes on a malloc that nobody reaches")
+
+
+@test
+def alloc_static_and_musl():
+    for variant in ("static", "musl", "musl_static"):
+        truth, profile, _ = trace_script(None, f"truth_basic_{variant}", "--portable")
+        check_exact(truth, profile)
+
+
+@test
+def alloc_stripped_static():
+    """Nothing can be found in it, and that is said."""
+    with place() as directory:
+        path = os.path.join(directory, "stripped")
+        subprocess.run(["strip", "-o", path, os.path.join(PROGS, "truth_basic_static")], check=True)
+        with Target(path) as target:
+            result = memtrace("-p", target.pid, "-d", "1")
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "stripped static program", target.pid)
+
+
+@test_each_kind
+def alloc_jemalloc_own(kind):
+    """mallocx and its relatives, resizing in place; beside them glibc's malloc in the copy with a prefix."""
+    for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
+        truth, profile, _ = trace_script(kind, program)
+        check_exact(truth, profile)
+    expect_equal(families(profile), {"truth_alloc_rjem", "libc.so.6"}, "files with probes")
+
+
+@test_each_kind
+def alloc_mimalloc_own(kind):
+    truth, profile, _ = trace_script(kind, "truth_alloc_mi")
+    check_exact(truth, profile)
+
+
+@test
+def alloc_loaded_late():
+    """mimalloc comes with dlopen while the program is traced."""
+    with Target("truth_alloc_mi", "--dlopen") as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
+            target.say("go")
+            address = int(re.fullmatch(r"loaded (0x[0-9a-f]+)\n", target.line())[1], 16)
+            with open(f"/proc/{target.pid}/mem", "rb", buffering=0) as memory:
+                wait_until(lambda: 0xcc in os.pread(memory.fileno(), 64, address) or
+                           0xe8 == os.pread(memory.fileno(), 1, address)[0], "probe on mi_malloc")
+            truth = target.go()
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(tuple(held[name][:2]) if name in held else (0, 0),
+                     (wanted["live_bytes"], wanted["live_objects"]), f"bytes and objects of {name}")
+    expect_equal(families(profile), {"libc.so.6", os.path.basename(os.path.realpath(
+        library("libmimalloc.so.2.0")))}, "files with probes")
+
+
+@test_each_kind
+def alloc_cxx(kind):
+    """operator new and delete in all their forms, also failing."""
+    for family, name in LIBRARIES.items():
+        # mimalloc ends the program where others throw
+        how = ("--no-throw",) if family == "mimalloc" else ()
+        truth, profile, _ = trace_script(kind, "truth_alloc_cxx", *how, preload=library(name))
+        check_functions(truth, profile)
+        new = {os.path.basename(p["object"]) for p in profile["probes"] if p["function"] == "_Znwm"}
+        expect_equal(new, {os.path.basename(os.path.realpath(library(name)))},
+                     "files whose operator new is probed")
+
+
+@test_each_kind
+def alloc_bad_alloc(kind):
+    """Ten thousand times: a program that is traced catches what it would catch alone. The kinds differ at
+    entries only: the best one does it all. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
+    wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
+    for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
+        preload = library(name) if name else None
+        with Target("cxx_throw", "--rounds", rounds, preload=preload) as target:
+            with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none", "--probe-kind",
+                        kind) as tracer:
+                got = target.go()
+                tracer.stop()
+            expect_equal(target.quit(), 0, f"status under {name}")
+        wanted = wanted or json.loads(untraced("cxx_throw", "--rounds", rounds)[1])
+        expect_equal(got, wanted, f"what the program says under {name}")
+
+
+POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--alloc", "exe:pool_get(size=2*3)->*1",
+        "--free", "exe:pool_free(ptr=2)")
+
+
+@test_each_kind
+def alloc_pool(kind):
+    """A pool that the user names: its blocks are counted, what it takes from malloc for them is not."""
+    for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
+        truth, profile, _ = trace_script(kind, "truth_alloc_pool", options=("-i", "1", *options))
+        check_functions(truth, profile)
+        expect_equal(losses(profile), {}, "losses")
+
+
+@test
+def alloc_pool_unnamed():
+    """The same without naming it is one big malloc: the test above can fail."""
+    truth, profile, _ = trace_script(None, "truth_alloc_pool")
+    held = by_function(profile, truth["functions"])
+    expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
+
+
+@test
+def alloc_named_wrongly():
+    with Target("truth_alloc_pool") as target:
+        result = memtrace("-p", target.pid, "-d", "1", "--alloc", "exe:no_such_function(size=1)->ret")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, "truth_alloc_pool has no function no_such_function")
+    for option, text, word in (
+            ("--alloc", "f(size=1)->ret", "FILE:FUNCTION"), ("--alloc", "exe:f", "size="),
+            ("--alloc", "exe:f(size=9)->ret", "argument"), ("--alloc", "exe:f(size=1)", "->"),
+            ("--alloc", "exe:f(size=1)->*", "->"), ("--free", "exe:f(size=1)", "ptr="),
+            ("--free", "exe:f(ptr=0)", "argument"), ("--alloc", ":f(size=1)->ret", "FILE:FUNCTION"),
+            ("--alloc", "exe:f(size=1*)->ret", "argument")):
+        result = memtrace("-p", "1", option, text)
+        expect_equal(result.status, 2, f"{option} {text}: {result}")
+        expect_words(result.err, re.escape(word))
+
+
+def sampled_under(program, preload):
+    """As the test of glibc's: 40 draws, one second series when the first is out of bounds."""
+    told = []
+    for attempt in range(2):
+        series = Series()
+        for i in range(3):
+            series.run(None, 100 + attempt * 3 + i, 40, program=program, preload=preload)
+        told.append(str(series))
+        if series.good(0.85):
+            return "; then ".join(told)
+    return expect(False, f"twice wrong under {program} {preload}:", "; ".join(told))
+
+
+@test
+def alloc_sampled():
+    told = []
+    for program, name in (("truth_sampled", "libjemalloc.so.2"),
+                          ("truth_sampled", "libtcmalloc_minimal.so.4"),
+                          ("truth_sampled", "libmimalloc.so.2.0"),
+                          ("truth_sampled_static", None), ("truth_sampled_musl", None),
+                          ("truth_sampled_musl_static", None)):
+        told.append(f"{name or program}: " +
+                    sampled_under(program, library(name) if name else None))
+    return "; ".join(told)
+
+
+def redis_cli(socket, *args, input=None):
+    return subprocess.run(["redis-cli", "-s", socket, *args], input=input, capture_output=True,
+                          text=True, check=True, timeout=60).stdout
+
+
+def redis_used(socket):
+    return int(re.search(r"^used_memory:(\d+)", redis_cli(socket, "info", "memory"), re.M)[1])
+
+
+@test
+def alloc_redis():
+    """Debian's redis-server on its jemalloc: it keeps the usable sizes of its blocks itself (used_memory),
+    which are at most a quarter above what was asked for, jemalloc's size classes being so."""
+    with place() as directory:
+        socket = os.path.join(directory, "socket")
+        server = start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
+                        "--dir", directory], stdout=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: os.path.exists(socket), "redis-server's socket")
+            before = redis_used(socket)
+            with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:
+                redis_cli(socket, input="".join(f"SET key:{i} {'v' * (20 + i % 400)}\n"
+                                                for i in range(20000)))
+                after = redis_used(socket)
+                profile = tracer.stop().json()
+        finally:
+            end(server)
+    grown, live = after - before, profile["live_bytes"]
+    expect_equal(losses(profile), {}, "losses")
+    expect("libjemalloc.so.2" in families(profile), "not jemalloc:", families(profile))
+    expect(0.8 * grown <= live <= 1.01 * grown, f"{live} bytes live, INFO says {grown} more")
+    return f"{live} bytes live, used_memory has grown by {grown}"

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A memory pool on top of malloc, in the books by its own blocks: what malloc gives it is not in them. */
+#define TRUTH_BLOCKS_LOG2 16
+#include "truth.h"
+
+#define CHUNK 65536
+
+struct pool {
+	char *pos, *end;
+	void *free; /* blocks given back, each of 64 bytes at least */
+};
+
+static struct pool pool;
+static void *blocks[3000];
+
+static NOINLINE void refill(struct pool *p)
+{
+	p->pos = malloc(CHUNK);
+	p->end = p->pos + CHUNK;
+	free(malloc(100)); /* nor does this count */
+}
+
+/* No chunk's header or first block may share an address with malloc's: the tests' worst case. */
+NOINLINE void *pool_alloc(struct pool *p, size_t size)
+{
+	void *block = p->free;
+
+	size = size < 64 ? 64 : (size + 15) / 16 * 16;
+	if (size > CHUNK)
+		return NULL;
+	if (size == 64 && block) {
+		p->free = *(void **)block;
+		return block;
+	}
+	if (!p->pos || (size_t)(p->end - p->pos) < size)
+		refill(p);
+	block = p->pos;
+	p->pos += size;
+	return block;
+}
+
+/* n blocks of size in one; 0 and the address by *ret. */
+NOINLINE int pool_get(void **ret, size_t n, size_t size)
+{
+	*ret = pool_alloc(&pool, n * size);
+	return *ret ? 0 : -1;
+}
+
+NOINLINE void pool_free(struct pool *p, void *block)
+{
+	*(void **)block = p->free;
+	p->free = block;
+}
+
+NOINLINE static void keep_pool_alloc(void)
+{
+	for (size_t i = 0; i < 3000; i++)
+		blocks[i] = T_NOTE(pool_alloc(&pool, 20 + i % 40), 20 + i % 40);
+}
+
+NOINLINE static void keep_pool_get(void)
+{
+	void *p;
+
+	for (size_t i = 0; i < 500; i++)
+		T_NOTE(pool_get(&p, 10, 10 + i) ? NULL : p, 10 * (10 + i));
+	T_NOTE(pool_get(&p, 10, CHUNK) ? p : NULL, 0);
+}
+
+NOINLINE static void give_back(void)
+{
+	for (size_t i = 0; i < 3000; i += 3)
+		pool_free(&pool, truth_freeing(blocks[i]));
+}
+
+NOINLINE static void keep_again(void)
+{
+	for (size_t i = 0; i < 500; i++)
+		T_NOTE(pool_alloc(&pool, 33), 33);
+}
+
+NOINLINE static void keep_malloc(void)
+{
+	for (size_t i = 0; i < 100; i++)
+		T_MALLOC(1000 + i);
+}
+
+int main(int argc, char **argv)
+{
+	truth_init(argc, argv);
+	truth_ready();
+	keep_pool_alloc();
+	keep_pool_get();
+	give_back();
+	keep_again();
+	keep_malloc();
+	truth_print();
+	return truth_finish();
+}

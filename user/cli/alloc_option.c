@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The functions that a user names:
+ *
+ *   --alloc FILE:FUNCTION(size=N[*M][,ptr=N][,throws])->ret	(or ->*N)
+ *   --free  FILE:FUNCTION(ptr=N)
+ *
+ * FILE is the path of a mapped file or the last part of it, or "exe", the program; FUNCTION a name as the
+ * linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product; ptr= is the block that a
+ * function like realloc is given. ->ret: the block is what the function returns; ->*1: it is stored where
+ * argument 1 points, and the function returns 0 when it is. throws: an exception may leave it (that of C++
+ * and Rust is taken for granted), so no return probe is put there. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+#define MAX_ARG 6
+
+/* Takes an argument's number off the text at *pos. 0 or -EINVAL. */
+static int take_arg(const char **pos, uint8_t *ret)
+{
+	if (**pos < '1' || **pos > '0' + MAX_ARG)
+		return -EINVAL;
+	*ret = (uint8_t)(*(*pos)++ - '0');
+	return 0;
+}
+
+static bool take_word(const char **pos, const char *word)
+{
+	size_t len = strlen(word);
+
+	if (strncmp(*pos, word, len) != 0)
+		return false;
+	*pos += len;
+	return true;
+}
+
+/* What stands between the brackets, and the closing one. NULL, or what is wrong. */
+static const char *take_arguments(const char **pos, struct abi_func *func)
+{
+	static const char bad_number[] = "an argument's number is 1 to 6";
+
+	do {
+		if (take_word(pos, "size=")) {
+			if (take_arg(pos, &func->size_arg) ||
+			    (take_word(pos, "*") && take_arg(pos, &func->count_arg)))
+				return bad_number;
+		} else if (take_word(pos, "ptr=")) {
+			if (take_arg(pos, &func->ptr_arg))
+				return bad_number;
+		} else if (take_word(pos, "throws")) {
+			func->exits = 1;
+		} else {
+			return "between the brackets stand size=, ptr= and throws";
+		}
+	} while (take_word(pos, ","));
+	return take_word(pos, ")") ? NULL : bad_number;
+}
+
+static const char *parse(const char *text, bool freeing, struct alloc_extra *extra)
+{
+	const char *open = strchr(text, '('), *colon, *pos, *why;
+	struct abi_func *func = &extra->func;
+
+	colon = open ? memrchr(text, ':', (size_t)(open - text)) : strrchr(text, ':');
+	if (!colon || colon == text || colon + 1 == open || !colon[1])
+		return "it begins with FILE:FUNCTION";
+	if (!open)
+		return freeing ? "ptr= is missing, as in lib.so:f(ptr=1)"
+			       : "size= is missing, as in lib.so:f(size=1)->ret";
+	pos = open + 1;
+	why = take_arguments(&pos, func);
+	if (why)
+		return why;
+	if (freeing) {
+		if (!func->ptr_arg || func->size_arg || func->exits)
+			return "it frees: ptr= and nothing else is given, as in lib.so:f(ptr=1)";
+		func->role = ROLE_FREE;
+	} else {
+		if (!func->size_arg)
+			return "size= is missing, as in lib.so:f(size=1)->ret";
+		if (take_word(&pos, "->*")) {
+			if (take_arg(&pos, &func->out_arg))
+				return "->* is followed by an argument's number, 1 to 6";
+		} else if (!take_word(&pos, "->ret")) {
+			return "it ends with where the block is: ->ret or ->*N";
+		}
+		func->role = func->ptr_arg ? ROLE_REALLOC : ROLE_ALLOC;
+		func->wraps = 1;
+		func->exits |= !strncmp(colon + 1, "_Z", 2) || !strncmp(colon + 1, "_R", 2);
+	}
+	if (*pos)
+		return "there is more behind its end";
+	extra->file = strndup(text, (size_t)(colon - text));
+	extra->symbol = strndup(colon + 1, (size_t)(open - colon - 1));
+	return extra->file && extra->symbol ? NULL : "out of memory";
+}
+
+int parse_alloc_extra(const char *text, bool freeing, struct alloc_extra *ret)
+{
+	const char *why;
+
+	memset(ret, 0, sizeof(*ret));
+	why = parse(text, freeing, ret);
+	return why ? usage_error("record", "%s '%s': %s", freeing ? "--free" : "--alloc", text, why)
+		   : 0;
+}

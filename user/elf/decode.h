@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One x86-64 instruction at a time, by Capstone, as far as it can be relied on. */
+#ifndef MEMTRACE_ELF_DECODE_H
+#define MEMTRACE_ELF_DECODE_H
+
+#include <capstone/capstone.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+#define MAX_INSN_LEN 15
+
+struct decoder {
+	csh handle;
+	cs_insn *insn;	   /* the last one decoded */
+	size_t opcode_off; /* where its prefixes end, from the function's entry */
+};
+
+/* 0 or -ENOMEM. */
+int decoder__open(struct decoder *decoder);
+void decoder__close(struct decoder *decoder);
+
+/* Decodes the instruction at code + off. False when Capstone knows none there, or when it cannot be
+ * relied on: a REX that is not the last prefix has no effect, which Capstone may see otherwise, and
+ * a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for Intel. */
+bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
+		     uint64_t vaddr);
+
+/* Length of a direct branch (no prefix) at code and where it leads, counted from code; 0 when there
+ * is none. */
+size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
+
+bool decode__is_legacy_prefix(uint8_t byte);
+bool decode__is_rex(uint8_t byte);
+
+#endif
