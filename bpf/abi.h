@@ -44,9 +44,9 @@ enum abi_lost {
 		LOST_MAX
 };
 
-/* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the calling
- * convention; 7 to 14 are rax, r10, r11, rbx and r12 to r15, where the function has put one before it comes
- * to the probe. 0 = none. */
+/* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the
+ * calling convention; 7 to 14 are rax, r10, r11, rbx and r12 to r15, where the function has put one
+ * before it comes to the probe. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
@@ -83,7 +83,7 @@ struct abi_range {
 
 struct abi_object {
 	__u32 n_inner, n_outer;
-	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; 0: it is not */
+	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
 	__u64 low, high; /* all that follows lies in here; low > high: nothing */
 	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
 						* function */

@@ -2,8 +2,9 @@
 /* The probes on allocation functions. One program serves them all: which argument is what comes
  * from the table of functions, whose index is the probe's cookie. Three ways to attach them, from
  * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
- * (an entry and a return program, every return trapped). Functions that may throw have no return probe in
- * any of them: there it is the entry program, and another one at their ret instructions. */
+ * (an entry and a return program, every return trapped). Functions that may throw have no return
+ * probe in any of them: there it is the entry program, and another one at their ret instructions.
+ */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -94,9 +95,9 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
  *
  * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small
  * alignments over. Such an inner call is known by its return address - after one of the allocator's
- * direct calls, or in the body of a function that hands over ("outer"), or, in a library that is nothing
- * but an allocator, anywhere in it while an outer call is under way - or, when it was reached by
- * a jump, by having the very frame, return address and size of the outer call.
+ * direct calls, or in the body of a function that hands over ("outer"), or, in a library that is
+ * nothing but an allocator, anywhere in it while an outer call is under way - or, when it was
+ * reached by a jump, by having the very frame, return address and size of the outer call.
  *
  * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so
  * it is read only where it can matter: when the thread's last outer call was made at, or just
@@ -160,11 +161,11 @@ static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *
 
 /* --- an allocator on top of others ---
  *
- * A pool that the user named takes its memory from malloc, at times during a call. Its blocks stand for
- * that memory, so whatever is called inside is not counted: in any file, at any depth. Its return is
- * therefore always awaited. One that is left by an exception or longjmp is recognized by the stack: its
- * frame has been left when a call comes from above it, and as a rule overwritten when one comes from
- * below. */
+ * A pool that the user named takes its memory from malloc, at times during a call. Its blocks stand
+ * for that memory, so whatever is called inside is not counted: in any file, at any depth. Its
+ * return is therefore always awaited. One that is left by an exception or longjmp is recognized by
+ * the stack: its frame has been left when a call comes from above it, and as a rule overwritten
+ * when one comes from below. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -414,15 +415,15 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Is what stands at [sp] the return address of call? What an exception left in the table belongs to a call
- * that has ended: the return of another function in its place is not its own. */
+/* Is what stands at [sp] the return address of call? What an exception left in the table belongs to
+ * a call that has ended: the return of another function in its place is not its own. */
 static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
 	return !call->ret || is_under_way(sp, call->ret);
 }
 
-/* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe is on
- * its ret instruction. */
+/* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe
+ * is on its ret instruction. */
 static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 {
 	struct abi_outer_call *outer;
@@ -490,8 +491,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 SEC("uprobe")
 int heap_session(struct pt_regs *ctx)
 {
-	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is a
-	 * function to ask, bpf_session_is_return, but its prototype has changed.) */
+	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is
+	 * a function to ask, bpf_session_is_return, but its prototype has changed.) */
 	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
 		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
@@ -514,8 +515,9 @@ int heap_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At the ret instructions of a function that may throw, whose entry has the program above whatever the
- * kind: an exception ends its process when it meets a return address that a return probe has replaced. */
+/* At the ret instructions of a function that may throw, whose entry has the program above whatever
+ * the kind: an exception ends its process when it meets a return address that a return probe has
+ * replaced. */
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {

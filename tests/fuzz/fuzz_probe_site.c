@@ -15,8 +15,7 @@
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10 };
 
 /* The registers by their numbers in struct probe_site. */
-static const uint8_t numbers[] = {0,   RDI, RSI, RDX, RCX, R8, R9, RAX,
-				  R10, 11,  RBX, 12,  13,  14, 15};
+static const uint8_t numbers[] = {0, RDI, RSI, RDX, RCX, R8, R9, RAX, R10, 11, RBX, 12, 13, 14, 15};
 
 /* What the instruction does to the registers in which an argument stands. */
 static uint32_t follow(uint32_t holders, const uint8_t *code, size_t len, uint32_t written)

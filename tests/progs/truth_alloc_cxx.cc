@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every operator new and delete: each called by a function of its own name, some failing by an exception.
- * Under an allocator with operators of its own (LD_PRELOAD) they are what is counted. --no-throw leaves failing
- * out, for allocators that abort there. */
+/* Every operator new and delete: each called by a function of its own name, some failing by an
+ * exception. Under an allocator with operators of its own (LD_PRELOAD) they are what is counted.
+ * --no-throw leaves failing out, for allocators that abort there. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <new>
 

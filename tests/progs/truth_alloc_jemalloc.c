@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jemalloc by its own functions, under the names that it has with PREFIX before each; built without one,
- * and with _rjem_ from a copy that is linked in, as in Rust's programs. glibc's malloc beside it. */
+/* jemalloc by its own functions, under the names that it has with PREFIX before each; built without
+ * one, and with _rjem_ from a copy that is linked in, as in Rust's programs. glibc's malloc beside
+ * it. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
@@ -75,7 +76,8 @@ NOINLINE static void move(void)
 	for (size_t i = 0; i < 1000; i += 4) {
 		struct truth_block old = truth_take(blocks[i]);
 
-		blocks[i] = truth_reallocated(__func__, &old, JE(rallocx)(blocks[i], 5000, 0), 5000);
+		blocks[i] =
+			truth_reallocated(__func__, &old, JE(rallocx)(blocks[i], 5000, 0), 5000);
 	}
 }
 

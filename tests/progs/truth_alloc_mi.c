@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mimalloc by its own functions, for the thread's heap and for another one. glibc's names are mimalloc's,
- * too. --dlopen: it is loaded while the program runs; "loaded ADDRESS" (of mi_malloc) is said, and a second
- * "go" waited for. */
+/* mimalloc by its own functions, for the thread's heap and for another one. glibc's names are
+ * mimalloc's, too. --dlopen: it is loaded while the program runs; "loaded ADDRESS" (of mi_malloc)
+ * is said, and a second "go" waited for. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 
@@ -43,7 +43,7 @@ static void *function(const char *name)
 	return p;
 }
 
-#define GET(name) name = __extension__(__typeof__(name))function(#name)
+#define GET(name) name = __extension__(__typeof__(name)) function(#name)
 
 static void load(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A memory pool on top of malloc, in the books by its own blocks: what malloc gives it is not in them. */
+/* A memory pool on top of malloc, in the books by its own blocks: what malloc gives it is not in
+ * them. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 

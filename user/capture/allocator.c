@@ -7,13 +7,13 @@
  * malloc can be interposed; a direct call to its entry comes from the allocator's own code. Their
  * return addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given
  * to the kernel side, which compares them with the return address of the call. In a library that is
- * nothing but an allocator any call from its code counts as inner while an outer one is under way. Jumps leave no
- * return address; there the kernel side remembers the outer call itself. A function that does nothing
- * but jump to another one is not probed at all: that one is.
+ * nothing but an allocator any call from its code counts as inner while an outer one is under way.
+ * Jumps leave no return address; there the kernel side remembers the outer call itself. A function
+ * that does nothing but jump to another one is not probed at all: that one is.
  *
- * C++. The operators new and delete of the C++ libraries call malloc and free and are no allocators;
- * those of tcmalloc, jemalloc and mimalloc are doors of their own. An operator new may throw, so it gets
- * no return probe but probes on its ret instructions (elf/exits.h). */
+ * C++. The operators new and delete of the C++ libraries call malloc and free and are no
+ * allocators; those of tcmalloc, jemalloc and mimalloc are doors of their own. An operator new may
+ * throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
 #include "capture/allocator.h"
 
 #include <elf.h>
@@ -45,7 +45,8 @@ struct alloc_family {
 	const struct alloc_function *functions[5]; /* lists of them, each ended by an empty row */
 	enum home {
 		HOME_LIBC,     /* the C library's own: others reach it through the PLT */
-		HOME_LIBRARY,  /* a library of it holds nothing else; or it is linked into a program */
+		HOME_LIBRARY,  /* a library of it holds nothing else; or it is linked into a program
+				*/
 		HOME_EMBEDDED, /* always linked into something */
 	} home;
 };
@@ -63,28 +64,30 @@ struct alloc_family {
 		.role = ROLE_FREE, .ptr_arg = 1                                                    \
 	}
 
-/* Functions that everybody calls by these names, with p before each. reallocarray is none of them: it
- * checks the product and calls realloc. calloc_outer: calloc calls malloc. */
+/* Functions that everybody calls by these names, with p before each. reallocarray is none of them:
+ * it checks the product and calls realloc. calloc_outer: calloc calls malloc. */
 #define MALLOC_FAMILY(p, calloc_outer)                                                             \
 	{p "malloc", ALLOC(.size_arg = 1)},                                                        \
-	{p "calloc", ALLOC(.size_arg = 2, .count_arg = 1, .outer = calloc_outer)},                 \
-	{p "realloc", REALLOC(.ptr_arg = 1, .size_arg = 2)},                                       \
-	{p "posix_memalign", ALLOC(.out_arg = 1, .size_arg = 3, .outer = 1)},                      \
-	{p "aligned_alloc", ALLOC(.size_arg = 2, .outer = 1)},                                     \
-	{p "memalign", ALLOC(.size_arg = 2, .outer = 1)},                                          \
-	{p "valloc", ALLOC(.size_arg = 1, .outer = 1)},                                            \
-	{p "pvalloc", ALLOC(.size_arg = 1, .outer = 1)},                                           \
-	{p "free", FREE},                                                                          \
-	{p "cfree", FREE},                                                                         \
-	{p "free_sized", FREE},	   /* C23 */                                                       \
-	{p "free_aligned_sized", FREE}
+		{p "calloc", ALLOC(.size_arg = 2, .count_arg = 1, .outer = calloc_outer)},         \
+		{p "realloc", REALLOC(.ptr_arg = 1, .size_arg = 2)},                               \
+		{p "posix_memalign", ALLOC(.out_arg = 1, .size_arg = 3, .outer = 1)},              \
+		{p "aligned_alloc", ALLOC(.size_arg = 2, .outer = 1)},                             \
+		{p "memalign", ALLOC(.size_arg = 2, .outer = 1)},                                  \
+		{p "valloc", ALLOC(.size_arg = 1, .outer = 1)},                                    \
+		{p "pvalloc", ALLOC(.size_arg = 1, .outer = 1)}, {p "free", FREE},                 \
+		{p "cfree", FREE}, {p "free_sized", FREE}, /* C23 */                               \
+	{                                                                                          \
+		p "free_aligned_sized", FREE                                                       \
+	}
 
 #define JEMALLOC_FAMILY(p)                                                                         \
 	{p "mallocx", ALLOC(.size_arg = 1, .outer = 1)},                                           \
-	{p "rallocx", REALLOC(.ptr_arg = 1, .size_arg = 2)},                                       \
-	{p "xallocx", REALLOC(.ptr_arg = 1, .size_arg = 2, .in_place = 1)},                        \
-	{p "dallocx", FREE},                                                                       \
-	{p "sdallocx", FREE}
+		{p "rallocx", REALLOC(.ptr_arg = 1, .size_arg = 2)},                               \
+		{p "xallocx", REALLOC(.ptr_arg = 1, .size_arg = 2, .in_place = 1)},                \
+		{p "dallocx", FREE},                                                               \
+	{                                                                                          \
+		p "sdallocx", FREE                                                                 \
+	}
 
 #define NEW(...) ALLOC(.size_arg = 1, .outer = 1, __VA_ARGS__)
 
@@ -285,7 +288,8 @@ static const struct alloc_family families[] = {
 	 {plain_functions, cxx_functions, jemalloc_functions},
 	 HOME_LIBRARY},
 	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}, HOME_EMBEDDED},
-	{"jemalloc", {"_rjem_malloc", "_rjem_mallocx", "__rjem_malloc", "__rjem_mallocx"},
+	{"jemalloc",
+	 {"_rjem_malloc", "_rjem_mallocx", "__rjem_malloc", "__rjem_mallocx"},
 	 {rjem_functions},
 	 HOME_EMBEDDED},
 	{"musl",
@@ -304,8 +308,8 @@ static const struct alloc_family families[] = {
 struct names {
 	const char *name[MAX_NAMES];
 	size_t n;
-	bool taken[MAX_NAMES]; /* a file earlier in link order defines it for others */
-	bool here[MAX_NAMES];  /* the file at hand defines it: at all, */
+	bool taken[MAX_NAMES];	  /* a file earlier in link order defines it for others */
+	bool here[MAX_NAMES];	  /* the file at hand defines it: at all, */
 	bool exported[MAX_NAMES]; /* for others */
 };
 
@@ -364,8 +368,9 @@ struct candidate {
 struct reader {
 	pid_t pid;
 	const struct map_entry *entry;
-	const struct elf_image *image;
-	bool interposed; /* ordinary callers come through the PLT, a direct call is the allocator's */
+	struct elf_image *image;
+	bool interposed; /* ordinary callers come through the PLT, a direct call is the allocator's
+			  */
 	bool alone;	 /* the file holds nothing else */
 	struct unwind_table *table; /* when it was needed */
 	struct candidate candidates[ABI_MAX_FUNCS];
@@ -389,8 +394,9 @@ static uint8_t place_of(const struct probe_site *site, uint8_t n)
 }
 
 /* Does the process have other code at off than the file? The kernel puts the probe over the file's
- * instruction. Where a process has changed its own copy of the code (hot patching), that would undo the
- * change: do not touch it. A breakpoint of a debugger or of another tracer is no such change. */
+ * instruction. Where a process has changed its own copy of the code (hot patching), that would undo
+ * the change: do not touch it. A breakpoint of a debugger or of another tracer is no such change.
+ */
 static bool is_patched(const struct reader *r, uint64_t off, uint8_t byte)
 {
 	uint8_t now;
@@ -498,7 +504,8 @@ static int add_point(struct allocator *a, struct reader *r, const struct candida
 	return 0;
 }
 
-/* A function that does nothing but hand over to another one of the kind is not probed: that one is. */
+/* A function that does nothing but hand over to another one of the kind is not probed: that one is.
+ */
 static bool hands_over(struct reader *r, size_t index)
 {
 	const struct candidate *c = &r->candidates[index];
@@ -515,8 +522,8 @@ static bool hands_over(struct reader *r, size_t index)
 	return false;
 }
 
-/* For all functions of the file, whichever of them this process uses: the kernel side has one table for
- * all processes. */
+/* For all functions of the file, whichever of them this process uses: the kernel side has one table
+ * for all processes. */
 static void find_inner_calls(struct abi_object *o, const struct reader *r)
 {
 	if (r->alone)
@@ -619,10 +626,10 @@ struct search {
 	const struct alloc_extra *extra;
 	size_t n_extra;
 	struct names *names;
-	bool late;	    /* files that were mapped while tracing */
-	bool shared;	    /* a dynamic linker is at work */
+	bool late;	   /* files that were mapped while tracing */
+	bool shared;	   /* a dynamic linker is at work */
 	char unknown[256]; /* the file whose malloc is of no known family, or "" */
-	char *exe;	    /* path of the program */
+	char *exe;	   /* path of the program */
 };
 
 static bool is_family(const struct alloc_family *f, const struct elf_image *image)
@@ -693,7 +700,8 @@ static bool is_used(const struct search *s, const struct elf_symbol *symbol, siz
 		return true; /* its own copy; or it was asked for by address */
 	if (s->names->taken[i])
 		return false;
-	/* What belongs to a malloc that lost has lost with it (glibc's pvalloc, when jemalloc is used). */
+	/* What belongs to a malloc that lost has lost with it (glibc's pvalloc, when jemalloc is
+	 * used). */
 	return !s->names->taken[m] || !s->names->exported[m] || !is_plain(symbol->name);
 }
 
@@ -852,8 +860,12 @@ int allocators__find(pid_t pid, const struct maps *maps, bool loading,
 	_cleanup_free_ struct names *names = calloc(1, sizeof(*names));
 	_cleanup_free_ char *exe = read_exe(pid);
 	struct allocators *all = calloc(1, sizeof(*all));
-	struct search search = {
-		.all = all, .pid = pid, .extra = extra, .n_extra = n_extra, .names = names, .exe = exe};
+	struct search search = {.all = all,
+				.pid = pid,
+				.extra = extra,
+				.n_extra = n_extra,
+				.names = names,
+				.exe = exe};
 	int rc;
 
 	if (!names || !all) {
@@ -863,16 +875,18 @@ int allocators__find(pid_t pid, const struct maps *maps, bool loading,
 	collect_names(names);
 	rc = read_all(&search, maps, loading, err);
 	if (!rc && search.unknown[0] && !n_extra)
-		rc = error__set(err, -ENOTSUP,
-				"malloc of pid %d is that of %s, an allocator that memtrace does not "
-				"know (known: glibc, musl, jemalloc, tcmalloc, mimalloc); its functions "
-				"can be named with --alloc and --free",
-				pid, search.unknown);
+		rc = error__set(
+			err, -ENOTSUP,
+			"malloc of pid %d is that of %s, an allocator that memtrace does not "
+			"know (known: glibc, musl, jemalloc, tcmalloc, mimalloc); its functions "
+			"can be named with --alloc and --free",
+			pid, search.unknown);
 	if (!rc && !all->n)
-		rc = error__set(err, -ENOENT,
-				"no allocator found in pid %d: none of its mapped files has a symbol "
-				"malloc (a stripped static program, or a run-time of its own as Go's)",
-				pid);
+		rc = error__set(
+			err, -ENOENT,
+			"no allocator found in pid %d: none of its mapped files has a symbol "
+			"malloc (a stripped static program, or a run-time of its own as Go's)",
+			pid);
 	if (rc) {
 		allocators__free(all);
 		return rc;

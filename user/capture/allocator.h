@@ -30,8 +30,8 @@ struct allocator {
 	struct file_id file;
 	struct alloc_point points[ABI_MAX_FUNCS];
 	size_t n_points;
-	uint64_t exits[ALLOC_MAX_EXITS]; /* file offsets of the ret instructions at which the functions
-					  * that may throw return */
+	uint64_t exits[ALLOC_MAX_EXITS]; /* file offsets of the ret instructions at which the
+					  * functions that may throw return */
 	size_t n_exits;
 	struct abi_object object; /* how its calls to itself are told apart */
 };
@@ -53,20 +53,20 @@ struct allocators {
 	size_t n_seen;
 };
 
-/* The allocators that pid's calls reach. maps is its address space. Of the functions that several files
- * define it is the first one's in link order, as for the dynamic linker; a copy that a file keeps to
- * itself is an allocator of its own. With loading set the process is still being set up by the dynamic
- * linker: what is mapped so far counts. extra are functions that the user named.
+/* The allocators that pid's calls reach. maps is its address space. Of the functions that several
+ * files define it is the first one's in link order, as for the dynamic linker; a copy that a file
+ * keeps to itself is an allocator of its own. With loading set the process is still being set up by
+ * the dynamic linker: what is mapped so far counts. extra are functions that the user named.
  *
- * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP when malloc is that of an allocator that
- * is not in the table; other negative errno. err says what was found and where. */
+ * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP when malloc is that of an allocator
+ * that is not in the table; other negative errno. err says what was found and where. */
 int allocators__find(pid_t pid, const struct maps *maps, bool loading,
 		     const struct alloc_extra *extra, size_t n_extra, struct allocators **ret,
 		     struct error *err);
 
-/* Adds those in files that were mapped since, whole: a program that loads an allocator late calls it by
- * addresses that it asks for. A file that cannot be used is passed over and counted. The number
- * added. */
+/* Adds those in files that were mapped since, whole: a program that loads an allocator late calls
+ * it by addresses that it asks for. A file that cannot be used is passed over and counted. The
+ * number added. */
 size_t allocators__find_more(struct allocators *allocators, pid_t pid, const struct maps *maps,
 			     const struct alloc_extra *extra, size_t n_extra);
 

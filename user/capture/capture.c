@@ -295,8 +295,8 @@ struct attach {
 	pid_t pid;
 };
 
-/* The programs that stand on a list's instructions, in the order in which they are put there: the return
- * first, for no call may be seen entering and not leaving. */
+/* The programs that stand on a list's instructions, in the order in which they are put there: the
+ * return first, for no call may be seen entering and not leaving. */
 struct placement {
 	struct bpf_program *prog;
 	enum probe_kind kind; /* of multi's two */
@@ -421,7 +421,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, s
 		throwing = throwing || point->func.exits;
 		add_offset(point->func.role == ROLE_FREE		   ? &offsets->free
 			   : point->func.exits || point->func.blind ? &offsets->throwing
-								   : &offsets->alloc,
+								    : &offsets->alloc,
 			   point->off, (uint64_t)index);
 		c->probes[n_probes++] = (struct capture_probe){point, a, pid};
 		indices[n_indices++] = (uint32_t)index;

@@ -22,8 +22,8 @@ struct capture_offset_list {
 
 struct capture_offsets {
 	struct capture_offset_list alloc, free;	    /* entries of functions */
-	struct capture_offset_list throwing, exits; /* entries and ret instructions of those that may
-						     * throw */
+	struct capture_offset_list throwing, exits; /* entries and ret instructions of those that
+						     * may throw */
 };
 
 #define NEW_TABLES 64 /* at a time: a descriptor each */

@@ -4,11 +4,12 @@
  *   --alloc FILE:FUNCTION(size=N[*M][,ptr=N][,throws])->ret	(or ->*N)
  *   --free  FILE:FUNCTION(ptr=N)
  *
- * FILE is the path of a mapped file or the last part of it, or "exe", the program; FUNCTION a name as the
- * linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product; ptr= is the block that a
- * function like realloc is given. ->ret: the block is what the function returns; ->*1: it is stored where
- * argument 1 points, and the function returns 0 when it is. throws: an exception may leave it (that of C++
- * and Rust is taken for granted), so no return probe is put there. */
+ * FILE is the path of a mapped file or the last part of it, or "exe", the program; FUNCTION a name
+ * as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product; ptr= is
+ * the block that a function like realloc is given. ->ret: the block is what the function returns;
+ * ->*1: it is stored where argument 1 points, and the function returns 0 when it is. throws: an
+ * exception may leave it (that of C++ and Rust is taken for granted), so no return probe is put
+ * there. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

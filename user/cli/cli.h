@@ -33,7 +33,8 @@ char *printable(char *text);
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
-/* The value of --alloc or (freeing) --free. Its strings are for good. 0, or what usage_error() answers. */
+/* The value of --alloc or (freeing) --free. Its strings are for good. 0, or what usage_error()
+ * answers. */
 int parse_alloc_extra(const char *text, bool freeing, struct alloc_extra *ret);
 
 /* A whole number from min to max. 0 or -EINVAL. */

@@ -75,9 +75,12 @@ const char record_options[] =
 	"  -v, --verbose              say what is done\n"
 	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
 	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
-	"                             a function that allocates, too: a pool's, in the mapped file FILE\n"
-	"                             or the program (exe); its size is argument N; ->*N: the block is\n"
-	"                             stored where argument N points; ptr=N: it is a realloc of that;\n"
+	"                             a function that allocates, too: a pool's, in the mapped file "
+	"FILE\n"
+	"                             or the program (exe); its size is argument N; ->*N: the "
+	"block is\n"
+	"                             stored where argument N points; ptr=N: it is a realloc of "
+	"that;\n"
 	"                             throws: an exception may leave it\n"
 	"      --free FILE:FUNCTION(ptr=N)\n"
 	"                             a function that frees\n"
@@ -715,8 +718,8 @@ static void say_start(const struct record_config *c, struct session *s)
 		for (size_t j = 0; j < n; j++)
 			found = found || probes[j].point->name == c->extra[i].symbol;
 		if (!found)
-			complain("no file %s is mapped (yet): %s is awaited there", c->extra[i].file,
-				 c->extra[i].symbol);
+			complain("no file %s is mapped (yet): %s is awaited there",
+				 c->extra[i].file, c->extra[i].symbol);
 	}
 	if (!c->verbose)
 		return;

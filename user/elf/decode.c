@@ -93,7 +93,7 @@ bool decode__is_rex(uint8_t byte)
 }
 
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
-		   uint64_t vaddr)
+		     uint64_t vaddr)
 {
 	const uint8_t *pos = code + off, *opcode = pos, *end;
 	uint8_t padded[MAX_INSN_LEN + 5] = {0};

@@ -15,7 +15,7 @@
 #define MAX_MOVES  8 /* before the jump */
 
 struct walk {
-	const struct elf_image *image;
+	struct elf_image *image;
 	const struct unwind_table *table;
 	struct decoder decoder;
 	uint64_t *seen; /* open addressing; vaddr + 1 */
@@ -25,8 +25,7 @@ struct walk {
 	struct exits *exits;
 };
 
-static int __attribute__((format(printf, 2, 3)))
-refuse(struct walk *w, const char *fmt, ...)
+static int __attribute__((format(printf, 2, 3))) refuse(struct walk *w, const char *fmt, ...)
 {
 	va_list args;
 
@@ -62,8 +61,9 @@ static int add_exit(struct walk *w, uint64_t vaddr, uint32_t rule)
 	return 0;
 }
 
-/* Where an indirect jump with these bytes behind the opcode ff leads; next is the address behind it. */
-static int slot_target(const struct elf_image *image, const uint8_t *modrm, uint64_t next,
+/* Where an indirect jump with these bytes behind the opcode ff leads; next is the address behind
+ * it. */
+static int slot_target(struct elf_image *image, const uint8_t *modrm, uint64_t next,
 		       uint64_t *ret_vaddr)
 {
 	int32_t rel;
@@ -158,14 +158,13 @@ static int follow(struct walk *w, uint64_t vaddr)
 	}
 }
 
-int exits__find(const struct elf_image *image, const struct unwind_table *table, uint64_t vaddr,
+int exits__find(struct elf_image *image, const struct unwind_table *table, uint64_t vaddr,
 		struct exits *ret)
 {
 	_cleanup_free_ uint64_t *seen = calloc(SEEN_SLOTS, sizeof(*seen));
 	/* each instruction adds one place at most */
 	_cleanup_free_ uint64_t *todo = malloc((MAX_INSNS + 1) * sizeof(*todo));
-	struct walk w = {
-		.image = image, .table = table, .seen = seen, .todo = todo, .exits = ret};
+	struct walk w = {.image = image, .table = table, .seen = seen, .todo = todo, .exits = ret};
 	int rc;
 
 	memset(ret, 0, sizeof(*ret));
@@ -184,7 +183,7 @@ int exits__find(const struct elf_image *image, const struct unwind_table *table,
 }
 
 /* The place that one function hands over to, or 0. */
-static uint64_t hand_over(const struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
+static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
 {
 	for (int i = 0; i <= MAX_MOVES; i++) {
 		uint8_t code[MAX_INSN_LEN + 5] = {0};
@@ -217,7 +216,7 @@ static uint64_t hand_over(const struct elf_image *image, struct decoder *decoder
 	return 0;
 }
 
-size_t exits__hand_over(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs,
+size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs,
 			size_t max)
 {
 	struct decoder decoder = {0};

@@ -32,6 +32,7 @@
 #define SCAN_CHUNK	(256u << 10)
 #define MAX_EH_FRAME	(128u << 20)
 #define MAX_COPY_BYTES	(256u << 20) /* of any other section */
+#define MAX_RELOCATION_BYTES (16u << 20) /* searched, for one slot after the other */
 #define MAX_NAMES_BYTES (16u << 20) /* of the string table that names sections */
 #define VERSION_HIDDEN	0x8000	    /* .gnu.version: not the default version of this name */
 
@@ -60,6 +61,11 @@ struct elf_image {
 	char *soname;
 	char *build_id;
 	struct table dynsym, symtab;
+	struct relocations {
+		unsigned char *bytes;
+		size_t size;
+		bool read; /* or tried to */
+	} relocations[2]; /* of the PLT, and others */
 };
 
 DEFINE_CLEANUP(Elf *, cleanup_elf_end, elf_end)
@@ -391,6 +397,8 @@ void elf_image__free(struct elf_image *image)
 		close(image->fd);
 	free_table(&image->dynsym);
 	free_table(&image->symtab);
+	free(image->relocations[0].bytes);
+	free(image->relocations[1].bytes);
 	free(image->segments);
 	free(image->soname);
 	free(image->build_id);
@@ -761,21 +769,14 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 	return found;
 }
 
-static int search_slot(const struct elf_image *image, const char *section, uint64_t slot,
+static int search_slot(const struct elf_image *image, const struct relocations *table, uint64_t slot,
 		       uint64_t *ret_vaddr)
 {
-	_cleanup_free_ unsigned char *bytes = NULL;
-	const Elf64_Sym *symbol;
-	uint64_t vaddr;
-	size_t size;
-	int rc = elf_image__read_section(image, section, &bytes, &size, &vaddr);
-
-	if (rc)
-		return rc == -ENOEXEC ? -ENOENT : rc;
-	for (size_t i = 0; i + sizeof(Elf64_Rela) <= size; i += sizeof(Elf64_Rela)) {
+	for (size_t i = 0; i + sizeof(Elf64_Rela) <= table->size; i += sizeof(Elf64_Rela)) {
+		const Elf64_Sym *symbol;
 		Elf64_Rela rela;
 
-		memcpy(&rela, bytes + i, sizeof(rela));
+		memcpy(&rela, table->bytes + i, sizeof(rela));
 		if (rela.r_offset != slot)
 			continue;
 		if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE) {
@@ -796,9 +797,23 @@ static int search_slot(const struct elf_image *image, const char *section, uint6
 	return -ENOENT;
 }
 
-int elf_image__slot_function(const struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr)
+int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr)
 {
-	int rc = search_slot(image, ".rela.plt", slot, ret_vaddr);
+	static const char *const sections[] = {".rela.plt", ".rela.dyn"};
+	int rc = -ENOENT;
 
-	return rc == -ENOENT ? search_slot(image, ".rela.dyn", slot, ret_vaddr) : rc;
+	for (int i = 0; i < 2 && rc == -ENOENT; i++) {
+		struct relocations *table = &image->relocations[i];
+		uint64_t vaddr;
+
+		if (!table->read) {
+			table->read = true;
+			elf_image__read_section(image, sections[i], &table->bytes, &table->size,
+						&vaddr);
+			if (table->size > MAX_RELOCATION_BYTES)
+				table->size = MAX_RELOCATION_BYTES;
+		}
+		rc = search_slot(image, table, slot, ret_vaddr);
+	}
+	return rc;
 }

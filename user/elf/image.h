@@ -98,6 +98,6 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 /* The function that a jump through the pointer at vaddr slot (of the PLT, or by -fno-plt code) leads
  * to, when the dynamic linker finds it in this very file: the one that the slot's relocation names.
  * 0; -ENOENT when it is another file's, or nothing is known of the slot; other negative errno. */
-int elf_image__slot_function(const struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
+int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
 
 #endif

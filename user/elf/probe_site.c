@@ -99,7 +99,8 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
-/* The number of a general register that may carry an argument, as in probe_site.args; 0: another one. */
+/* The number of a general register that may carry an argument, as in probe_site.args; 0: another
+ * one. */
 static unsigned int register_number(unsigned int reg)
 {
 	switch (reg) {
@@ -331,8 +332,8 @@ struct holders {
 	unsigned int n_args;
 };
 
-/* What the instruction, which writes these registers, does to them (rule 3). NULL, or why it cannot be
- * passed over. */
+/* What the instruction, which writes these registers, does to them (rule 3). NULL, or why it cannot
+ * be passed over. */
 static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -352,8 +353,8 @@ static const char *move_arguments(struct holders *holders, const cs_insn *insn, 
 	return NULL;
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not. Where the
- * arguments are then goes to holders. */
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not.
+ * Where the arguments are then goes to holders. */
 static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;

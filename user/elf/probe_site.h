@@ -11,7 +11,8 @@
  *   2. No way in from the side: no direct branch of the whole function has its target behind the
  *      entry and before the end of the probed instruction; a loop back to there would count twice.
  *   3. Arguments at hand: each one that the probe reads is still whole in some register, in its own
- *	or in one that a mov has copied it to; what the function does with the others is its own affair.
+ *	or in one that a mov has copied it to; what the function does with the others is its own
+ *affair.
  *   4. Frame intact: nothing passed over writes rsp or rbp: the return address is still at [rsp]
  *      (where the kernel takes it for a return probe) and rbp is still the caller's. Nothing
  *      passed over stores to memory, which could be that word, or the red zone.
@@ -33,8 +34,8 @@
 #define PROBE_SITE_ALL_ARGS 6
 
 struct probe_site {
-	/* In which register each argument that the probe reads is there: 1 to 6 as they come (rdi, rsi,
-	 * rdx, rcx, r8, r9), or 7 to 14: rax, r10, r11, rbx, r12 to r15. 0: not read. */
+	/* In which register each argument that the probe reads is there: 1 to 6 as they come (rdi,
+	 * rsi, rdx, rcx, r8, r9), or 7 to 14: rax, r10, r11, rbx, r12 to r15. 0: not read. */
 	uint8_t args[PROBE_SITE_ALL_ARGS];
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Where functions end: some written for this test, and the real operators new, whose ret instructions
- * objdump knows, too. */
+/* Where functions end: some written for this test, and the real operators new, whose ret
+ * instructions objdump knows, too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,22 +21,34 @@
 	".cfi_endproc\n.size " name ", . - " name "\n"
 
 /* Marks of the form NAME_ret are at the exits. */
-__asm__(".text\n" FUNCTION("plain", "test %edi, %edi\nje 1f\nplain_ret: ret\n1: nop\nplain_ret2: ret\n")
-	FUNCTION("framed", "push %rbx\n.cfi_adjust_cfa_offset 8\ncall plain\npop %rbx\n"
-			   ".cfi_adjust_cfa_offset -8\nframed_ret: rep ret\n")
-	FUNCTION("jumper", "cmp $1, %edi\nja framed\njmp plain\n")
-	FUNCTION("loop", "1: dec %edi\njnz 1b\nloop_ret: ret $8\n")
-	FUNCTION("thrower", "test %edi, %edi\njne 1f\nthrower_ret: ret\n1: push %rbx\n"
-			    ".cfi_adjust_cfa_offset 8\ncall abort@plt\n")
-	"ud2\n"
-	FUNCTION("mover", "mov %rdi, %rdx\nxor %esi, %esi\njmp stage\n")
-	FUNCTION("stage", "mov %rdx, %rdi\njmp plain\n")
-	FUNCTION("computed", "jmp *%rax\n")
-	FUNCTION("unbalanced", "push %rbx\n.cfi_adjust_cfa_offset 8\nret\n")
-	FUNCTION("endless", "1: jmp 1b\n")
-	FUNCTION("unknown", "test %edi, %edi\nje 1f\nret\n1: .byte 0x06\n")
-	".globl bare\n.type bare, @function\nbare: ret\n.size bare, . - bare\n"
-	FUNCTION("to_bare", "jmp bare\n"));
+__asm__(".text\n" FUNCTION("plain", "test %edi, %edi\nje 1f\nplain_ret: ret\n1: nop\nplain_ret2: "
+				    "ret\n") FUNCTION(
+	"framed",
+	"push %rbx\n.cfi_adjust_cfa_offset 8\ncall plain\npop %rbx\n"
+	".cfi_adjust_cfa_offset -8\nframed_ret: rep ret\n") FUNCTION("jumper",
+								     "cmp $1, %edi\nja framed\njmp "
+								     "plain\n")
+		FUNCTION("loop", "1: dec %edi\njnz 1b\nloop_ret: ret $8\n") FUNCTION(
+			"thrower",
+			"test %edi, %edi\njne 1f\nthrower_ret: ret\n1: push %rbx\n"
+			".cfi_adjust_cfa_offset 8\ncall abort@plt\n") "ud2\n" FUNCTION("mover",
+										       "mov %rdi, "
+										       "%rdx\nxor "
+										       "%esi, "
+										       "%esi\njmp "
+										       "stage\n")
+			FUNCTION("stage", "mov %rdx, %rdi\njmp plain\n") FUNCTION(
+				"computed",
+				"jmp *%rax\n") FUNCTION("unbalanced",
+							"push %rbx\n.cfi_adjust_cfa_offset "
+							"8\nret\n")
+				FUNCTION("endless", "1: jmp 1b\n")
+					FUNCTION("unknown", "test %edi, %edi\nje 1f\nret\n1: .byte "
+							    "0x06\n") ".globl bare\n.type bare, "
+								      "@function\nbare: ret\n.size "
+								      "bare, . - bare\n" FUNCTION(
+									      "to_bare",
+									      "jmp bare\n"));
 
 extern const char plain[], framed[], jumper[], loop[], thrower[], mover[], stage[], computed[],
 	unbalanced[], endless[], unknown[], to_bare[];
@@ -52,7 +64,8 @@ static int open_self(void **state)
 	struct elf_symbol symbol;
 
 	(void)state;
-	if (elf_image__open(fd, "self", &image, NULL) || unwind_table__build(image, 0, &table, NULL) ||
+	if (elf_image__open(fd, "self", &image, NULL) ||
+	    unwind_table__build(image, 0, &table, NULL) ||
 	    elf_image__find_function(image, "plain", &symbol))
 		return -1;
 	bias = (uintptr_t)plain - symbol.vaddr;
@@ -102,13 +115,16 @@ static void tail_jumps_are_followed(void **state)
 	(void)state;
 	check(jumper, 3, (const char *const[]){framed_ret, plain_ret, plain_ret2});
 	check(mover, 2, (const char *const[]){plain_ret, plain_ret2});
-	assert_int_equal(exits__hand_over(image, (uintptr_t)mover - bias, stages, EXITS_MAX_STAGES), 2);
+	assert_int_equal(exits__hand_over(image, (uintptr_t)mover - bias, stages, EXITS_MAX_STAGES),
+			 2);
 	assert_int_equal(stages[0], (uintptr_t)stage - bias);
 	assert_int_equal(stages[1], (uintptr_t)plain - bias);
-	assert_int_equal(exits__hand_over(image, (uintptr_t)jumper - bias, stages, EXITS_MAX_STAGES), 0);
+	assert_int_equal(
+		exits__hand_over(image, (uintptr_t)jumper - bias, stages, EXITS_MAX_STAGES), 0);
 	/* in a circle: as often as there is room */
-	assert_int_equal(exits__hand_over(image, (uintptr_t)endless - bias, stages, EXITS_MAX_STAGES),
-			 EXITS_MAX_STAGES);
+	assert_int_equal(
+		exits__hand_over(image, (uintptr_t)endless - bias, stages, EXITS_MAX_STAGES),
+		EXITS_MAX_STAGES);
 }
 
 static void what_cannot_be_followed_is_refused(void **state)
@@ -116,8 +132,10 @@ static void what_cannot_be_followed_is_refused(void **state)
 	static const struct {
 		const char *function, *why;
 	} wanted[] = {
-		{computed, "unknown place"}, {unbalanced, "unwind table"},
-		{endless, "no ret"},	     {unknown, "does not decode"},
+		{computed, "unknown place"},
+		{unbalanced, "unwind table"},
+		{endless, "no ret"},
+		{unknown, "does not decode"},
 		{to_bare, "no unwind information"},
 	};
 
@@ -125,8 +143,9 @@ static void what_cannot_be_followed_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		struct exits exits;
 
-		assert_int_equal(exits__find(image, table, (uintptr_t)wanted[i].function - bias, &exits),
-				 -ENOTSUP);
+		assert_int_equal(
+			exits__find(image, table, (uintptr_t)wanted[i].function - bias, &exits),
+			-ENOTSUP);
 		assert_int_equal(exits.n, 0);
 		if (!strstr(exits.why, wanted[i].why))
 			fail_msg("'%s' instead of '%s'", exits.why, wanted[i].why);

@@ -429,8 +429,8 @@ static void test_breakpoint(void **state)
 struct checked {
 	size_t len; /* 0: not known to the checker */
 	bool branches;
-	int64_t target; /* from the instruction's first byte */
-	bool harmless;	/* may be passed over, as far as it leaves the arguments alone */
+	int64_t target;	  /* from the instruction's first byte */
+	bool harmless;	  /* may be passed over, as far as it leaves the arguments alone */
 	uint32_t written; /* general registers */
 };
 
@@ -674,7 +674,7 @@ static struct checked check_instruction(const uint8_t *code, size_t max)
 		return result;
 	}
 	if (byte_op && !rex && dest >= 4 && dest < 8)
-		dest -= 4; /* ah, ch, dh, bh */
+		dest -= 4;			  /* ah, ch, dh, bh */
 	result.harmless = dest != 4 && dest != 5; /* rsp, rbp */
 	result.written = 1u << dest;
 	return result;
@@ -969,10 +969,12 @@ static void arguments_are_followed(void **state)
 	struct probe_site site;
 
 	(void)state;
-	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 1, &site), 0);
+	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 1, &site),
+			 0);
 	assert_site(&site, 15, true, false);
 	assert_int_equal(site.args[0], 11); /* r12 */
-	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 2, &site), 0);
+	assert_int_equal(probe_site__choose(moved, sizeof(moved), VADDR, sizeof(moved), 2, &site),
+			 0);
 	assert_site(&site, 0, false, false);
 	assert_int_equal(site.args[0], 1);
 	assert_int_equal(site.args[1], 2);
