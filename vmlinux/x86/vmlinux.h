@@ -14,6 +14,7 @@ enum { false = 0, true = 1 };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
+	unsigned long r10;
 	unsigned long r8;
 	unsigned long r9;
 	unsigned long ax;
@@ -22,6 +23,7 @@ struct pt_regs {
 	unsigned long si;
 	unsigned long di;
 	unsigned long bp;
+	unsigned long orig_ax;
 	unsigned long ip;
 	unsigned long sp;
 };
@@ -50,6 +52,7 @@ struct file {
 
 struct mm_struct {
 	struct file *exe_file;
+	unsigned long brk;
 	struct uprobes_state uprobes_state;
 };
 
@@ -79,7 +82,12 @@ struct cred {
 	kuid_t euid;
 };
 
+struct thread_info {
+	unsigned int status;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
