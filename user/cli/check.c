@@ -101,6 +101,18 @@ static int print_process(pid_t pid, const struct capture_options *options)
 	process__read(pid, &info);
 	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,
 	       info.threads == 1 ? "" : "s");
+	if (plan.regions->syscalls)
+		printf("  regions (--what regions): at the system calls' tracepoints, which cost every "
+		       "process of the machine some time; %s\n",
+		       plan.regions->why);
+	else
+		printf("  regions (--what regions): at mmap, munmap, mremap and brk of %s\n",
+		       printable(plan.regions->path));
+	if (!plan.allocator) {
+		session_plan__clear(&plan);
+		fflush(stdout);
+		return fail(&plan.no_allocator);
+	}
 	printf("  allocator: %s, in %s\n", plan.allocator->family, printable(plan.allocator->path));
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan.kind));
 	for (size_t i = 0; i < plan.allocator->n_points; i++) {

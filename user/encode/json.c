@@ -185,12 +185,28 @@ static void put_probes(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
+/* What only regions have. */
+static void put_kinds(struct json *json, const struct profile *profile)
+{
+	struct json kinds = json__open(json, "kinds", "{");
+
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
+		json__put_uint(&kinds, region_memory__name((enum region_memory)i),
+			       to_integer(profile->kind_bytes[i]));
+	sink__puts(json->sink, "}");
+	if (profile->earlier_gone_bytes >= 0)
+		json__put_uint(json, "earlier_gone_bytes", to_integer(profile->earlier_gone_bytes));
+	else
+		json__put_real(json, "earlier_gone_bytes", NAN);
+}
+
 int encode_json(const struct profile *profile, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
 	struct estimate live = profile__live(profile);
 
 	json = json__open(&document, NULL, "{");
+	json__put_text(&json, "what", profile->what ? profile->what : "heap");
 	json__put_uint(&json, "pid", (uint64_t)profile->pid);
 	json__put_text(&json, "comm", profile->comm);
 	json__put_real(&json, "duration_s", profile->duration_s);
@@ -203,6 +219,8 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
+	if (profile__is_regions(profile))
+		put_kinds(&json, profile);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

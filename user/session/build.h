@@ -10,6 +10,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
+#include "session/regions.h"
 #include "symbolize/symbolize.h"
 
 /* One process of the run. */
@@ -25,6 +26,9 @@ struct target {
 	struct perf_map_place
 		perf_map; /* where it may say what that code is; root_fd -1: not known */
 	struct allocator *allocator;
+	bool heap_attached, regions_attached; /* its probes are in place */
+	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
+	struct region_book book;
 	bool uninvited; /* it was not named, but selected */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
@@ -57,7 +61,8 @@ struct build {
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
 int build__prepare(struct capture_drain *drain);
 
-/* A sorted, symbolized profile. 0 or -ENOMEM. */
+/* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
 int build__profile(const struct build *build, struct profile **ret);
+int build__regions(const struct build *build, struct profile **ret);
 
 #endif

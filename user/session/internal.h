@@ -43,6 +43,9 @@ struct session {
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t events_lost;
 	uint64_t interval;
+	unsigned what;
+	enum session_region_place region_place; /* as chosen in the end */
+	char region_text[256];
 	uint64_t settle_next_ns;
 	uint64_t forgotten; /* profiles of ended processes that found no room */
 	struct profile **profiles;
@@ -80,6 +83,15 @@ void targets__take_news(struct session *session);
 
 /* What watch__new() needs. */
 struct watch_handlers targets__handlers(struct session *session);
+
+/* --- region_calls.c: what the targets take from the kernel --- */
+
+/* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are known; a
+ * command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
+int region_calls__attach(struct session *session, bool loading, struct error *err);
+
+/* Applies what is settled: all of it when the run is over. */
+void region_calls__settle(struct session *session, bool all);
 
 /* --- selection.c: which processes are traced without being named --- */
 

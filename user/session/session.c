@@ -97,10 +97,15 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = allocator__find(pid, &maps, false, &ret->allocator, err);
+	rc = region_source__find(pid, &maps, false, &ret->regions, err);
+	if (!rc)
+		rc = allocator__find(pid, &maps, false, &ret->allocator, &ret->no_allocator);
 	maps__free(&maps);
-	if (rc)
-		return rc;
+	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
+		if (ret->no_allocator.text[0])
+			*err = ret->no_allocator;
+		goto fail;
+	}
 	rc = capture__new(options, &capture, err);
 	if (rc)
 		goto fail;
@@ -119,6 +124,8 @@ void session_plan__clear(struct session_plan *plan)
 {
 	allocator__free(plan->allocator);
 	plan->allocator = NULL;
+	region_source__free(plan->regions);
+	plan->regions = NULL;
 }
 
 static int watch_target(struct session *s, struct target *t, struct error *err)
@@ -179,29 +186,50 @@ static int attach_allocator(struct session *s, struct target *t, struct error *e
 	return 0;
 }
 
+/* May a call of the target's be made to return through a probe? */
+static int check_returns(const struct target *t, struct error *err)
+{
+	if (t->info.seccomp && features__seccomp_kills())
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
+				  "return of a probed call would kill it: not traced",
+				  t->info.pid, t->info.comm);
+	return 0;
+}
+
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
 {
 	pid_t pid = t->info.pid;
 	struct process_info now;
 	int rc;
 
+	if (!(s->what & WHAT_HEAP) || t->heap_attached)
+		return 0;
 	rc = allocator__find(pid, &t->maps, loading, &t->allocator, err);
+	if (!rc)
+		rc = check_returns(t, err);
+	if (!rc)
+		rc = attach_allocator(s, t, err);
 	if (rc)
 		return rc;
-	if (t->info.seccomp && features__seccomp_kills())
-		return error__set(err, -ENOTSUP,
-				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
-				  "return of a probed call would kill it: not traced",
-				  pid, t->info.comm);
-	rc = attach_allocator(s, t, err);
-	if (rc)
-		return rc;
+	t->heap_attached = true;
 	/* The kernel takes a pid: make sure that it was still the same process. */
 	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return error__set(err, -ESRCH,
 				  "pid %d (%s) has exited while the probes were being placed", pid,
 				  t->info.comm);
 	return 0;
+}
+
+static int attach_regions(struct session *s, bool loading, struct error *err)
+{
+	int rc = 0;
+
+	if (!(s->what & WHAT_REGIONS))
+		return 0;
+	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
+		rc = check_returns(s->targets[i], err);
+	return rc ? rc : region_calls__attach(s, loading, err);
 }
 
 static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
@@ -219,8 +247,10 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
-	if (!s->launch.loading)
-		return attach_target(s, s->targets[0], false, err);
+	if (!s->launch.loading) {
+		rc = attach_target(s, s->targets[0], false, err);
+		return rc ? rc : attach_regions(s, false, err);
+	}
 	/* The program itself may define malloc, or its dynamic linker be the whole C library
 	 * (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
@@ -238,6 +268,8 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 		targets__refresh_maps(s, s->targets[0]);
 		memset(&none, 0, sizeof(none));
 		rc = attach_target(s, s->targets[0], true, &none);
+		if (!rc)
+			rc = attach_regions(s, more, &none);
 		if (rc == -ENOENT && more)
 			continue;
 		if (rc)
@@ -269,6 +301,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
+	s->what = o->what ? o->what : WHAT_HEAP;
+	s->region_place = o->region_place;
+	capture_options.regions = s->what & WHAT_REGIONS;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
 	if (binaries__new(&s->binaries) ||
@@ -298,7 +333,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
-	s->calibrated = !capture__calibrate(s->capture, &s->calibration);
+	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
@@ -318,6 +353,11 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		       : error__set(err, -ENOMEM, "out of memory");
 		if (!rc)
 			rc = attach_target(s, t, false, err);
+		if (rc)
+			goto fail;
+	}
+	if (!o->command) {
+		rc = attach_regions(s, false, err);
 		if (rc)
 			goto fail;
 	}
@@ -381,12 +421,28 @@ static void follow_loading(struct session *s)
 	}
 }
 
+/* What the targets have mapped by now, so that it is known when they give it back. */
+static void note_earlier_regions(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		struct maps maps;
+
+		if (t->uninvited || maps__read(t->info.pid, &maps))
+			continue;
+		region_book__begin(&t->book, &maps);
+		maps__free(&maps);
+	}
+}
+
 int session__start(struct session *s, struct error *err)
 {
 	int rc;
 
 	for (size_t i = 0; i < s->n_targets; i++)
 		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
+	if (s->what & WHAT_REGIONS)
+		note_earlier_regions(s);
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
@@ -460,6 +516,10 @@ void session__status(struct session *s, struct session_status *ret)
 		ret->live_bytes += (double)t->counters.alloc_bytes -
 				   (double)t->counters.freed_bytes - t->gone_bytes;
 		ret->running += !t->ended;
+		if (!(s->what & WHAT_HEAP)) {
+			ret->alloc_calls += t->book.calls;
+			ret->live_bytes += (double)region_book__live(&t->book, NULL);
+		}
 		cpu_ns += cpu_used_ns(t);
 		probe_ns += t->probe_ns;
 	}
@@ -477,6 +537,7 @@ void session__stop(struct session *s)
 	/* twice: what came in while the first one read waits for the second */
 	session__dispatch(s);
 	session__dispatch(s);
+	region_calls__settle(s, true);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		targets__read(s, s->targets[i]);
 		if (!s->targets[i]->ended)
@@ -500,6 +561,11 @@ bool session__command_ended(struct session *s, int *ret_wait_status)
 	if (s->command_ended)
 		*ret_wait_status = s->command_status;
 	return s->command_ended;
+}
+
+const char *session__region_place(const struct session *s)
+{
+	return s->region_text;
 }
 
 enum probe_kind session__kind(const struct session *s)
@@ -535,12 +601,27 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.missed_runs = capture__missed_runs(s->capture),
 	};
 	struct profile **profiles;
+	int rc;
 
-	profiles = reallocarray(s->profiles, s->n_profiles + 1, sizeof(struct profile *));
+	profiles = reallocarray(s->profiles, s->n_profiles + 2, sizeof(struct profile *));
 	if (!profiles)
 		return -ENOMEM;
 	s->profiles = profiles;
-	return build__profile(&build, &s->profiles[s->n_profiles++]);
+	if (s->what & WHAT_HEAP) {
+		rc = build__profile(&build, &s->profiles[s->n_profiles]);
+		if (rc)
+			return rc;
+		s->n_profiles++;
+	}
+	if (s->what & WHAT_REGIONS) {
+		build.calibration = NULL;
+		build.overhead_pct = -1;
+		rc = build__regions(&build, &s->profiles[s->n_profiles]);
+		if (rc)
+			return rc;
+		s->n_profiles++;
+	}
+	return 0;
 }
 
 /* Of more ended processes than can be kept, the one that held least goes. */

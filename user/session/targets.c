@@ -280,6 +280,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (!t)
 			break;
 		t->exec_ns = event->time_ns;
+		if (s->what & WHAT_REGIONS)
+			region_book__exec(&t->book, event->time_ns);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
@@ -345,11 +347,12 @@ void targets__take_news(struct session *s)
 				targets__refresh_maps(s, s->targets[i]);
 	}
 	targets__tell_mappings(s);
+	region_calls__settle(s, false);
 	/* Most short-lived processes leave nothing to report. */
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
 
-		if (t->ended && t->uninvited && !t->counters.samples)
+		if (t->ended && t->uninvited && !t->counters.samples && !t->book.calls)
 			targets__remove(s, t);
 		else
 			i++;
