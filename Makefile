@@ -108,7 +108,7 @@ PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c)
 PROG_CC  := $(wildcard tests/progs/*.cc)
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(B)/progs/truth_regions_static $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
@@ -155,6 +155,11 @@ endef
 $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
+
+$(B)/progs/truth_regions_static: tests/progs/truth_regions.c $(wildcard tests/progs/*.h)
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
 
 $(B)/progs/%: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@

@@ -2,6 +2,7 @@
 /* Where the calls of mmap and its like are seen, and which target's books they go to. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -9,15 +10,37 @@
 
 #define SETTLE_AFTER_NS 1000000000ULL /* no call of the four takes longer; else it is out of order */
 
-static void on_call(void *ctx, const struct abi_region_call *call)
-{
-	struct session *s = ctx;
+#define MAX_ORPHANS 65536
 
+static bool give(struct session *s, const struct abi_region_call *call)
+{
 	for (size_t i = s->n_targets; i--;)
 		if (s->targets[i]->process == call->process) {
 			region_book__call(&s->targets[i]->book, call);
-			return;
+			return true;
 		}
+	return false;
+}
+
+static void on_call(void *ctx, const struct abi_region_call *call)
+{
+	struct abi_region_call *orphans;
+	struct session *s = ctx;
+
+	if (give(s, call) || s->n_orphans == MAX_ORPHANS)
+		return;
+	orphans = reallocarray(s->orphans, s->n_orphans + 1, sizeof(*orphans));
+	if (!orphans)
+		return;
+	s->orphans = orphans;
+	orphans[s->n_orphans++] = *call;
+}
+
+void region_calls__find_parents(struct session *s)
+{
+	for (size_t i = 0; i < s->n_orphans; i++)
+		give(s, &s->orphans[i]); /* or it is over: what ended with nothing to report */
+	s->n_orphans = 0;
 }
 
 void region_calls__settle(struct session *s, bool all)

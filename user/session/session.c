@@ -392,6 +392,7 @@ void session__free(struct session *s)
 		allocator__free(s->attached[i]);
 	free(s->attached);
 	free(s->examined);
+	free(s->orphans);
 	free(s->profiles);
 	free(s->targets);
 	watch__free(s->watch);

@@ -333,6 +333,10 @@ void targets__take_news(struct session *s)
 {
 	/* Who is there, what they have mapped, who is gone. */
 	capture__events(s->capture, on_event, s, &s->events_lost);
+	if (s->n_orphans) { /* their processes are in the news that came meanwhile */
+		capture__events(s->capture, on_event, s, &s->events_lost);
+		region_calls__find_parents(s);
+	}
 	if (s->watch)
 		watch__consume(s->watch);
 	for (size_t i = 0; i < s->n_targets; i++)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is taken from the kernel: exact by stack, and in sum what /proc/PID/smaps says."""
+import json
+import os
+import re
+
+from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal,
+                     expect_words, losses, memtrace, place, run, test, test_each_kind)
+
+
+def smaps_bytes(pid):
+    """Sizes of all mappings, but for the tracer's page."""
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    heads = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ *(.*)$", text, re.M)
+    return sum(int(end, 16) - int(start, 16) for start, end, name in heads
+               if name != "[uprobes]")
+
+
+def check_regions(truth, profile):
+    """Bytes of each function, nothing of nobody, nothing lost."""
+    expect_equal(profile["what"], "regions", "what was profiled")
+    held = by_function(profile, truth["functions"])
+    expect(None not in held, "regions of nobody:", held.get(None))
+    for name, wanted in truth["functions"].items():
+        expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    expect_equal(profile["live_bytes"], truth["total"], "all live bytes")
+    expect_equal(sum(profile["kinds"].values()), truth["total"], "live bytes of all kinds")
+    expect_equal(profile["kinds"]["file"], truth["file"], "bytes of files")
+    expect_equal(losses(profile), {}, "losses")
+
+
+def trace(program, *options, prefix=None, arguments=()):
+    """The truth, the profiles by what they are of, the change in smaps, and memtrace's log."""
+    with Target(program, *arguments) as target:
+        with Tracer("-p", target.pid, "--json", *options,
+                    *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
+            before = smaps_bytes(target.pid)
+            truth = target.go()
+            change = smaps_bytes(target.pid) - before
+            result = tracer.stop()
+        expect_equal(target.quit(), 0, f"status of {program}")
+    profiles = [json.loads(line) for line in result.out.splitlines()]
+    return truth, {p["what"]: p for p in profiles}, change, result.err
+
+
+def check_all(truth, profiles, change):
+    regions = profiles["regions"]
+    check_regions(truth, regions)
+    expect_equal(regions["earlier_gone_bytes"], truth["earlier_gone"], "bytes from before given back")
+    expect_equal(change, regions["live_bytes"] - regions["earlier_gone_bytes"], "change in smaps")
+
+
+@test_each_kind
+def regions_truth(kind):
+    """By libc's functions."""
+    truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
+    expect_words(log, r"regions: at mmap, .* of /.*libc\.so\.6$")
+    expect_equal(set(profiles), {"regions"}, "profiles")
+    check_all(truth, profiles, change)
+    expect(profiles["regions"]["kinds"]["stack"] > truth["stack"], "no bytes of thread stacks:",
+           profiles["regions"]["kinds"])
+    expect_equal({p["kind"] for p in profiles["regions"]["probes"]}, {kind}, "kinds of probes")
+    expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
+
+
+@test
+def regions_truth_at_syscalls():
+    """The same program and the same answer, seen at the system calls."""
+    truth, profiles, change, log = trace("truth_regions", "--what", "regions",
+                                         "--regions-at", "syscalls")
+    expect_words(log, "regions: at the system calls")
+    check_all(truth, profiles, change)
+    expect_equal({p["kind"] for p in profiles["regions"]["probes"]}, {"tracepoint"},
+                 "kinds of probes")
+    expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
+
+
+@test
+def regions_of_static():
+    """A static program, for which the system calls are chosen without being asked for."""
+    truth, profiles, change, log = trace("truth_regions_static", "--what", "regions")
+    expect_words(log, "regions: at the system calls .*static")
+    check_all(truth, profiles, change)
+    with Target("truth_regions_static") as target:
+        expect_words(memtrace("check", target.pid).out, "regions .*system calls.*static")
+        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, "static")
+
+
+@test
+def regions_beside_heap():
+    """Both at once: two objects, four files, each of its own numbers."""
+    with place() as directory:
+        truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
+                                           prefix=directory + "/out")
+        check_all(truth, profiles, change)
+        expect_equal(set(profiles), {"heap", "regions"}, "profiles")
+        pid = profiles["heap"]["pid"]
+        expect_equal(sorted(os.listdir(directory)),
+                     sorted(f"out.{pid}.{name}" for name in ("heap", "collapsed", "regions.heap",
+                                                             "regions.collapsed")), "files")
+        with open(f"{directory}/out.{pid}.regions.collapsed", encoding="utf-8") as file:
+            collapsed = file.read()
+    got = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.splitlines())
+    expect_equal(got, truth["total"], "sum of the collapsed file")
+    # pthread_create's allocations are the heap's only ones
+    expect(all("start_threads" in stack["frames"] for stack in profiles["heap"]["stacks"]),
+           profiles["heap"]["stacks"])
+
+
+@test
+def regions_of_command():
+    """From a command's first instruction to its end, in a table."""
+    program = os.path.join(PROGS, "truth_regions")
+    for options in ((), ("--regions-at", "syscalls")):
+        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json", *options, "--",
+                      program, "--auto"])
+        expect_equal(result.status, 0, result)
+        truth, profile = (json.loads(line) for line in result.out.splitlines())
+        held = by_function(profile, truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+        expect_equal(losses(profile), {}, "losses")
+    result = run([MEMTRACE, "--what", "regions", "-f", "none", "--", program, "--auto"])
+    expect_words(result.out, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
+
+
+@test
+def regions_of_go():
+    """Go makes the system calls itself; its heap is seen nowhere else."""
+    with Target("go_chain") as target:
+        expect_words(memtrace("check", target.pid).out, "regions .*system calls.*Go")
+    truth, profiles, change, log = trace("go_chain", "--what", "regions")
+    print(truth, profiles["regions"]["live_bytes"], profiles["regions"]["earlier_gone_bytes"], change, [s["frames"] for s in profiles["regions"]["stacks"]])
