@@ -133,7 +133,8 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, entry) : 0;
 	}
-	for (size_t i = 0; loading && i < maps->n && !rc; i++) {
+	/* No list: not yet, or never; then the files may at least say why. */
+	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 
 		if (entry->executable && entry->file.inode)
@@ -143,7 +144,7 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 		return error__set(err, rc, "out of memory");
 	if (!rc && loading)
 		return error__set(err, -ENOENT, "no C library yet in pid %d", pid);
-	if (!rc)
+	if (!rc || (n <= 0 && !loading && !s->syscalls))
 		say_why(s, "it is linked statically, its code makes the calls itself");
 	*ret = s;
 	s = NULL;
