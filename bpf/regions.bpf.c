@@ -78,11 +78,12 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 		return;
 	if (has_failed(found, result, syscall))
 		goto out;
+	cpu = bpf_map_lookup_elem(&process_cpus, &found->process);
+	if (!cpu)
+		goto out;
 	call = bpf_ringbuf_reserve(&regions, sizeof(*call), 0);
 	if (!call) {
-		cpu = bpf_map_lookup_elem(&process_cpus, &found->process);
-		if (cpu)
-			lose(cpu, LOST_REGION_CALLS);
+		lose(cpu, LOST_REGION_CALLS);
 		goto out;
 	}
 	*call = *found;
@@ -95,6 +96,8 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 						 bpf_ringbuf_query(&regions, BPF_RB_RING_SIZE) / 4
 					 ? BPF_RB_FORCE_WAKEUP
 					 : BPF_RB_NO_WAKEUP);
+	if (found->kind != REGION_MUNMAP)
+		note_thread(cpu, found->process, key.tid);
 out:
 	bpf_map_delete_elem(&region_calls, &key);
 }

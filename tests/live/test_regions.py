@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import time
 
 from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal,
-                     expect_words, losses, memtrace, place, run, test, test_each_kind)
+                     expect_words, losses, memtrace, place, read_line, run, start, test,
+                     test_each_kind)
 
 
 def smaps_bytes(pid):
@@ -139,3 +141,55 @@ def regions_of_go():
     expect(wanted <= grown <= wanted + (128 << 20), f"{grown} bytes for {wanted}")
     expect_equal(change, profile["live_bytes"] - profile["earlier_gone_bytes"], "change in smaps")
     expect_equal(losses(profile), {}, "losses")
+
+
+def trace_shell(commands, n, *options):
+    """A shell's n programs, one after the other: their truths, and all profiles. Each begins its script
+    only when the tables of its code must be in place: a moment after its exec."""
+    shell = start(["/bin/sh", "-c", "read go; " + commands])
+    truths = []
+    with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+        shell.stdin.write("go\n")
+        shell.stdin.flush()
+        for _ in range(n):
+            expect_words(read_line(shell, shell.stdout), "ready")
+            time.sleep(0.7)
+            shell.stdin.write("go\n")
+            shell.stdin.flush()
+            truths.append(json.loads(read_line(shell, shell.stdout)))
+            shell.stdin.write("quit\n")
+            shell.stdin.flush()
+        result = tracer.wait()
+    expect_equal(result.status, 0, result)
+    return truths, [json.loads(line) for line in result.out.splitlines()]
+
+
+@test
+def regions_after_exec():
+    """What the old program had is gone with it, and its accounts."""
+    program = os.path.join(PROGS, "truth_regions")
+    # the shell has taken memory during the run before it becomes another program
+    (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
+    expect(profile["lost"]["dropped_by_exec"] > 0, "the shell's memory was not seen")
+    profile["lost"]["dropped_by_exec"] = 0
+    # what main itself maps before its script is not of before the run here
+    truth["functions"]["main"] = truth["earlier_gone"]
+    truth["total"] += truth["earlier_gone"]
+    check_regions(truth, profile)
+    expect_equal(profile["earlier_gone_bytes"], None, "bytes from before, of another program")
+
+
+@test
+def regions_of_children():
+    """With -F a child has its own account, which begins empty, and its parent's is not touched."""
+    program = os.path.join(PROGS, "truth_regions")
+    truths, profiles = trace_shell(f"(exec {program}); (exec {program} --threads 0); :", 2, "-F")
+    children = [p for p in profiles if p["comm"] == "truth_regions"]
+    expect_equal(len(children), 2, f"profiles of children in {[p['comm'] for p in profiles]}")
+    for truth, profile in zip(truths, sorted(children, key=lambda p: p["pid"])):
+        held = by_function(profile, truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    for profile in profiles:
+        mapped = any("map_plain" in stack["frames"] for stack in profile["stacks"])
+        expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")

@@ -97,7 +97,7 @@ int capture__attach(struct capture *capture, const struct allocator *allocator, 
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
 /* The same for the system calls of traced processes, seen through tracepoints: each system call of the
- * machine takes some tens of nanoseconds longer meanwhile. */
+ * machine takes about 0.15 us longer meanwhile. */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from within

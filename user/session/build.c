@@ -550,6 +550,8 @@ int build__regions(const struct build *b, struct profile **ret)
 		rc = add_lost(b, p);
 	if (!rc)
 		rc = profile__add_lost(p, "regions_too_many", book->too_many);
+	if (!rc)
+		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
 	p->dropped += book->too_many;
 	if (!rc)
 		rc = add_mappings(b, p);

@@ -257,7 +257,13 @@ static void apply(struct region_book *b, struct region_op *op)
 		}
 		break;
 	case OP_EXEC:
+		for (size_t i = 0; i < b->map.n; i++)
+			b->dropped_by_exec += b->map.at[i].site != EARLIER_SITE;
 		regions__free(&b->map);
+		b->n_sites = 0;
+		free(b->slots);
+		b->slots = NULL;
+		b->n_slots = 0;
 		b->earlier_known = false;
 		break;
 	}
@@ -336,7 +342,7 @@ void region_book__call(struct region_book *b, const struct abi_region_call *call
 	op.serial = b->serial++;
 	b->ops[b->n_ops++] = op;
 	op.what = OP_RETURN;
-	op.time_ns = call->exit_ns;
+	op.time_ns = call->exit_ns > call->entry_ns ? call->exit_ns : call->entry_ns;
 	op.serial = b->serial++;
 	b->ops[b->n_ops++] = op;
 }

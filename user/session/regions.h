@@ -40,6 +40,7 @@ struct region_book {
 	bool earlier_known;    /* region_book__begin() told, and no exec has come since */
 	uint64_t earlier_bytes; /* what was mapped then */
 	uint64_t too_many;	/* calls left out for want of room */
+	uint64_t dropped_by_exec; /* regions of programs that exec has replaced */
 };
 
 void region_book__free(struct region_book *book);
@@ -51,7 +52,7 @@ int region_book__begin(struct region_book *book, const struct maps *maps);
 /* A call has returned. What cannot be taken in is counted in too_many. */
 void region_book__call(struct region_book *book, const struct abi_region_call *call);
 
-/* The program was replaced by another: all it had mapped is gone. */
+/* The program was replaced by another: all it had mapped is gone, and so are its accounts. */
 void region_book__exec(struct region_book *book, uint64_t time_ns);
 
 /* Applies what happened before until_ns (UINT64_MAX: all). */
