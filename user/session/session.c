@@ -323,13 +323,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				strerror(errno));
 		goto fail;
 	}
-	if (capture_options.max_processes < o->n_pids)
-		capture_options.max_processes = (uint32_t)o->n_pids;
 	if (s->selection) {
 		selection__to_kernel(s->selection, &capture_options.selection);
 		if (!capture_options.max_processes)
 			capture_options.max_processes = SELECTED_PROCESSES;
 	}
+	if (capture_options.max_processes < o->n_pids)
+		capture_options.max_processes = (uint32_t)o->n_pids;
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
