@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is taken from the kernel: exact by stack, and in sum what /proc/PID/smaps says."""
+"""What is taken from the kernel: exact by stack, and in sum what /proc/PID/smaps says; and what of it
+becomes resident."""
 import json
 import os
 import re
@@ -193,3 +194,52 @@ def regions_of_children():
     for profile in profiles:
         mapped = any("map_plain" in stack["frames"] for stack in profile["stacks"])
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
+
+
+# Of a program's own pages: its data, its stack. A fault is told a page, not what is behind it.
+FEW = 40 * 4096
+
+
+@test
+def growth_truth():
+    """Every fault: pages by who touched them first and that are still there."""
+    truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "1")
+    profile = profiles["growth"]
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    expect(held.get(None, [0])[0] <= FEW, "too much of others:", held.get(None))
+    expect_equal(losses(profile), {}, "losses")
+    total = sum(truth["functions"].values())
+    expect(abs(profile["resident_change_bytes"] - total) < total / 10 + (1 << 20),
+           f"resident set: {profile['resident_change_bytes']} instead of {total}")
+    expect_equal(profile["probes"], [], "probes")
+
+
+@test
+def growth_sampled():
+    """One page in 16: the largest is known to a fifth (3,000 pages: 194 samples)."""
+    truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "64K")
+    profile = profiles["growth"]
+    got = by_function(profile, truth["functions"])["touch"][0]
+    wanted = truth["functions"]["touch"]
+    expect(abs(got - wanted) < 0.35 * wanted, f"{got} instead of {wanted}")
+    expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], profile)
+
+
+@test
+def growth_with_regions():
+    """Both, of a command; growth and the heap exclude each other."""
+    with place() as directory:
+        result = run([MEMTRACE, "--what", "growth,regions", "-i", "1", "-o", directory + "/out", "--",
+                      os.path.join(PROGS, "truth_growth"), "--auto"])
+        expect_equal(result.status, 0, result)
+        files = sorted(name.split(".", 2)[2] for name in os.listdir(directory))
+        expect_equal(files, ["growth.collapsed", "growth.heap", "regions.collapsed", "regions.heap"],
+                     "files")
+        collapsed = next(f for f in os.listdir(directory) if f.endswith("growth.collapsed"))
+        with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
+            # who touched it is the leaf, and stays
+            expect_words(file.read(), r"main;touch \d+$")
+    expect_words(result.out, "^first touched and still there: ", "^live regions: ")
+    expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")

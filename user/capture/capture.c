@@ -103,6 +103,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_map__set_map_flags(skel->maps.threads, 0);
 	}
 
+	bpf_program__set_autoload(skel->progs.growth_user, o->growth);
+	bpf_program__set_autoload(skel->progs.growth_kernel, o->growth);
 	bpf_program__set_autoload(skel->progs.region_session, o->regions && kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_entry, o->regions && kind != PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_return, o->regions && kind != PROBE_SESSION);
@@ -136,6 +138,14 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	if (!skel->links.task_exec || !skel->links.task_fork || !skel->links.task_exit) {
 		rc = -errno;
 		goto fail;
+	}
+	if (o->growth) {
+		skel->links.growth_user = bpf_program__attach(skel->progs.growth_user);
+		skel->links.growth_kernel = bpf_program__attach(skel->progs.growth_kernel);
+		if (!skel->links.growth_user || !skel->links.growth_kernel) {
+			rc = -errno;
+			goto fail;
+		}
 	}
 	c->events = ring_buffer__new(bpf_map__fd(skel->maps.events), on_event, c, NULL);
 	if (!c->events) {
@@ -561,6 +571,9 @@ void capture__detach(struct capture *c)
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
+	bpf_link__destroy(c->skel->links.growth_user);
+	bpf_link__destroy(c->skel->links.growth_kernel);
+	c->skel->links.growth_user = c->skel->links.growth_kernel = NULL;
 }
 
 void capture__free(struct capture *c)

@@ -35,6 +35,7 @@ struct capture_options {
 	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
+	bool growth;		/* page faults are recorded, in the place of allocations */
 	bool verbose;		/* libbpf's messages on stderr */
 	/* Which processes are traced besides those that are added: from their next exec on. self is
 	 * filled in. */

@@ -64,7 +64,8 @@ const char record_options[] =
 	"                             those of that name, program, user or cgroup, also new ones\n"
 	"  -F, --follow               children of traced processes, too\n"
 	"      --sort KEY             processes by growth (default), live or rss\n"
-	"      --what LIST            heap (default), regions: what is taken by mmap and brk\n"
+	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
+	"                             growth: what becomes resident, by page faults\n"
 	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
@@ -161,10 +162,16 @@ static int parse_what(const char *text, struct record_config *c)
 			c->what |= WHAT_HEAP;
 		else if (!strcmp(item, "regions"))
 			c->what |= WHAT_REGIONS;
+		else if (!strcmp(item, "growth"))
+			c->what |= WHAT_GROWTH;
 		else
-			return usage_error("record", "there is no '%s' to profile: heap, regions",
+			return usage_error("record",
+					   "there is no '%s' to profile: heap, regions, growth",
 					   item);
 	}
+	if ((c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
+		return usage_error("record", "growth is what does without the heap's probes: one "
+					     "or the other");
 	return 0;
 }
 
@@ -409,12 +416,17 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 
 /* --- output --- */
 
-static char *output_path(const struct record_config *c, pid_t pid, bool regions,
+/* what: enum session_what. */
+static char *output_path(const struct record_config *c, pid_t pid, unsigned what,
 			 const char *extension)
 {
 	char *path;
 
-	return asprintf(&path, "%s.%d.%s%s", c->output, pid, regions ? "regions." : "", extension) < 0
+	const char *part = what == WHAT_REGIONS ? "regions."
+			   : what == WHAT_GROWTH ? "growth."
+						 : "";
+
+	return asprintf(&path, "%s.%d.%s%s", c->output, pid, part, extension) < 0
 		       ? NULL
 		       : path;
 }
@@ -437,15 +449,14 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	size_t n = named ? c->n_pids : 1;
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < 2 * N_FORMATS; j++) {
+		for (size_t j = 0; j < 3 * N_FORMATS; j++) {
 			_cleanup_free_ char *path = NULL;
-			bool regions = j >= N_FORMATS;
+			unsigned what = WHAT_HEAP << (j / N_FORMATS);
 			int rc;
 
-			if (!c->format[j % N_FORMATS] ||
-			    !(c->what & (regions ? WHAT_REGIONS : WHAT_HEAP)))
+			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
-			path = output_path(c, pids[i], regions, formats[j % N_FORMATS].name);
+			path = output_path(c, pids[i], what, formats[j % N_FORMATS].name);
 			rc = path ? outfile__check(path, err) : -ENOMEM;
 			if (rc)
 				return rc;
@@ -485,7 +496,11 @@ static int write_files(const struct record_config *c, struct profile *p)
 
 		if (!c->format[i])
 			continue;
-		path = output_path(c, p->pid, profile__is_regions(p), formats[i].name);
+		path = output_path(c, p->pid,
+				   profile__is_regions(p)  ? WHAT_REGIONS
+				   : profile__is_growth(p) ? WHAT_GROWTH
+							   : WHAT_HEAP,
+				   formats[i].name);
 		if (!path || write_file(path, &formats[i], p))
 			status = EXIT_FAILED;
 		else
@@ -554,7 +569,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 
 		/* a row per process: of its heap, if that was profiled */
 		for (size_t i = 0; rows && i < n; i++)
-			if (profile__is_regions(profiles[i]) == !(c->what & WHAT_HEAP))
+			if (profile__is_regions(profiles[i]) == (c->what == WHAT_REGIONS))
 				rows[n_rows++] = profiles[i];
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}

@@ -103,6 +103,15 @@ static void json__put_real(struct json *json, const char *key, double value)
 		sink__puts(json->sink, "null");
 }
 
+static void json__put_signed(struct json *json, const char *key, double value)
+{
+	json__key(json, key);
+	if (isfinite(value))
+		sink__printf(json->sink, "%.0f", value);
+	else
+		sink__puts(json->sink, "null");
+}
+
 /* Where samples were dropped there is no telling how much more there is. */
 static void put_live(struct json *json, const struct estimate *live, bool complete)
 {
@@ -221,6 +230,8 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
 	if (profile__is_regions(profile))
 		put_kinds(&json, profile);
+	if (profile__is_growth(profile))
+		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

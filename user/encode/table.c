@@ -225,6 +225,33 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 	return sink->error;
 }
 
+/* Growth: page faults in the place of allocations. */
+static void put_growth_head(const struct profile *profile, const struct estimate *live,
+			    struct sink *sink, const char *comm)
+{
+	bool exact = profile->interval_bytes <= 1;
+	char a[32], b[32], bytes[16], interval[48];
+
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
+		     (int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
+	sink__printf(sink, "first touched and still there: %s%s", profile->dropped ? "AT LEAST " : "",
+		     format_bytes(live->bytes, bytes));
+	if (!exact && !profile->dropped && live->objects > 0) {
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	sink__puts(sink, " of anonymous memory");
+	if (isfinite(profile->resident_change_bytes))
+		sink__printf(sink, "; resident set %c%s",
+			     profile->resident_change_bytes < 0 ? '-' : '+',
+			     format_bytes(fabs(profile->resident_change_bytes), bytes));
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
 static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 		     const char *comm)
 {
@@ -563,6 +590,8 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		return -ENOMEM;
 	if (profile__is_regions(profile))
 		put_regions_head(profile, &live, sink, comm);
+	else if (profile__is_growth(profile))
+		put_growth_head(profile, &live, sink, comm);
 	else
 		put_head(profile, &live, sink, comm);
 	if (live.objects > 0)

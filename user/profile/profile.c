@@ -184,3 +184,8 @@ bool profile__is_regions(const struct profile *profile)
 {
 	return profile->what && !strcmp(profile->what, "regions");
 }
+
+bool profile__is_growth(const struct profile *profile)
+{
+	return profile->what && !strcmp(profile->what, "growth");
+}

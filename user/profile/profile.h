@@ -106,7 +106,7 @@ struct profile_probe {
 
 struct profile {
 	/* the run */
-	const char *what; /* "heap" or "regions"; static; NULL is "heap" */
+	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
 	pid_t pid;
 	char comm[64];		 /* name of the process, control characters replaced */
 	char *exe;		 /* path of its program or "" */
@@ -126,6 +126,9 @@ struct profile {
 	/* regions: live bytes by kind of memory, and those of before the run that were given back during it,
 	 * negative when unknown */
 	double kind_bytes[REGION_MEMORY_KINDS], earlier_gone_bytes;
+
+	/* growth: change of the resident set over the run, bytes; NaN when unknown */
+	double resident_change_bytes;
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
@@ -203,8 +206,9 @@ int profile__sort(struct profile *profile);
  * -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
-/* Is it a profile of regions? */
+/* Is it a profile of regions, of growth? */
 bool profile__is_regions(const struct profile *profile);
+bool profile__is_growth(const struct profile *profile);
 
 /* Live memory of all sites together. */
 struct estimate profile__live(const struct profile *profile);

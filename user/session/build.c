@@ -2,6 +2,9 @@
 #include "session/build.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -174,8 +177,30 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 	return add_ends(p, ends, bridged);
 }
 
+/* Has the process given the page back? Bits 63 and 62 of its word in /proc/PID/pagemap: there, in swap. */
+static bool page_gone(int pagemap_fd, uint64_t addr)
+{
+	uint64_t word;
+
+	return pagemap_fd >= 0 &&
+	       pread(pagemap_fd, &word, sizeof(word), (off_t)(addr / 4096 * sizeof(word))) ==
+		       sizeof(word) &&
+	       !(word >> 62);
+}
+
+static int open_pagemap(const struct build *b)
+{
+	char path[32];
+
+	if (!b->growth || b->target->ended)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", b->target->info.pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static int add_live(const struct build *b, struct profile *p, const size_t *site_of)
 {
+	_cleanup_close_ int pagemap = open_pagemap(b);
 	const struct abi_live_key *keys = b->drain->live.keys;
 	const struct abi_live *blocks = b->drain->live.values;
 	uint32_t process = b->target->process;
@@ -196,6 +221,8 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 		site = find_in(&b->drain->sites, &key, sizeof(key), compare_sites);
 		if (site < 0)
 			continue; /* cannot be: the site is made before the block is stored */
+		if (page_gone(pagemap, keys[i].addr))
+			continue;
 		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
 		if (!rc)
 			rc = profile__add_live(p, site_of[site], thread, blocks[i].size);
@@ -376,6 +403,9 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = "continuous";
 	p->interval_bytes = b->interval;
 	p->earlier_gone_bytes = -1;
+	p->resident_change_bytes = b->target->rss_start && b->target->rss_now
+					   ? (double)b->target->rss_now - (double)b->target->rss_start
+					   : NAN;
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
 	p->overhead_pct = b->overhead_pct;
@@ -400,6 +430,19 @@ static int finish_profile(const struct build *b, struct profile *p)
 	return rc;
 }
 
+/* What was taken and is no longer held was given back. */
+static void balance(struct profile *p)
+{
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+		double bytes = site->alloc_bytes - site->live.bytes;
+		double objects = site->alloc_objects - site->live.objects;
+
+		site->freed_bytes = bytes > 0 ? bytes : 0;
+		site->freed_objects = objects > 0 ? objects : 0; /* a region cut in two is two */
+	}
+}
+
 int build__profile(const struct build *b, struct profile **ret)
 {
 	_cleanup_(cleanup_profile) struct profile *p = profile__new();
@@ -410,7 +453,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!p || !site_of)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
-	p->what = "heap";
+	p->what = b->growth ? "growth" : "heap";
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
@@ -426,6 +469,8 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = add_sites(b, p, site_of);
 	if (!rc)
 		rc = add_live(b, p, site_of);
+	if (!rc && b->growth)
+		balance(p);
 	if (!rc)
 		rc = finish_profile(b, p);
 	if (rc)
@@ -516,14 +561,7 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 			return rc;
 		p->kind_bytes[r->kind] += (double)(r->end - r->start);
 	}
-	for (size_t i = 0; i < p->n_sites; i++) {
-		struct profile_site *site = &p->sites[i];
-		double bytes = site->alloc_bytes - site->live.bytes;
-		double objects = site->alloc_objects - site->live.objects;
-
-		site->freed_bytes = bytes > 0 ? bytes : 0;
-		site->freed_objects = objects > 0 ? objects : 0; /* one cut in two is two */
-	}
+	balance(p);
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct target {
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
+	uint64_t rss_start, rss_now; /* bytes; for growth, 0: not read */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	struct abi_process_cpu counters;   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
@@ -50,6 +51,7 @@ struct build {
 	const struct capture_drain *drain;     /* prepared */
 	const struct target *target;
 	struct symbolizer *symbolizer;
+	bool growth; /* what stands in the heap's tables are pages */
 	uint64_t interval;
 	uint64_t start_unix_ns;
 	double duration_s;

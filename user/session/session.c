@@ -304,6 +304,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->what = o->what ? o->what : WHAT_HEAP;
 	s->region_place = o->region_place;
 	capture_options.regions = s->what & WHAT_REGIONS;
+	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
 	if (binaries__new(&s->binaries) ||
@@ -444,6 +445,12 @@ int session__start(struct session *s, struct error *err)
 		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
 	if (s->what & WHAT_REGIONS)
 		note_earlier_regions(s);
+	for (size_t i = 0; s->what & WHAT_GROWTH && i < s->n_targets; i++) {
+		struct process_info now;
+
+		if (!process__read(s->targets[i]->info.pid, &now))
+			s->targets[i]->rss_start = now.rss_bytes;
+	}
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
@@ -517,7 +524,7 @@ void session__status(struct session *s, struct session_status *ret)
 		ret->live_bytes += (double)t->counters.alloc_bytes -
 				   (double)t->counters.freed_bytes - t->gone_bytes;
 		ret->running += !t->ended;
-		if (!(s->what & WHAT_HEAP)) {
+		if (s->what == WHAT_REGIONS) {
 			ret->alloc_calls += t->book.calls;
 			ret->live_bytes += (double)region_book__live(&t->book, NULL);
 		}
@@ -591,6 +598,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.drain = drain,
 		.target = t,
 		.symbolizer = s->symbolizer,
+		.growth = s->what & WHAT_GROWTH,
 		.interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
@@ -608,7 +616,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	if (!profiles)
 		return -ENOMEM;
 	s->profiles = profiles;
-	if (s->what & WHAT_HEAP) {
+	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
 		rc = build__profile(&build, &s->profiles[s->n_profiles]);
 		if (rc)
 			return rc;

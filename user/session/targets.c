@@ -300,10 +300,13 @@ static void on_event(void *ctx, const struct abi_event *event)
 
 void targets__read(struct session *s, struct target *t)
 {
+	struct process_info now;
 	uint64_t cpu;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
+	if (s->what & WHAT_GROWTH && !t->ended && !process__read(t->info.pid, &now) && now.rss_bytes)
+		t->rss_now = now.rss_bytes;
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);

@@ -96,6 +96,11 @@ struct task_struct {
 	char comm[16];
 	struct mm_struct *mm;
 	struct uprobe_task *utask;
+	int pagefault_disabled;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
 };
 
 #pragma clang attribute pop
