@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 here=tests/kernels
 store=$PWD/build/kernels
-progs='truth_basic truth_threads truth_sampled exec_chain fork_child chains library.so churn busy cxx_throw truth_regions'
+progs='truth_basic truth_threads truth_sampled exec_chain fork_child chains library.so churn busy cxx_throw truth_regions truth_growth'
 boot_timeout_s=${BOOT_TIMEOUT_S:-280}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT

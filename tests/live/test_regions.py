@@ -90,6 +90,9 @@ def regions_of_static():
         result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "static")
+        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, "libc")
 
 
 @test

@@ -70,6 +70,11 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	capture__on_region_call(s->capture, on_call, s);
 	if (s->region_place == REGIONS_SYSCALLS)
 		return attach_syscalls(s, "as asked for", err);
+	if (s->everywhere && s->region_place == REGIONS_LIBC)
+		return error__set(err, -EINVAL,
+				  "--regions-at libc is for up to a few processes given by -p, or a "
+				  "command: those that come by themselves are seen at the system "
+				  "calls");
 	if (s->everywhere)
 		return attach_syscalls(s, "of processes that are still to come, too", err);
 	for (size_t i = 0; i < s->n_targets; i++) {
