@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to be
  * when it is first written to, by a page fault. Each counts as an allocation of a page at that address,
- * sampled like others; that a page was given back shows when it faults again, or at the end. */
+ * sampled like others. That a page was given back shows when it faults again, or at the end in the page
+ * map, which also tells files' pages from anonymous ones. (bpf_find_vma() could here, but is busy now and
+ * then: interrupts are off.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -12,12 +14,6 @@
 #define FAULT_PRESENT 1 /* bits of a fault's error code: the page was there (and not writable, ...) */
 #define FAULT_WRITE   2
 
-static long note_anonymous(struct task_struct *task, struct vm_area_struct *vma, bool *anonymous)
-{
-	*anonymous = !vma->vm_file;
-	return 0;
-}
-
 static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u64 error)
 {
 	__u64 page = address & ~(PAGE_BYTES - 1ULL);
@@ -25,7 +21,6 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	struct abi_live block = {.size = PAGE_BYTES};
 	struct abi_process_cpu *cpu;
 	struct abi_process *process;
-	bool anonymous = false;
 	struct stack_from from;
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
@@ -40,8 +35,6 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	live_forget(cpu, process, page);
 	count(&cpu->calls[0], 1);
 	if (!sample_take(cpu, PAGE_BYTES, config.interval))
-		return;
-	if (bpf_find_vma(task, address, note_anonymous, &anonymous, 0) || !anonymous)
 		return;
 	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp};
 	if (take_stack(&from, cpu, process, &block.stack))

@@ -7,8 +7,8 @@ import re
 import time
 
 from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal,
-                     expect_words, losses, memtrace, place, read_line, run, start, test,
-                     test_each_kind)
+                     expect_words, losses, memtrace, need_tool, place, read_line, run, start, test,
+                     test_each_kind, wait_until)
 
 
 def smaps_bytes(pid):
@@ -246,3 +246,32 @@ def growth_with_regions():
             expect_words(file.read(), r"main;touch \d+$")
     expect_words(result.out, "^first touched and still there: ", "^live regions: ")
     expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")
+
+
+@test
+def regions_of_python():
+    """A program that knows nothing of us: what it takes and gives back in sum, as smaps has it."""
+    script = ("import sys, threading\n"
+              "print('up', flush=True); sys.stdin.readline()\n"
+              "def work(): global kept; kept = [bytes(300000 + i) for i in range(200)]; "
+              "junk = [bytes(100000) for i in range(3000)]\n"
+              "threads = [threading.Thread(target=work) for i in range(4)]\n"
+              "[t.start() for t in threads]; [t.join() for t in threads]\n"
+              "print('done', flush=True); sys.stdin.readline()\n")
+    for options in ((), ("--regions-at", "syscalls")):
+        target = start([need_tool("python3"), "-u", "-c", script])
+        read_line(target, target.stdout)
+        with Tracer("-p", target.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+            before = smaps_bytes(target.pid)
+            target.stdin.write("\n")
+            target.stdin.flush()
+            read_line(target, target.stdout)
+            # Python's join() comes before the threads' ends, which give memory back
+            wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) == 1, "threads' ends")
+            change = smaps_bytes(target.pid) - before
+            profile = tracer.stop().json()
+        target.communicate("\n", 30)
+        expect(profile["live_bytes"] > 200 * 300000, profile["live_bytes"], "bytes live")
+        expect_equal(change, profile["live_bytes"] - profile["earlier_gone_bytes"],
+                     "change in smaps")
+        expect_equal(losses(profile), {}, "losses")

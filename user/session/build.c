@@ -177,7 +177,8 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 	return add_ends(p, ends, bridged);
 }
 
-/* Has the process given the page back? Bits 63 and 62 of its word in /proc/PID/pagemap: there, in swap. */
+/* Is there no anonymous page of the process there (any more)? Its word in /proc/PID/pagemap: bit 63, it is
+ * there; 62, in swap; 61, it is a file's or shared. */
 static bool page_gone(int pagemap_fd, uint64_t addr)
 {
 	uint64_t word;
@@ -185,7 +186,7 @@ static bool page_gone(int pagemap_fd, uint64_t addr)
 	return pagemap_fd >= 0 &&
 	       pread(pagemap_fd, &word, sizeof(word), (off_t)(addr / 4096 * sizeof(word))) ==
 		       sizeof(word) &&
-	       !(word >> 62);
+	       (!(word >> 62) || (word >> 61 & 1));
 }
 
 static int open_pagemap(const struct build *b)

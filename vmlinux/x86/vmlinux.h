@@ -99,10 +99,6 @@ struct task_struct {
 	int pagefault_disabled;
 };
 
-struct vm_area_struct {
-	struct file *vm_file;
-};
-
 #pragma clang attribute pop
 
 #endif
