@@ -109,9 +109,9 @@ PROG_CC  := $(wildcard tests/progs/*.cc)
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v) truth_alloc_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(B)/progs/truth_regions_static $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
-	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped rust_chain rust_chain_v0)
+	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
 .PHONY: progs
@@ -202,6 +202,8 @@ RUSTC := /usr/bin/rustc
 $(B)/progs/go_chain_pie: GO_FLAGS := -buildmode=pie
 $(B)/progs/go_chain_stripped: GO_FLAGS := -ldflags=-s
 $(B)/progs/go_chain $(B)/progs/go_chain_pie $(B)/progs/go_chain_stripped: tests/progs/go_chain.go
+$(B)/progs/go_regions: tests/progs/go_regions.go
+$(B)/progs/go_chain $(B)/progs/go_chain_pie $(B)/progs/go_chain_stripped $(B)/progs/go_regions:
 	$(say) GO $@
 	$(Q)mkdir -p $(@D)
 	$(Q)CC=gcc CGO_ENABLED=1 GO111MODULE=off GOFLAGS= GOPROXY=off GOENV=off GOTOOLCHAIN=local \

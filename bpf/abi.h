@@ -35,7 +35,8 @@
 	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
 	  "block proven dead by a new one at its address; its free was not seen")                  \
 	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
-	X(THREADS_FULL, "thread_names_full", "thread name not recorded")
+	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
+	X(REGION_CALLS, "region_calls_lost", "call of mmap, munmap, mremap or brk that found no room")
 
 enum abi_lost {
 #define X(id, name, text) LOST_##id,
@@ -206,6 +207,25 @@ struct abi_inflight {
 	__u32 process;
 };
 
+/* A call that takes memory from the kernel or gives it back, as user space hears of it. */
+enum abi_region_kind {
+	REGION_MMAP = 1,
+	REGION_MUNMAP,
+	REGION_MREMAP,
+	REGION_BRK,
+};
+
+struct abi_region_call {
+	__u32 kind; /* enum abi_region_kind */
+	__u32 process, tid;
+	__u32 pad;
+	__u64 addr, len;	 /* what is mapped then (brk: addr is the new break); munmap: what was */
+	__u64 old_addr, old_len; /* mremap: what was mapped before; brk: old_addr is the old break */
+	__u64 flags;		 /* of mmap and mremap, as given */
+	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
+	struct abi_stack_key stack; /* zero: none, for it takes only away, or for it was lost (counted) */
+};
+
 /* What is known of a process, kept by the kernel with its main thread's task: it comes and goes with the
  * process, whatever its pid is used for later. */
 struct abi_process {
@@ -302,6 +322,7 @@ ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 40);
 ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 104);
+ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_process, 16);
 ABI_ASSERT(struct abi_process_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);

@@ -8,8 +8,7 @@
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
-#include "stack.bpf.h"
-#include "tables.bpf.h"
+#include "take.bpf.h"
 #include "live.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -210,81 +209,6 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	outer->inner_sp = 0;
 }
 
-struct walk {
-	struct unwind *unwind;
-	const struct abi_mappings *mappings;
-};
-
-static long walk_step(__u32 i, struct walk *walk)
-{
-	return unwind_step(walk->unwind, walk->mappings);
-}
-
-/* Records the stack of this call in the store. 0, or -1 when the sample must be dropped (counted).
- */
-static __always_inline int take_stack(struct pt_regs *ctx, const struct abi_func *fn,
-				      struct abi_process_cpu *cpu,
-				      const struct abi_process *process,
-				      struct abi_stack_key *key)
-{
-	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
-	struct scratch *scratch = NULL;
-	struct unwind *unwind;
-	struct walk walk;
-	int result = -1;
-	__u32 i;
-
-	/* Tasks on one CPU preempt each other even inside these programs: no buffer is simply
-	 * "the CPU's". */
-	for (i = 0; i < ABI_SCRATCH; i++) {
-		__u32 slot = i;
-
-		scratch = bpf_map_lookup_elem(&scratches, &slot);
-		if (scratch && __sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
-			break;
-		scratch = NULL;
-	}
-	if (!scratch) {
-		lose(cpu, LOST_SCRATCH_BUSY);
-		return -1;
-	}
-	unwind = &scratch->unwind;
-	if (stack_begin(unwind, PT_REGS_IP(ctx) - fn->delta, PT_REGS_SP(ctx), PT_REGS_FP(ctx),
-			config.max_frames)) {
-		lose(cpu, LOST_RESULT_FAULT);
-		goto out;
-	}
-	walk.unwind = unwind;
-	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &process->id) : NULL;
-	if (use_tables && walk.mappings)
-		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
-	else
-		stack_walk_frame_pointers(unwind);
-	if (unwind->stack.end == STACK_END_TRUNCATED)
-		lose(cpu, LOST_STACK_TRUNCATED);
-	unwind->stack.end |= unwind->bridged;
-	*key = stack_hash(&unwind->stack, seed);
-	if (!bpf_map_lookup_elem(&stacks, key)) {
-		long err = bpf_map_update_elem(&stacks, key, &unwind->stack, BPF_NOEXIST);
-
-		if (!bpf_map_lookup_elem(&stacks, key)) {
-			lose_insert(cpu, err, LOST_STACKS_FULL);
-			goto out;
-		}
-	}
-	result = 0;
-out:
-	__sync_lock_test_and_set(&scratch->busy, 0);
-	return result;
-}
-
-static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
-{
-	key->sp = sp;
-	key->tid = (__u32)bpf_get_current_pid_tgid();
-	key->pad = 0;
-}
-
 /* Throws away what a call at sp has left that did not return: a longjmp, an exception. */
 static __always_inline void forget_call(__u64 sp)
 {
@@ -316,10 +240,12 @@ static __always_inline int enter(struct pt_regs *ctx)
 	__u64 size, sp = PT_REGS_SP(ctx);
 	bool sampled, near;
 	struct abi_process *process;
+	struct stack_from from;
 
 	cpu = begin(ctx, &fn, &process);
 	if (!cpu)
 		return 0;
+	from = stack_from_entry(ctx, fn->delta);
 	size = argument(ctx, fn->size_arg);
 	if (fn->count_arg) {
 		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
@@ -355,7 +281,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 			live_forget(cpu, process, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
-	if (sampled && take_stack(ctx, fn, cpu, process, &call.stack))
+	if (sampled && take_stack(&from, cpu, process, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
 		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .process = process->id};
@@ -400,19 +326,6 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	count(&cpu->armed, 1);
 	return 1;
-}
-
-static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 process, __u32 tid)
-{
-	struct abi_thread thread = {.process = process}, *known;
-
-	bpf_get_current_comm(thread.comm, sizeof(thread.comm));
-	known = bpf_map_lookup_elem(&threads, &tid);
-	if (known && known->process == process && known->comm[0] == thread.comm[0] &&
-	    known->comm[1] == thread.comm[1])
-		return;
-	if (bpf_map_update_elem(&threads, &tid, &thread, BPF_ANY))
-		lose(cpu, LOST_THREADS_FULL);
 }
 
 /* Is what stands at [sp] the return address of call? What an exception left in the table belongs to

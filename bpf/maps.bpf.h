@@ -40,6 +40,20 @@ struct {
 	__type(value, struct abi_inflight);
 } inflight __weak SEC(".maps");
 
+/* Calls of mmap and its like that are under way; and those that have returned, for user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct abi_inflight_key);
+	__type(value, struct abi_region_call);
+} region_calls __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 12);
+} regions __weak SEC(".maps");
+
 /* Traced processes. The key is the main thread's task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -38,6 +38,22 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	return 0;
 }
 
+/* Begins the stack of a thread that stands in front of pc, with these registers: the code there is its
+ * first frame. */
+static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp, __u64 bp,
+					   __u32 max_frames)
+{
+	u->window_addr = 0;
+	u->bridged = 0;
+	u->trampoline = trampoline_addr();
+	u->stack.ip[0] = pc;
+	u->stack.n = 1;
+	u->pc = pc - 1;
+	u->sp = sp;
+	u->bp = bp;
+	u->max_frames = max_frames;
+}
+
 /* Goes on by frame pointers alone, to the end. */
 static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 {
@@ -45,7 +61,9 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 	__u32 i;
 
 	u->stack.end = STACK_END_TRUNCATED;
-	for (i = 2; i < ABI_STACK_FRAMES; i++) {
+	for (i = 1; i < ABI_STACK_FRAMES; i++) {
+		if (i < u->stack.n)
+			continue;
 		if (i >= u->max_frames)
 			break;
 		if (step_by_frame_pointer(u, &ret) || !ret) {

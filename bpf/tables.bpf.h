@@ -41,7 +41,7 @@ struct {
 
 /* The return address that the kernel has taken from the stack at slot to put its trampoline there; 0 when
  * it is not known. Global: the verifier looks at it once, not at every frame. */
-__noinline __u64 original_return(__u64 slot, __u64 trampoline)
+__weak __noinline __u64 original_return(__u64 slot, __u64 trampoline)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);

@@ -21,6 +21,7 @@ os.environ["MEMTRACE_PATIENCE_S"] = "150"
 import harness  # noqa: E402
 import run  # noqa: E402
 import test_harmless  # noqa: E402
+import test_regions  # noqa: E402,F401
 import test_sampled  # noqa: E402
 import test_stacks  # noqa: E402
 import test_truth  # noqa: E402,F401
@@ -31,7 +32,7 @@ KINDS = ("session", "multi", "perf")
 # Of the live suite as it is, and what is below. Emulated, everything takes fifty times as long, so
 # only the best kind of probe goes through all of it.
 ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
-       "sampled_in_small", "harmless_in_small")
+       "regions_truth", "sampled_in_small", "harmless_in_small")
 OTHERS = ("truth_basic", "stacks_as_declared")
 
 
@@ -119,6 +120,7 @@ for missing in set(KINDS) - set(harness.kinds()):
 
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
+            "regions_truth_at_syscalls", "growth_truth",
             *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
 
 

@@ -20,6 +20,7 @@
 #define DEFAULT_LIVE	  (1U << 20)
 #define DEFAULT_STACKS	  (1U << 16)
 #define DEFAULT_SITES	  (1U << 17)
+#define REGION_RING	  (1U << 21) /* bytes */
 
 static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
@@ -52,6 +53,15 @@ static int on_event(void *ctx, void *data, size_t size)
 
 	if (size >= sizeof(struct abi_event) && c->on_event)
 		c->on_event(c->event_ctx, data);
+	return 0;
+}
+
+static int on_region_call(void *ctx, void *data, size_t size)
+{
+	struct capture *c = ctx;
+
+	if (size >= sizeof(struct abi_region_call) && c->on_region_call)
+		c->on_region_call(c->region_ctx, data);
 	return 0;
 }
 
@@ -94,6 +104,15 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_map__set_map_flags(skel->maps.mappings, 0);
 	}
 
+	bpf_program__set_autoload(skel->progs.growth_user, o->growth);
+	bpf_program__set_autoload(skel->progs.growth_kernel, o->growth);
+	bpf_program__set_autoload(skel->progs.region_session, o->regions && kind == PROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.region_entry, o->regions && kind != PROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.region_return, o->regions && kind != PROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.region_sys_enter, o->regions);
+	bpf_program__set_autoload(skel->progs.region_sys_exit, o->regions);
+	if (o->regions)
+		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
 	if (kind != PROBE_PERF) {
@@ -101,6 +120,11 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 
 		bpf_program__set_expected_attach_type(
 			skel->progs.heap_session, (enum bpf_attach_type)ATTACH_TYPE_UPROBE_SESSION);
+		bpf_program__set_expected_attach_type(
+			skel->progs.region_session,
+			(enum bpf_attach_type)ATTACH_TYPE_UPROBE_SESSION);
+		bpf_program__set_expected_attach_type(skel->progs.region_entry, multi);
+		bpf_program__set_expected_attach_type(skel->progs.region_return, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_entry, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_return, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
@@ -116,9 +140,25 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
+	if (o->growth) {
+		skel->links.growth_user = bpf_program__attach(skel->progs.growth_user);
+		skel->links.growth_kernel = bpf_program__attach(skel->progs.growth_kernel);
+		if (!skel->links.growth_user || !skel->links.growth_kernel) {
+			rc = -errno;
+			goto fail;
+		}
+	}
 	c->events = ring_buffer__new(bpf_map__fd(skel->maps.events), on_event, c, NULL);
 	if (!c->events) {
 		rc = -errno;
+		goto fail;
+	}
+	rc = o->regions ? ring_buffer__add(c->events, bpf_map__fd(skel->maps.regions),
+					   on_region_call, c)
+			: 0;
+	if (rc) {
+		ring_buffer__free(c->events);
+		c->events = NULL;
 		goto fail;
 	}
 	c->skel = skel;
@@ -171,6 +211,12 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 		}
 	}
 	free(c);
+	if (options->growth || options->regions)
+		return error__set(err, rc,
+				  "what %s needs does not work on this kernel: %s (tracepoints of "
+				  "%s by BTF, Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
+				  options->growth ? "growth" : "regions", strerror(-rc),
+				  options->growth ? "page faults" : "system calls");
 	if (options->kind >= 0)
 		return error__set(err, rc, "probes of the kind %s do not work on this kernel: %s",
 				  probe_kind__name((enum probe_kind)options->kind), strerror(-rc));
@@ -454,6 +500,89 @@ int capture__attach(struct capture *c, struct allocators *allocators, pid_t pid,
 	return rc;
 }
 
+/* --- regions --- */
+
+struct attach_regions {
+	struct capture *c;
+	const struct region_source *source;
+	const char *path;
+	pid_t pid;
+};
+
+static int attach_region_points(void *arg)
+{
+	const struct attach_regions *a = arg;
+	uint64_t offs[REGION_FUNCTIONS], cookies[REGION_FUNCTIONS];
+	uint32_t n = (uint32_t)a->source->n_points;
+	struct capture *c = a->c;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct region_point *point = &a->source->points[i];
+
+		offs[i] = point->off;
+		cookies[i] = (uint64_t)point->site.delta << 8 | point->kind;
+	}
+	if (c->kind == PROBE_SESSION)
+		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false,
+				    a->path, offs, cookies, n, a->pid);
+	/* The return first: no call may be seen entering and not leaving. */
+	if (c->kind == PROBE_MULTI) {
+		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
+				  cookies, n, a->pid);
+		return rc ? rc
+			  : attach_multi(c, c->skel->progs.region_entry, PROBE_MULTI, false,
+					 a->path, offs, cookies, n, a->pid);
+	}
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		rc = attach_perf(c, c->skel->progs.region_return, true, a->path, offs[i],
+				 cookies[i], a->pid);
+		if (!rc)
+			rc = attach_perf(c, c->skel->progs.region_entry, false, a->path, offs[i],
+					 cookies[i], a->pid);
+	}
+	return rc;
+}
+
+int capture__attach_regions(struct capture *c, const struct region_source *source, pid_t pid,
+			    struct error *err)
+{
+	struct attach_regions attach = {.c = c, .source = source, .pid = pid};
+	char path[64];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", source->fd);
+	attach.path = path;
+	rc = shield__run(attach_region_points, &attach);
+	if (rc)
+		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", source->path,
+				  pid, strerror(-rc));
+	return 0;
+}
+
+int capture__attach_region_syscalls(struct capture *c, struct error *err)
+{
+	struct memtrace_bpf *skel = c->skel;
+	int rc = 0;
+
+	/* The return first, as above. */
+	skel->links.region_sys_exit = bpf_program__attach(skel->progs.region_sys_exit);
+	if (skel->links.region_sys_exit)
+		skel->links.region_sys_enter = bpf_program__attach(skel->progs.region_sys_enter);
+	if (!skel->links.region_sys_enter)
+		rc = -errno;
+	return rc ? error__set(err, rc, "the tracepoints of system calls do not work here: %s",
+			       strerror(-rc))
+		  : 0;
+}
+
+void capture__on_region_call(struct capture *c,
+			     void (*fn)(void *ctx, const struct abi_region_call *call), void *ctx)
+{
+	c->on_region_call = fn;
+	c->region_ctx = ctx;
+}
+
 const struct capture_probe *capture__probes(const struct capture *c, size_t *ret_n)
 {
 	*ret_n = c->n_probes;
@@ -486,6 +615,12 @@ void capture__detach(struct capture *c)
 {
 	if (c->n_link_fds)
 		shield__run(close_links, c);
+	bpf_link__destroy(c->skel->links.region_sys_enter);
+	bpf_link__destroy(c->skel->links.region_sys_exit);
+	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
+	bpf_link__destroy(c->skel->links.growth_user);
+	bpf_link__destroy(c->skel->links.growth_kernel);
+	c->skel->links.growth_user = c->skel->links.growth_kernel = NULL;
 }
 
 void capture__free(struct capture *c)

@@ -14,6 +14,7 @@
 #include "bpf/abi.h"
 #include "capture/allocator.h"
 #include "capture/features.h"
+#include "capture/region_source.h"
 #include "capture/self.h"
 #include "elf/binary.h"
 
@@ -33,6 +34,8 @@ struct capture_options {
 	uint32_t max_sites;	/* stack and process pairs; 0 = 131,072 */
 	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
+	bool regions;		/* capture__attach_regions() will be called */
+	bool growth;		/* page faults are recorded, in the place of allocations */
 	bool verbose;		/* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; the caller's */
 	size_t n_extra;
@@ -94,6 +97,18 @@ uint32_t capture__tables_refused(const struct capture *capture);
  * activation. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
+
+/* Puts probes on the functions of a source (of libc's) in process pid. */
+int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
+			    struct error *err);
+/* The same for the system calls of traced processes, seen through tracepoints: each system call of the
+ * machine takes about 0.15 us longer meanwhile. */
+int capture__attach_region_syscalls(struct capture *capture, struct error *err);
+
+/* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from within
+ * capture__events(). NULL: nobody. */
+void capture__on_region_call(struct capture *capture,
+			     void (*fn)(void *ctx, const struct abi_region_call *call), void *ctx);
 
 /* What one probe of the run does: for reports. */
 struct capture_probe {

@@ -58,6 +58,8 @@ struct capture {
 	struct ring_buffer *events;
 	void (*on_event)(void *ctx, const struct abi_event *event);
 	void *event_ctx;
+	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
+	void *region_ctx;
 	int cpus; /* possible ones: values of per-CPU maps */
 };
 

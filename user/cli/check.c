@@ -120,6 +120,18 @@ static int print_process(pid_t pid, const struct capture_options *options)
 	process__read(pid, &info);
 	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,
 	       info.threads == 1 ? "" : "s");
+	if (plan.regions->syscalls)
+		printf("  regions (--what regions): at the system calls' tracepoints, which adds "
+		       "about 0.15 us to each system call of the machine; %s\n",
+		       plan.regions->why);
+	else
+		printf("  regions (--what regions): at mmap, munmap, mremap and brk of %s\n",
+		       printable(plan.regions->path));
+	if (!plan.allocators) {
+		session_plan__clear(&plan);
+		fflush(stdout);
+		return fail(&plan.no_allocator);
+	}
 	for (size_t i = 0; i < plan.allocators->n; i++)
 		print_allocator(plan.allocators->list[i], &plan);
 	puts("  A program that makes N such pairs of calls a second loses about N times their "

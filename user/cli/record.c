@@ -44,6 +44,8 @@ struct record_config {
 	struct selection_config selection;
 	char *const *command;
 	double duration_s; /* 0: until told or the targets end */
+	unsigned what; /* of enum session_what */
+	enum session_region_place region_place;
 	const char *output;
 	bool output_given, format_given;
 	enum process_sort sort;
@@ -64,6 +66,9 @@ const char record_options[] =
 	"                             those of that name, program, user or cgroup, also new ones\n"
 	"  -F, --follow               children of traced processes, too\n"
 	"      --sort KEY             processes by growth (default), live or rss\n"
+	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
+	"                             growth: what becomes resident, by page faults\n"
+	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
@@ -156,6 +161,32 @@ static int parse_formats(const char *text, struct record_config *c)
 	return 0;
 }
 
+static int parse_what(const char *text, struct record_config *c)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *item;
+
+	if (!copy)
+		return -ENOMEM;
+	c->what = 0;
+	while ((item = strsep(&rest, ","))) {
+		if (!strcmp(item, "heap"))
+			c->what |= WHAT_HEAP;
+		else if (!strcmp(item, "regions"))
+			c->what |= WHAT_REGIONS;
+		else if (!strcmp(item, "growth"))
+			c->what |= WHAT_GROWTH;
+		else
+			return usage_error("record",
+					   "there is no '%s' to profile: heap, regions, growth",
+					   item);
+	}
+	if ((c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
+		return usage_error("record", "growth is what does without the heap's probes: one "
+					     "or the other");
+	return 0;
+}
+
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
@@ -176,6 +207,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_CGROUP,
 		OPT_CONTAINER,
 		OPT_SORT,
+		OPT_WHAT,
+		OPT_REGIONS_AT,
 		OPT_HELP,
 		OPT_VERSION,
 	};
@@ -207,6 +240,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"cgroup", required_argument, NULL, OPT_CGROUP},
 		{"container", required_argument, NULL, OPT_CONTAINER},
 		{"sort", required_argument, NULL, OPT_SORT},
+		{"what", required_argument, NULL, OPT_WHAT},
+		{"regions-at", required_argument, NULL, OPT_REGIONS_AT},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
@@ -358,6 +393,22 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 						   "not by '%s'",
 						   optarg);
 			break;
+		case OPT_WHAT:
+			rc = parse_what(optarg, c);
+			if (rc)
+				return rc;
+			break;
+		case OPT_REGIONS_AT:
+			if (!strcmp(optarg, "libc"))
+				c->region_place = REGIONS_LIBC;
+			else if (!strcmp(optarg, "syscalls"))
+				c->region_place = REGIONS_SYSCALLS;
+			else
+				return usage_error("record",
+						   "regions are seen at libc or at syscalls, not "
+						   "at '%s'",
+						   optarg);
+			break;
 		case 'h':
 		case OPT_HELP:
 			fputs(help_head, stdout);
@@ -393,11 +444,19 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 
 /* --- output --- */
 
-static char *output_path(const struct record_config *c, pid_t pid, const char *extension)
+/* what: enum session_what. */
+static char *output_path(const struct record_config *c, pid_t pid, unsigned what,
+			 const char *extension)
 {
 	char *path;
 
-	return asprintf(&path, "%s.%d.%s", c->output, pid, extension) < 0 ? NULL : path;
+	const char *part = what == WHAT_REGIONS ? "regions."
+			   : what == WHAT_GROWTH ? "growth."
+						 : "";
+
+	return asprintf(&path, "%s.%d.%s%s", c->output, pid, part, extension) < 0
+		       ? NULL
+		       : path;
 }
 
 /* A device, FIFO or socket, which is written to as it is and cannot be replaced. */
@@ -418,13 +477,14 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	size_t n = named ? c->n_pids : 1;
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < N_FORMATS; j++) {
+		for (size_t j = 0; j < 3 * N_FORMATS; j++) {
 			_cleanup_free_ char *path = NULL;
+			unsigned what = WHAT_HEAP << (j / N_FORMATS);
 			int rc;
 
-			if (!c->format[j])
+			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
-			path = output_path(c, pids[i], formats[j].name);
+			path = output_path(c, pids[i], what, formats[j % N_FORMATS].name);
 			rc = path ? outfile__check(path, err) : -ENOMEM;
 			if (rc)
 				return rc;
@@ -464,7 +524,11 @@ static int write_files(const struct record_config *c, struct profile *p)
 
 		if (!c->format[i])
 			continue;
-		path = output_path(c, p->pid, formats[i].name);
+		path = output_path(c, p->pid,
+				   profile__is_regions(p)  ? WHAT_REGIONS
+				   : profile__is_growth(p) ? WHAT_GROWTH
+							   : WHAT_HEAP,
+				   formats[i].name);
 		if (!path || write_file(path, &formats[i], p))
 			status = EXIT_FAILED;
 		else
@@ -528,8 +592,14 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 	if (c->selection.given) {
 		processes.width = options.width;
 		processes.color = options.color;
-		rc = encode_processes((const struct profile *const *)profiles, n, &processes,
-				      &sink);
+		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
+		size_t n_rows = 0;
+
+		/* a row per process: of its heap, if that was profiled */
+		for (size_t i = 0; rows && i < n; i++)
+			if (profile__is_regions(profiles[i]) == (c->what == WHAT_REGIONS))
+				rows[n_rows++] = profiles[i];
+		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
 	for (size_t i = 0; i < n && !rc && !c->selection.given; i++) {
 		if (i)
@@ -728,6 +798,8 @@ static void say_start(const struct record_config *c, struct session *s)
 			 probes[i].point->site.delta, probes[i].point->site.instruction,
 			 probes[i].point->site.emulated ? "" : ", single-stepped",
 			 probes[i].allocator->path, probes[i].pid);
+	if (c->what & WHAT_REGIONS)
+		complain("regions: %s", session__region_place(s));
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
@@ -736,6 +808,7 @@ DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 int cmd_record(int argc, char **argv)
 {
 	static struct record_config config = {
+		.what = WHAT_HEAP,
 		.output = "memtrace",
 		.capture = {.interval = 512 * 1024, .kind = -1},
 	};
@@ -764,6 +837,8 @@ int cmd_record(int argc, char **argv)
 	options.pids = config.pids;
 	options.n_pids = config.n_pids;
 	options.command = config.command;
+	options.what = config.what;
+	options.region_place = config.region_place;
 	options.capture = config.capture;
 	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;

@@ -69,6 +69,8 @@ static uint32_t first_frame(const struct profile *profile, const struct profile_
 	uint32_t first = 0;
 	const char *name;
 
+	if (profile__is_growth(profile)) /* who touches memory says who holds it */
+		return 0;
 	do {
 		if (first + 1 >= site->n_locations)
 			break;

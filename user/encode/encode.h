@@ -72,7 +72,8 @@ struct process_table_options {
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
-/* One JSON object on one line, ended by a newline. Keys: pid, comm, duration_s, mode,
+/* One JSON object on one line, ended by a newline. Keys: what ("heap" or "regions", which has kinds {name: live bytes} and earlier_gone_bytes besides, or
+ * "growth", which has resident_change_bytes; both null when unknown), pid, comm, duration_s, mode,
  * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,
  * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with

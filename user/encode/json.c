@@ -103,6 +103,15 @@ static void json__put_real(struct json *json, const char *key, double value)
 		sink__puts(json->sink, "null");
 }
 
+static void json__put_signed(struct json *json, const char *key, double value)
+{
+	json__key(json, key);
+	if (isfinite(value))
+		sink__printf(json->sink, "%.0f", value);
+	else
+		sink__puts(json->sink, "null");
+}
+
 /* Where samples were dropped there is no telling how much more there is. */
 static void put_live(struct json *json, const struct estimate *live, bool complete)
 {
@@ -185,12 +194,28 @@ static void put_probes(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
+/* What only regions have. */
+static void put_kinds(struct json *json, const struct profile *profile)
+{
+	struct json kinds = json__open(json, "kinds", "{");
+
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
+		json__put_uint(&kinds, region_memory__name((enum region_memory)i),
+			       to_integer(profile->kind_bytes[i]));
+	sink__puts(json->sink, "}");
+	if (profile->earlier_gone_bytes >= 0)
+		json__put_uint(json, "earlier_gone_bytes", to_integer(profile->earlier_gone_bytes));
+	else
+		json__put_real(json, "earlier_gone_bytes", NAN);
+}
+
 int encode_json(const struct profile *profile, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
 	struct estimate live = profile__live(profile);
 
 	json = json__open(&document, NULL, "{");
+	json__put_text(&json, "what", profile->what ? profile->what : "heap");
 	json__put_uint(&json, "pid", (uint64_t)profile->pid);
 	json__put_text(&json, "comm", profile->comm);
 	json__put_real(&json, "duration_s", profile->duration_s);
@@ -203,6 +228,10 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
+	if (profile__is_regions(profile))
+		put_kinds(&json, profile);
+	if (profile__is_growth(profile))
+		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

@@ -139,6 +139,33 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 	return sink->error;
 }
 
+/* Growth: page faults in the place of allocations. */
+static void put_growth_head(const struct profile *profile, const struct estimate *live,
+			    struct sink *sink, const char *comm)
+{
+	bool exact = profile->interval_bytes <= 1;
+	char a[32], b[32], bytes[16], interval[48];
+
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
+		     (int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
+	sink__printf(sink, "first touched and still there: %s%s", profile->dropped ? "AT LEAST " : "",
+		     format_bytes(live->bytes, bytes));
+	if (!exact && !profile->dropped && live->objects > 0) {
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	sink__puts(sink, " of anonymous memory");
+	if (isfinite(profile->resident_change_bytes))
+		sink__printf(sink, "; resident set %c%s",
+			     profile->resident_change_bytes < 0 ? '-' : '+',
+			     format_bytes(fabs(profile->resident_change_bytes), bytes));
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
 static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 		     const char *comm)
 {
@@ -201,6 +228,44 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	if (profile->overhead_pct >= 0)
 		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
 			     profile->overhead_pct);
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
+/* The same of regions. */
+static void put_regions_head(const struct profile *profile, const struct estimate *live,
+			     struct sink *sink, const char *comm)
+{
+	char a[32], b[32], bytes[16];
+	bool first = true;
+
+	sink__printf(sink,
+		     "memtrace: pid %d (%s), %.1f s %s, regions, exact: %s calls of mmap, mremap and "
+		     "brk that took memory, %s others\n",
+		     (int)profile->pid, comm, profile->duration_s,
+		     profile->mode ? profile->mode : "", with_commas(profile->alloc_calls, a),
+		     with_commas(profile->free_calls, b));
+	sink__printf(sink, "live regions: %s%s in %s piece%s", profile->dropped ? "AT LEAST " : "",
+		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
+		     live->objects == 1 ? "" : "s");
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {
+		if (!(profile->kind_bytes[i] > 0))
+			continue;
+		sink__printf(sink, "%s%s %s", first ? ": " : ", ",
+			     region_memory__name((enum region_memory)i),
+			     format_bytes(profile->kind_bytes[i], bytes));
+		first = false;
+	}
+	if (profile->dropped)
+		sink__printf(sink, "; INCOMPLETE: %s calls found no room and are missing",
+			     with_commas(profile->dropped, a));
+	if (profile->earlier_gone_bytes > 0)
+		sink__printf(sink, "; %s of what was mapped before the run given back",
+			     format_bytes(profile->earlier_gone_bytes, bytes));
+	if (lost_count(profile, "exec_untraced"))
+		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	if (profile->stacks_walked)
 		sink__printf(sink, "; %.1f %% of stacks complete",
 			     profile__stacks_complete_pct(profile));
@@ -429,7 +494,12 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 
 	if (!comm)
 		return -ENOMEM;
-	put_head(profile, &live, sink, comm);
+	if (profile__is_regions(profile))
+		put_regions_head(profile, &live, sink, comm);
+	else if (profile__is_growth(profile))
+		put_growth_head(profile, &live, sink, comm);
+	else
+		put_head(profile, &live, sink, comm);
 	if (live.objects > 0)
 		err = put_rows(profile, options, &live, sink);
 	if (!err)

@@ -179,3 +179,13 @@ double profile__stacks_complete_pct(const struct profile *profile)
 		return NAN;
 	return 100.0 * (double)profile->stacks_complete / (double)profile->stacks_walked;
 }
+
+bool profile__is_regions(const struct profile *profile)
+{
+	return profile->what && !strcmp(profile->what, "regions");
+}
+
+bool profile__is_growth(const struct profile *profile)
+{
+	return profile->what && !strcmp(profile->what, "growth");
+}

@@ -12,6 +12,7 @@
 
 #include "base/file_id.h"
 #include "profile/estimate.h"
+#include "profile/regions.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
@@ -105,6 +106,7 @@ struct profile_probe {
 
 struct profile {
 	/* the run */
+	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
 	pid_t pid;
 	char comm[64];		 /* name of the process, control characters replaced */
 	char *exe;		 /* path of its program or "" */
@@ -125,6 +127,13 @@ struct profile {
 						  * ended before) */
 	uint32_t n_live_threads; /* threads that it has at the end of the run */
 	bool ended;		 /* during the run: what is live was so at its exit */
+
+	/* regions: live bytes by kind of memory, and those of before the run that were given back during it,
+	 * negative when unknown */
+	double kind_bytes[REGION_MEMORY_KINDS], earlier_gone_bytes;
+
+	/* growth: change of the resident set over the run, bytes; NaN when unknown */
+	double resident_change_bytes;
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
@@ -201,6 +210,10 @@ int profile__sort(struct profile *profile);
  * (may be NULL): sites that lost frames. Needs profile__sort() first, and sorts again. 0 or
  * -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
+
+/* Is it a profile of regions, of growth? */
+bool profile__is_regions(const struct profile *profile);
+bool profile__is_growth(const struct profile *profile);
 
 /* Live memory of all sites together. */
 struct estimate profile__live(const struct profile *profile);

@@ -2,6 +2,9 @@
 #include "session/build.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +22,8 @@ void target__clear(struct target *t)
 		close(t->perf_map.root_fd);
 	maps__free(&t->maps);
 	allocators__free(t->allocators);
+	region_source__free(t->regions);
+	region_book__free(&t->book);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }
@@ -105,22 +110,51 @@ static long find_in(const struct capture_table *t, const void *key, size_t key_s
 
 /* --- the parts of a profile --- */
 
+/* Adds a stack that was met so many times, and counts how it ends. */
+static int add_stack(struct profile *p, const struct abi_stack *stack, uint64_t times,
+		     size_t *ret_site, uint64_t ends[STACK_END_MAX], uint64_t *bridged)
+{
+	uint32_t end = stack->end & ~STACK_BRIDGED;
+	int rc = profile__add_site(p, (const uint64_t *)stack->ip, stack->n,
+				   end == STACK_END_TRUNCATED, ret_site);
+
+	if (rc)
+		return rc;
+	p->sites[*ret_site].complete = end == STACK_END_COMPLETE;
+	p->stacks_walked += times;
+	if (end == STACK_END_COMPLETE)
+		p->stacks_complete += times;
+	else if (end < STACK_END_MAX)
+		ends[end] += times;
+	if (stack->end & STACK_BRIDGED)
+		*bridged += times;
+	return 0;
+}
+
+static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint64_t bridged)
+{
+	static const char *const end_names[STACK_END_MAX] = {
+#define X(id, name) [STACK_END_##id] = "stacks_end_" name,
+		ABI_STACK_ENDS(X)
+#undef X
+	};
+
+	for (int end = STACK_END_COMPLETE + 1; end < STACK_END_MAX; end++)
+		if (end != STACK_END_TRUNCATED && profile__add_lost(p, end_names[end], ends[end]))
+			return -ENOMEM;
+	return profile__add_lost(p, "stacks_bridged", bridged);
+}
+
 /* The process's sites. site_of[i] becomes the profile's number of the i-th site of the table. */
 static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 {
 	const struct abi_site_key *keys = b->drain->sites.keys;
 	const struct abi_site *sites = b->drain->sites.values;
 	const struct abi_stack *stacks = b->drain->stacks.values;
-	static const char *const end_names[STACK_END_MAX] = {
-#define X(id, name) [STACK_END_##id] = "stacks_end_" name,
-		ABI_STACK_ENDS(X)
-#undef X
-	};
 	uint64_t ends[STACK_END_MAX] = {}, bridged = 0;
 
 	for (size_t i = 0; i < b->drain->sites.n; i++) {
 		struct profile_site *site;
-		uint32_t end;
 		long stack;
 		int rc;
 
@@ -130,33 +164,44 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 				compare_stacks);
 		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES)
 			continue; /* cannot be: a site is made after its stack was stored */
-		end = stacks[stack].end & ~STACK_BRIDGED;
-		rc = profile__add_site(p, (const uint64_t *)stacks[stack].ip, stacks[stack].n,
-				       end == STACK_END_TRUNCATED, &site_of[i]);
+		rc = add_stack(p, &stacks[stack], sites[i].alloc_samples, &site_of[i], ends,
+			       &bridged);
 		if (rc)
 			return rc;
-		p->stacks_walked += sites[i].alloc_samples;
-		if (end == STACK_END_COMPLETE)
-			p->stacks_complete += sites[i].alloc_samples;
-		else if (end < STACK_END_MAX)
-			ends[end] += sites[i].alloc_samples;
-		if (stacks[stack].end & STACK_BRIDGED)
-			bridged += sites[i].alloc_samples;
 		site = &p->sites[site_of[i]];
-		site->complete = end == STACK_END_COMPLETE;
 		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
 		site->alloc_bytes = (double)sites[i].alloc_bytes;
 		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)sites[i].freed_bytes;
 	}
-	for (int end = STACK_END_COMPLETE + 1; end < STACK_END_MAX; end++)
-		if (end != STACK_END_TRUNCATED && profile__add_lost(p, end_names[end], ends[end]))
-			return -ENOMEM;
-	return profile__add_lost(p, "stacks_bridged", bridged);
+	return add_ends(p, ends, bridged);
+}
+
+/* Is there no anonymous page of the process there (any more)? Its word in /proc/PID/pagemap: bit 63, it is
+ * there; 62, in swap; 61, it is a file's or shared. */
+static bool page_gone(int pagemap_fd, uint64_t addr)
+{
+	uint64_t word;
+
+	return pagemap_fd >= 0 &&
+	       pread(pagemap_fd, &word, sizeof(word), (off_t)(addr / 4096 * sizeof(word))) ==
+		       sizeof(word) &&
+	       (!(word >> 62) || (word >> 61 & 1));
+}
+
+static int open_pagemap(const struct build *b)
+{
+	char path[32];
+
+	if (!b->growth || b->target->ended)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", b->target->info.pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 static int add_live(const struct build *b, struct profile *p, const size_t *site_of)
 {
+	_cleanup_close_ int pagemap = open_pagemap(b);
 	const struct abi_live_key *keys = b->drain->live.keys;
 	const struct abi_live *blocks = b->drain->live.values;
 	uint32_t process = b->target->process;
@@ -177,6 +222,8 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 		site = find_in(&b->drain->sites, &key, sizeof(key), compare_sites);
 		if (site < 0)
 			continue; /* cannot be: the site is made before the block is stored */
+		if (page_gone(pagemap, keys[i].addr))
+			continue;
 		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
 		if (!rc)
 			rc = profile__add_live(p, site_of[site], thread, blocks[i].size);
@@ -294,7 +341,8 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, names[i], c->lost[i]);
 	p->dropped = c->lost[LOST_LIVE_FULL] + c->lost[LOST_NO_MEMORY] + c->lost[LOST_STACKS_FULL] +
 		     c->lost[LOST_SITES_FULL] + c->lost[LOST_INFLIGHT_FULL] +
-		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] + b->missed_runs;
+		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] +
+		     c->lost[LOST_REGION_CALLS] + b->missed_runs;
 	/* Calls that ended otherwise than by returning, or were under way at the end. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
@@ -355,36 +403,75 @@ static int symbolize(const struct build *b, struct profile *p)
 	return symbolizer__symbolize(b->symbolizer, p, jit);
 }
 
-int build__profile(const struct build *b, struct profile **ret)
+/* A profile of which no more is known than the run. 0 or -ENOMEM. */
+static int begin_profile(const struct build *b, struct profile *p)
 {
-	_cleanup_(cleanup_profile) struct profile *p = profile__new();
-	_cleanup_free_ size_t *site_of = NULL;
-	size_t cut = 0;
-	int rc;
-
-	site_of = calloc(b->drain->sites.n + 1, sizeof(*site_of));
-	if (!p || !site_of)
-		return -ENOMEM;
 	p->pid = b->target->info.pid;
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);
 	p->mode = "continuous";
 	p->interval_bytes = b->interval;
+	p->earlier_gone_bytes = -1;
+	p->resident_change_bytes = b->target->rss_start && b->target->rss_now
+					   ? (double)b->target->rss_now - (double)b->target->rss_start
+					   : NAN;
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
+	p->overhead_pct = b->overhead_pct;
+	p->cpu_time_ns = b->cpu_time_ns;
+	return p->exe ? 0 : -ENOMEM;
+}
+
+/* Everything is in: puts it in order and names it. 0 or -ENOMEM. */
+static int finish_profile(const struct build *b, struct profile *p)
+{
+	size_t cut = 0;
+	int rc = profile__sort(p);
+
+	if (!rc)
+		rc = profile__cut_implausible(p, &cut);
+	if (!rc)
+		rc = profile__add_lost(p, "stacks_cut", cut);
+	if (!rc)
+		rc = symbolize(b, p);
+	if (!rc)
+		rc = add_unresolved(p);
+	return rc;
+}
+
+/* What was taken and is no longer held was given back. */
+static void balance(struct profile *p)
+{
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+		double bytes = site->alloc_bytes - site->live.bytes;
+		double objects = site->alloc_objects - site->live.objects;
+
+		site->freed_bytes = bytes > 0 ? bytes : 0;
+		site->freed_objects = objects > 0 ? objects : 0; /* a region cut in two is two */
+	}
+}
+
+int build__profile(const struct build *b, struct profile **ret)
+{
+	_cleanup_(cleanup_profile) struct profile *p = profile__new();
+	_cleanup_free_ size_t *site_of = NULL;
+	int rc;
+
+	site_of = calloc(b->drain->sites.n + 1, sizeof(*site_of));
+	if (!p || !site_of)
+		return -ENOMEM;
+	rc = begin_profile(b, p);
+	p->what = b->growth ? "growth" : "heap";
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
-	p->overhead_pct = b->overhead_pct;
-	p->cpu_time_ns = b->cpu_time_ns;
 	p->rss_start_bytes = b->target->info.rss_bytes;
 	p->rss_end_bytes = b->target->rss_now_bytes;
 	p->n_live_threads = b->target->threads;
 	p->ended = b->target->ended;
-	if (!p->exe)
-		return -ENOMEM;
-
-	rc = add_lost(b, p);
+	if (!rc)
+		rc = add_lost(b, p);
 	if (!rc)
 		rc = add_mappings(b, p);
 	if (!rc)
@@ -395,16 +482,140 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = add_sites(b, p, site_of);
 	if (!rc)
 		rc = add_live(b, p, site_of);
+	if (!rc && b->growth)
+		balance(p);
 	if (!rc)
-		rc = profile__sort(p);
+		rc = finish_profile(b, p);
+	if (rc)
+		return rc;
+	*ret = p;
+	p = NULL;
+	return 0;
+}
+
+/* --- regions --- */
+
+static int add_region_probes(const struct build *b, struct profile *p)
+{
+	const struct region_source *source = b->target->regions;
+	static const char *const calls[] = {"mmap", "munmap", "mremap", "brk"};
+	int rc = 0;
+
+	for (size_t i = 0; source && !source->syscalls && i < source->n_points && !rc; i++) {
+		const struct region_point *point = &source->points[i];
+		struct profile_probe probe = {
+			.function = (char *)point->name,
+			.object = source->path,
+			.offset = point->off,
+			.instruction = (char *)point->site.instruction,
+			.emulated = point->site.emulated,
+			.kind = probe_kind__name(capture__kind(b->capture)),
+		};
+
+		rc = profile__add_probe(p, &probe);
+	}
+	for (size_t i = 0; (!source || source->syscalls) && i < 4 && !rc; i++) {
+		struct profile_probe probe = {
+			.function = (char *)calls[i],
+			.object = "",
+			.instruction = "syscall",
+			.emulated = true,
+			.kind = "tracepoint",
+		};
+
+		rc = profile__add_probe(p, &probe);
+	}
+	return rc;
+}
+
+/* site_of[i] becomes the profile's number of the book's i-th site. */
+static int add_region_sites(const struct build *b, struct profile *p, size_t *site_of)
+{
+	const struct region_book *book = &b->target->book;
+	const struct abi_stack *stacks = b->drain->stacks.values;
+	uint64_t ends[STACK_END_MAX] = {}, bridged = 0;
+	struct profile_site *site;
+
+	for (size_t i = 0; i < book->n_sites; i++) {
+		long stack = find_in(&b->drain->stacks, &book->sites[i].stack,
+				     sizeof(struct abi_stack_key), compare_stacks);
+		int rc;
+
+		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
+			site_of[i] = SIZE_MAX; /* cannot be: it was stored before */
+			continue;
+		}
+		rc = add_stack(p, &stacks[stack], book->sites[i].objects, &site_of[i], ends,
+			       &bridged);
+		if (rc)
+			return rc;
+		site = &p->sites[site_of[i]];
+		site->alloc_objects = (double)book->sites[i].objects;
+		site->alloc_bytes = (double)book->sites[i].bytes;
+	}
+	return add_ends(p, ends, bridged);
+}
+
+static int add_live_regions(const struct build *b, struct profile *p, const size_t *site_of)
+{
+	const struct region_book *book = &b->target->book;
+
+	for (size_t i = 0; i < book->map.n; i++) {
+		const struct region *r = &book->map.at[i];
+		size_t thread;
+		int rc;
+
+		if (r->site == EARLIER_SITE || site_of[r->site] == SIZE_MAX)
+			continue;
+		rc = profile__add_thread(p, r->tid, "", &thread);
+		if (!rc)
+			rc = profile__add_live(p, site_of[r->site], thread, r->end - r->start);
+		if (rc)
+			return rc;
+		p->kind_bytes[r->kind] += (double)(r->end - r->start);
+	}
+	balance(p);
+	return 0;
+}
+
+int build__regions(const struct build *b, struct profile **ret)
+{
+	const struct region_book *book = &b->target->book;
+	_cleanup_(cleanup_profile) struct profile *p = profile__new();
+	_cleanup_free_ size_t *site_of = NULL;
+	uint64_t earlier_gone;
+	int rc;
+
+	site_of = calloc(book->n_sites + 1, sizeof(*site_of));
+	if (!p || !site_of)
+		return -ENOMEM;
+	rc = begin_profile(b, p);
+	p->what = "regions";
+	p->interval_bytes = 1;
+	p->alloc_calls = p->samples = book->taken;
+	p->free_calls = book->calls - book->taken;
+	region_book__live(book, &earlier_gone);
+	if (book->earlier_known)
+		p->earlier_gone_bytes = (double)earlier_gone;
 	if (!rc)
-		rc = profile__cut_implausible(p, &cut);
+		rc = add_lost(b, p);
 	if (!rc)
-		rc = profile__add_lost(p, "stacks_cut", cut);
+		rc = profile__add_lost(p, "regions_too_many", book->too_many);
 	if (!rc)
-		rc = symbolize(b, p);
+		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
+	p->dropped += book->too_many;
 	if (!rc)
-		rc = add_unresolved(p);
+		rc = add_mappings(b, p);
+	if (!rc)
+		rc = add_region_probes(b, p);
+	if (!rc)
+		rc = add_threads(b, p);
+	if (!rc)
+		rc = add_region_sites(b, p, site_of);
+	if (!rc)
+		rc = add_live_regions(b, p, site_of);
+	if (!rc)
+		rc = finish_profile(b, p);
 	if (rc)
 		return rc;
 	*ret = p;

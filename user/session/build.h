@@ -10,6 +10,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
+#include "session/regions.h"
 #include "symbolize/symbolize.h"
 
 /* One process of the run. */
@@ -31,11 +32,15 @@ struct target {
 	struct allocators *allocators;
 	uint64_t rss_now_bytes; /* resident set at the end; info has that of the beginning */
 	uint32_t threads;	/* at the end */
+	bool heap_attached, regions_attached; /* its probes are in place */
+	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
+	struct region_book book;
 	bool uninvited; /* it was not named, but selected */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
+	uint64_t rss_start, rss_now; /* bytes; for growth, 0: not read */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	struct abi_process_cpu counters;   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
@@ -52,6 +57,7 @@ struct build {
 	const struct capture_drain *drain;     /* prepared */
 	const struct target *target;
 	struct symbolizer *symbolizer;
+	bool growth; /* what stands in the heap's tables are pages */
 	uint64_t interval;
 	uint64_t start_unix_ns;
 	double duration_s;
@@ -63,7 +69,8 @@ struct build {
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
 int build__prepare(struct capture_drain *drain);
 
-/* A sorted, symbolized profile. 0 or -ENOMEM. */
+/* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
 int build__profile(const struct build *build, struct profile **ret);
+int build__regions(const struct build *build, struct profile **ret);
 
 #endif

@@ -45,6 +45,11 @@ struct session {
 	uint64_t interval;
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
+	unsigned what;
+	enum session_region_place region_place; /* as chosen in the end */
+	char region_text[256];
+	struct abi_region_call *orphans; /* of processes that were not heard of yet */
+	size_t n_orphans;
 	uint64_t settle_next_ns;
 	uint64_t forgotten; /* profiles of ended processes that found no room */
 	struct profile **profiles;
@@ -93,6 +98,18 @@ void targets__take_news(struct session *session);
 
 /* What watch__new() needs. */
 struct watch_handlers targets__handlers(struct session *session);
+
+/* --- region_calls.c: what the targets take from the kernel --- */
+
+/* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are known; a
+ * command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
+int region_calls__attach(struct session *session, bool loading, struct error *err);
+
+/* After news of processes: gives them the calls that came before. */
+void region_calls__find_parents(struct session *session);
+
+/* Applies what is settled: all of it when the run is over. */
+void region_calls__settle(struct session *session, bool all);
 
 /* --- selection.c: which processes are traced without being named --- */
 

@@ -96,11 +96,16 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = allocators__find(pid, &maps, false, options->extra, options->n_extra, &ret->allocators,
-			      err);
+	rc = region_source__find(pid, &maps, false, &ret->regions, err);
+	if (!rc)
+		rc = allocators__find(pid, &maps, false, options->extra, options->n_extra,
+				      &ret->allocators, &ret->no_allocator);
 	maps__free(&maps);
-	if (rc)
-		return rc;
+	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
+		if (ret->no_allocator.text[0])
+			*err = ret->no_allocator;
+		goto fail;
+	}
 	rc = capture__new(options, &capture, err);
 	if (rc)
 		goto fail;
@@ -119,6 +124,8 @@ void session_plan__clear(struct session_plan *plan)
 {
 	allocators__free(plan->allocators);
 	plan->allocators = NULL;
+	region_source__free(plan->regions);
+	plan->regions = NULL;
 }
 
 static int watch_target(struct session *s, struct target *t, struct error *err)
@@ -164,29 +171,50 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 	return targets__attach_everywhere(s, t, err);
 }
 
+/* May a call of the target's be made to return through a probe? */
+static int check_returns(const struct target *t, struct error *err)
+{
+	if (t->info.seccomp && features__seccomp_kills())
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
+				  "return of a probed call would kill it: not traced",
+				  t->info.pid, t->info.comm);
+	return 0;
+}
+
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
 {
 	pid_t pid = t->info.pid;
 	struct process_info now;
 	int rc;
 
+	if (!(s->what & WHAT_HEAP) || t->heap_attached)
+		return 0;
 	rc = allocators__find(pid, &t->maps, loading, s->extra, s->n_extra, &t->allocators, err);
+	if (!rc)
+		rc = check_returns(t, err);
+	if (!rc)
+		rc = attach_allocators(s, t, err);
 	if (rc)
 		return rc;
-	if (t->info.seccomp && features__seccomp_kills())
-		return error__set(err, -ENOTSUP,
-				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
-				  "return of a probed call would kill it: not traced",
-				  pid, t->info.comm);
-	rc = attach_allocators(s, t, err);
-	if (rc)
-		return rc;
+	t->heap_attached = true;
 	/* The kernel takes a pid: make sure that it was still the same process. */
 	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return error__set(err, -ESRCH,
 				  "pid %d (%s) has exited while the probes were being placed", pid,
 				  t->info.comm);
 	return 0;
+}
+
+static int attach_regions(struct session *s, bool loading, struct error *err)
+{
+	int rc = 0;
+
+	if (!(s->what & WHAT_REGIONS))
+		return 0;
+	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
+		rc = check_returns(s->targets[i], err);
+	return rc ? rc : region_calls__attach(s, loading, err);
 }
 
 static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
@@ -204,8 +232,10 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
-	if (!s->launch.loading)
-		return attach_target(s, s->targets[0], false, err);
+	if (!s->launch.loading) {
+		rc = attach_target(s, s->targets[0], false, err);
+		return rc ? rc : attach_regions(s, false, err);
+	}
 	/* The program itself may define malloc, or its dynamic linker be the whole C library
 	 * (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
@@ -223,6 +253,8 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 		targets__refresh_maps(s, s->targets[0]);
 		memset(&none, 0, sizeof(none));
 		rc = attach_target(s, s->targets[0], true, &none);
+		if (!rc)
+			rc = attach_regions(s, more, &none);
 		if (rc == -ENOENT && more)
 			continue;
 		if (rc)
@@ -256,6 +288,10 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
+	s->what = o->what ? o->what : WHAT_HEAP;
+	s->region_place = o->region_place;
+	capture_options.regions = s->what & WHAT_REGIONS;
+	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
 	if (binaries__new(&s->binaries) ||
@@ -284,7 +320,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
-	s->calibrated = !capture__calibrate(s->capture, &s->calibration);
+	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
@@ -307,8 +343,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
+	if (!o->command) {
+		rc = attach_regions(s, false, err);
+		if (rc)
+			goto fail;
+	}
 	if (s->selection && s->selection->dynamic) {
-		targets__probe_own_libc(s);
+		if (s->what & WHAT_HEAP)
+			targets__probe_own_libc(s);
 		rc = selection__scan(s, err);
 		if (rc)
 			goto fail;
@@ -339,6 +381,7 @@ void session__free(struct session *s)
 		allocators__free(s->attached[i]);
 	free(s->attached);
 	free(s->examined);
+	free(s->orphans);
 	free(s->profiles);
 	free(s->targets);
 	watch__free(s->watch);
@@ -368,12 +411,34 @@ static void follow_loading(struct session *s)
 	}
 }
 
+/* What the targets have mapped by now, so that it is known when they give it back. */
+static void note_earlier_regions(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		struct maps maps;
+
+		if (t->uninvited || maps__read(t->info.pid, &maps))
+			continue;
+		region_book__begin(&t->book, &maps);
+		maps__free(&maps);
+	}
+}
+
 int session__start(struct session *s, struct error *err)
 {
 	int rc;
 
 	for (size_t i = 0; i < s->n_targets; i++)
 		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
+	if (s->what & WHAT_REGIONS)
+		note_earlier_regions(s);
+	for (size_t i = 0; s->what & WHAT_GROWTH && i < s->n_targets; i++) {
+		struct process_info now;
+
+		if (!process__read(s->targets[i]->info.pid, &now))
+			s->targets[i]->rss_start = now.rss_bytes;
+	}
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
@@ -447,6 +512,10 @@ void session__status(struct session *s, struct session_status *ret)
 		ret->live_bytes += (double)t->counters.alloc_bytes -
 				   (double)t->counters.freed_bytes - t->gone_bytes;
 		ret->running += !t->ended;
+		if (s->what == WHAT_REGIONS) {
+			ret->alloc_calls += t->book.calls;
+			ret->live_bytes += (double)region_book__live(&t->book, NULL);
+		}
 		cpu_ns += cpu_used_ns(t);
 		probe_ns += t->probe_ns;
 	}
@@ -464,6 +533,7 @@ void session__stop(struct session *s)
 	/* twice: what came in while the first one read waits for the second */
 	session__dispatch(s);
 	session__dispatch(s);
+	region_calls__settle(s, true);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);
@@ -490,6 +560,11 @@ bool session__command_ended(struct session *s, int *ret_wait_status)
 	return s->command_ended;
 }
 
+const char *session__region_place(const struct session *s)
+{
+	return s->region_text;
+}
+
 enum probe_kind session__kind(const struct session *s)
 {
 	return capture__kind(s->capture);
@@ -512,6 +587,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.drain = drain,
 		.target = t,
 		.symbolizer = s->symbolizer,
+		.growth = s->what & WHAT_GROWTH,
 		.interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
@@ -523,12 +599,27 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.missed_runs = capture__missed_runs(s->capture),
 	};
 	struct profile **profiles;
+	int rc;
 
-	profiles = reallocarray(s->profiles, s->n_profiles + 1, sizeof(struct profile *));
+	profiles = reallocarray(s->profiles, s->n_profiles + 2, sizeof(struct profile *));
 	if (!profiles)
 		return -ENOMEM;
 	s->profiles = profiles;
-	return build__profile(&build, &s->profiles[s->n_profiles++]);
+	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
+		rc = build__profile(&build, &s->profiles[s->n_profiles]);
+		if (rc)
+			return rc;
+		s->n_profiles++;
+	}
+	if (s->what & WHAT_REGIONS) {
+		build.calibration = NULL;
+		build.overhead_pct = -1;
+		rc = build__regions(&build, &s->profiles[s->n_profiles]);
+		if (rc)
+			return rc;
+		s->n_profiles++;
+	}
+	return 0;
 }
 
 /* Of more ended processes than can be kept, the one that held least goes. */

@@ -29,7 +29,23 @@ struct session_selection {
 	const struct cgroup *cgroup; /* in it or below; NULL: any */
 };
 
+/* What is profiled: any of these together. */
+enum session_what {
+	WHAT_HEAP = 1,	  /* what the allocator hands out */
+	WHAT_REGIONS = 2, /* what is taken from the kernel: mmap, munmap, mremap, brk */
+	WHAT_GROWTH = 4,  /* what becomes resident, by page faults; not beside the heap */
+};
+
+/* Where the calls of WHAT_REGIONS are seen. */
+enum session_region_place {
+	REGIONS_AUTO,	  /* at libc's functions where these see all of them, else at the system calls */
+	REGIONS_LIBC,
+	REGIONS_SYSCALLS,
+};
+
 struct session_options {
+	unsigned what; /* of enum session_what; 0: heap */
+	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
@@ -73,7 +89,8 @@ void session__stop(struct session *session);
 /* Takes the probes out of the targets. */
 void session__detach(struct session *session);
 
-/* What each target holds: profiles, sorted and symbolized, in the order of the pids. After stop.
+/* What each target holds: profiles, sorted and symbolized, in the order of the pids, for each pid the heap
+ * before the regions. After stop.
  * The array and the profiles are the session's. 0 or negative errno. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
@@ -83,6 +100,9 @@ int session__profiles(struct session *session, struct profile *const **ret, size
 pid_t session__command(const struct session *session);
 bool session__command_ended(struct session *session, int *ret_wait_status);
 
+/* Where regions are seen, for people: "" when they are not. */
+const char *session__region_place(const struct session *session);
+
 /* How the probes were attached, and where: as capture__probes. */
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
@@ -91,7 +111,9 @@ const struct capture_probe *session__probes(const struct session *session, size_
  * the place of every probe, and their cost, calibrated on a child of memtrace's own. */
 struct session_plan {
 	enum probe_kind kind;
-	struct allocators *allocators; /* owned */
+	struct allocators *allocators; /* owned; NULL: none that is known */
+	struct error no_allocator;   /* why not */
+	struct region_source *regions; /* owned */
 	struct calibration calibration;
 };
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,

@@ -343,6 +343,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (!t)
 			break;
 		t->exec_ns = event->time_ns;
+		if (s->what & WHAT_REGIONS)
+			region_book__exec(&t->book, event->time_ns);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
@@ -372,10 +374,13 @@ void targets__read_size(struct target *t)
 
 void targets__read(struct session *s, struct target *t)
 {
+	struct process_info now;
 	uint64_t cpu;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
+	if (s->what & WHAT_GROWTH && !t->ended && !process__read(t->info.pid, &now) && now.rss_bytes)
+		t->rss_now = now.rss_bytes;
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
@@ -408,6 +413,10 @@ void targets__take_news(struct session *s)
 {
 	/* Who is there, what they have mapped, who is gone. */
 	capture__events(s->capture, on_event, s, &s->events_lost);
+	if (s->n_orphans) { /* their processes are in the news that came meanwhile */
+		capture__events(s->capture, on_event, s, &s->events_lost);
+		region_calls__find_parents(s);
+	}
 	if (s->watch)
 		watch__consume(s->watch);
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -422,11 +431,12 @@ void targets__take_news(struct session *s)
 				targets__refresh_maps(s, s->targets[i]);
 	}
 	targets__tell_mappings(s);
+	region_calls__settle(s, false);
 	/* Most short-lived processes leave nothing to report. */
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
 
-		if (t->ended && t->uninvited && !t->counters.samples)
+		if (t->ended && t->uninvited && !t->counters.samples && !t->book.calls)
 			targets__remove(s, t);
 		else
 			i++;

@@ -29,6 +29,7 @@ struct pt_regs {
 	unsigned long si;
 	unsigned long di;
 	unsigned long bp;
+	unsigned long orig_ax;
 	unsigned long ip;
 	unsigned long sp;
 };
@@ -57,6 +58,7 @@ struct file {
 
 struct mm_struct {
 	struct file *exe_file;
+	unsigned long brk;
 	struct uprobes_state uprobes_state;
 };
 
@@ -86,7 +88,12 @@ struct cred {
 	kuid_t euid;
 };
 
+struct thread_info {
+	unsigned int status;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
@@ -95,6 +102,7 @@ struct task_struct {
 	char comm[16];
 	struct mm_struct *mm;
 	struct uprobe_task *utask;
+	int pagefault_disabled;
 };
 
 #pragma clang attribute pop

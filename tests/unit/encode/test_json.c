@@ -13,7 +13,7 @@
 static void the_keys_are_as_promised(void **state)
 {
 	static const char expected[] =
-		"{\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,\"mode\":\"continuous\","
+		"{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,\"mode\":\"continuous\","
 		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
 		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,"
 		"\"overhead_pct\":2.500,\"stacks_complete_pct\":null,\"stacks\":["
@@ -134,6 +134,40 @@ static void unknown_numbers_are_null(void **state)
 	}
 }
 
+/* What only regions, and only growth, say. */
+static void other_profiles_have_their_own(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->what = "regions";
+	profile->kind_bytes[REGION_OF_STACK] = 8192;
+	profile->earlier_gone_bytes = 4096;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "{\"what\":\"regions\","));
+	assert_non_null(strstr(text, "\"kinds\":{\"anonymous\":0,\"file\":0,\"stack\":8192,"
+				     "\"hugetlb\":0,\"brk\":0,\"other\":0},"
+				     "\"earlier_gone_bytes\":4096,"));
+	free(text);
+	profile->earlier_gone_bytes = -1;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"earlier_gone_bytes\":null,"));
+	free(text);
+
+	profile->what = "growth";
+	profile->resident_change_bytes = -123;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"resident_change_bytes\":-123,"));
+	assert_null(strstr(text, "kinds"));
+	free(text);
+	profile->resident_change_bytes = NAN;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"resident_change_bytes\":null,"));
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +175,7 @@ int main(void)
 		cmocka_unit_test(inlined_functions_have_lines),
 		cmocka_unit_test(strings_are_escaped),
 		cmocka_unit_test(unknown_numbers_are_null),
+		cmocka_unit_test(other_profiles_have_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

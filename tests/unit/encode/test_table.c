@@ -227,6 +227,39 @@ static void bytes_have_units(void **state)
 		assert_string_equal(format_bytes(cases[i].bytes, buf), cases[i].text);
 }
 
+static void regions_and_growth_have_heads_of_their_own(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->what = "regions";
+	profile->alloc_calls = 1000;
+	profile->free_calls = 2;
+	profile->kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
+	profile->kind_bytes[REGION_OF_BRK] = 4096;
+	profile->earlier_gone_bytes = 8192;
+	text = table(profile, (struct table_options){});
+	assert_has(text, " regions, exact: 1,000 calls of mmap, mremap and brk that took memory, 2 others\n"
+			 "live regions: ");
+	assert_has(text, ": anonymous 1.0 MiB, brk 4.0 KiB; 8.0 KiB of what was mapped before the run "
+			 "given back");
+	free(text);
+	profile->dropped = 3;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "live regions: AT LEAST ");
+	assert_has(text, "; INCOMPLETE: 3 calls found no room and are missing");
+	free(text);
+
+	profile->what = "growth";
+	profile->resident_change_bytes = -4096;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "first touched and still there: AT LEAST ");
+	assert_has(text, "; resident set -4.0 KiB");
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +270,7 @@ int main(void)
 		cmocka_unit_test(odd_stacks_have_a_place),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
+		cmocka_unit_test(regions_and_growth_have_heads_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to be
+ * when it is first written to, by a page fault. Each counts as an allocation of a page at that address,
+ * sampled like others. That a page was given back shows when it faults again, or at the end in the page
+ * map, which also tells files' pages from anonymous ones. (bpf_find_vma() could here, but is busy now and
+ * then: interrupts are off.) */
+#include "maps.bpf.h"
+#include "process.bpf.h"
+#include "sample.bpf.h"
+#include "take.bpf.h"
+#include "live.bpf.h"
+
+#define PAGE_BYTES    4096
+#define FAULT_PRESENT 1 /* bits of a fault's error code: the page was there (and not writable, ...) */
+#define FAULT_WRITE   2
+
+static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u64 error)
+{
+	__u64 page = address & ~(PAGE_BYTES - 1ULL);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct abi_live block = {.size = PAGE_BYTES};
+	struct abi_process_cpu *cpu;
+	struct abi_process *process;
+	struct stack_from from;
+
+	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
+		return;
+	/* a tracer that looks at memory which is not there, as we do: nothing comes of it */
+	if (task->pagefault_disabled)
+		return;
+	process = process_of(task);
+	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
+	if (!cpu)
+		return;
+	live_forget(cpu, process, page);
+	count(&cpu->calls[0], 1);
+	if (!sample_take(cpu, PAGE_BYTES, config.interval))
+		return;
+	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp};
+	if (take_stack(&from, cpu, process, &block.stack))
+		return;
+	block.birth_ns = bpf_ktime_get_ns();
+	block.tid = task->pid;
+	live_remember(cpu, process, page, &block);
+	note_thread(cpu, process->id, block.tid);
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(growth_user, unsigned long address, struct pt_regs *regs, unsigned long error)
+{
+	fault(address, regs, error);
+	return 0;
+}
+
+/* The kernel touches it first: read() into a new buffer. */
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(growth_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
+{
+	fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error);
+	return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Taking a stack into the store, wherever the program was met. */
+#ifndef MEMTRACE_BPF_TAKE_BPF_H
+#define MEMTRACE_BPF_TAKE_BPF_H
+
+#include "maps.bpf.h"
+#include "stack.bpf.h"
+#include "tables.bpf.h"
+
+/* Where a stack begins. */
+struct stack_from {
+	__u64 pc, sp, bp;
+	bool entry; /* pc is a function's entry, and its return address stands at sp; else the thread stands
+		     * in front of pc */
+};
+
+/* Of a probe delta bytes behind a function's entry. */
+static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, __u32 delta)
+{
+	return (struct stack_from){
+		.pc = PT_REGS_IP(ctx) - delta,
+		.sp = PT_REGS_SP(ctx),
+		.bp = PT_REGS_FP(ctx),
+		.entry = true,
+	};
+}
+
+struct walk {
+	struct unwind *unwind;
+	const struct abi_mappings *mappings;
+};
+
+static long walk_step(__u32 i, struct walk *walk)
+{
+	return unwind_step(walk->unwind, walk->mappings);
+}
+
+/* Records a stack in the store. 0, or -1 when what it is for must be dropped (counted). */
+static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
+				      const struct abi_process *process,
+				      struct abi_stack_key *key)
+{
+	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
+	struct scratch *scratch = NULL;
+	struct unwind *unwind;
+	struct walk walk;
+	int result = -1;
+	__u32 i;
+
+	/* Tasks on one CPU preempt each other even inside these programs: no buffer is simply
+	 * "the CPU's". */
+	for (i = 0; i < ABI_SCRATCH; i++) {
+		__u32 slot = i;
+
+		scratch = bpf_map_lookup_elem(&scratches, &slot);
+		if (scratch && __sync_val_compare_and_swap(&scratch->busy, 0, 1) == 0)
+			break;
+		scratch = NULL;
+	}
+	if (!scratch) {
+		lose(cpu, LOST_SCRATCH_BUSY);
+		return -1;
+	}
+	unwind = &scratch->unwind;
+	if (!from->entry) {
+		stack_begin_at(unwind, from->pc, from->sp, from->bp, config.max_frames);
+	} else if (stack_begin(unwind, from->pc, from->sp, from->bp, config.max_frames)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		goto out;
+	}
+	walk.unwind = unwind;
+	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &process->id) : NULL;
+	if (use_tables && walk.mappings)
+		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
+	else
+		stack_walk_frame_pointers(unwind);
+	if (unwind->stack.end == STACK_END_TRUNCATED)
+		lose(cpu, LOST_STACK_TRUNCATED);
+	unwind->stack.end |= unwind->bridged;
+	*key = stack_hash(&unwind->stack, seed);
+	if (!bpf_map_lookup_elem(&stacks, key)) {
+		long err = bpf_map_update_elem(&stacks, key, &unwind->stack, BPF_NOEXIST);
+
+		if (!bpf_map_lookup_elem(&stacks, key)) {
+			lose_insert(cpu, err, LOST_STACKS_FULL);
+			goto out;
+		}
+	}
+	result = 0;
+out:
+	__sync_lock_test_and_set(&scratch->busy, 0);
+	return result;
+}
+
+static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
+{
+	key->sp = sp;
+	key->tid = (__u32)bpf_get_current_pid_tgid();
+	key->pad = 0;
+}
+
+static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 process, __u32 tid)
+{
+	struct abi_thread thread = {.process = process}, *known;
+
+	bpf_get_current_comm(thread.comm, sizeof(thread.comm));
+	known = bpf_map_lookup_elem(&threads, &tid);
+	if (known && known->process == process && known->comm[0] == thread.comm[0] &&
+	    known->comm[1] == thread.comm[1])
+		return;
+	if (bpf_map_update_elem(&threads, &tid, &thread, BPF_ANY))
+		lose(cpu, LOST_THREADS_FULL);
+}
+
+#endif

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is taken from the kernel: exact by stack, and in sum what /proc/PID/smaps says; and what of it
+becomes resident."""
+import json
+import os
+import re
+import time
+
+from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal,
+                     expect_words, losses, memtrace, need_tool, place, read_line, run, start, test,
+                     test_each_kind, wait_until)
+
+
+def smaps_bytes(pid):
+    """Sizes of all mappings, but for the tracer's page."""
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    heads = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ *(.*)$", text, re.M)
+    return sum(int(end, 16) - int(start, 16) for start, end, name in heads
+               if name != "[uprobes]")
+
+
+def check_regions(truth, profile):
+    """Bytes of each function, nothing of nobody, nothing lost."""
+    expect_equal(profile["what"], "regions", "what was profiled")
+    held = by_function(profile, truth["functions"])
+    expect(None not in held, "regions of nobody:", held.get(None))
+    for name, wanted in truth["functions"].items():
+        expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    expect_equal(profile["live_bytes"], truth["total"], "all live bytes")
+    expect_equal(sum(profile["kinds"].values()), truth["total"], "live bytes of all kinds")
+    expect_equal(profile["kinds"]["file"], truth["file"], "bytes of files")
+    expect_equal(losses(profile), {}, "losses")
+
+
+def trace(program, *options, prefix=None, arguments=()):
+    """The truth, the profiles by what they are of, the change in smaps, and memtrace's log."""
+    with Target(program, *arguments) as target:
+        with Tracer("-p", target.pid, "--json", *options,
+                    *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
+            before = smaps_bytes(target.pid)
+            truth = target.go()
+            change = smaps_bytes(target.pid) - before
+            result = tracer.stop()
+        expect_equal(target.quit(), 0, f"status of {program}")
+    profiles = [json.loads(line) for line in result.out.splitlines()]
+    return truth, {p["what"]: p for p in profiles}, change, result.err
+
+
+def check_all(truth, profiles, change):
+    regions = profiles["regions"]
+    check_regions(truth, regions)
+    expect_equal(regions["earlier_gone_bytes"], truth["earlier_gone"], "bytes from before given back")
+    expect_equal(change, regions["live_bytes"] - regions["earlier_gone_bytes"], "change in smaps")
+
+
+@test_each_kind
+def regions_truth(kind):
+    """By libc's functions."""
+    truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
+    expect_words(log, r"regions: at mmap, .* of /.*libc\.so\.6$")
+    expect_equal(set(profiles), {"regions"}, "profiles")
+    check_all(truth, profiles, change)
+    expect(profiles["regions"]["kinds"]["stack"] > truth["stack"], "no bytes of thread stacks:",
+           profiles["regions"]["kinds"])
+    expect_equal({p["kind"] for p in profiles["regions"]["probes"]}, {kind}, "kinds of probes")
+    expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
+
+
+@test
+def regions_truth_at_syscalls():
+    """The same program and the same answer, seen at the system calls."""
+    truth, profiles, change, log = trace("truth_regions", "--what", "regions",
+                                         "--regions-at", "syscalls")
+    expect_words(log, "regions: at the system calls")
+    check_all(truth, profiles, change)
+    expect_equal({p["kind"] for p in profiles["regions"]["probes"]}, {"tracepoint"},
+                 "kinds of probes")
+    expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
+
+
+@test
+def regions_of_static():
+    """A static program, for which the system calls are chosen without being asked for."""
+    truth, profiles, change, log = trace("truth_regions_static", "--what", "regions")
+    expect_words(log, "regions: at the system calls .*static")
+    check_all(truth, profiles, change)
+    with Target("truth_regions_static") as target:
+        expect_words(memtrace("check", target.pid).out, "regions .*system calls.*static")
+        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, "static")
+        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, "libc")
+
+
+@test
+def regions_beside_heap():
+    """Both at once: two objects, four files, each of its own numbers."""
+    with place() as directory:
+        truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
+                                           prefix=directory + "/out")
+        check_all(truth, profiles, change)
+        expect_equal(set(profiles), {"heap", "regions"}, "profiles")
+        pid = profiles["heap"]["pid"]
+        expect_equal(sorted(os.listdir(directory)),
+                     sorted(f"out.{pid}.{name}" for name in ("heap", "collapsed", "regions.heap",
+                                                             "regions.collapsed")), "files")
+        with open(f"{directory}/out.{pid}.regions.collapsed", encoding="utf-8") as file:
+            collapsed = file.read()
+    got = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.splitlines())
+    expect_equal(got, truth["total"], "sum of the collapsed file")
+    # pthread_create's allocations are the heap's only ones
+    expect(all("start_threads" in stack["frames"] for stack in profiles["heap"]["stacks"]),
+           profiles["heap"]["stacks"])
+
+
+@test
+def regions_of_command():
+    """From a command's first instruction to its end, in a table."""
+    program = os.path.join(PROGS, "truth_regions")
+    for options in ((), ("--regions-at", "syscalls")):
+        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json", *options, "--",
+                      program, "--auto"])
+        expect_equal(result.status, 0, result)
+        truth, profile = (json.loads(line) for line in result.out.splitlines())
+        held = by_function(profile, truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+        expect_equal(losses(profile), {}, "losses")
+    result = run([MEMTRACE, "--what", "regions", "-f", "none", "--", program, "--auto"])
+    expect_words(result.out, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
+
+
+@test
+def regions_of_go():
+    """Go makes the system calls itself; its heap is seen nowhere else."""
+    truth, profiles, change, log = trace("go_regions", "--what", "regions")
+    expect_words(log, "regions: at the system calls .*Go")
+    profile = profiles["regions"]
+    grown = by_function(profile, truth["functions"])["main.grow"][0]
+    wanted = truth["functions"]["main.grow"]
+    # whole arenas of 64 MiB, and what is needed to manage them
+    expect(wanted <= grown <= wanted + (128 << 20), f"{grown} bytes for {wanted}")
+    expect_equal(change, profile["live_bytes"] - profile["earlier_gone_bytes"], "change in smaps")
+    expect_equal(losses(profile), {}, "losses")
+
+
+def trace_shell(commands, n, *options):
+    """A shell's n programs, one after the other: their truths, and all profiles. Each begins its script
+    only when the tables of its code must be in place: a moment after its exec."""
+    shell = start(["/bin/sh", "-c", "read go; " + commands])
+    truths = []
+    with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+        shell.stdin.write("go\n")
+        shell.stdin.flush()
+        for _ in range(n):
+            expect_words(read_line(shell, shell.stdout), "ready")
+            time.sleep(0.7)
+            shell.stdin.write("go\n")
+            shell.stdin.flush()
+            truths.append(json.loads(read_line(shell, shell.stdout)))
+            shell.stdin.write("quit\n")
+            shell.stdin.flush()
+        result = tracer.wait()
+    expect_equal(result.status, 0, result)
+    return truths, [json.loads(line) for line in result.out.splitlines()]
+
+
+@test
+def regions_after_exec():
+    """What the old program had is gone with it, and its accounts."""
+    program = os.path.join(PROGS, "truth_regions")
+    # the shell has taken memory during the run before it becomes another program
+    (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
+    expect(profile["lost"]["dropped_by_exec"] > 0, "the shell's memory was not seen")
+    profile["lost"]["dropped_by_exec"] = 0
+    # what main itself maps before its script is not of before the run here
+    truth["functions"]["main"] = truth["earlier_gone"]
+    truth["total"] += truth["earlier_gone"]
+    check_regions(truth, profile)
+    expect_equal(profile["earlier_gone_bytes"], None, "bytes from before, of another program")
+
+
+@test
+def regions_of_children():
+    """With -F a child has its own account, which begins empty, and its parent's is not touched."""
+    program = os.path.join(PROGS, "truth_regions")
+    truths, profiles = trace_shell(f"(exec {program}); (exec {program} --threads 0); :", 2, "-F")
+    children = [p for p in profiles if p["comm"] == "truth_regions"]
+    expect_equal(len(children), 2, f"profiles of children in {[p['comm'] for p in profiles]}")
+    for truth, profile in zip(truths, sorted(children, key=lambda p: p["pid"])):
+        held = by_function(profile, truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    for profile in profiles:
+        mapped = any("map_plain" in stack["frames"] for stack in profile["stacks"])
+        expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
+
+
+# Of a program's own pages: its data, its stack. A fault is told a page, not what is behind it.
+FEW = 40 * 4096
+
+
+@test
+def growth_truth():
+    """Every fault: pages by who touched them first and that are still there."""
+    truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "1")
+    profile = profiles["growth"]
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
+    expect(held.get(None, [0])[0] <= FEW, "too much of others:", held.get(None))
+    expect_equal(losses(profile), {}, "losses")
+    total = sum(truth["functions"].values())
+    expect(abs(profile["resident_change_bytes"] - total) < total / 10 + (1 << 20),
+           f"resident set: {profile['resident_change_bytes']} instead of {total}")
+    expect_equal(profile["probes"], [], "probes")
+
+
+@test
+def growth_sampled():
+    """One page in 16: the largest is known to a fifth (3,000 pages: 194 samples)."""
+    truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "64K")
+    profile = profiles["growth"]
+    got = by_function(profile, truth["functions"])["touch"][0]
+    wanted = truth["functions"]["touch"]
+    expect(abs(got - wanted) < 0.35 * wanted, f"{got} instead of {wanted}")
+    expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], profile)
+
+
+@test
+def growth_with_regions():
+    """Both, of a command; growth and the heap exclude each other."""
+    with place() as directory:
+        result = run([MEMTRACE, "--what", "growth,regions", "-i", "1", "-o", directory + "/out", "--",
+                      os.path.join(PROGS, "truth_growth"), "--auto"])
+        expect_equal(result.status, 0, result)
+        files = sorted(name.split(".", 2)[2] for name in os.listdir(directory))
+        expect_equal(files, ["growth.collapsed", "growth.heap", "regions.collapsed", "regions.heap"],
+                     "files")
+        collapsed = next(f for f in os.listdir(directory) if f.endswith("growth.collapsed"))
+        with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
+            # who touched it is the leaf, and stays
+            expect_words(file.read(), r"main;touch \d+$")
+    expect_words(result.out, "^first touched and still there: ", "^live regions: ")
+    expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")
+
+
+@test
+def regions_of_python():
+    """A program that knows nothing of us: what it takes and gives back in sum, as smaps has it."""
+    script = ("import sys, threading\n"
+              "print('up', flush=True); sys.stdin.readline()\n"
+              "def work(): global kept; kept = [bytes(300000 + i) for i in range(200)]; "
+              "junk = [bytes(100000) for i in range(3000)]\n"
+              "threads = [threading.Thread(target=work) for i in range(4)]\n"
+              "[t.start() for t in threads]; [t.join() for t in threads]\n"
+              "print('done', flush=True); sys.stdin.readline()\n")
+    for options in ((), ("--regions-at", "syscalls")):
+        target = start([need_tool("python3"), "-u", "-c", script])
+        read_line(target, target.stdout)
+        with Tracer("-p", target.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+            before = smaps_bytes(target.pid)
+            target.stdin.write("\n")
+            target.stdin.flush()
+            read_line(target, target.stdout)
+            # Python's join() comes before the threads' ends, which give memory back
+            wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) == 1, "threads' ends")
+            change = smaps_bytes(target.pid) - before
+            profile = tracer.stop().json()
+        target.communicate("\n", 30)
+        expect(profile["live_bytes"] > 200 * 300000, profile["live_bytes"], "bytes live")
+        expect_equal(change, profile["live_bytes"] - profile["earlier_gone_bytes"],
+                     "change in smaps")
+        expect_equal(losses(profile), {}, "losses")

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* glibc's code makes each of the four system calls in one place, the function of that name, its own
+ * malloc and thread stacks included (so in 2.36's code); its dynamic linker has copies of its own. Other C libraries make some of them in place, and so do programs without one. */
+#include "capture/region_source.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "elf/image.h"
+#include "proc/link_map.h"
+
+static const struct {
+	const char *name;
+	enum abi_region_kind kind;
+} functions[REGION_FUNCTIONS] = {
+	{"mmap", REGION_MMAP},
+	{"munmap", REGION_MUNMAP},
+	{"mremap", REGION_MREMAP},
+	{"brk", REGION_BRK},
+};
+
+DEFINE_CLEANUP(struct region_source *, cleanup_source, region_source__free)
+
+static void say_why(struct region_source *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void say_why(struct region_source *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(s->why, sizeof(s->why), fmt, ap);
+	va_end(ap);
+	s->syscalls = true;
+}
+
+/* The place of a function's probe. False: it has none. */
+static bool find_point(const struct elf_image *image, const char *name, struct region_point *ret)
+{
+	_cleanup_free_ uint8_t *code = NULL;
+	struct elf_symbol symbol;
+	size_t want;
+	long len;
+
+	if (elf_image__find_function(image, name, &symbol) || symbol.type != STT_FUNC)
+		return false;
+	want = symbol.size && symbol.size < 65536 ? symbol.size : 64;
+	code = malloc(want);
+	len = code ? elf_image__read_code(image, symbol.vaddr, code, want) : 0;
+	if (len <= 0 ||
+	    probe_site__choose(code, (size_t)len, symbol.vaddr, symbol.size, PROBE_SITE_ALL_ARGS,
+			       &ret->site))
+		return false;
+	/* The programs read the arguments where they came. */
+	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)
+		if (ret->site.args[i] != i + 1)
+			return false;
+	return !elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &ret->off);
+}
+
+/* The file's part in it: 1: it is the C library, or settles that there is no less than the system calls;
+ * 0: go on. */
+static int examine(struct region_source *s, pid_t pid, const struct map_entry *entry)
+{
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_close_ int fd = maps__open_file(pid, entry);
+	struct elf_symbol symbol;
+	const char *soname;
+
+	if (fd < 0 || elf_image__open(fd, entry->path, &image, NULL))
+		return 0;
+	if (elf_image__is_go(image)) {
+		say_why(s, "Go's run-time makes the calls itself");
+		return 1;
+	}
+	if (elf_image__find_function(image, "mmap", &symbol) || !symbol.dynamic)
+		return 0;
+	soname = elf_image__soname(image);
+	if (soname && !strncmp(soname, "ld-linux", 8))
+		return 0;
+	if (elf_image__find_function(image, "gnu_get_libc_version", &symbol)) {
+		say_why(s, "the C library is not glibc, whose functions see all calls");
+		return 1;
+	}
+	for (size_t i = 0; i < REGION_FUNCTIONS; i++) {
+		struct region_point *point = &s->points[s->n_points];
+
+		if (!find_point(image, functions[i].name, point)) {
+			say_why(s, "no probe can be placed on the C library's %s",
+				functions[i].name);
+			return 1;
+		}
+		point->name = functions[i].name;
+		point->kind = functions[i].kind;
+		s->n_points++;
+	}
+	s->path = strdup(entry->path);
+	if (!s->path)
+		return -ENOMEM;
+	s->file = entry->file;
+	s->fd = take_fd(&fd);
+	return 1;
+}
+
+/* The executable mapping of the file that holds addr. */
+static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
+{
+	const struct map_entry *at = maps__find(maps, addr);
+
+	for (size_t i = 0; at && at->file.inode && i < maps->n; i++) {
+		const struct map_entry *e = &maps->entries[i];
+
+		if (e->executable && file_id__equal(&e->file, &at->file))
+			return e;
+	}
+	return NULL;
+}
+
+int region_source__find(pid_t pid, const struct maps *maps, bool loading,
+			struct region_source **ret, struct error *err)
+{
+	_cleanup_(cleanup_source) struct region_source *s = calloc(1, sizeof(*s));
+	uint64_t dynamics[1024];
+	long n = loading ? -ENODATA : link_map__read(pid, dynamics, 1024);
+	int rc = 0;
+
+	if (!s)
+		return error__set(err, -ENOMEM, "out of memory");
+	s->fd = -1;
+	for (long i = 0; i < n && !rc; i++) {
+		const struct map_entry *entry = code_of(maps, dynamics[i]);
+
+		rc = entry ? examine(s, pid, entry) : 0;
+	}
+	/* No list: not yet, or never; then the files may at least say why. */
+	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
+		const struct map_entry *entry = &maps->entries[i];
+
+		if (entry->executable && entry->file.inode)
+			rc = examine(s, pid, entry);
+	}
+	if (rc < 0)
+		return error__set(err, rc, "out of memory");
+	if (!rc && loading)
+		return error__set(err, -ENOENT, "no C library yet in pid %d", pid);
+	if (!rc || (n <= 0 && !loading && !s->syscalls))
+		say_why(s, "it is linked statically, its code makes the calls itself");
+	*ret = s;
+	s = NULL;
+	return 0;
+}
+
+void region_source__free(struct region_source *source)
+{
+	if (!source)
+		return;
+	if (source->fd >= 0)
+		close(source->fd);
+	free(source->path);
+	free(source);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The map of what a process has taken from the kernel and holds: ranges of addresses that do not
+ * overlap, and who took them. */
+#ifndef MEMTRACE_PROFILE_REGIONS_H
+#define MEMTRACE_PROFILE_REGIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What kind of memory it is: X(enumerator, name). */
+#define REGION_KINDS(X)                                                                            \
+	X(ANONYMOUS, "anonymous")                                                                  \
+	X(FILE, "file")                                                                            \
+	X(STACK, "stack")     /* MAP_STACK: a thread's */                                          \
+	X(HUGETLB, "hugetlb") /* MAP_HUGETLB */                                                    \
+	X(BRK, "brk")                                                                              \
+	X(OTHER, "other") /* what mremap added to a mapping from before the run */
+
+enum region_memory {
+#define X(id, name) REGION_OF_##id,
+	REGION_KINDS(X)
+#undef X
+		REGION_MEMORY_KINDS
+};
+
+/* "anonymous", ... */
+const char *region_memory__name(enum region_memory kind);
+
+struct region {
+	uint64_t start, end; /* addresses, end exclusive; not empty */
+	uint32_t site;	     /* who took it: the caller's number */
+	uint32_t tid;	     /* thread that did */
+	enum region_memory kind;
+};
+
+/* All zero: empty. */
+struct regions {
+	struct region *at; /* ascending by start; neighbours are not joined */
+	size_t n, room;
+};
+
+void regions__free(struct regions *regions);
+
+/* Takes [start, end) out: what lies within goes, what reaches over its ends is cut or split. cut (may be
+ * NULL) gets the parts that went, ascending: appended to it. 0; -ENOMEM: nothing has changed. */
+int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
+
+/* Puts a region in, in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty one;
+ * -ENOMEM: it is not there, though what it covers may be gone. */
+int regions__insert(struct regions *regions, const struct region *region);
+
+/* The region that holds addr, or NULL. */
+const struct region *regions__find(const struct regions *regions, uint64_t addr);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Where the calls of mmap and its like are seen, and which target's books they go to. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "session/internal.h"
+
+#define SETTLE_AFTER_NS 1000000000ULL /* no call of the four takes longer; else it is out of order */
+
+#define MAX_ORPHANS 65536
+
+static bool give(struct session *s, const struct abi_region_call *call)
+{
+	for (size_t i = s->n_targets; i--;)
+		if (s->targets[i]->process == call->process) {
+			region_book__call(&s->targets[i]->book, call);
+			return true;
+		}
+	return false;
+}
+
+static void on_call(void *ctx, const struct abi_region_call *call)
+{
+	struct abi_region_call *orphans;
+	struct session *s = ctx;
+
+	if (give(s, call) || s->n_orphans == MAX_ORPHANS)
+		return;
+	orphans = reallocarray(s->orphans, s->n_orphans + 1, sizeof(*orphans));
+	if (!orphans)
+		return;
+	s->orphans = orphans;
+	orphans[s->n_orphans++] = *call;
+}
+
+void region_calls__find_parents(struct session *s)
+{
+	for (size_t i = 0; i < s->n_orphans; i++)
+		give(s, &s->orphans[i]); /* or it is over: what ended with nothing to report */
+	s->n_orphans = 0;
+}
+
+void region_calls__settle(struct session *s, bool all)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (!(s->what & WHAT_REGIONS))
+		return;
+	for (size_t i = 0; i < s->n_targets; i++)
+		region_book__settle(&s->targets[i]->book,
+				    all || s->targets[i]->ended ? UINT64_MAX
+								: now - SETTLE_AFTER_NS);
+}
+
+static int attach_syscalls(struct session *s, const char *why, struct error *err)
+{
+	s->region_place = REGIONS_SYSCALLS;
+	snprintf(s->region_text, sizeof(s->region_text), "at the system calls of all processes (%s)",
+		 why);
+	return capture__attach_region_syscalls(s->capture, err);
+}
+
+int region_calls__attach(struct session *s, bool loading, struct error *err)
+{
+	int rc;
+
+	capture__on_region_call(s->capture, on_call, s);
+	if (s->region_place == REGIONS_SYSCALLS)
+		return attach_syscalls(s, "as asked for", err);
+	if (s->everywhere && s->region_place == REGIONS_LIBC)
+		return error__set(err, -EINVAL,
+				  "--regions-at libc is for up to a few processes given by -p, or a "
+				  "command: those that come by themselves are seen at the system "
+				  "calls");
+	if (s->everywhere)
+		return attach_syscalls(s, "of processes that are still to come, too", err);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		rc = region_source__find(t->info.pid, &t->maps, loading, &t->regions, err);
+		if (rc)
+			return rc;
+		if (!t->regions->syscalls)
+			continue;
+		if (s->region_place == REGIONS_LIBC)
+			return error__set(err, -ENOTSUP,
+					  "the regions of pid %d (%s) cannot be seen at libc's "
+					  "functions: %s",
+					  t->info.pid, t->info.comm, t->regions->why);
+		return attach_syscalls(s, t->regions->why, err);
+	}
+	s->region_place = REGIONS_LIBC;
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		rc = capture__attach_regions(s->capture, t->regions, t->info.pid, err);
+		if (rc)
+			return rc;
+		snprintf(s->region_text, sizeof(s->region_text),
+			 "at mmap, munmap, mremap and brk of %s", t->regions->path);
+	}
+	return 0;
+}

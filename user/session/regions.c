@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/regions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE	4096ULL
+#define MAX_OPS (1U << 17) /* that wait; more are applied early */
+
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#define MAP_HUGE_MASK  0x3f
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+/* One half of a call: what it does at its entry, or at its return. */
+struct region_op {
+	uint64_t time_ns, serial;
+	enum { OP_ENTRY, OP_RETURN, OP_EXEC } what;
+	struct abi_region_call call;
+	struct regions *moved; /* of mremap: what its entry took out for its return; both have it */
+};
+
+void region_book__free(struct region_book *b)
+{
+	/* Of two halves the later one owns what they share. */
+	for (size_t i = 0; i < b->n_ops; i++)
+		if (b->ops[i].what == OP_RETURN && b->ops[i].moved) {
+			regions__free(b->ops[i].moved);
+			free(b->ops[i].moved);
+		}
+	regions__free(&b->map);
+	free(b->sites);
+	free(b->slots);
+	free(b->ops);
+	memset(b, 0, sizeof(*b));
+}
+
+/* --- sites --- */
+
+static bool same_stack(const struct abi_stack_key *a, const struct abi_stack_key *b)
+{
+	return a->lo == b->lo && a->hi == b->hi;
+}
+
+/* The slot of the stack, or the free one where it belongs. The key is a keyed hash already. */
+static uint32_t *find_slot(const struct region_book *b, const struct abi_stack_key *stack)
+{
+	for (size_t i = stack->lo;; i++) {
+		uint32_t *slot = &b->slots[i & (b->n_slots - 1)];
+
+		if (!*slot || same_stack(&b->sites[*slot - 1].stack, stack))
+			return slot;
+	}
+}
+
+static int grow_slots(struct region_book *b)
+{
+	size_t n = b->n_slots ? 2 * b->n_slots : 64;
+	uint32_t *slots = calloc(n, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	free(b->slots);
+	b->slots = slots;
+	b->n_slots = n;
+	for (size_t i = 0; i < b->n_sites; i++)
+		*find_slot(b, &b->sites[i].stack) = (uint32_t)i + 1;
+	return 0;
+}
+
+/* The site of a stack, new or known; NULL: out of memory. */
+static struct region_site *site_of(struct region_book *b, const struct abi_stack_key *stack)
+{
+	struct region_site *sites;
+	uint32_t *slot;
+
+	if (2 * b->n_sites >= b->n_slots && grow_slots(b))
+		return NULL;
+	slot = find_slot(b, stack);
+	if (!*slot) {
+		if (b->n_sites == b->sites_room) {
+			size_t room = b->sites_room ? 2 * b->sites_room : 16;
+
+			sites = reallocarray(b->sites, room, sizeof(*sites));
+			if (!sites)
+				return NULL;
+			b->sites = sites;
+			b->sites_room = room;
+		}
+		b->sites[b->n_sites++] = (struct region_site){.stack = *stack};
+		*slot = (uint32_t)b->n_sites;
+	}
+	return &b->sites[*slot - 1];
+}
+
+/* --- what a call does --- */
+
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+	return n > UINT64_MAX - unit ? n : (n + unit - 1) / unit * unit;
+}
+
+static uint64_t pages(uint64_t n)
+{
+	return round_up(n, PAGE);
+}
+
+/* How much is mapped: of anonymous huge pages, whole ones. */
+static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
+{
+	uint64_t shift = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
+
+	if (!(flags & MAP_HUGETLB) || !(flags & MAP_ANONYMOUS))
+		return pages(len);
+	return round_up(len, 1ULL << (shift ? shift : 21));
+}
+
+static enum region_memory kind_of(uint64_t flags)
+{
+	if (flags & MAP_ANONYMOUS) /* of files the flag says nothing */
+		return flags & MAP_HUGETLB ? REGION_OF_HUGETLB
+		       : flags & MAP_STACK ? REGION_OF_STACK
+					   : REGION_OF_ANONYMOUS;
+	return REGION_OF_FILE;
+}
+
+static void take(struct region_book *b, const struct abi_region_call *call, uint64_t start,
+		 uint64_t bytes, enum region_memory kind)
+{
+	struct region region = {.start = start, .end = start + bytes, .tid = call->tid, .kind = kind};
+	struct region_site *site;
+
+	if (!bytes || region.end < start)
+		return;
+	b->taken++;
+	if (!call->stack.lo && !call->stack.hi) { /* its stack was lost, and counted */
+		regions__remove(&b->map, start, region.end, NULL);
+		return;
+	}
+	site = b->map.n < REGIONS_MAX ? site_of(b, &call->stack) : NULL;
+	if (!site) {
+		b->too_many++;
+		regions__remove(&b->map, start, region.end, NULL);
+		return;
+	}
+	region.site = (uint32_t)(site - b->sites);
+	if (regions__insert(&b->map, &region)) {
+		b->too_many++;
+		return;
+	}
+	site->objects++;
+	site->bytes += bytes;
+}
+
+static bool moves(const struct abi_region_call *call)
+{
+	return call->addr != call->old_addr && call->old_len && !(call->flags & MREMAP_DONTUNMAP);
+}
+
+static void enter(struct region_book *b, const struct region_op *op)
+{
+	const struct abi_region_call *call = &op->call;
+	uint64_t len = pages(call->len), old_len = pages(call->old_len);
+
+	switch (call->kind) {
+	case REGION_MUNMAP:
+		regions__remove(&b->map, call->addr, call->addr + len, NULL);
+		break;
+	case REGION_BRK:
+		if (call->addr < call->old_addr)
+			regions__remove(&b->map, pages(call->addr), pages(call->old_addr), NULL);
+		break;
+	case REGION_MREMAP:
+		if (call->flags & MREMAP_DONTUNMAP)
+			break;
+		if (len < old_len)
+			regions__remove(&b->map, call->old_addr + len, call->old_addr + old_len,
+					NULL);
+		if (op->moved && regions__remove(&b->map, call->old_addr,
+						 call->old_addr + (len < old_len ? len : old_len),
+						 op->moved))
+			b->too_many++;
+		break;
+	}
+}
+
+/* What was mapped keeps its owner; what mremap adds is its caller's. */
+static void remapped(struct region_book *b, const struct region_op *op)
+{
+	const struct abi_region_call *call = &op->call;
+	uint64_t len = pages(call->len), old_len = pages(call->old_len);
+	enum region_memory kind = REGION_OF_OTHER;
+	const struct region *last;
+
+	if (call->addr == call->old_addr) {
+		last = old_len ? regions__find(&b->map, call->old_addr + old_len - 1) : NULL;
+		if (len > old_len)
+			take(b, call, call->old_addr + old_len, len - old_len,
+			     last ? last->kind : kind);
+		return;
+	}
+	regions__remove(&b->map, call->addr, call->addr + len, NULL);
+	if (!moves(call)) { /* a second one, which leaves the first where it is */
+		last = regions__find(&b->map, call->old_addr);
+		take(b, call, call->addr, len, last ? last->kind : kind);
+		return;
+	}
+	for (size_t i = 0; op->moved && i < op->moved->n; i++) {
+		struct region region = op->moved->at[i];
+
+		kind = region.kind;
+		region.start += call->addr - call->old_addr;
+		region.end += call->addr - call->old_addr;
+		if (regions__insert(&b->map, &region))
+			b->too_many++;
+	}
+	if (len > old_len)
+		take(b, call, call->addr + old_len, len - old_len, kind);
+}
+
+static void leave(struct region_book *b, const struct region_op *op)
+{
+	const struct abi_region_call *call = &op->call;
+
+	switch (call->kind) {
+	case REGION_MMAP:
+		take(b, call, call->addr, mapped_bytes(call->len, call->flags),
+		     kind_of(call->flags));
+		break;
+	case REGION_BRK:
+		if (call->addr > call->old_addr)
+			take(b, call, pages(call->old_addr),
+			     pages(call->addr) - pages(call->old_addr), REGION_OF_BRK);
+		break;
+	case REGION_MREMAP:
+		remapped(b, op);
+		break;
+	}
+}
+
+static void apply(struct region_book *b, struct region_op *op)
+{
+	switch (op->what) {
+	case OP_ENTRY:
+		enter(b, op);
+		break;
+	case OP_RETURN:
+		leave(b, op);
+		if (op->moved) {
+			regions__free(op->moved);
+			free(op->moved);
+		}
+		break;
+	case OP_EXEC:
+		for (size_t i = 0; i < b->map.n; i++)
+			b->dropped_by_exec += b->map.at[i].site != EARLIER_SITE;
+		regions__free(&b->map);
+		b->n_sites = 0;
+		free(b->slots);
+		b->slots = NULL;
+		b->n_slots = 0;
+		b->earlier_known = false;
+		break;
+	}
+}
+
+/* --- in order --- */
+
+static int compare_ops(const void *a, const void *b)
+{
+	const struct region_op *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->serial > y->serial) - (x->serial < y->serial);
+}
+
+static void apply_first(struct region_book *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		apply(b, &b->ops[i]);
+	memmove(b->ops, b->ops + n, (b->n_ops - n) * sizeof(*b->ops));
+	b->n_ops -= n;
+}
+
+void region_book__settle(struct region_book *b, uint64_t until_ns)
+{
+	size_t n = 0;
+
+	if (!b->n_ops)
+		return;
+	qsort(b->ops, b->n_ops, sizeof(*b->ops), compare_ops);
+	while (n < b->n_ops && (b->ops[n].time_ns < until_ns || until_ns == UINT64_MAX))
+		n++;
+	apply_first(b, n);
+}
+
+/* Room for two more halves. */
+static int make_room(struct region_book *b)
+{
+	struct region_op *ops;
+	size_t room;
+
+	if (b->n_ops + 2 > MAX_OPS) {
+		qsort(b->ops, b->n_ops, sizeof(*b->ops), compare_ops);
+		apply_first(b, b->n_ops / 2);
+	}
+	if (b->n_ops + 2 <= b->ops_room)
+		return 0;
+	room = b->ops_room ? 2 * b->ops_room : 64;
+	ops = reallocarray(b->ops, room, sizeof(*ops));
+	if (!ops)
+		return -ENOMEM;
+	b->ops = ops;
+	b->ops_room = room;
+	return 0;
+}
+
+void region_book__call(struct region_book *b, const struct abi_region_call *call)
+{
+	struct region_op op = {.call = *call};
+
+	b->calls++;
+	if (make_room(b)) {
+		b->too_many++;
+		return;
+	}
+	if (call->kind == REGION_MREMAP && moves(call)) {
+		op.moved = calloc(1, sizeof(*op.moved));
+		if (!op.moved) {
+			b->too_many++;
+			return;
+		}
+	}
+	op.what = OP_ENTRY;
+	op.time_ns = call->entry_ns;
+	op.serial = b->serial++;
+	b->ops[b->n_ops++] = op;
+	op.what = OP_RETURN;
+	op.time_ns = call->exit_ns > call->entry_ns ? call->exit_ns : call->entry_ns;
+	op.serial = b->serial++;
+	b->ops[b->n_ops++] = op;
+}
+
+void region_book__exec(struct region_book *b, uint64_t time_ns)
+{
+	if (make_room(b))
+		return;
+	b->ops[b->n_ops++] = (struct region_op){
+		.what = OP_EXEC, .time_ns = time_ns, .serial = b->serial++};
+}
+
+int region_book__begin(struct region_book *b, const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		struct region region = {.start = maps->entries[i].start,
+					.end = maps->entries[i].end,
+					.site = EARLIER_SITE,
+					.kind = REGION_OF_OTHER};
+
+		if (region.start >= region.end)
+			continue;
+		if (regions__insert(&b->map, &region))
+			return -ENOMEM;
+		b->earlier_bytes += region.end - region.start;
+	}
+	b->earlier_known = true;
+	return 0;
+}
+
+uint64_t region_book__live(const struct region_book *b, uint64_t *ret_earlier_gone)
+{
+	uint64_t live = 0, earlier = 0;
+
+	for (size_t i = 0; i < b->map.n; i++) {
+		const struct region *r = &b->map.at[i];
+
+		*(r->site == EARLIER_SITE ? &earlier : &live) += r->end - r->start;
+	}
+	if (ret_earlier_gone)
+		*ret_earlier_gone = b->earlier_known && b->earlier_bytes > earlier
+					    ? b->earlier_bytes - earlier
+					    : 0;
+	return live;
+}
