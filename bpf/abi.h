@@ -13,7 +13,7 @@
 #define ABI_MAX_OUTER	 40  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
-#define ABI_COSTS	 8   /* kinds of probe that differ in cost */
+#define ABI_COSTS	 16  /* kinds of probe that differ in cost */
 #define ABI_MAX_WANTED	 16  /* names or users that select processes */
 #define ABI_MAX_MAPPINGS 1024 /* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */

@@ -19,7 +19,7 @@
 #define CALIBRATION_CALLS  150
 #define CALIBRATION_MS	   3000 /* give up after */
 
-_Static_assert(2 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
+_Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
 /* What the child measures: nanoseconds per call, without and with probes. */
 struct measured {
@@ -182,19 +182,27 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-uint8_t capture__cost_of(const struct probe_site *site, int role)
+/* By class of instruction, for allocating functions and for freeing ones; then the same for those that may
+ * throw. */
+uint8_t capture__cost_of(const struct alloc_point *point)
 {
-	return (uint8_t)(2 * class_of(site) + (role == ROLE_FREE));
+	return (uint8_t)(2 * class_of(&point->site) + (point->func.role == ROLE_FREE) +
+			 (point->func.exits ? 2 * INSN_CLASSES : 0));
 }
 
 static double cost_ns(const struct calibration *calibration, int cost)
 {
-	return cost & 1 ? calibration->free_ns[cost / 2] : calibration->alloc_ns[cost / 2];
+	int class = cost / 2 % INSN_CLASSES;
+
+	/* no return probe, but one on its ret instruction */
+	if (cost >= 2 * INSN_CLASSES)
+		return calibration->free_ns[class] + calibration->free_ns[INSN_STEP];
+	return cost & 1 ? calibration->free_ns[class] : calibration->alloc_ns[class];
 }
 
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point)
 {
-	return cost_ns(calibration, capture__cost_of(&point->site, point->func.role));
+	return cost_ns(calibration, capture__cost_of(point));
 }
 
 double calibration__total_ns(const struct calibration *calibration,

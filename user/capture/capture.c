@@ -425,7 +425,7 @@ static int register_func(struct capture *c, int object, const struct alloc_point
 		return -ENOSPC;
 	funcs[c->n_funcs] = point->func;
 	funcs[c->n_funcs].object = (uint8_t)object;
-	funcs[c->n_funcs].cost = capture__cost_of(&point->site, point->func.role);
+	funcs[c->n_funcs].cost = capture__cost_of(point);
 	if (point->func.wraps)
 		c->skel->bss->any_wraps = 1;
 	return (int)c->n_funcs++;

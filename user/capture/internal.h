@@ -71,6 +71,6 @@ int capture__attach_points(struct capture *capture, const char *path,
 void capture__clear_tables(struct capture *capture);
 
 /* What a probe there costs: abi_func.cost. */
-uint8_t capture__cost_of(const struct probe_site *site, int role);
+uint8_t capture__cost_of(const struct alloc_point *point);
 
 #endif
