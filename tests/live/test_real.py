@@ -100,19 +100,6 @@ def real_redis():
         return f"used_memory grew by {grown}, live {low} - {high}"
 
 
-@test
-def real_redis_with_jemalloc():
-    """Not yet: but the message says why."""
-    with place() as directory, Redis(directory) as redis:
-        with open(f"/proc/{redis.pid}/maps", encoding="utf-8") as maps:
-            if "libjemalloc" not in maps.read():
-                return "this redis-server does not use jemalloc"
-        result = memtrace("-p", redis.pid, "-d", "0.2", "-o", directory + "/out")
-        expect_equal(result.status, 1, result)
-        expect_words(result.err, r"libjemalloc", redis.pid)
-        expect_equal(redis.ask("PING"), "PONG", "ping")
-
-
 # --- programs that run and end ---
 
 def trace_command(command, *options, env=None):
