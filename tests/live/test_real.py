@@ -6,7 +6,7 @@ import os
 import re
 import socket
 
-from harness import (PATIENCE_S, Tracer, end, expect, expect_equal, expect_words, losses,
+from harness import (PATIENCE_S, Tracer, end, expect, expect_equal, losses,
                      memtrace, need_tool, place, run, start, test, wait_until)
 
 KEYS, REQUESTS, VALUE = 200000, 300000, 200
