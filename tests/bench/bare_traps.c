@@ -21,7 +21,8 @@ int main(int argc, char **argv)
 	LIBBPF_OPTS(bpf_prog_load_opts, opts,
 		    .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
 	uint64_t offs[2], cookies[2] = {1, 2};
-	struct allocator *a = NULL;
+	struct allocators *found = NULL;
+	const struct allocator *a;
 	struct error err = {};
 	struct maps maps;
 	uint32_t n = 0;
@@ -33,10 +34,11 @@ int main(int argc, char **argv)
 		fputs("usage: bare_traps PID\n", stderr);
 		return 2;
 	}
-	if (maps__read(pid, &maps) || allocator__find(pid, &maps, false, &a, &err)) {
+	if (maps__read(pid, &maps) || allocators__find(pid, &maps, false, NULL, 0, &found, &err)) {
 		fprintf(stderr, "bare_traps: %s\n", err.text);
 		return 1;
 	}
+	a = found->list[0];
 	for (size_t i = 0; i < a->n_points && n < 2; i++)
 		if (!strcmp(a->points[i].name, "malloc") || !strcmp(a->points[i].name, "free"))
 			offs[n++] = a->points[i].off;
@@ -52,7 +54,7 @@ int main(int argc, char **argv)
 	while (getchar() != EOF)
 		;
 	close(link);
-	allocator__free(a);
+	allocators__free(found);
 	maps__free(&maps);
 	return 0;
 }
