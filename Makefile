@@ -309,7 +309,7 @@ check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
 test: deps
-	$(Q)$(MAKE) all progs
+	$(Q)$(MAKE) all progs $(addprefix $(B)/bench/,bare_traps names tables)
 	$(Q)$(MAKE) check
 	$(Q)$(MAKE) check-live
 	$(Q)$(MAKE) check-kernels
