@@ -412,9 +412,10 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = "continuous";
 	p->interval_bytes = b->interval;
 	p->earlier_gone_bytes = -1;
-	p->resident_change_bytes = b->target->rss_start && b->target->rss_now
-					   ? (double)b->target->rss_now - (double)b->target->rss_start
-					   : NAN;
+	p->resident_change_bytes =
+		b->target->rss_start_bytes && b->target->rss_bytes
+			? (double)b->target->rss_bytes - (double)b->target->rss_start_bytes
+			: NAN;
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
 	p->overhead_pct = b->overhead_pct;
@@ -466,8 +467,8 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
-	p->rss_start_bytes = b->target->info.rss_bytes;
-	p->rss_end_bytes = b->target->rss_now_bytes;
+	p->rss_start_bytes = b->target->rss_start_bytes;
+	p->rss_end_bytes = b->target->ended ? 0 : b->target->rss_bytes;
 	p->n_live_threads = b->target->threads;
 	p->ended = b->target->ended;
 	if (!rc)

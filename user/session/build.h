@@ -30,8 +30,9 @@ struct target {
 	struct perf_map_place perf_map; /* where it may say what that code is; root_fd -1: not known */
 	uint64_t mappings_left_out; /* of its code, that the kernel side does not know; at worst */
 	struct allocators *allocators;
-	uint64_t rss_now_bytes; /* resident set at the end; info has that of the beginning */
-	uint32_t threads;	/* at the end */
+	uint64_t rss_start_bytes, rss_bytes; /* resident set at the run's start (0: it was not there, or not
+					      * to be read) and when last read */
+	uint32_t threads;		     /* when last read */
 	bool heap_attached, regions_attached; /* its probes are in place */
 	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
 	struct region_book book;
@@ -40,7 +41,6 @@ struct target {
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
-	uint64_t rss_start, rss_now; /* bytes; for growth, 0: not read */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	struct abi_process_cpu counters;   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */

@@ -392,90 +392,7 @@ void session__free(struct session *s)
 	free(s);
 }
 
-/* --- running --- */
-
-/* Holds a command until its libraries are all mapped and their unwind tables in place: some run
- * code of their own at once, faster than news of them could come. */
-static void follow_loading(struct session *s)
-{
-	int rc = 1;
-
-	while (s->launch.held && s->launch.loading && rc > 0) {
-		rc = launch__next_mapping(&s->launch, &s->command_status);
-		if (rc == -ESRCH) {
-			s->command_ended = true;
-			return;
-		}
-		targets__refresh_maps(s, s->targets[0]);
-		targets__tell_mappings(s);
-	}
-}
-
-/* What the targets have mapped by now, so that it is known when they give it back. */
-static void note_earlier_regions(struct session *s)
-{
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-		struct maps maps;
-
-		if (t->uninvited || maps__read(t->info.pid, &maps))
-			continue;
-		region_book__begin(&t->book, &maps);
-		maps__free(&maps);
-	}
-}
-
-int session__start(struct session *s, struct error *err)
-{
-	int rc;
-
-	for (size_t i = 0; i < s->n_targets; i++)
-		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
-	if (s->what & WHAT_REGIONS)
-		note_earlier_regions(s);
-	for (size_t i = 0; s->what & WHAT_GROWTH && i < s->n_targets; i++) {
-		struct process_info now;
-
-		if (!process__read(s->targets[i]->info.pid, &now))
-			s->targets[i]->rss_start = now.rss_bytes;
-	}
-	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
-	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	capture__activate(s->capture);
-	s->started = true;
-	follow_loading(s);
-	rc = launch__release(&s->launch);
-	if (rc)
-		return error__set(err, rc, "cannot let the command run: %s", strerror(-rc));
-	return 0;
-}
-
-int session__fd(const struct session *s)
-{
-	return s->epoll_fd;
-}
-
-static void settle_ended(struct session *s);
-
-bool session__dispatch(struct session *s)
-{
-	struct epoll_event events[16];
-	bool all_ended = true;
-	int n;
-
-	targets__take_news(s);
-	n = epoll_wait(s->epoll_fd, events, 16, 0);
-	for (int i = 0; i < n; i++)
-		if (events[i].data.ptr)
-			targets__note_end(s, events[i].data.ptr);
-	/* Others may come as long as there is a selection, but for one that only follows. */
-	settle_ended(s);
-	if (s->selection && s->selection->dynamic)
-		return false;
-	for (size_t i = 0; i < s->n_targets; i++)
-		all_ended = all_ended && s->targets[i]->ended;
-	return all_ended;
-}
+/* --- the profiles --- */
 
 static double share_pct(double part_ns, uint64_t cpu_ns)
 {
@@ -491,91 +408,6 @@ static uint64_t cpu_used_ns(const struct target *t)
 {
 	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
 }
-
-void session__status(struct session *s, struct session_status *ret)
-{
-	uint64_t cpu_ns = 0;
-	double probe_ns = 0;
-
-	memset(ret, 0, sizeof(*ret));
-	ret->elapsed_s =
-		(double)((s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC)) - s->start_ns) /
-		1e9;
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-
-		if (!s->stopped)
-			targets__read(s, t);
-		ret->alloc_calls += t->alloc_calls;
-		ret->free_calls += t->free_calls;
-		ret->samples += t->counters.samples;
-		ret->live_bytes += (double)t->counters.alloc_bytes -
-				   (double)t->counters.freed_bytes - t->gone_bytes;
-		ret->running += !t->ended;
-		if (s->what == WHAT_REGIONS) {
-			ret->alloc_calls += t->book.calls;
-			ret->live_bytes += (double)region_book__live(&t->book, NULL);
-		}
-		cpu_ns += cpu_used_ns(t);
-		probe_ns += t->probe_ns;
-	}
-	if (ret->live_bytes < 0)
-		ret->live_bytes = 0;
-	ret->overhead_pct = share_pct(s->calibrated ? probe_ns : -1, cpu_ns);
-}
-
-void session__stop(struct session *s)
-{
-	if (s->stopped)
-		return;
-	capture__deactivate(s->capture);
-	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
-	/* twice: what came in while the first one read waits for the second */
-	session__dispatch(s);
-	session__dispatch(s);
-	region_calls__settle(s, true);
-	for (size_t i = 0; i < s->n_targets; i++) {
-		targets__read(s, s->targets[i]);
-		targets__read_size(s->targets[i]);
-		if (!s->targets[i]->ended)
-			targets__refresh_maps(s, s->targets[i]);
-	}
-	s->stopped = true;
-}
-
-void session__detach(struct session *s)
-{
-	capture__detach(s->capture);
-}
-
-pid_t session__command(const struct session *s)
-{
-	return s->launch.pid;
-}
-
-bool session__command_ended(struct session *s, int *ret_wait_status)
-{
-	if (s->command_ended)
-		*ret_wait_status = s->command_status;
-	return s->command_ended;
-}
-
-const char *session__region_place(const struct session *s)
-{
-	return s->region_text;
-}
-
-enum probe_kind session__kind(const struct session *s)
-{
-	return capture__kind(s->capture);
-}
-
-const struct capture_probe *session__probes(const struct session *s, size_t *ret_n)
-{
-	return capture__probes(s->capture, ret_n);
-}
-
-/* --- the profiles --- */
 
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t)
 {
@@ -687,4 +519,168 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	*ret = s->profiles;
 	*ret_n = s->n_profiles;
 	return 0;
+}
+
+/* --- running --- */
+
+/* Holds a command until its libraries are all mapped and their unwind tables in place: some run
+ * code of their own at once, faster than news of them could come. */
+static void follow_loading(struct session *s)
+{
+	int rc = 1;
+
+	while (s->launch.held && s->launch.loading && rc > 0) {
+		rc = launch__next_mapping(&s->launch, &s->command_status);
+		if (rc == -ESRCH) {
+			s->command_ended = true;
+			return;
+		}
+		targets__refresh_maps(s, s->targets[0]);
+		targets__tell_mappings(s);
+	}
+}
+
+/* What the targets have mapped by now, so that it is known when they give it back. */
+static void note_earlier_regions(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		struct maps maps;
+
+		if (t->uninvited || maps__read(t->info.pid, &maps))
+			continue;
+		region_book__begin(&t->book, &maps);
+		maps__free(&maps);
+	}
+}
+
+int session__start(struct session *s, struct error *err)
+{
+	int rc;
+
+	for (size_t i = 0; i < s->n_targets; i++)
+		process__cpu_time_ns(s->targets[i]->info.pid, &s->targets[i]->cpu_start_ns);
+	if (s->what & WHAT_REGIONS)
+		note_earlier_regions(s);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		targets__read_size(s->targets[i]);
+		s->targets[i]->rss_start_bytes = s->targets[i]->rss_bytes;
+	}
+	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
+	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	capture__activate(s->capture);
+	s->started = true;
+	follow_loading(s);
+	rc = launch__release(&s->launch);
+	if (rc)
+		return error__set(err, rc, "cannot let the command run: %s", strerror(-rc));
+	return 0;
+}
+
+int session__fd(const struct session *s)
+{
+	return s->epoll_fd;
+}
+
+bool session__dispatch(struct session *s)
+{
+	struct epoll_event events[16];
+	bool all_ended = true;
+	int n;
+
+	targets__take_news(s);
+	n = epoll_wait(s->epoll_fd, events, 16, 0);
+	for (int i = 0; i < n; i++)
+		if (events[i].data.ptr)
+			targets__note_end(s, events[i].data.ptr);
+	settle_ended(s);
+	/* Others may come as long as there is a selection, but for one that only follows. */
+	if (s->selection && s->selection->dynamic)
+		return false;
+	for (size_t i = 0; i < s->n_targets; i++)
+		all_ended = all_ended && s->targets[i]->ended;
+	return all_ended;
+}
+
+void session__status(struct session *s, struct session_status *ret)
+{
+	uint64_t cpu_ns = 0;
+	double probe_ns = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->elapsed_s =
+		(double)((s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC)) - s->start_ns) /
+		1e9;
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!s->stopped)
+			targets__read(s, t);
+		ret->alloc_calls += t->alloc_calls;
+		ret->free_calls += t->free_calls;
+		ret->samples += t->counters.samples;
+		ret->live_bytes += (double)t->counters.alloc_bytes -
+				   (double)t->counters.freed_bytes - t->gone_bytes;
+		ret->running += !t->ended;
+		if (s->what == WHAT_REGIONS) {
+			ret->alloc_calls += t->book.calls;
+			ret->live_bytes += (double)region_book__live(&t->book, NULL);
+		}
+		cpu_ns += cpu_used_ns(t);
+		probe_ns += t->probe_ns;
+	}
+	if (ret->live_bytes < 0)
+		ret->live_bytes = 0;
+	ret->overhead_pct = share_pct(s->calibrated ? probe_ns : -1, cpu_ns);
+}
+
+void session__stop(struct session *s)
+{
+	if (s->stopped)
+		return;
+	capture__deactivate(s->capture);
+	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
+	/* twice: what came in while the first one read waits for the second */
+	session__dispatch(s);
+	session__dispatch(s);
+	region_calls__settle(s, true);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		targets__read(s, s->targets[i]);
+		targets__read_size(s->targets[i]);
+		if (!s->targets[i]->ended)
+			targets__refresh_maps(s, s->targets[i]);
+	}
+	s->stopped = true;
+}
+
+void session__detach(struct session *s)
+{
+	capture__detach(s->capture);
+}
+
+pid_t session__command(const struct session *s)
+{
+	return s->launch.pid;
+}
+
+bool session__command_ended(struct session *s, int *ret_wait_status)
+{
+	if (s->command_ended)
+		*ret_wait_status = s->command_status;
+	return s->command_ended;
+}
+
+const char *session__region_place(const struct session *s)
+{
+	return s->region_text;
+}
+
+enum probe_kind session__kind(const struct session *s)
+{
+	return capture__kind(s->capture);
+}
+
+const struct capture_probe *session__probes(const struct session *s, size_t *ret_n)
+{
+	return capture__probes(s->capture, ret_n);
 }

@@ -368,19 +368,19 @@ void targets__read_size(struct target *t)
 	if (t->ended || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
-	t->rss_now_bytes = now.rss_bytes;
+	if (now.rss_bytes) /* it is on its way out without */
+		t->rss_bytes = now.rss_bytes;
 	t->threads = now.threads;
 }
 
 void targets__read(struct session *s, struct target *t)
 {
-	struct process_info now;
 	uint64_t cpu;
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	if (s->what & WHAT_GROWTH && !t->ended && !process__read(t->info.pid, &now) && now.rss_bytes)
-		t->rss_now = now.rss_bytes;
+	if (s->what & WHAT_GROWTH) /* it is asked for of those that have ended, too */
+		targets__read_size(t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
