@@ -244,23 +244,6 @@ static void let_go(struct unwind_store *store, struct unwind_user *user)
 	user->n = 0;
 }
 
-/* Room for what is known of every binary there is by now. */
-static int grow_entries(struct unwind_store *store, const struct binaries *binaries)
-{
-	size_t n = binaries__count(binaries);
-	struct unwind_entry *entries;
-
-	if (n <= store->n_entries)
-		return 0;
-	entries = reallocarray(store->entries, n, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	memset(entries + store->n_entries, 0, (n - store->n_entries) * sizeof(*entries));
-	store->entries = entries;
-	store->n_entries = n;
-	return 0;
-}
-
 static int add_user(struct unwind_store *store, uint32_t process, struct unwind_user **ret)
 {
 	struct unwind_user *users;
@@ -330,7 +313,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 	uses = calloc(ABI_MAX_MAPPINGS, sizeof(*uses));
 	if (!m || !uses)
 		return -ENOMEM;
-	rc = grow_entries(store, binaries);
+	rc = binaries__grow(binaries, &store->entries, &store->n_entries, sizeof(*store->entries));
 	if (!rc && !user)
 		rc = add_user(store, process, &user);
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)

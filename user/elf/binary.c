@@ -239,6 +239,22 @@ size_t binaries__count(const struct binaries *binaries)
 	return binaries->n;
 }
 
+int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size)
+{
+	char *grown;
+
+	if (binaries->n <= *n)
+		return 0;
+	memcpy(&grown, array, sizeof(grown)); /* whatever it points to */
+	grown = reallocarray(grown, binaries->n, size);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *n * size, 0, (binaries->n - *n) * size);
+	memcpy(array, &grown, sizeof(grown));
+	*n = binaries->n;
+	return 0;
+}
+
 struct binary *binaries__at(const struct binaries *binaries, size_t index)
 {
 	return binaries->list[index];

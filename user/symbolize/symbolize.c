@@ -68,23 +68,6 @@ void symbolizer__free(struct symbolizer *symbolizer)
 
 /* --- symbol tables --- */
 
-/* Room for what is known of every binary there is by now. */
-static int grow_names(struct symbolizer *symbolizer)
-{
-	size_t n = binaries__count(symbolizer->binaries);
-	struct names *names;
-
-	if (n <= symbolizer->n_names)
-		return 0;
-	names = reallocarray(symbolizer->names, n, sizeof(*names));
-	if (!names)
-		return -ENOMEM;
-	memset(names + symbolizer->n_names, 0, (n - symbolizer->n_names) * sizeof(*names));
-	symbolizer->names = names;
-	symbolizer->n_names = n;
-	return 0;
-}
-
 /* Drops the tables that were not used for longest until the rest fits. */
 static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 {
@@ -347,7 +330,8 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 	size_t n = 0, end;
 	int err;
 
-	err = grow_names(symbolizer);
+	err = binaries__grow(symbolizer->binaries, &symbolizer->names, &symbolizer->n_names,
+			     sizeof(*symbolizer->names));
 	if (err)
 		return err;
 	places = calloc(profile->n_locations + 1, sizeof(*places));
