@@ -404,9 +404,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 SEC("uprobe")
 int heap_session(struct pt_regs *ctx)
 {
-	/* The kernel tells where the probe is; a call that has returned stands elsewhere. (There is
-	 * a function to ask, bpf_session_is_return, but its prototype has changed.) */
-	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
+	if (has_returned(ctx)) {
 		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
 	}

@@ -135,7 +135,7 @@ static __always_inline int function_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int region_session(struct pt_regs *ctx)
 {
-	if (bpf_get_func_ip(ctx) != PT_REGS_IP(ctx)) {
+	if (has_returned(ctx)) {
 		region_leave(PT_REGS_SP(ctx) - 8, PT_REGS_RC(ctx), false);
 		return 0;
 	}

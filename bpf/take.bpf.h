@@ -25,6 +25,14 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 	};
 }
 
+/* Is this the return of the call, at a session probe? The kernel tells where the probe is; a call that has
+ * returned stands elsewhere. (There is a function to ask, bpf_session_is_return, but its prototype has
+ * changed.) */
+static __always_inline bool has_returned(struct pt_regs *ctx)
+{
+	return bpf_get_func_ip(ctx) != PT_REGS_IP(ctx);
+}
+
 struct walk {
 	struct unwind *unwind;
 	const struct abi_mappings *mappings;
