@@ -793,11 +793,16 @@ static void say_start(const struct record_config *c, struct session *s)
 	}
 	if (!c->verbose)
 		return;
-	for (size_t i = 0; i < n; i++)
-		complain("probe on %s+%u (%s%s) of %s in pid %d", probes[i].point->name,
+	for (size_t i = 0; i < n; i++) {
+		char where[32] = "all processes";
+
+		if (probes[i].pid)
+			snprintf(where, sizeof(where), "pid %d", probes[i].pid);
+		complain("probe on %s+%u (%s%s) of %s in %s", probes[i].point->name,
 			 probes[i].point->site.delta, probes[i].point->site.instruction,
 			 probes[i].point->site.emulated ? "" : ", single-stepped",
-			 probes[i].allocator->path, probes[i].pid);
+			 probes[i].allocator->path, where);
+	}
 	if (c->what & WHAT_REGIONS)
 		complain("regions: %s", session__region_place(s));
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));

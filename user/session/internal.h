@@ -66,6 +66,9 @@ void targets__remove(struct session *session, struct target *target);
 /* The traced process that has the pid now, or NULL. */
 struct target *targets__find(struct session *session, pid_t pid);
 
+/* The target that has that number in the kernel's tables, or NULL. */
+struct target *targets__find_process(struct session *session, uint32_t process);
+
 /* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative
  * errno. */
 int targets__refresh_maps(struct session *session, struct target *target);

@@ -14,12 +14,11 @@
 
 static bool give(struct session *s, const struct abi_region_call *call)
 {
-	for (size_t i = s->n_targets; i--;)
-		if (s->targets[i]->process == call->process) {
-			region_book__call(&s->targets[i]->book, call);
-			return true;
-		}
-	return false;
+	struct target *t = targets__find_process(s, call->process);
+
+	if (t)
+		region_book__call(&t->book, call);
+	return t != NULL;
 }
 
 static void on_call(void *ctx, const struct abi_region_call *call)

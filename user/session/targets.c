@@ -62,7 +62,7 @@ struct target *targets__find(struct session *s, pid_t pid)
 	return NULL;
 }
 
-static struct target *find_process(struct session *s, uint32_t process)
+struct target *targets__find_process(struct session *s, uint32_t process)
 {
 	for (size_t i = s->n_targets; i--;)
 		if (process && s->targets[i]->process == process)
@@ -171,18 +171,10 @@ void targets__tell_mappings(struct session *s)
 /* Has one of the target's files not been looked at yet? Marks them all. */
 static bool new_files(struct session *s, const struct target *t)
 {
-	size_t n = binaries__count(s->binaries);
 	bool any = false;
 
-	if (n > s->n_examined) {
-		bool *examined = reallocarray(s->examined, n, sizeof(*examined));
-
-		if (!examined)
-			return false;
-		memset(examined + s->n_examined, 0, (n - s->n_examined) * sizeof(*examined));
-		s->examined = examined;
-		s->n_examined = n;
-	}
+	if (binaries__grow(s->binaries, &s->examined, &s->n_examined, sizeof(*s->examined)))
+		return false;
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 		const struct binary *b = e->executable && e->file.inode
@@ -307,7 +299,7 @@ struct watch_handlers targets__handlers(struct session *s)
 
 void targets__welcome(struct session *s, const struct abi_event *event)
 {
-	struct target *parent = find_process(s, event->parent), *t = targets__add(s);
+	struct target *parent = targets__find_process(s, event->parent), *t = targets__add(s);
 
 	if (!t) {
 		capture__drop_process(s->capture, event->process);
@@ -330,7 +322,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 static void on_event(void *ctx, const struct abi_event *event)
 {
 	struct session *s = ctx;
-	struct target *t = find_process(s, event->process);
+	struct target *t = targets__find_process(s, event->process);
 	struct abi_process_cpu counters;
 
 	switch (event->kind) {
