@@ -106,7 +106,7 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_file *
 	exe->pad = 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone. */
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {
@@ -135,6 +135,7 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 			return 0;
 		}
 		process->exec_ns = now;
+		bpf_map_delete_elem(&mappings, &process->id);
 		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid);
 		return 0;
 	}

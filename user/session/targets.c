@@ -267,7 +267,8 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* Its maps are the new program's; what the old one held is gone, which an event says. */
+/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel side has
+ * forgotten the old mappings at the exec: to do so here, late, could forget the new ones. */
 static void on_exec(void *ctx, pid_t pid)
 {
 	struct session *s = ctx;
@@ -279,7 +280,6 @@ static void on_exec(void *ctx, pid_t pid)
 	if (t->perf_map.root_fd >= 0) /* its user may be another now */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
-	capture__forget_mappings(s->capture, t->process);
 	t->maps_changed = true;
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);
