@@ -434,9 +434,12 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	int err = sum ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < run->n; i++)
-		for (size_t k = 0; !err && k < profiles[i]->n_lost; k++)
-			err = profile__add_lost(sum, profiles[i]->lost[k].name,
-						profiles[i]->lost[k].count);
+		for (size_t k = 0; !err && k < profiles[i]->n_lost; k++) {
+			const struct profile_counter *lost = &profiles[i]->lost[k];
+
+			err = lost->of_run ? profile__add_run_lost(sum, lost->name, lost->count)
+					   : profile__add_lost(sum, lost->name, lost->count);
+		}
 	if (!err)
 		put_lost(sum, run->options->color, sink);
 	return err;

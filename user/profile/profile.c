@@ -110,23 +110,42 @@ int profile__add_mapping(struct profile *profile, const struct profile_mapping *
 	return 0;
 }
 
-int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count)
+/* The counter of that name, a new one if there is none; NULL: out of memory. */
+static struct profile_counter *lost_counter(struct profile *profile, const char *static_name)
 {
 	struct profile_counter *lost;
 
 	/* There are a few dozen names at most: looking through them is cheap, and a name that
 	 * appeared twice would make two equal keys in JSON. */
-	for (size_t i = 0; i < profile->n_lost; i++) {
-		if (!strcmp(profile->lost[i].name, static_name)) {
-			profile->lost[i].count += count;
-			return 0;
-		}
-	}
+	for (size_t i = 0; i < profile->n_lost; i++)
+		if (!strcmp(profile->lost[i].name, static_name))
+			return &profile->lost[i];
 	lost = grow_by_one(profile->lost, profile->n_lost, sizeof(*lost));
 	if (!lost)
-		return -ENOMEM;
+		return NULL;
 	profile->lost = lost;
-	lost[profile->n_lost++] = (struct profile_counter){.name = static_name, .count = count};
+	lost[profile->n_lost] = (struct profile_counter){.name = static_name};
+	return &lost[profile->n_lost++];
+}
+
+int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count)
+{
+	struct profile_counter *lost = lost_counter(profile, static_name);
+
+	if (!lost)
+		return -ENOMEM;
+	lost->count += count;
+	return 0;
+}
+
+int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count)
+{
+	struct profile_counter *lost = lost_counter(profile, static_name);
+
+	if (!lost)
+		return -ENOMEM;
+	lost->of_run = true;
+	lost->count = count > lost->count ? count : lost->count;
 	return 0;
 }
 

@@ -91,6 +91,7 @@ struct profile_site {
 struct profile_counter {
 	const char *name;
 	uint64_t count;
+	bool of_run; /* of all processes together: the same loss stands in each one's profile */
 };
 
 /* One probe that was attached. Strings owned. */
@@ -179,6 +180,9 @@ int profile__add_live(struct profile *profile, size_t site, size_t thread, uint6
  * there already grows by count. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
+/* The same for a count that is not the process's own but the run's. One that is there already becomes the larger
+ * of both. */
+int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);
 

@@ -348,13 +348,15 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
 	if (!rc)
-		rc = profile__add_lost(p, "program_runs_missed", b->missed_runs);
+		rc = profile__add_run_lost(p, "program_runs_missed", b->missed_runs);
 	if (!rc)
-		rc = profile__add_lost(p, "map_records_lost", b->watch_lost);
+		rc = profile__add_run_lost(p, "map_records_lost", b->watch_lost);
 	if (!rc)
-		rc = profile__add_lost(p, "process_events_lost", b->events_lost);
+		rc = profile__add_run_lost(p, "process_events_lost", b->events_lost);
 	if (!rc)
-		rc = profile__add_lost(p, "processes_refused", b->processes_refused);
+		rc = profile__add_run_lost(p, "processes_refused", b->processes_refused);
+	if (!rc)
+		rc = profile__add_run_lost(p, "profiles_forgotten", b->forgotten);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	if (!rc)
@@ -364,7 +366,7 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_lost(p, "allocators_refused", b->target->allocators ? b->target->allocators->n_refused : 0);
 	if (!rc)
-		rc = profile__add_lost(p, "unwind_tables_refused",
+		rc = profile__add_run_lost(p, "unwind_tables_refused",
 				       capture__tables_refused(b->capture));
 	return rc;
 }

@@ -427,6 +427,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.cpu_time_ns = cpu_used_ns(t),
 		.watch_lost = s->watch_lost,
 		.events_lost = s->events_lost,
+		.forgotten = s->forgotten,
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),
 	};

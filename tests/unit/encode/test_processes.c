@@ -122,6 +122,25 @@ static void exact_runs_show_no_intervals(void **state)
 	free(text);
 }
 
+/* What the whole run has lost stands in each profile; it was lost once. */
+static void losses_of_the_run_count_once(void **state)
+{
+	static const uint64_t counts[] = {7, 9, 9}; /* the first was made when there were fewer */
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct profile *profile = add(i + 1, "one", 1);
+
+		assert_int_equal(profile__add_run_lost(profile, "map_records_lost", counts[i]), 0);
+		assert_int_equal(profile__add_lost(profile, "live_full", counts[i]), 0);
+		end_profile(profile);
+	}
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, "lost: map_records_lost 9, live_full 25\n");
+	free(text);
+}
+
 static void sampled_processes(void)
 {
 	struct profile *profile;
@@ -416,6 +435,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(exact_runs_show_no_intervals, clear),
+		cmocka_unit_test_teardown(losses_of_the_run_count_once, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
 		cmocka_unit_test_teardown(order_is_by_what_was_asked, clear),
