@@ -62,8 +62,6 @@ static int scan_one(pid_t pid, void *ctx)
 	if (session__check_pid(pid, NULL) || process__read(pid, &info) ||
 	    !fits(s->selection, &info))
 		return 0;
-	if (info.seccomp && features__seccomp_kills())
-		return 0;
 	take_in(s, pid, 0);
 	return 0;
 }

@@ -294,6 +294,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
+	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
+		rc = error__set(err, -ENOTSUP,
+				"on this kernel the return of a probed call kills a process under a "
+				"seccomp filter, and probes in all processes would reach such ones: "
+				"name up to %d processes with -p",
+				MAX_SEPARATE);
+		goto fail;
+	}
 	if (binaries__new(&s->binaries) ||
 	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
