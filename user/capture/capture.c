@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
+#include "proc/own.h"
 
 #define DEFAULT_PROCESSES 64
 #define DEFAULT_LIVE	  (1U << 20)
@@ -684,6 +685,30 @@ uint64_t capture__missed_runs(struct capture *c)
 			missed += info.recursion_misses;
 	}
 	return missed;
+}
+
+uint64_t capture__kernel_bytes(const struct capture *c, bool *ret_at_most)
+{
+	const struct bpf_map *live = c->skel->maps.live;
+	uint64_t bytes, sum = c->unwind.n_chunks * sizeof(struct abi_unwind_chunk);
+	struct bpf_program *prog;
+	struct bpf_map *map;
+
+	*ret_at_most = false;
+	bpf_object__for_each_map(map, c->skel->obj)
+	{
+		if (own__fd_bytes(bpf_map__fd(map), &bytes))
+			continue;
+		sum += bytes;
+		/* one that is full to the last entry, or a kernel that takes it for full */
+		if (map == live && bytes >= (uint64_t)bpf_map__max_entries(live) *
+						    (bpf_map__key_size(live) + bpf_map__value_size(live)))
+			*ret_at_most = true;
+	}
+	bpf_object__for_each_program(prog, c->skel->obj)
+		if (bpf_program__fd(prog) >= 0 && !own__fd_bytes(bpf_program__fd(prog), &bytes))
+			sum += bytes;
+	return sum;
 }
 
 void capture_table__free(struct capture_table *table)

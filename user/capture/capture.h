@@ -134,6 +134,10 @@ uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 /* How often the kernel could not run a program because another was running on the CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 
+/* Memory that the kernel holds for all this, bytes. *ret_at_most: rather what its tables may grow to, for this
+ * kernel (before Linux 6.4) does not count what they have. */
+uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
+
 /* The whole content of a map: n keys and values, in no order. */
 struct capture_table {
 	void *keys, *values;

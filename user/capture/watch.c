@@ -199,6 +199,13 @@ int watch__fd(const struct watch *w)
 	return perf_buffer__epoll_fd(w->buffer);
 }
 
+uint64_t watch__bytes(const struct watch *w)
+{
+	/* and a page for its head */
+	return perf_buffer__buffer_cnt(w->buffer) * (BUFFER_PAGES + 1) *
+	       (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void watch__consume(struct watch *w)
 {
 	uint64_t until;

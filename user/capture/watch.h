@@ -33,6 +33,9 @@ void watch__free(struct watch *watch);
 /* Becomes readable when there is news. Owned by the watch. */
 int watch__fd(const struct watch *watch);
 
+/* Memory of its buffers, which is the kernel's, bytes. */
+uint64_t watch__bytes(const struct watch *watch);
+
 /* Calls the handlers for all news there is. */
 void watch__consume(struct watch *watch);
 

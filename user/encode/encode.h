@@ -56,7 +56,7 @@ struct process_table_options {
 };
 
 /* For people: which of the processes of one run is leaking, and where. A head line of the run; a
- * row for each process, those that ended last; sums; losses of all by name.
+ * row for each process, those that ended last; sums; what memtrace itself cost; losses of all by name.
  *
  * LIVE is what a process allocated during the run and has not freed. All of it came since the run
  * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s
@@ -78,7 +78,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,
  * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
  * anything live), lost {name: count} (every counter), probes [{function, object, offset,
- * instruction, emulated, kind}], files [path]. Bytes are integers; names that are not UTF-8 have
+ * instruction, emulated, kind}], memtrace {cpu_pct (of one core), user_bytes, kernel_bytes (or
+ * kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself), files [path]. Bytes are integers; names that are not UTF-8 have
  * the offending bytes replaced by U+FFFD. */
 int encode_json(const struct profile *profile, struct sink *sink);
 

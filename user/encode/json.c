@@ -209,6 +209,21 @@ static void put_kinds(struct json *json, const struct profile *profile)
 		json__put_real(json, "earlier_gone_bytes", NAN);
 }
 
+/* What the run has cost memtrace itself. */
+static void put_own(struct json *json, const struct run_cost *cost)
+{
+	struct json own;
+
+	if (!cost->known)
+		return;
+	own = json__open(json, "memtrace", "{");
+	json__put_real(&own, "cpu_pct", cost->cpu_pct);
+	json__put_uint(&own, "user_bytes", cost->user_bytes);
+	json__put_uint(&own, cost->at_most ? "kernel_bytes_at_most" : "kernel_bytes",
+		       cost->kernel_bytes);
+	sink__puts(json->sink, "}");
+}
+
 int encode_json(const struct profile *profile, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
@@ -238,6 +253,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 		json__put_uint(&list, profile->lost[i].name, profile->lost[i].count);
 	sink__puts(sink, "}");
 	put_probes(&json, profile);
+	put_own(&json, &profile->own);
 	list = json__open(&json, "files", "[");
 	for (size_t i = 0; i < profile->n_files; i++) {
 		json__comma(&list);

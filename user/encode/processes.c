@@ -424,6 +424,19 @@ static void put_totals(const struct run *run, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
+/* The same stands in each profile. */
+static void put_own(const struct run_cost *cost, struct sink *sink)
+{
+	char total[16], kernel[16];
+
+	if (!cost->known)
+		return;
+	sink__printf(sink, "memtrace itself: %.1f %% of one core, %s%s, of which %s in the kernel\n",
+		     cost->cpu_pct, cost->at_most ? "at most " : "",
+		     format_bytes((double)(cost->user_bytes + cost->kernel_bytes), total),
+		     format_bytes((double)cost->kernel_bytes, kernel));
+}
+
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
 /* The losses of all, in the order in which they are first named. */
@@ -500,6 +513,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	if (err)
 		return err;
 	put_totals(&run, sink);
+	put_own(&profiles[0]->own, sink);
 	err = put_losses(&run, profiles, sink);
 	return err ? err : sink->error;
 }

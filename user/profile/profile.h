@@ -105,6 +105,16 @@ struct profile_probe {
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
+/* What tracing has cost memtrace itself: all processes of the run together. */
+struct run_cost {
+	bool known;
+	double cpu_pct;	       /* of one core, over the run */
+	uint64_t user_bytes;   /* largest resident set */
+	uint64_t kernel_bytes; /* the kernel's tables, at the end of the run */
+	bool at_most;	       /* kernel_bytes is what these may grow to: this kernel does not count what they
+				* have (before Linux 6.4) */
+};
+
 struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
@@ -128,6 +138,7 @@ struct profile {
 						  * ended before) */
 	uint32_t n_live_threads; /* threads that it has at the end of the run */
 	bool ended;		 /* during the run: what is live was so at its exit */
+	struct run_cost own;	 /* of the run: the same in each one's profile */
 
 	/* regions: live bytes by kind of memory, and those of before the run that were given back during it,
 	 * negative when unknown */

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
+#include "proc/own.h"
 #include "proc/process.h"
 #include "session/internal.h"
 
@@ -507,6 +508,21 @@ static void settle_ended(struct session *s)
 	}
 }
 
+/* What the run has cost ourselves, for all who are told of it. */
+static void note_own_cost(struct session *s)
+{
+	struct run_cost cost = {.known = true};
+
+	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
+		return;
+	cost.cpu_pct = 100.0 * (double)s->own_cpu_ns / (double)(s->stop_ns - s->start_ns);
+	cost.kernel_bytes = capture__kernel_bytes(s->capture, &cost.at_most);
+	if (s->watch)
+		cost.kernel_bytes += watch__bytes(s->watch);
+	for (size_t i = 0; i < s->n_profiles; i++)
+		s->profiles[i]->own = cost;
+}
+
 int session__profiles(struct session *s, struct profile *const **ret, size_t *ret_n,
 		      struct error *err)
 {
@@ -525,6 +541,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
+	note_own_cost(s);
 	*ret = s->profiles;
 	*ret_n = s->n_profiles;
 	return 0;
@@ -576,6 +593,7 @@ int session__start(struct session *s, struct error *err)
 		s->targets[i]->rss_start_bytes = s->targets[i]->rss_bytes;
 	}
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
+	s->own_cpu_ns = own__cpu_ns();
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
 	s->started = true;
@@ -649,6 +667,7 @@ void session__stop(struct session *s)
 		return;
 	capture__deactivate(s->capture);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
+	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
 	/* twice: what came in while the first one read waits for the second */
 	session__dispatch(s);
 	session__dispatch(s);

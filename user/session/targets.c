@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
+#include "proc/own.h"
 #include "proc/process.h"
 #include "session/internal.h"
 
@@ -381,6 +382,8 @@ void targets__read(struct session *s, struct target *t)
 
 void targets__note_end(struct session *s, struct target *t)
 {
+	struct rusage usage;
+
 	if (t->ended)
 		return;
 	/* The last of what it did is told by now, and no news of the pid is its own any more. */
@@ -394,8 +397,10 @@ void targets__note_end(struct session *s, struct target *t)
 	capture__forget_mappings(s->capture, t->process);
 	if (s->launch.pid && s->launch.pid == t->info.pid) {
 		/* It fails only when somebody made the kernel reap our children by itself. */
-		if (waitpid(t->info.pid, &s->command_status, 0) < 0)
+		if (wait4(t->info.pid, &s->command_status, 0, &usage) < 0)
 			s->command_status = 0;
+		else
+			s->command_cpu_ns = own__usage_ns(&usage);
 		s->command_ended = true;
 		s->launch.pid = 0;
 	}

@@ -168,6 +168,30 @@ static void other_profiles_have_their_own(void **state)
 	profile__free(profile);
 }
 
+/* What the run cost memtrace itself, once it is known. */
+static void own_cost_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->own = (struct run_cost){
+		.known = true, .cpu_pct = 1.25, .user_bytes = 1000, .kernel_bytes = 2000};
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "],\"memtrace\":{\"cpu_pct\":1.250,\"user_bytes\":1000,"
+				     "\"kernel_bytes\":2000},\"files\":["));
+	free(text);
+	profile->own.at_most = true;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
+	free(text);
+	profile->own.known = false;
+	text = encoded(encode_json, profile);
+	assert_null(strstr(text, "\"memtrace\""));
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +200,7 @@ int main(void)
 		cmocka_unit_test(strings_are_escaped),
 		cmocka_unit_test(unknown_numbers_are_null),
 		cmocka_unit_test(other_profiles_have_their_own),
+		cmocka_unit_test(own_cost_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -412,6 +412,34 @@ static void names_are_made_harmless(void **state)
 	free(text);
 }
 
+/* 20 + 60.5 MiB; the line stands between the sums and the losses. */
+static void own_cost_is_told_once(void **state)
+{
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = add(i + 1, "one", 1);
+
+		profile->own = (struct run_cost){.known = true,
+						 .cpu_pct = 1.06,
+						 .user_bytes = 20 * MIB,
+						 .kernel_bytes = 121 * MIB / 2};
+		assert_int_equal(profile__add_lost(profile, "live_full", 1), 0);
+		end_profile(profile);
+	}
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, ", 2 threads\n"
+			 "memtrace itself: 1.1 % of one core, 80.5 MiB, of which 60.5 MiB in the "
+			 "kernel\n"
+			 "lost: live_full 2\n");
+	free(text);
+	((struct profile *)all[0])->own.at_most = true;
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, " of one core, at most 80.5 MiB, of which 60.5 MiB in the kernel\n");
+	free(text);
+}
+
 static void orders_have_names(void **state)
 {
 	(void)state;
@@ -442,6 +470,7 @@ int main(void)
 		cmocka_unit_test_teardown(growth_is_over_the_whole_run, clear),
 		cmocka_unit_test_teardown(incomplete_figures_say_so, clear),
 		cmocka_unit_test_teardown(names_are_made_harmless, clear),
+		cmocka_unit_test_teardown(own_cost_is_told_once, clear),
 		cmocka_unit_test(orders_have_names),
 		cmocka_unit_test_teardown(no_process_is_one_sentence, clear),
 	};

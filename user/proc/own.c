@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/own.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+
+static uint64_t to_ns(const struct timeval *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_usec * 1000;
+}
+
+uint64_t own__usage_ns(const struct rusage *usage)
+{
+	return to_ns(&usage->ru_utime) + to_ns(&usage->ru_stime);
+}
+
+uint64_t own__cpu_ns(void)
+{
+	struct rusage self = {}, children = {};
+
+	getrusage(RUSAGE_SELF, &self);
+	getrusage(RUSAGE_CHILDREN, &children);
+	return own__usage_ns(&self) + own__usage_ns(&children);
+}
+
+int own__number(const char *path, const char *key, uint64_t *ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = strlen(key);
+	const char *line;
+	char text[4096];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = io__read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	for (line = text; strncmp(line, key, len) || line[len] != ':'; line++) {
+		line = strchr(line, '\n');
+		if (!line)
+			return -ENODATA;
+	}
+	line += len + 1;
+	line += strspn(line, " \t");
+	if (!isdigit((unsigned char)*line))
+		return -EINVAL;
+	*ret = strtoull(line, NULL, 10);
+	return 0;
+}
+
+int own__peak_bytes(uint64_t *ret_bytes)
+{
+	uint64_t kib;
+	int rc = own__number("/proc/self/status", "VmHWM", &kib);
+
+	if (!rc)
+		*ret_bytes = kib * 1024;
+	return rc;
+}
+
+int own__fd_bytes(int fd, uint64_t *ret_bytes)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	return own__number(path, "memlock", ret_bytes);
+}
