@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf.h"
+#include "symbolize/lines.h"
 #include "symbolize/symtab.h"
 
+#define LINES_MAX_BYTES	 (32ULL << 20) /* of what DWARF has said; of more all is forgotten */
 #define DWARF_PATIENCE_S 20 /* per file; libLLVM with all its debug information takes some */
 
 /* What is known of a binary's names. */
@@ -21,6 +23,7 @@ struct names {
 	struct symtab *symtab;	       /* NULL while it is not in memory */
 	enum unresolved_reason reason; /* why there is none and will be none; else NAMED */
 	uint64_t used;		       /* when, by the symbolizer's clock */
+	struct lines lines;
 };
 
 struct symbolizer {
@@ -60,8 +63,10 @@ void symbolizer__free(struct symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	for (size_t i = 0; i < symbolizer->n_names; i++)
+	for (size_t i = 0; i < symbolizer->n_names; i++) {
 		symtab__free(symbolizer->names[i].symtab);
+		lines__clear(&symbolizer->names[i].lines);
+	}
 	free(symbolizer->names);
 	free(symbolizer);
 }
@@ -276,50 +281,77 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* All places of one binary, ascending by vaddr. *failed grows when its debug information cannot be
- * used. */
+/* Asks a binary's DWARF about addresses that it was not asked about before. *failed grows when its debug
+ * information cannot be used. 0 or -ENOMEM. */
+static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
+	       size_t n, uint64_t *failed)
+{
+	_cleanup_free_ struct dwarf_frames *found = calloc(n, sizeof(*found));
+	uint64_t start_ns;
+	int fd, err = -ENODATA;
+
+	if (!found)
+		return -ENOMEM;
+	fd = dwarf__present(binary->fd) ? binary->fd : binary->debug_fd;
+	if (fd >= 0 && (fd == binary->fd || dwarf__present(fd))) {
+		if (symbolizer->lines_left_s <= 0) {
+			++*failed;
+			return 0;
+		}
+		start_ns = clock__now_ns(CLOCK_MONOTONIC);
+		err = dwarf__resolve(fd, vaddrs, n,
+				     fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s), found);
+		symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+	}
+	if (err == -ENOMEM)
+		goto out;
+	if (err && err != -ENODATA)
+		++*failed;
+	/* What was not found for a failure may be the next time. */
+	err = lines__add(&symbolizer->names[binary->index].lines, vaddrs, found, n,
+			 err && err != -ENODATA);
+out:
+	dwarf_frames__free(found, n);
+	return err;
+}
+
+/* All places of one binary, ascending by vaddr. *failed: as above. */
 static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		     const struct place *places, size_t n, uint64_t *failed)
 {
 	const struct binary *binary = places[0].binary;
-	_cleanup_free_ struct dwarf_frames *found = NULL;
-	_cleanup_free_ uint64_t *vaddrs = NULL;
+	const struct lines *lines = &symbolizer->names[binary->index].lines;
+	_cleanup_free_ uint64_t *vaddrs = calloc(n, sizeof(*vaddrs));
 	size_t n_vaddrs = 0;
-	uint64_t start_ns;
-	int fd, err;
+	int err = 0;
 
-	fd = dwarf__present(binary->fd) ? binary->fd : binary->debug_fd;
-	if (fd < 0 || (fd != binary->fd && !dwarf__present(fd)))
-		return 0;
-	vaddrs = calloc(n, sizeof(*vaddrs));
-	found = calloc(n, sizeof(*found));
-	if (!vaddrs || !found)
+	if (!vaddrs)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		if (!n_vaddrs || vaddrs[n_vaddrs - 1] != places[i].vaddr)
+		if (!lines__find(lines, places[i].vaddr) &&
+		    (!n_vaddrs || vaddrs[n_vaddrs - 1] != places[i].vaddr))
 			vaddrs[n_vaddrs++] = places[i].vaddr;
-	if (symbolizer->lines_left_s <= 0) {
-		++*failed;
-		return 0;
-	}
-	start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	err = dwarf__resolve(fd, vaddrs, n_vaddrs, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
-			     found);
-	symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
-	if (err == -ENOMEM)
-		return err;
-	if (err && err != -ENODATA)
-		++*failed;
-	err = 0;
-	for (size_t i = 0, v = 0; i < n && !err; i++) {
-		while (vaddrs[v] != places[i].vaddr)
-			v++;
-		if (found[v].n)
+	if (n_vaddrs)
+		err = ask(symbolizer, binary, vaddrs, n_vaddrs, failed);
+	for (size_t i = 0; i < n && !err; i++) {
+		const struct dwarf_frames *found = lines__find(lines, places[i].vaddr);
+
+		if (found && found->n)
 			err = set_frames(symbolizer, &profile->locations[places[i].location],
-					 &found[v]);
+					 found);
 	}
-	dwarf_frames__free(found, n_vaddrs);
 	return err;
+}
+
+/* Bounds what is kept of what DWARF has said. */
+static void forget_lines(struct symbolizer *symbolizer)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < symbolizer->n_names; i++)
+		bytes += symbolizer->names[i].lines.bytes;
+	for (size_t i = 0; i < symbolizer->n_names && bytes > LINES_MAX_BYTES; i++)
+		lines__clear(&symbolizer->names[i].lines);
 }
 
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
@@ -346,6 +378,7 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 			return err;
 		n += place->binary != NULL;
 	}
+	forget_lines(symbolizer);
 	if (symbolizer->options.no_lines)
 		n = 0;
 	qsort(places, n, sizeof(*places), compare_places);

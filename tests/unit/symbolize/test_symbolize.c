@@ -416,6 +416,63 @@ static void test_patience(void **state)
 	free_namer(&namer);
 }
 
+static void fail_at_once(void)
+{
+	_exit(1);
+}
+
+static uint64_t failures(const struct profile *profile)
+{
+	assert_int_equal(profile->n_lost, 1);
+	assert_string_equal(profile->lost[0].name, "debug_info_failed");
+	return profile->lost[0].count;
+}
+
+/* DWARF is asked of each address once: of known ones all is told when nobody can be asked any more. */
+static void test_asked_once(void **state)
+{
+	struct namer namer = new_namer(&defaults);
+	uint64_t known = (uintptr_t)known_function + 1,
+		 addrs[] = {known, (uintptr_t)test_own_process + 1};
+	struct profile *first = make_profile(getpid(), &known, 1);
+	struct profile *again = make_profile(getpid(), &known, 1);
+	struct profile *more = make_profile(getpid(), addrs, 2);
+	struct profile *all = make_profile(getpid(), addrs, 2);
+	const struct profile_frame *frame, *same;
+
+	(void)state;
+	hold_all(&namer, getpid());
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, first, NULL), 0);
+	assert_int_equal(failures(first), 0);
+	frame = at(first, known)->frames;
+	assert_non_null(frame->file);
+	assert_non_null(strstr(frame->file, "test_symbolize.c"));
+
+	dwarf__test_hooks.in_child = fail_at_once;
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, again, NULL), 0);
+	assert_int_equal(failures(again), 0);
+	/* one that is new fails, without harm to the other, and is not taken for answered */
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, more, NULL), 0);
+	assert_int_equal(failures(more), 1);
+	assert_null(at(more, addrs[1])->frames->file);
+	dwarf__test_hooks.in_child = NULL;
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, all, NULL), 0);
+	assert_int_equal(failures(all), 0);
+	assert_non_null(at(all, addrs[1])->frames->file);
+
+	same = at(again, known)->frames;
+	assert_string_equal(same->file, frame->file);
+	assert_string_equal(same->name, frame->name);
+	assert_int_equal(same->line, frame->line);
+	assert_string_equal(at(more, known)->frames->file, frame->file);
+	assert_string_equal(at(all, known)->frames->file, frame->file);
+	profile__free(first);
+	profile__free(again);
+	profile__free(more);
+	profile__free(all);
+	free_namer(&namer);
+}
+
 /* A JIT's own words are taken for code that lies in no ELF file, and nowhere else. */
 static void test_jit(void **state)
 {
@@ -451,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
 		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
 		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_asked_once),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
