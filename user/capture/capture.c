@@ -194,6 +194,11 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 		free(c);
 		return error__set(err, -EIO, "cannot tell the number of CPUs");
 	}
+	c->counters = calloc((size_t)c->cpus, sizeof(*c->counters));
+	if (!c->counters) {
+		free(c);
+		return error__set(err, -ENOMEM, "out of memory");
+	}
 	for (int kind = 0; kind < PROBE_KINDS; kind++) {
 		if (options->kind >= 0 && options->kind != kind)
 			continue;
@@ -205,12 +210,14 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 			return 0;
 		}
 		if (rc == -E2BIG || rc == -ENOMEM) { /* no fault of the kind's */
+			free(c->counters);
 			free(c);
 			return error__set(err, rc,
 					  "the kernel has no room for tables of this size: take a "
 					  "smaller --max-live or --max-stacks");
 		}
 	}
+	free(c->counters);
 	free(c);
 	if (options->growth || options->regions)
 		return error__set(err, rc,
@@ -634,6 +641,7 @@ void capture__free(struct capture *c)
 	unwind_store__free(&c->unwind);
 	free(c->link_fds);
 	free(c->probes);
+	free(c->counters);
 	free(c);
 }
 
@@ -641,12 +649,9 @@ void capture__free(struct capture *c)
 
 int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)
 {
-	_cleanup_free_ struct abi_process_cpu *cpus = NULL;
+	struct abi_process_cpu *cpus = c->counters;
 	int rc;
 
-	cpus = calloc((size_t)c->cpus, sizeof(*cpus));
-	if (!cpus)
-		return -ENOMEM;
 	rc = bpf_map__lookup_elem(c->skel->maps.process_cpus, &process, sizeof(process), cpus,
 				  sizeof(*cpus) * (size_t)c->cpus, 0);
 	if (rc)

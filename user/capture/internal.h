@@ -61,6 +61,7 @@ struct capture {
 	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
 	void *region_ctx;
 	int cpus; /* possible ones: values of per-CPU maps */
+	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
 };
 
 /* Probes at file offsets of path in process pid. */

@@ -78,8 +78,10 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 	w->handlers.mapped(w->handlers.ctx, (pid_t)r->pid, &entry);
 }
 
-static void deliver(struct watch *w, const struct perf_event_header *header)
+static void deliver(struct watch *w, const struct pending *pending)
 {
+	const struct perf_event_header *header = pending->record;
+
 	switch (header->type) {
 	case PERF_RECORD_MMAP2:
 		if (header->size > sizeof(struct mmap2_record) + sizeof(uint64_t))
@@ -89,7 +91,8 @@ static void deliver(struct watch *w, const struct perf_event_header *header)
 		if ((header->misc & PERF_RECORD_MISC_COMM_EXEC) &&
 		    header->size >= sizeof(struct comm_record))
 			w->handlers.exec(w->handlers.ctx,
-					 (pid_t)((const struct comm_record *)header)->pid);
+					 (pid_t)((const struct comm_record *)header)->pid,
+					 pending->time_ns);
 		break;
 	case PERF_RECORD_LOST:
 		if (header->size >= sizeof(struct lost_record))
@@ -219,7 +222,7 @@ void watch__consume(struct watch *w)
 	perf_buffer__consume(w->buffer);
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
 	for (; n < w->n_pending && w->pending[n].time_ns <= until; n++) {
-		deliver(w, w->pending[n].record);
+		deliver(w, &w->pending[n]);
 		free(w->pending[n].record);
 	}
 	w->n_pending -= n;

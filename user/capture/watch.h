@@ -18,8 +18,9 @@ struct watch_handlers {
 	/* pid mapped a file, or memory of its own (inode 0), with PROT_EXEC; entry and its path
 	 * live for the call only. */
 	void (*mapped)(void *ctx, pid_t pid, const struct map_entry *entry);
-	/* pid replaced its program: its old mappings are gone. Comes before the new ones. */
-	void (*exec)(void *ctx, pid_t pid);
+	/* pid replaced its program at that time (monotonic): its old mappings are gone. Comes before the new
+	 * ones. */
+	void (*exec)(void *ctx, pid_t pid, uint64_t time_ns);
 	/* n records of whichever process were lost; what is known of maps may be old. */
 	void (*lost)(void *ctx, uint64_t n);
 	void *ctx;

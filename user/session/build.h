@@ -17,6 +17,7 @@
 struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
 	uint32_t process;	  /* its number in the kernel's tables */
+	uint64_t begun_by_exec_ns; /* when, monotonic, if it came by an exec; else 0 */
 	uint64_t exec_ns;	  /* last exec during the run, monotonic; 0: none */
 	bool exec_by_thread; /* it was made by another than the main thread, which the probes did
 			      * not follow */

@@ -270,12 +270,13 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 
 /* Its maps are the new program's; what the old one held is gone, which an event says. The kernel side has
  * forgotten the old mappings at the exec: to do so here, late, could forget the new ones. */
-static void on_exec(void *ctx, pid_t pid)
+static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
 
-	if (!t)
+	/* The one that it began with: its maps were read since. */
+	if (!t || time_ns < t->begun_by_exec_ns)
 		return;
 	maps__free(&t->maps);
 	if (t->perf_map.root_fd >= 0) /* its user may be another now */
@@ -309,6 +310,8 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	t->process = event->process;
 	t->uninvited = true;
 	t->start_ns = event->time_ns;
+	if (event->kind == EVENT_NEW)
+		t->begun_by_exec_ns = event->time_ns;
 	if (process__read((pid_t)event->tgid, &t->info)) { /* gone already */
 		t->info.pid = (pid_t)event->tgid;
 		memcpy(t->info.comm, event->comm, sizeof(event->comm));
