@@ -641,6 +641,7 @@ void capture__free(struct capture *c)
 	unwind_store__free(&c->unwind);
 	free(c->link_fds);
 	free(c->probes);
+	capture_table__free(&c->retired);
 	free(c->counters);
 	free(c);
 }
@@ -723,7 +724,7 @@ void capture_table__free(struct capture_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-static int read_table(const struct bpf_map *map, struct capture_table *ret)
+int capture__read_table(const struct bpf_map *map, struct capture_table *ret)
 {
 	size_t key_size = bpf_map__key_size(map), value_size = bpf_map__value_size(map);
 	uint32_t chunk = 4096;
@@ -780,26 +781,23 @@ no_memory:
 
 /* Appends to live the blocks that were being reallocated when counting ended: they are out of the
  * table until it is known how the call went, and exist all the same. */
-static int read_inflight(struct capture *c, struct capture_table *live)
+static int add_inflight(const struct capture_table *calls, struct capture_table *live)
 {
-	_cleanup_(capture_table__free) struct capture_table calls = {};
-	const struct abi_inflight *call;
+	const struct abi_inflight *call = calls->values;
 	struct abi_live_key *keys;
 	struct abi_live *blocks;
-	int rc = read_table(c->skel->maps.inflight, &calls);
 
-	if (rc || !calls.n)
-		return rc;
-	keys = realloc(live->keys, (live->n + calls.n) * sizeof(*keys));
+	if (!calls->n)
+		return 0;
+	keys = realloc(live->keys, (live->n + calls->n) * sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
 	live->keys = keys;
-	blocks = realloc(live->values, (live->n + calls.n) * sizeof(*blocks));
+	blocks = realloc(live->values, (live->n + calls->n) * sizeof(*blocks));
 	if (!blocks)
 		return -ENOMEM;
 	live->values = blocks;
-	call = calls.values;
-	for (size_t i = 0; i < calls.n; i++) {
+	for (size_t i = 0; i < calls->n; i++) {
 		if (!call[i].old_addr)
 			continue;
 		keys[live->n] =
@@ -814,15 +812,19 @@ int capture__drain(struct capture *c, struct capture_drain *ret, struct error *e
 	int rc;
 
 	memset(ret, 0, sizeof(*ret));
-	rc = read_table(c->skel->maps.live, &ret->live);
+	rc = capture__read_table(c->skel->maps.live, &ret->live);
 	if (!rc)
-		rc = read_inflight(c, &ret->live);
+		rc = capture__read_table(c->skel->maps.sites, &ret->sites);
 	if (!rc)
-		rc = read_table(c->skel->maps.sites, &ret->sites);
+		rc = capture__read_table(c->skel->maps.inflight, &ret->inflight);
 	if (!rc)
-		rc = read_table(c->skel->maps.stacks, &ret->stacks);
+		rc = add_inflight(&ret->inflight, &ret->live);
 	if (!rc)
-		rc = read_table(c->skel->maps.threads, &ret->threads);
+		capture__put_back(c, ret);
+	if (!rc)
+		rc = capture__read_table(c->skel->maps.stacks, &ret->stacks);
+	if (!rc)
+		rc = capture__read_table(c->skel->maps.threads, &ret->threads);
 	if (rc) {
 		capture_drain__free(ret);
 		return error__set(err, rc, "cannot read the tables back from the kernel: %s",
@@ -840,26 +842,13 @@ void capture__clear_tables(struct capture *c)
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
 		struct capture_table table = {};
 
-		if (read_table(maps[i], &table))
+		if (capture__read_table(maps[i], &table))
 			continue;
 		for (size_t j = 0; j < table.n; j++)
 			bpf_map_delete_elem(bpf_map__fd(maps[i]),
 					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
 		capture_table__free(&table);
 	}
-}
-
-void capture__drop_records(struct capture *c, const struct capture_drain *drain, uint32_t process)
-{
-	const struct abi_live_key *live = drain->live.keys;
-	const struct abi_site_key *sites = drain->sites.keys;
-
-	for (size_t i = 0; i < drain->live.n; i++)
-		if (live[i].process == process)
-			bpf_map__delete_elem(c->skel->maps.live, &live[i], sizeof(live[i]), 0);
-	for (size_t i = 0; i < drain->sites.n; i++)
-		if (sites[i].process == process)
-			bpf_map__delete_elem(c->skel->maps.sites, &sites[i], sizeof(sites[i]), 0);
 }
 
 uint64_t capture__processes_refused(const struct capture *c)
@@ -877,6 +866,7 @@ void capture_drain__free(struct capture_drain *drain)
 {
 	capture_table__free(&drain->live);
 	capture_table__free(&drain->sites);
+	capture_table__free(&drain->inflight);
 	capture_table__free(&drain->stacks);
 	capture_table__free(&drain->threads);
 }

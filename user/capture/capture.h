@@ -60,9 +60,12 @@ int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_proce
 /* Drops all that is recorded of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Deletes what a drain has told of a process that has ended: for others' sake. */
+/* Deletes what a drain has told of processes that have ended, for others' sake; with stacks also the stacks that
+ * no other's sites and calls name any more (those of regions have no sites: not while they are recorded). The drain's
+ * stacks are ascending by lo, then hi. processes: n numbers, which it sorts. What cannot be done for want of memory
+ * is left for the next time. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
-			   uint32_t process);
+			   uint32_t *processes, size_t n, bool stacks);
 
 /* Processes that the selection would have taken, had there been room for more at a time. */
 uint64_t capture__processes_refused(const struct capture *capture);
@@ -150,6 +153,7 @@ struct capture_drain {
 	struct capture_table live;    /* struct abi_live_key -> struct abi_live */
 	struct capture_table sites;   /* struct abi_site_key -> struct abi_site */
 	struct capture_table stacks;  /* struct abi_stack_key -> struct abi_stack */
+	struct capture_table inflight; /* calls under way: struct abi_inflight_key -> struct abi_inflight */
 	struct capture_table threads; /* uint32_t tid -> struct abi_thread */
 };
 int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);

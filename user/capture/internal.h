@@ -60,6 +60,7 @@ struct capture {
 	void *event_ctx;
 	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
 	void *region_ctx;
+	struct capture_table retired; /* stacks that were taken out of the kernel since the last drain, ascending */
 	int cpus; /* possible ones: values of per-CPU maps */
 	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
 };
@@ -67,6 +68,12 @@ struct capture {
 /* Probes at file offsets of path in process pid. */
 int capture__attach_points(struct capture *capture, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid);
+
+/* The whole content of a map. 0 or negative errno. */
+int capture__read_table(const struct bpf_map *map, struct capture_table *ret);
+
+/* Puts back the retired stacks that a drain's sites or calls name, and forgets the others. */
+void capture__put_back(struct capture *capture, const struct capture_drain *drain);
 
 /* Empties the tables of what has been recorded so far. */
 void capture__clear_tables(struct capture *capture);

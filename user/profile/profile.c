@@ -85,6 +85,37 @@ void profile__free(struct profile *profile)
 	free(profile);
 }
 
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+size_t profile__bytes(const struct profile *p)
+{
+	size_t bytes = sizeof(*p) + text_bytes(p->exe) + p->n_mappings * sizeof(*p->mappings) +
+		       p->n_locations * sizeof(*p->locations) +
+		       p->n_threads * sizeof(*p->threads) + p->n_sites * sizeof(*p->sites) +
+		       p->n_lost * sizeof(*p->lost) + p->n_probes * sizeof(*p->probes) +
+		       p->n_files * sizeof(*p->files);
+
+	for (size_t i = 0; i < p->n_mappings; i++)
+		bytes += text_bytes(p->mappings[i].path) + text_bytes(p->mappings[i].build_id);
+	for (size_t i = 0; i < p->n_locations; i++)
+		for (size_t k = 0; k < p->locations[i].n_frames; k++)
+			bytes += sizeof(*p->locations[i].frames) +
+				 text_bytes(p->locations[i].frames[k].name) +
+				 text_bytes(p->locations[i].frames[k].file);
+	for (size_t i = 0; i < p->n_sites; i++)
+		bytes += p->sites[i].n_locations * sizeof(*p->sites[i].locations) +
+			 p->sites[i].n_threads * sizeof(*p->sites[i].threads);
+	for (size_t i = 0; i < p->n_probes; i++)
+		bytes += text_bytes(p->probes[i].function) + text_bytes(p->probes[i].object) +
+			 text_bytes(p->probes[i].instruction);
+	for (size_t i = 0; i < p->n_files; i++)
+		bytes += text_bytes(p->files[i]);
+	return bytes;
+}
+
 static char *copy(const char *text)
 {
 	return strdup(text ? text : "");

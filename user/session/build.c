@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,15 @@ static int compare_sites(const void *a, const void *b)
 	return compare_stack_key(&x->stack, &y->stack);
 }
 
+static int compare_live(const void *a, const void *b)
+{
+	const struct abi_live_key *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
 /* Sorts a table by its keys, moving the values along. */
 static int sort_table(struct capture_table *t, size_t key_size, size_t value_size,
 		      int (*compare)(const void *, const void *))
@@ -96,7 +106,45 @@ int build__prepare(struct capture_drain *drain)
 	if (!rc)
 		rc = sort_table(&drain->sites, sizeof(struct abi_site_key), sizeof(struct abi_site),
 				compare_sites);
+	if (!rc)
+		rc = sort_table(&drain->live, sizeof(struct abi_live_key), sizeof(struct abi_live),
+				compare_live);
 	return rc;
+}
+
+/* Position of the first key of a sorted table that is not of a process before this one. process_at: where keys
+ * have it. */
+static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
+		       uint32_t process)
+{
+	size_t low = 0, high = t->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		uint32_t found;
+
+		memcpy(&found, (const char *)t->keys + mid * key_size + process_at, sizeof(found));
+		if (found < process)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The sites of one process among the drained ones. */
+struct site_range {
+	size_t first, n;
+};
+
+static struct site_range sites_of(const struct capture_drain *drain, uint32_t process)
+{
+	const size_t size = sizeof(struct abi_site_key);
+	const size_t at = offsetof(struct abi_site_key, process);
+	struct site_range range = {.first = first_of(&drain->sites, size, at, process)};
+
+	range.n = first_of(&drain->sites, size, at, process + 1) - range.first;
+	return range;
 }
 
 /* Position of key in a sorted table, or -1. */
@@ -145,25 +193,31 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 	return profile__add_lost(p, "stacks_bridged", bridged);
 }
 
-/* The process's sites. site_of[i] becomes the profile's number of the i-th site of the table. */
-static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
-{
-	const struct abi_site_key *keys = b->drain->sites.keys;
-	const struct abi_site *sites = b->drain->sites.values;
-	const struct abi_stack *stacks = b->drain->stacks.values;
-	uint64_t ends[STACK_END_MAX] = {}, bridged = 0;
+#define NO_SITE SIZE_MAX
 
-	for (size_t i = 0; i < b->drain->sites.n; i++) {
+/* The process's sites. site_of[i] becomes the profile's number of the i-th of them. */
+static int add_sites(const struct build *b, struct profile *p, struct site_range range,
+		     size_t *site_of)
+{
+	const struct abi_site_key *keys = (const struct abi_site_key *)b->drain->sites.keys + range.first;
+	const struct abi_site *sites = (const struct abi_site *)b->drain->sites.values + range.first;
+	const struct abi_stack *stacks = b->drain->stacks.values;
+	uint64_t ends[STACK_END_MAX] = {}, bridged = 0, missing = 0;
+
+	for (size_t i = 0; i < range.n; i++) {
 		struct profile_site *site;
 		long stack;
 		int rc;
 
-		if (keys[i].process != b->target->process)
-			continue;
 		stack = find_in(&b->drain->stacks, &keys[i].stack, sizeof(struct abi_stack_key),
 				compare_stacks);
-		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES)
-			continue; /* cannot be: a site is made after its stack was stored */
+		/* A site is made after its stack was stored; but one that was taken out at that very moment
+		 * may find no room when it is put back. */
+		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
+			site_of[i] = NO_SITE;
+			missing += sites[i].alloc_samples;
+			continue;
+		}
 		rc = add_stack(p, &stacks[stack], sites[i].alloc_samples, &site_of[i], ends,
 			       &bridged);
 		if (rc)
@@ -174,6 +228,9 @@ static int add_sites(const struct build *b, struct profile *p, size_t *site_of)
 		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)sites[i].freed_bytes;
 	}
+	p->dropped += missing;
+	if (profile__add_lost(p, "stacks_missing", missing))
+		return -ENOMEM;
 	return add_ends(p, ends, bridged);
 }
 
@@ -199,7 +256,8 @@ static int open_pagemap(const struct build *b)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int add_live(const struct build *b, struct profile *p, const size_t *site_of)
+static int add_live(const struct build *b, struct profile *p, struct site_range range,
+		    const size_t *site_of)
 {
 	_cleanup_close_ int pagemap = open_pagemap(b);
 	const struct abi_live_key *keys = b->drain->live.keys;
@@ -207,14 +265,14 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 	uint32_t process = b->target->process;
 	uint64_t dropped = 0;
 
-	for (size_t i = 0; i < b->drain->live.n; i++) {
+	for (size_t i = first_of(&b->drain->live, sizeof(*keys),
+				 offsetof(struct abi_live_key, process), process);
+	     i < b->drain->live.n && keys[i].process == process; i++) {
 		struct abi_site_key key = {.stack = blocks[i].stack, .process = process};
 		size_t thread;
 		long site;
 		int rc;
 
-		if (keys[i].process != process)
-			continue;
 		if (blocks[i].birth_ns < b->target->exec_ns) {
 			dropped++;
 			continue;
@@ -222,6 +280,9 @@ static int add_live(const struct build *b, struct profile *p, const size_t *site
 		site = find_in(&b->drain->sites, &key, sizeof(key), compare_sites);
 		if (site < 0)
 			continue; /* cannot be: the site is made before the block is stored */
+		site -= (long)range.first;
+		if (site_of[site] == NO_SITE)
+			continue;
 		if (page_gone(pagemap, keys[i].addr))
 			continue;
 		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
@@ -458,10 +519,10 @@ static void balance(struct profile *p)
 int build__profile(const struct build *b, struct profile **ret)
 {
 	_cleanup_(cleanup_profile) struct profile *p = profile__new();
-	_cleanup_free_ size_t *site_of = NULL;
+	struct site_range range = sites_of(b->drain, b->target->process);
+	_cleanup_free_ size_t *site_of = calloc(range.n + 1, sizeof(*site_of));
 	int rc;
 
-	site_of = calloc(b->drain->sites.n + 1, sizeof(*site_of));
 	if (!p || !site_of)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
@@ -482,9 +543,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_threads(b, p);
 	if (!rc)
-		rc = add_sites(b, p, site_of);
+		rc = add_sites(b, p, range, site_of);
 	if (!rc)
-		rc = add_live(b, p, site_of);
+		rc = add_live(b, p, range, site_of);
 	if (!rc && b->growth)
 		balance(p);
 	if (!rc)

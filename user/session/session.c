@@ -23,7 +23,9 @@
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS	   2000000000 /* and not more often */
-#define MAX_ENDED	   4096 /* profiles of ended processes that are kept, those that held most */
+/* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
+#define MAX_ENDED	4096
+#define MAX_ENDED_BYTES (64U << 20)
 
 /* --- opening --- */
 
@@ -464,17 +466,49 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	return 0;
 }
 
-/* Of more ended processes than can be kept, the one that held least goes. */
+/* One of the profiles kept. */
+struct kept {
+	size_t index;
+	double live_bytes;
+};
+
+static int compare_kept(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	if (x->live_bytes != y->live_bytes)
+		return x->live_bytes < y->live_bytes ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Of more ended processes than can be kept, those that held least go. */
 static void forget_least(struct session *s)
 {
-	size_t least = 0;
+	_cleanup_free_ struct kept *kept = NULL;
+	size_t bytes = 0, left = s->n_profiles, n = 0;
 
-	for (size_t i = 1; i < s->n_profiles; i++)
-		if (profile__live(s->profiles[i]).bytes < profile__live(s->profiles[least]).bytes)
-			least = i;
-	profile__free(s->profiles[least]);
-	s->profiles[least] = s->profiles[--s->n_profiles];
-	s->forgotten++;
+	for (size_t i = 0; i < s->n_profiles; i++)
+		bytes += profile__bytes(s->profiles[i]);
+	if (left <= MAX_ENDED && bytes <= MAX_ENDED_BYTES)
+		return;
+	kept = calloc(s->n_profiles, sizeof(*kept));
+	if (!kept)
+		return;
+	for (size_t i = 0; i < s->n_profiles; i++)
+		kept[i] = (struct kept){i, profile__live(s->profiles[i]).bytes};
+	qsort(kept, s->n_profiles, sizeof(*kept), compare_kept);
+	for (size_t i = 0; left > MAX_ENDED || (left > 1 && bytes > MAX_ENDED_BYTES); i++, left--) {
+		struct profile **least = &s->profiles[kept[i].index];
+
+		bytes -= profile__bytes(*least);
+		profile__free(*least);
+		*least = NULL;
+		s->forgotten++;
+	}
+	for (size_t i = 0; i < s->n_profiles; i++)
+		if (s->profiles[i])
+			s->profiles[n++] = s->profiles[i];
+	s->n_profiles = n;
 }
 
 /* Makes the profiles of processes that have ended, and gives the room that they take in the kernel
@@ -482,15 +516,17 @@ static void forget_least(struct session *s)
 static void settle_ended(struct session *s)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	_cleanup_free_ uint32_t *gone = NULL;
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	size_t n = 0;
+	size_t n = 0, n_gone = 0;
 
 	for (size_t i = 0; i < s->n_targets; i++)
 		n += s->targets[i]->ended && s->targets[i]->uninvited;
 	if (n < MIN_SETTLED || now < s->settle_next_ns)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
-	if (capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
+	gone = calloc(n, sizeof(*gone));
+	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
 		return;
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
@@ -500,12 +536,12 @@ static void settle_ended(struct session *s)
 			continue;
 		}
 		if (make_profile(s, &drain, t))
-			return; /* out of memory: it waits */
-		capture__drop_records(s->capture, &drain, t->process);
+			break; /* out of memory: it waits */
+		gone[n_gone++] = t->process;
 		targets__remove(s, t);
-		if (s->n_profiles > MAX_ENDED)
-			forget_least(s);
 	}
+	forget_least(s);
+	capture__drop_records(s->capture, &drain, gone, n_gone, !(s->what & WHAT_REGIONS));
 }
 
 /* What the run has cost ourselves, for all who are told of it. */

@@ -191,15 +191,22 @@ static bool new_files(struct session *s, const struct target *t)
 int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
 {
 	struct allocators **attached;
+	size_t before, after;
 	int rc;
 
-	/* What is known of the probes points to them. */
 	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
 	if (!attached)
 		return error__set(err, -ENOMEM, "out of memory");
 	s->attached = attached;
-	attached[s->n_attached++] = t->allocators;
+	capture__probes(s->capture, &before);
 	rc = capture__attach(s->capture, t->allocators, 0, err);
+	capture__probes(s->capture, &after);
+	/* What is known of the probes points to them. Most programs bring the same library, which has its
+	 * probes. */
+	if (after > before)
+		attached[s->n_attached++] = t->allocators;
+	else
+		allocators__free(t->allocators);
 	t->allocators = NULL;
 	return rc;
 }

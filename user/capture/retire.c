@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The records of processes that have ended are taken out of the kernel's tables: a machine starts more processes
+ * than these have room for.
+ *
+ * Stacks have no owner. With addresses laid out at random each process has its own, and nobody else ever names
+ * them; but a fork's are its parent's. So one goes when no site and no call under way names it. The kernel side may
+ * be about to do so at that very moment: it looks whether the stack is there, and makes the site a little later.
+ * Therefore what was taken out is kept until the next drain, which puts back what is named by then. */
+#include "capture/internal.h"
+
+#include <bpf/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static int compare_processes(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct abi_stack_key *x = a, *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return (x->hi > y->hi) - (x->hi < y->hi);
+}
+
+/* Processes by number, ascending. */
+struct gone {
+	const uint32_t *processes;
+	size_t n;
+};
+
+static bool is_gone(const struct gone *gone, uint32_t process)
+{
+	return bsearch(&process, gone->processes, gone->n, sizeof(process), compare_processes);
+}
+
+static void drop(const struct bpf_map *map, const void *key)
+{
+	bpf_map_delete_elem(bpf_map__fd(map), key);
+}
+
+/* The tables that are not keyed by process: another may have the tid by now. */
+static void drop_of_threads(struct capture *c, const struct capture_drain *drain,
+			    const struct gone *gone)
+{
+	const struct abi_inflight_key *calls = drain->inflight.keys;
+	const uint32_t *tids = drain->threads.keys;
+	struct abi_thread thread;
+	struct abi_inflight call;
+
+	for (size_t i = 0; i < drain->threads.n; i++)
+		if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.threads), &tids[i], &thread) &&
+		    is_gone(gone, thread.process))
+			drop(c->skel->maps.threads, &tids[i]);
+	for (size_t i = 0; i < drain->inflight.n; i++)
+		if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.inflight), &calls[i], &call) &&
+		    is_gone(gone, call.process))
+			drop(c->skel->maps.inflight, &calls[i]);
+}
+
+/* The stacks that those name who are not gone, ascending. NULL: out of memory. */
+static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
+					  const struct gone *gone, size_t *ret_n)
+{
+	const struct abi_site_key *sites = drain->sites.keys;
+	const struct abi_inflight *calls = drain->inflight.values;
+	struct abi_stack_key *keys;
+	size_t n = 0;
+
+	keys = calloc(drain->sites.n + drain->inflight.n + 1, sizeof(*keys));
+	if (!keys)
+		return NULL;
+	for (size_t i = 0; i < drain->sites.n; i++)
+		if (!is_gone(gone, sites[i].process))
+			keys[n++] = sites[i].stack;
+	for (size_t i = 0; i < drain->inflight.n; i++)
+		if (!is_gone(gone, calls[i].process))
+			keys[n++] = calls[i].stack;
+	qsort(keys, n, sizeof(*keys), compare_keys);
+	*ret_n = n;
+	return keys;
+}
+
+static void retire_stacks(struct capture *c, const struct capture_drain *drain,
+			  const struct gone *gone)
+{
+	_cleanup_free_ struct abi_stack_key *named = NULL, *keys = NULL;
+	_cleanup_free_ struct abi_stack *kept = NULL;
+	const struct abi_stack *stacks = drain->stacks.values;
+	size_t n_named, n = 0;
+
+	named = named_stacks(drain, gone, &n_named);
+	if (!named || !drain->stacks.n)
+		return;
+	/* As the drain is sorted, so is what is kept of it. */
+	keys = malloc(drain->stacks.n * sizeof(*keys));
+	if (!keys)
+		return;
+	for (size_t i = 0; i < drain->stacks.n; i++) {
+		const struct abi_stack_key *key = (struct abi_stack_key *)drain->stacks.keys + i;
+
+		if (!bsearch(key, named, n_named, sizeof(*named), compare_keys))
+			keys[n++] = *key;
+	}
+	kept = n ? malloc(n * sizeof(*kept)) : NULL;
+	if (!kept)
+		return;
+	for (size_t i = 0, k = 0; k < n; i++) {
+		const struct abi_stack_key *key = (struct abi_stack_key *)drain->stacks.keys + i;
+
+		if (compare_keys(key, &keys[k]))
+			continue;
+		kept[k++] = stacks[i];
+		drop(c->skel->maps.stacks, key);
+	}
+	capture_table__free(&c->retired);
+	c->retired = (struct capture_table){.keys = keys, .values = kept, .n = n};
+	keys = NULL;
+	kept = NULL;
+}
+
+void capture__drop_records(struct capture *c, const struct capture_drain *drain,
+			   uint32_t *processes, size_t n, bool stacks)
+{
+	const struct abi_live_key *live = drain->live.keys;
+	const struct abi_site_key *sites = drain->sites.keys;
+	struct gone gone = {processes, n};
+
+	qsort(processes, n, sizeof(*processes), compare_processes);
+	for (size_t i = 0; i < drain->live.n; i++)
+		if (is_gone(&gone, live[i].process))
+			drop(c->skel->maps.live, &live[i]);
+	for (size_t i = 0; i < drain->sites.n; i++)
+		if (is_gone(&gone, sites[i].process))
+			drop(c->skel->maps.sites, &sites[i]);
+	drop_of_threads(c, drain, &gone);
+	if (stacks)
+		retire_stacks(c, drain, &gone);
+}
+
+static void put_back(struct capture *c, const struct abi_stack_key *key)
+{
+	const struct abi_stack_key *found =
+		bsearch(key, c->retired.keys, c->retired.n, sizeof(*key), compare_keys);
+
+	if (!found)
+		return;
+	bpf_map_update_elem(bpf_map__fd(c->skel->maps.stacks), key,
+			    (struct abi_stack *)c->retired.values +
+				    (found - (struct abi_stack_key *)c->retired.keys),
+			    BPF_NOEXIST);
+}
+
+void capture__put_back(struct capture *c, const struct capture_drain *drain)
+{
+	const struct abi_site_key *sites = drain->sites.keys;
+	const struct abi_inflight *calls = drain->inflight.values;
+
+	if (!c->retired.n)
+		return;
+	for (size_t i = 0; i < drain->sites.n; i++)
+		put_back(c, &sites[i].stack);
+	for (size_t i = 0; i < drain->inflight.n; i++)
+		put_back(c, &calls[i].stack);
+	capture_table__free(&c->retired);
+}
