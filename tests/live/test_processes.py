@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """More than one process: families, names, users, cgroups, all of the machine."""
 import contextlib
+import glob
 import json
 import os
 import pwd
@@ -179,46 +180,159 @@ def processes_by_container():
     test_cgroup_selection("--container", lambda path: f"{os.getpid():08d}deadbeef")
 
 
+# --- what memtrace itself costs, seen from outside ---
+
+def own_cpu_s(pid):
+    """CPU time of a process and of its children that were waited for."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def own_bytes(pid):
+    """Resident set, its peak, and the kernel's memory of the BPF maps that are open."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        status = dict(line.split(":", 1) for line in file)
+    maps = {}
+    for name in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        with contextlib.suppress(OSError), open(name, encoding="utf-8") as file:
+            info = dict(line.split(":", 1) for line in file if ":" in line)
+            if "map_id" in info:
+                maps[info["map_id"]] = int(info["memlock"])
+    kib = {key: int(status[key].split()[0]) << 10 for key in ("VmRSS", "VmHWM")}
+    return kib["VmRSS"], kib["VmHWM"], sum(maps.values())
+
+
+def mib(n_bytes):
+    return f"{n_bytes / (1 << 20):.1f} MiB"
+
+
+class Crowd:
+    """Processes that begin and end all the time."""
+
+    def __init__(self):
+        self.running, self.ended = [], []  # ended: (pid, what it was to hold, ms)
+
+    def add(self, n, size, ms):
+        self.running.append((holder(n, size, ms), n, size, ms))
+
+    def reap(self, wait=False):
+        """Sees to it that those that are over ended well, and said what they held."""
+        left = []
+        for process, n, size, ms in self.running:
+            if not wait and process.poll() is None:
+                left.append((process, n, size, ms))
+                continue
+            out, err = process.communicate(timeout=30)
+            expect_equal((process.returncode, out, err), (0, f"{process.pid} {n * size} {n}\n", ""),
+                         "status, truth and errors of a short life")
+            self.ended.append((process.pid, n * size, ms))
+            end(process)
+        self.running = left
+
+    def storm(self, seconds, per_s, make, each=lambda: None):
+        """That many of them; make(i) says what the next one holds, and how long."""
+        begin, n = time.monotonic(), 0
+        while n < seconds * per_s:
+            due = begin + n / per_s - time.monotonic()
+            if due > 0:
+                self.reap()
+                each()
+                time.sleep(max(0, min(due, 0.05)))
+                continue
+            self.add(*make(n))
+            n += 1
+        self.reap(wait=True)
+
+    def check(self, profiles, longer_than_ms):
+        """None is missing that lived so long, and each is exact."""
+        for i, (pid, size, ms) in enumerate(self.ended):
+            if ms > longer_than_ms or pid in profiles:
+                expect(pid in profiles, f"process {i} of {len(self.ended)} was missed")
+                expect_equal(profiles[pid]["live_bytes"], size, f"process {i}: bytes")
+
+
 @test
 def processes_all():
-    """Of sixty processes one leaks: it is the first row. New ones come and go meanwhile; none is harmed."""
-    with contextlib.ExitStack() as stack:
-        for _ in range(60):
-            stack.enter_context(leaker(64, every_ms=200))
-        leak = stack.enter_context(leaker(60000, every_ms=5))
-        ended = []
-        with Tracer("-a", "-i", "16K", "-n", "5") as tracer:
-            deadline = time.monotonic() + 5
-            while time.monotonic() < deadline:
-                ended.append(holder(50, 1000, 300))
-                time.sleep(0.03)
+    """Two hundred processes, one of which leaks, and fifty a second that come and go: none is harmed, none is
+    missed that lives longer than half a second, each is exact, and what memtrace takes for it is bounded and told."""
+    # 24 times the interval: such a block is always sampled, and stands for itself alone
+    block, interval = 400000, "16K"
+    crowd, taken = Crowd(), {}
+
+    def note_memory():
+        for n in (300, 1500):
+            if len(crowd.ended) >= n:
+                taken.setdefault(n, own_bytes(tracer.process.pid))
+
+    with contextlib.ExitStack() as stack, place() as directory:
+        for _ in range(200):
+            stack.enter_context(leaker(64, every_ms=200, stdout=subprocess.DEVNULL))
+        leak = stack.enter_context(leaker(200000, every_ms=5))
+        path = os.path.join(directory, "all.json")
+        with Tracer("-a", "-i", interval, f"--json={path}") as tracer:
+            pid, begin = tracer.process.pid, time.monotonic()
+            cpu = own_cpu_s(pid)
+            time.sleep(4)
+            idle_pct = 100 * (own_cpu_s(pid) - cpu) / (time.monotonic() - begin)
+            crowd.storm(30, 50, lambda i: (1 + i % 7, block, 50 if i % 5 == 4 else 600), note_memory)
+            note_memory()
+            last = own_bytes(pid)
+            all_pct = 100 * (own_cpu_s(pid) - cpu) / (time.monotonic() - begin)
+            tracer.stop()
+        with open(path, encoding="utf-8") as file:
+            profiles = by_pid(file.read())
+        crowd.check(profiles, 500)
+        own = profiles[leak.pid]["memtrace"]
+        with Tracer("-a", "-i", interval, "-n", "5") as tracer:
+            time.sleep(2)
             result = tracer.stop()
-        for process in ended:
-            out, _ = process.communicate(timeout=30)
-            expect_equal((process.returncode, out), (0, f"{process.pid} 50000 50\n"), "a short life")
-            end(process)
         rows = [line.split() for line in result.out.splitlines()]
         first = next((row for row in rows if row and row[0].isdigit()), None)
         expect(first, "no row of a process in", result.out)
         expect_equal(first[:2], [str(leak.pid), "family"], f"the first row of\n{result.out}")
-        return f"{len(ended)} short-lived ones"
+        expect_words(result.out, "^memtrace itself: [0-9.]+ % of one core, (at most )?[0-9.]+ MiB, "
+                                 "of which [0-9.]+ MiB in the kernel$")
+
+    # What it says of itself is what is seen from outside: no less, and little more.
+    expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
+    kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
+    # nobody but the kernel has the unwind tables open: 96 MiB at most, and the programs
+    expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
+    expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
+    # The profiles of the ended ones are kept, 64 MiB of them at most.
+    (few, _, few_kernel), (many, _, many_kernel) = taken[300], taken[1500]
+    expect(many - few < 96 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
+    expect(many_kernel - few_kernel < 32 << 20, "the kernel's tables grew from", mib(few_kernel),
+           "to", mib(many_kernel), "with the ended ones")
+    expect(idle_pct < 50, f"{idle_pct:.1f} % of a core at idle load: does it spin?")
+    return (f"{len(crowd.ended)} short-lived ones; memtrace: {idle_pct:.1f} % of a core idle, "
+            f"{all_pct:.1f} % in all; {mib(few)} and {mib(few_kernel)} in the kernel after 300, {mib(many)} and "
+            f"{mib(many_kernel)} after 1,500")
 
 
 @test
 def processes_short_lived():
-    """None is missed that lives longer than half a second, and each is exact."""
-    with Tracer("--comm", "family", "-i", "1", "--json", "-f", "none") as tracer:
-        processes = []
-        for i in range(150):
-            processes.append(holder(20 + i, 1000, 600))
-            time.sleep(0.02)
-        for process in processes:
-            process.communicate(timeout=30)
+    """Each is exact, and leaves room for those to come: the table of stacks holds those of a third of them, and
+    memory does not grow with their number."""
+    crowd, taken = Crowd(), []
+
+    def note_memory():
+        if not taken and len(crowd.ended) >= 100:
+            taken.append(own_bytes(tracer.process.pid))
+
+    with Tracer("--comm", "family", "-i", "1", "--json", "-f", "none", "--max-stacks", "500") as tracer:
+        crowd.storm(12, 50, lambda i: (20 + i % 150, 1000, 600), note_memory)
+        taken.append(own_bytes(tracer.process.pid))
         profiles = by_pid(tracer.stop().out)
-    for i, process in enumerate(processes):
-        expect(process.pid in profiles, f"process {i} of {len(processes)} was missed")
-        expect_equal(profiles[process.pid]["live_bytes"], 1000 * (20 + i), f"process {i}: bytes")
-        end(process)
+    crowd.check(profiles, 500)
+    for pid, _, _ in crowd.ended:
+        expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
+    (few, _, few_kernel), (many, _, many_kernel) = taken
+    expect(many - few < 8 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few), "and",
+           mib(few_kernel), "in the kernel to", mib(many), "and", mib(many_kernel))
+    return (f"{mib(few)} and {mib(few_kernel)} in the kernel after 100, {mib(many)} and "
+            f"{mib(many_kernel)} after {len(crowd.ended)}")
 
 
 @test

@@ -230,7 +230,7 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_growth(const struct profile *profile);
 
-/* Memory that the profile takes, bytes; what its allocator adds left out. */
+/* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);
 
 /* Live memory of all sites together. */

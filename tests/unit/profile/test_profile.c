@@ -370,6 +370,46 @@ static void allocator_frames_are_known(void **state)
 	assert_string_equal(unresolved_reason__name((enum unresolved_reason)99), "unknown");
 }
 
+/* Everything that is added counts with its text. */
+static void its_memory_is_known(void **state)
+{
+	struct profile_mapping mapping = {.path = (char *)"/lib/libc.so.6", .build_id = (char *)"ab"};
+	struct profile_probe probe = {.function = (char *)"malloc",
+				      .object = (char *)"/lib/x",
+				      .instruction = (char *)"push"};
+	const uint64_t addrs[] = {0x1001, 0x2001, 0x3001};
+	struct profile *profile = profile__new();
+	size_t before, site, thread;
+
+	(void)state;
+	assert_non_null(profile);
+	profile->interval_bytes = 1;
+	before = profile__bytes(profile);
+	assert_int_equal(before, sizeof(*profile));
+	assert_int_equal(profile__add_mapping(profile, &mapping), 0);
+	assert_int_equal(profile__bytes(profile) - before, sizeof(mapping) + 15 + 3);
+	before = profile__bytes(profile);
+	assert_int_equal(profile__add_probe(profile, &probe), 0);
+	assert_int_equal(profile__add_file(profile, "a.heap"), 0);
+	assert_int_equal(profile__add_lost(profile, "live_full", 3), 0);
+	assert_int_equal(profile__bytes(profile) - before,
+			 sizeof(probe) + 7 + 7 + 5 + sizeof(char *) + 7 +
+				 sizeof(struct profile_counter));
+	before = profile__bytes(profile);
+	assert_int_equal(profile__add_site(profile, addrs, 3, false, &site), 0);
+	assert_int_equal(profile__add_thread(profile, 7, "t", &thread), 0);
+	assert_int_equal(profile__add_live(profile, site, thread, 100), 0);
+	assert_int_equal(profile__sort(profile), 0);
+	assert_int_equal(profile__bytes(profile) - before,
+			 sizeof(struct profile_site) + sizeof(struct profile_thread) +
+				 3 * (sizeof(struct profile_location) + sizeof(uint32_t)) +
+				 sizeof(struct profile_site_thread));
+	before = profile__bytes(profile);
+	assert_int_equal(profile_location__set_name(&profile->locations[0], "main"), 0);
+	assert_int_equal(profile__bytes(profile) - before, sizeof(struct profile_frame) + 5);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +421,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_code_is_cut),
 		cmocka_unit_test(a_large_profile_takes_seconds),
 		cmocka_unit_test(allocator_frames_are_known),
+		cmocka_unit_test(its_memory_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
