@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 
 #define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
 				   */
+
+#define FDS_PER_BINARY 2 /* the file and its debug file; besides one for each name */
 
 /* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
  * inode to another. */
@@ -31,6 +34,7 @@ struct binaries {
 	struct binary **list;
 	size_t n, room;
 	uint64_t compared; /* bytes, of files with the same build-id */
+	uint64_t max_fds;  /* that all may take together */
 };
 
 static void binary__free(struct binary *binary)
@@ -50,8 +54,14 @@ DEFINE_CLEANUP(struct binary *, cleanup_binary, binary__free)
 
 int binaries__new(struct binaries **ret)
 {
+	struct rlimit limit;
+
 	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	if (!*ret)
+		return -ENOMEM;
+	(*ret)->max_fds = getrlimit(RLIMIT_NOFILE, &limit) ? 1024 : limit.rlim_cur;
+	(*ret)->max_fds -= (*ret)->max_fds / 4;
+	return 0;
 }
 
 void binaries__free(struct binaries *binaries)
@@ -193,6 +203,8 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 
 	if (fstat(fd, &st))
 		return -errno;
+	if (binaries->n_known + FDS_PER_BINARY * (binaries->n + 1) >= binaries->max_fds)
+		return -EMFILE;
 	err = make_room(binaries);
 	if (err)
 		return err;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,8 +29,11 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	char command[64];
+
 	(void)state;
-	return chdir("/") || system("rm -rf /tmp/memtrace-binary-??????");
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return chdir("/") || system(command);
 }
 
 static int open_descriptors(void)
@@ -242,6 +246,37 @@ static void test_debug_file(void **state)
 	binaries__free(binaries);
 }
 
+/* However many files processes bring along, descriptors are left for all else. */
+static void test_descriptors_are_left(void **state)
+{
+	struct rlimit limit, little;
+	struct binaries *binaries;
+	struct binary *binary;
+	int err = 0, n = 0;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	little = (struct rlimit){100, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &little), 0);
+	assert_int_equal(binaries__new(&binaries), 0);
+	while (!err && n < 100) {
+		char name[16];
+		struct stat st;
+		int fd;
+
+		snprintf(name, sizeof(name), "many%d", n++);
+		fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_true(fd >= 0 && !fstat(fd, &st));
+		err = binaries__add(binaries, &(struct file_id){1, 2, st.st_ino}, fd, -1, name, &binary);
+	}
+	assert_int_equal(err, -EMFILE);
+	assert_int_equal(n - 1, binaries__count(binaries));
+	assert_true(n > 20);
+	assert_true(open_descriptors() <= 80);
+	binaries__free(binaries);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_many_liars), cmocka_unit_test(test_copy_of_another_owner),
 		cmocka_unit_test(test_written_to), cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_debug_file),
+		cmocka_unit_test(test_descriptors_are_left),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
