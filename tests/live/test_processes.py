@@ -306,7 +306,7 @@ def processes_all():
     expect(many - few < 352 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
     expect(many_kernel - few_kernel < 130 << 20, "the kernel's tables grew from", mib(few_kernel),
            "to", mib(many_kernel), "with the ended ones")
-    expect(idle_pct < 50, f"{idle_pct:.1f} % of a core at idle load: does it spin?")
+    expect(idle_pct < 80, f"{idle_pct:.1f} % of a core at idle load: does it spin?")
     return (f"{len(crowd.ended)} short-lived ones; memtrace: {idle_pct:.1f} % of a core idle, "
             f"{all_pct:.1f} % in all; {mib(few)} and {mib(few_kernel)} in the kernel after 300, {mib(many)} and "
             f"{mib(many_kernel)} after 1,500")
