@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 		fputs("usage: bare_traps PID\n", stderr);
 		return 2;
 	}
-	if (maps__read(pid, &maps) || allocators__find(pid, &maps, false, NULL, 0, &found, &err)) {
+	if (maps__read(pid, &maps) || allocators__find(NULL, pid, &maps, false, NULL, 0, &found, &err)) {
 		fprintf(stderr, "bare_traps: %s\n", err.text);
 		return 1;
 	}

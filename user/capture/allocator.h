@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bpf/abi.h"
+#include "capture/alloc_file.h"
 #include "elf/probe_site.h"
 #include "proc/maps.h"
 
@@ -28,19 +29,12 @@ struct allocator {
 	char *path;	    /* as the process names the file */
 	int fd;		    /* the file itself */
 	struct file_id file;
-	struct alloc_point points[ABI_MAX_FUNCS];
+	struct alloc_point *points;
 	size_t n_points;
 	uint64_t exits[ALLOC_MAX_EXITS]; /* file offsets of the ret instructions at which the
 					  * functions that may throw return */
 	size_t n_exits;
 	struct abi_object object; /* how its calls to itself are told apart */
-};
-
-/* A function that the user named: an allocator on top of others, such as a memory pool. */
-struct alloc_extra {
-	const char *file; /* a path or, without a slash, the last part of one; "exe": the program */
-	const char *symbol;
-	struct abi_func func; /* as in the table */
 };
 
 /* What is known of one process: its allocators, and which files were looked at. */
@@ -56,19 +50,21 @@ struct allocators {
 /* The allocators that pid's calls reach. maps is its address space. Of the functions that several
  * files define it is the first one's in link order, as for the dynamic linker; a copy that a file
  * keeps to itself is an allocator of its own. With loading set the process is still being set up by
- * the dynamic linker: what is mapped so far counts. extra are functions that the user named.
+ * the dynamic linker: what is mapped so far counts. extra are functions that the user named. files
+ * remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
  * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP when malloc is that of an allocator
  * that is not in the table; other negative errno. err says what was found and where. */
-int allocators__find(pid_t pid, const struct maps *maps, bool loading,
+int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps, bool loading,
 		     const struct alloc_extra *extra, size_t n_extra, struct allocators **ret,
 		     struct error *err);
 
 /* Adds those in files that were mapped since, whole: a program that loads an allocator late calls
  * it by addresses that it asks for. A file that cannot be used is passed over and counted. The
  * number added. */
-size_t allocators__find_more(struct allocators *allocators, pid_t pid, const struct maps *maps,
-			     const struct alloc_extra *extra, size_t n_extra);
+size_t allocators__find_more(struct allocators *allocators, struct alloc_files *files, pid_t pid,
+			     const struct maps *maps, const struct alloc_extra *extra,
+			     size_t n_extra);
 
 void allocators__free(struct allocators *allocators);
 

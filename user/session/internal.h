@@ -17,6 +17,7 @@ struct session {
 	bool calibrated;
 	struct watch *watch;
 	struct binaries *binaries;
+	struct alloc_files *alloc_files;
 	struct symbolizer *symbolizer;
 
 	struct target *

@@ -101,7 +101,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 				  strerror(-rc));
 	rc = region_source__find(pid, &maps, false, &ret->regions, err);
 	if (!rc)
-		rc = allocators__find(pid, &maps, false, options->extra, options->n_extra,
+		rc = allocators__find(NULL, pid, &maps, false, options->extra, options->n_extra,
 				      &ret->allocators, &ret->no_allocator);
 	maps__free(&maps);
 	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
@@ -193,7 +193,8 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 
 	if (!(s->what & WHAT_HEAP) || t->heap_attached)
 		return 0;
-	rc = allocators__find(pid, &t->maps, loading, s->extra, s->n_extra, &t->allocators, err);
+	rc = allocators__find(s->alloc_files, pid, &t->maps, loading, s->extra, s->n_extra,
+			      &t->allocators, err);
 	if (!rc)
 		rc = check_returns(t, err);
 	if (!rc)
@@ -305,7 +306,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				MAX_SEPARATE);
 		goto fail;
 	}
-	if (binaries__new(&s->binaries) ||
+	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||
 	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
@@ -397,6 +398,7 @@ void session__free(struct session *s)
 	free(s->targets);
 	watch__free(s->watch);
 	symbolizer__free(s->symbolizer);
+	alloc_files__free(s->alloc_files);
 	binaries__free(s->binaries);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);

@@ -218,7 +218,8 @@ void targets__probe_own_libc(struct session *s)
 
 	if (maps__read(getpid(), &self.maps))
 		return;
-	if (!allocators__find(getpid(), &self.maps, false, NULL, 0, &self.allocators, &none))
+	if (!allocators__find(s->alloc_files, getpid(), &self.maps, false, NULL, 0, &self.allocators,
+			      &none))
 		targets__attach_everywhere(s, &self, &none);
 	maps__free(&self.maps);
 }
@@ -235,13 +236,14 @@ static void provide_probes(struct session *s, struct target *t)
 		if (!t->allocators)
 			return;
 		/* One that cannot be probed stays as it is: the others are. */
-		allocators__find_more(t->allocators, t->info.pid, &t->maps, s->extra, s->n_extra);
+		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
+				      s->extra, s->n_extra);
 		while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
 			t->allocators->n_refused++;
 		return;
 	}
-	if (new_files(s, t) && !allocators__find(t->info.pid, &t->maps, false, s->extra,
-						 s->n_extra, &t->allocators, &none))
+	if (new_files(s, t) && !allocators__find(s->alloc_files, t->info.pid, &t->maps, false,
+						 s->extra, s->n_extra, &t->allocators, &none))
 		targets__attach_everywhere(s, t, &none);
 }
 

@@ -62,9 +62,9 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	struct maps maps;
 
 	assert_int_equal(maps__read(pid, &maps), 0);
-	assert_int_equal(allocators__find(pid, &maps, false, extra, n_extra, &all, err), want);
+	assert_int_equal(allocators__find(NULL, pid, &maps, false, extra, n_extra, &all, err), want);
 	if (all) /* nothing has been mapped since */
-		assert_int_equal(allocators__find_more(all, pid, &maps, extra, n_extra), 0);
+		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
 	return all;
 }

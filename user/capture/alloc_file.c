@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Reading allocators' functions out of their files.
+ *
+ * Calls inside an allocator. realloc that moves a block calls malloc, realloc(NULL, n) jumps to
+ * it, aligned_alloc with a small alignment hands over to it: such a call must not be counted a
+ * second time. In a shared C library every ordinary caller reaches malloc through the PLT, because
+ * malloc can be interposed; a direct call to its entry comes from the allocator's own code. Their
+ * return addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given
+ * to the kernel side, which compares them with the return address of the call. In a library that is
+ * nothing but an allocator any call from its code counts as inner while an outer one is under way.
+ * Jumps leave no return address; there the kernel side remembers the outer call itself. A function
+ * that does nothing but jump to another one is not probed at all: that one is.
+ *
+ * C++. The operators new and delete of the C++ libraries call malloc and free and are no
+ * allocators; those of tcmalloc, jemalloc and mimalloc are doors of their own. An operator new may
+ * throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
+#include "capture/alloc_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "elf/exits.h"
+#include "elf/image.h"
+
+#define MAX_UNWIND_ROWS (4u << 20) /* for finding exits */
+#define MAX_KEPT_BYTES	(8u << 20)
+
+struct alloc_files {
+	struct alloc_names names;
+	const struct binaries *binaries;
+	struct alloc_file **kept; /* by the binaries' index; NULL: not looked at, or let go */
+	size_t n_kept;
+	size_t kept_bytes;
+	struct alloc_file *passing; /* the last one that is not kept */
+};
+
+/* Most files. */
+static struct alloc_file nothing;
+
+/* --- reading one file --- */
+
+struct reader {
+	const struct alloc_names *names;
+	struct elf_image *image;
+	struct alloc_file *file;
+	struct unwind_table *table; /* when it was needed */
+	bool no_table;
+	/* of the part at hand */
+	bool interposed; /* ordinary callers come through the PLT, a direct call is its own */
+	bool alone;	 /* the file holds nothing else */
+	struct alloc_part *part;
+	uint64_t sizes[ABI_MAX_FUNCS]; /* of the offers' symbols; 0: unknown */
+};
+
+static void alloc_file__free(struct alloc_file *file)
+{
+	if (!file || file == &nothing)
+		return;
+	for (size_t i = 0; i < file->n_parts; i++) {
+		free(file->parts[i].offers);
+		free(file->parts[i].aliases);
+		free(file->parts[i].exits);
+	}
+	free(file);
+}
+
+DEFINE_CLEANUP(struct alloc_file *, cleanup_file, alloc_file__free)
+
+static size_t alloc_file__bytes(const struct alloc_file *file)
+{
+	size_t bytes = sizeof(*file);
+
+	if (file == &nothing)
+		return 0;
+	for (size_t i = 0; i < file->n_parts; i++) {
+		const struct alloc_part *part = &file->parts[i];
+
+		bytes += part->n_offers * sizeof(*part->offers) +
+			 part->n_aliases * sizeof(*part->aliases) +
+			 part->n_exits * sizeof(*part->exits);
+	}
+	return bytes;
+}
+
+static int __attribute__((format(printf, 3, 4))) cannot(struct alloc_offer *offer, int rc,
+							const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(offer->why, sizeof(offer->why), fmt, args);
+	va_end(args);
+	offer->rc = rc;
+	return 0;
+}
+
+/* Arguments that the probe reads. */
+static unsigned int n_args(const struct abi_func *func)
+{
+	unsigned int n = func->size_arg;
+
+	n = func->count_arg > n ? func->count_arg : n;
+	n = func->ptr_arg > n ? func->ptr_arg : n;
+	return func->out_arg > n ? func->out_arg : n;
+}
+
+/* Where argument number n is at the probe. */
+static uint8_t place_of(const struct probe_site *site, uint8_t n)
+{
+	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
+}
+
+static int add_exits(struct reader *r, struct alloc_offer *offer)
+{
+	struct alloc_part *part = r->part;
+	struct alloc_insn insns[EXITS_MAX], *grown;
+	struct exits exits = {};
+	int rc = 0;
+
+	if (!r->table && !r->no_table)
+		r->no_table = unwind_table__build(r->image, MAX_UNWIND_ROWS, &r->table, NULL);
+	if (r->no_table) {
+		rc = -ENOTSUP;
+		snprintf(exits.why, sizeof(exits.why), "no unwind information");
+	}
+	if (!rc)
+		rc = exits__find(r->image, r->table, offer->func.vaddr, &exits);
+	for (size_t i = 0; !rc && i < exits.n; i++)
+		if (elf_image__vaddr_to_off(r->image, exits.vaddrs[i], &insns[i].off) ||
+		    elf_image__read_code(r->image, exits.vaddrs[i], &insns[i].byte, 1) != 1) {
+			rc = -ENOTSUP;
+			snprintf(exits.why, sizeof(exits.why), "a ret instruction not in the file");
+		}
+	if (rc) { /* its calls are counted as lost */
+		offer->func.exits = 0;
+		offer->func.blind = 1;
+		snprintf(offer->site.why, sizeof(offer->site.why), "its results are lost: %.72s",
+			 exits.why);
+		return rc == -ENOMEM ? rc : 0;
+	}
+	grown = reallocarray(part->exits, part->n_exits + exits.n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	part->exits = grown;
+	memcpy(grown + part->n_exits, insns, exits.n * sizeof(*insns));
+	offer->first_exit = part->n_exits;
+	offer->n_exits = exits.n;
+	part->n_exits += exits.n;
+	return 0;
+}
+
+/* Finds the place of the offer's probe. 0, also when there is none, which the offer says; -ENOMEM. */
+static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
+{
+	_cleanup_free_ uint8_t *code = NULL;
+	struct abi_func *func = &offer->func;
+	size_t want = size && size < 65536 ? size : 64;
+	long len;
+	int rc;
+
+	code = malloc(want);
+	if (!code)
+		return -ENOMEM;
+	len = elf_image__read_code(r->image, func->vaddr, code, want);
+	if (len <= 0)
+		return cannot(offer, -ENOEXEC, "the symbol points to no code");
+	rc = probe_site__choose(code, (size_t)len, func->vaddr, size, n_args(func), &offer->site);
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc)
+		return cannot(offer, rc, "the code cannot be read: %.64s", offer->site.why);
+	rc = elf_image__vaddr_to_off(r->image, func->vaddr + offer->site.delta, &offer->insn.off);
+	if (rc)
+		return cannot(offer, rc, "the symbol points outside the file");
+	offer->insn.byte = code[offer->site.delta];
+	func->size_arg = place_of(&offer->site, func->size_arg);
+	func->count_arg = place_of(&offer->site, func->count_arg);
+	func->ptr_arg = place_of(&offer->site, func->ptr_arg);
+	func->out_arg = place_of(&offer->site, func->out_arg);
+	if (func->outer && r->alone)
+		func->outer = OUTER_WITHIN;
+	func->delta = offer->site.delta;
+	return func->exits ? add_exits(r, offer) : 0;
+}
+
+/* The offer that this one does nothing but hand over to, of the same kind. */
+static size_t hands_over(const struct reader *r, size_t index)
+{
+	const struct alloc_offer *offers = r->part->offers;
+	uint64_t stages[EXITS_MAX_STAGES];
+	size_t n = exits__hand_over(r->image, offers[index].func.vaddr, stages, EXITS_MAX_STAGES);
+
+	for (size_t stage = 0; stage < n; stage++)
+		for (size_t i = 0; i < r->part->n_offers; i++)
+			if (i != index && offers[i].func.vaddr == stages[stage] &&
+			    offers[i].func.role == offers[index].func.role)
+				return i;
+	return ALLOC_NOWHERE;
+}
+
+/* For all functions of the file, whichever of them a process uses: the kernel side has one table
+ * for all processes. */
+static void find_inner_calls(const struct reader *r, struct abi_object *o)
+{
+	if (r->alone)
+		elf_image__code_span(r->image, (uint64_t *)&o->text_start,
+				     (uint64_t *)&o->text_end);
+	for (size_t i = 0; i < r->part->n_offers; i++) {
+		const struct abi_func *func = &r->part->offers[i].func;
+		size_t room = ABI_MAX_INNER - o->n_inner, n;
+
+		/* Freeing twice books once: no need. */
+		if (r->interposed && func->role != ROLE_FREE) {
+			n = elf_image__direct_callers(r->image, func->vaddr,
+						      (uint64_t *)&o->inner[o->n_inner], room);
+			o->n_inner += n < room ? n : room;
+		}
+		if (func->outer && r->sizes[i] && o->n_outer < ABI_MAX_OUTER)
+			o->outer[o->n_outer++] =
+				(struct abi_range){func->vaddr, func->vaddr + r->sizes[i]};
+	}
+	o->low = o->text_end ? o->text_start : ~0ULL;
+	o->high = o->text_end;
+	for (uint32_t i = 0; i < o->n_inner; i++) {
+		o->low = o->inner[i] < o->low ? o->inner[i] : o->low;
+		o->high = o->inner[i] > o->high ? o->inner[i] : o->high;
+	}
+	for (uint32_t i = 0; i < o->n_outer; i++) {
+		o->low = o->outer[i].start < o->low ? o->outer[i].start : o->low;
+		o->high = o->outer[i].end > o->high ? o->outer[i].end : o->high;
+	}
+}
+
+/* Adds a function to the part at hand; one more name when it is there already. 0 or -ENOMEM. */
+static int add_offer(struct reader *r, size_t name, const char *text, const struct abi_func *func,
+		     const struct elf_symbol *symbol)
+{
+	struct alloc_part *part = r->part;
+	struct alloc_alias *aliases;
+	struct alloc_offer *offers;
+	size_t i = 0;
+
+	while (i < part->n_offers && part->offers[i].func.vaddr != symbol->vaddr)
+		i++;
+	if (i == ABI_MAX_FUNCS || part->n_aliases == ALLOC_MAX_NAMES)
+		return 0;
+	aliases = reallocarray(part->aliases, part->n_aliases + 1, sizeof(*aliases));
+	if (!aliases)
+		return -ENOMEM;
+	part->aliases = aliases;
+	aliases[part->n_aliases++] =
+		(struct alloc_alias){(uint16_t)name, (uint16_t)i, symbol->dynamic};
+	if (i < part->n_offers)
+		return 0;
+	offers = reallocarray(part->offers, i + 1, sizeof(*offers));
+	if (!offers) {
+		part->n_aliases--;
+		return -ENOMEM;
+	}
+	part->offers = offers;
+	offers[i] = (struct alloc_offer){.name = text, .func = *func, .leads_to = ALLOC_NOWHERE};
+	offers[i].func.vaddr = symbol->vaddr;
+	r->sizes[i] = symbol->size;
+	part->n_offers++;
+	return 0;
+}
+
+static void begin_part(struct reader *r, const char *family)
+{
+	r->part = &r->file->parts[r->file->n_parts];
+	r->part->family = family;
+	r->alone = r->interposed = false;
+}
+
+/* All its offers are known. 0 or -ENOMEM. */
+static int end_part(struct reader *r)
+{
+	struct alloc_part *part = r->part;
+	int rc = 0;
+
+	r->file->n_parts++; /* so that it is freed */
+	for (size_t i = 0; i < part->n_offers; i++)
+		part->offers[i].leads_to = hands_over(r, i);
+	for (size_t i = 0; i < part->n_offers && !rc; i++)
+		if (part->offers[i].leads_to == ALLOC_NOWHERE)
+			rc = place(r, &part->offers[i], r->sizes[i]);
+	find_inner_calls(r, &part->object);
+	if (!part->n_offers)
+		r->file->n_parts--;
+	return rc;
+}
+
+static int add_extra(struct reader *r, const char *path, const struct alloc_extra *const *extra,
+		     size_t n_extra, struct error *err)
+{
+	int rc = 0;
+
+	begin_part(r, "named");
+	for (size_t i = 0; i < n_extra && !rc; i++) {
+		struct elf_symbol symbol;
+
+		if (elf_image__find_function(r->image, extra[i]->symbol, &symbol) ||
+		    symbol.type != STT_FUNC)
+			rc = error__set(err, -ENOENT, "%s has no function %s", path,
+					extra[i]->symbol);
+		else
+			rc = add_offer(r, 0, extra[i]->symbol, &extra[i]->func, &symbol);
+	}
+	/* it is the user's whoever defines the name */
+	for (size_t i = 0; i < r->part->n_aliases; i++)
+		r->part->aliases[i].exported = false;
+	return end_part(r) ?: rc;
+}
+
+static bool exports(const struct elf_image *image, const char *name)
+{
+	struct elf_symbol symbol;
+
+	return !elf_image__find_function(image, name, &symbol) && symbol.dynamic;
+}
+
+static bool is_family(const struct alloc_family *f, const struct elf_image *image)
+{
+	struct elf_symbol symbol;
+
+	for (size_t i = 0; i < ALLOC_MAX_MARKERS && f->markers[i]; i++)
+		if (!elf_image__find_function(image, f->markers[i], &symbol))
+			return f->home != HOME_PLACE ||
+			       (symbol.dynamic && !exports(image, "gnu_get_libc_version"));
+	return false;
+}
+
+/* Has an earlier part of the file the function: the user's, or a family's that comes first? */
+static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
+{
+	for (size_t i = 0; i < file->n_parts; i++)
+		for (size_t j = 0; j < file->parts[i].n_offers; j++)
+			if (file->parts[i].offers[j].func.vaddr == vaddr &&
+			    file->parts[i].offers[j].leads_to == ALLOC_NOWHERE)
+				return true;
+	return false;
+}
+
+static int add_families(struct reader *r)
+{
+	bool claimed[ALLOC_MAX_NAMES] = {};
+	int rc = 0;
+
+	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
+		if (!is_family(f, r->image))
+			continue;
+		r->file->known = true;
+		begin_part(r, f->name);
+		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
+		r->interposed = f->home == HOME_LIBC && r->file->shared;
+		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
+			for (const struct alloc_function *fn = f->functions[l]; fn->name && !rc;
+			     fn++) {
+				size_t i = alloc_names__find(r->names, fn->name);
+				struct elf_symbol symbol;
+
+				if (i == SIZE_MAX || !r->file->defines[i] || claimed[i] ||
+				    elf_image__find_function(r->image, fn->name, &symbol) ||
+				    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
+					continue;
+				claimed[i] = true;
+				rc = add_offer(r, i, fn->name, &fn->func, &symbol);
+			}
+		rc = end_part(r) ?: rc;
+	}
+	return rc;
+}
+
+static int note_symbol(const struct elf_symbol *symbol, void *ctx)
+{
+	struct reader *r = ctx;
+	size_t i = alloc_names__find(r->names, symbol->name);
+
+	if (i != SIZE_MAX) {
+		r->file->defines[i] = true;
+		r->file->exports[i] |= symbol->dynamic;
+	}
+	return 0;
+}
+
+/* What the file behind fd offers: a new one, or nothing. 0 or negative errno. */
+static int read_file(const struct alloc_names *names, int fd, const char *path, bool shared,
+		     const struct alloc_extra *const *extra, size_t n_extra,
+		     struct alloc_file **ret, struct error *err)
+{
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_(cleanup_file) struct alloc_file *file = NULL;
+	_cleanup_free_ struct reader *r = NULL;
+	bool any = false;
+	const char *soname;
+	int rc;
+
+	*ret = &nothing;
+	rc = elf_image__open(fd, path, &image, NULL);
+	if (rc)
+		return rc == -ENOMEM ? error__set(err, rc, "out of memory") : 0;
+	/* The dynamic linker of older glibc exports a malloc for its own start. */
+	soname = elf_image__soname(image);
+	if (soname && !strncmp(soname, "ld-linux", 8))
+		return 0;
+	file = calloc(1, sizeof(*file));
+	r = calloc(1, sizeof(*r));
+	if (!file || !r)
+		return error__set(err, -ENOMEM, "out of memory");
+	file->shared = shared;
+	*r = (struct reader){.names = names, .image = image, .file = file};
+	elf_image__each_function(image, note_symbol, r);
+	for (size_t i = 0; i < names->n; i++)
+		any |= file->defines[i];
+	rc = n_extra ? add_extra(r, path, extra, n_extra, err) : 0;
+	if (!rc && any)
+		rc = add_families(r);
+	unwind_table__free(r->table);
+	if (rc)
+		return error__set(err, rc, "%s: %s", path, strerror(-rc));
+	if (any || n_extra) {
+		*ret = file;
+		file = NULL;
+	}
+	return 0;
+}
+
+/* --- keeping --- */
+
+int alloc_files__new(const struct binaries *binaries, struct alloc_files **ret)
+{
+	struct alloc_files *files = calloc(1, sizeof(*files));
+
+	if (!files)
+		return -ENOMEM;
+	alloc_names__collect(&files->names);
+	files->binaries = binaries;
+	*ret = files;
+	return 0;
+}
+
+static void let_go(struct alloc_files *files)
+{
+	for (size_t i = 0; i < files->n_kept; i++) {
+		alloc_file__free(files->kept[i]);
+		files->kept[i] = NULL;
+	}
+	files->kept_bytes = 0;
+}
+
+void alloc_files__free(struct alloc_files *files)
+{
+	if (!files)
+		return;
+	let_go(files);
+	alloc_file__free(files->passing);
+	free(files->kept);
+	free(files);
+}
+
+const struct alloc_names *alloc_files__names(const struct alloc_files *files)
+{
+	return &files->names;
+}
+
+/* The place for what is kept of the file, or NULL. */
+static struct alloc_file **find_kept(struct alloc_files *files, const struct file_id *id)
+{
+	const struct binary *binary =
+		files->binaries ? binaries__find(files->binaries, id) : NULL;
+
+	if (!binary || binaries__grow(files->binaries, &files->kept, &files->n_kept,
+				      sizeof(struct alloc_file *)))
+		return NULL;
+	return &files->kept[binary->index];
+}
+
+int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
+		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
+		      const struct alloc_file **ret, struct error *err)
+{
+	/* What the user named hangs on the process: it is in "the program". */
+	struct alloc_file **kept = n_extra ? NULL : find_kept(files, &entry->file), *file;
+	_cleanup_close_ int fd = -1;
+	int rc;
+
+	alloc_file__free(files->passing);
+	files->passing = NULL;
+	*ret = &nothing;
+	if (kept && *kept && (*kept == &nothing || (*kept)->shared == shared)) {
+		*ret = *kept;
+		return 0;
+	}
+	fd = maps__open_file(pid, entry);
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+		return error__set(err, fd, "cannot open %s of pid %d: %s", entry->path, pid,
+				  strerror(-fd));
+	if (fd < 0)
+		return 0;
+	rc = read_file(&files->names, fd, entry->path, shared, extra, n_extra, &file, err);
+	if (rc)
+		return rc;
+	*ret = file;
+	if (!kept) {
+		files->passing = file;
+		return 0;
+	}
+	if (files->kept_bytes + alloc_file__bytes(file) > MAX_KEPT_BYTES)
+		let_go(files);
+	if (*kept) {
+		files->kept_bytes -= alloc_file__bytes(*kept);
+		alloc_file__free(*kept);
+	}
+	*kept = file;
+	files->kept_bytes += alloc_file__bytes(file);
+	return 0;
+}

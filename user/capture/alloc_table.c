@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The table: a new allocator is new rows. */
+#include "capture/alloc_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOC(...)                                                                                 \
+	{                                                                                          \
+		.role = ROLE_ALLOC, __VA_ARGS__                                                    \
+	}
+#define REALLOC(...)                                                                               \
+	{                                                                                          \
+		.role = ROLE_REALLOC, .outer = 1, __VA_ARGS__                                      \
+	}
+#define FREE                                                                                       \
+	{                                                                                          \
+		.role = ROLE_FREE, .ptr_arg = 1                                                    \
+	}
+
+/* Functions that everybody calls by these names, with p before each. reallocarray is none of them:
+ * it checks the product and calls realloc. calloc_outer: calloc calls malloc. */
+#define MALLOC_FAMILY(p, calloc_outer)                                                             \
+	{p "malloc", ALLOC(.size_arg = 1)},                                                        \
+		{p "calloc", ALLOC(.size_arg = 2, .count_arg = 1, .outer = calloc_outer)},         \
+		{p "realloc", REALLOC(.ptr_arg = 1, .size_arg = 2)},                               \
+		{p "posix_memalign", ALLOC(.out_arg = 1, .size_arg = 3, .outer = 1)},              \
+		{p "aligned_alloc", ALLOC(.size_arg = 2, .outer = 1)},                             \
+		{p "memalign", ALLOC(.size_arg = 2, .outer = 1)},                                  \
+		{p "valloc", ALLOC(.size_arg = 1, .outer = 1)},                                    \
+		{p "pvalloc", ALLOC(.size_arg = 1, .outer = 1)}, {p "free", FREE},                 \
+		{p "cfree", FREE}, {p "free_sized", FREE}, /* C23 */                               \
+	{                                                                                          \
+		p "free_aligned_sized", FREE                                                       \
+	}
+
+#define JEMALLOC_FAMILY(p)                                                                         \
+	{p "mallocx", ALLOC(.size_arg = 1, .outer = 1)},                                           \
+		{p "rallocx", REALLOC(.ptr_arg = 1, .size_arg = 2)},                               \
+		{p "xallocx", REALLOC(.ptr_arg = 1, .size_arg = 2, .in_place = 1)},                \
+		{p "dallocx", FREE},                                                               \
+	{                                                                                          \
+		p "sdallocx", FREE                                                                 \
+	}
+
+#define NEW(...) ALLOC(.size_arg = 1, .outer = 1, __VA_ARGS__)
+
+static const struct alloc_function plain_functions[] = {MALLOC_FAMILY("", 0), {}};
+static const struct alloc_function musl_functions[] = {MALLOC_FAMILY("", 1), {}};
+
+static const struct alloc_function cxx_functions[] = {
+	{"_Znwm", NEW(.exits = 1)}, /* operator new(size_t) */
+	{"_Znam", NEW(.exits = 1)}, /* new[] */
+	{"_ZnwmSt11align_val_t", NEW(.exits = 1)},
+	{"_ZnamSt11align_val_t", NEW(.exits = 1)},
+	{"_ZnwmRKSt9nothrow_t", NEW()},
+	{"_ZnamRKSt9nothrow_t", NEW()},
+	{"_ZnwmSt11align_val_tRKSt9nothrow_t", NEW()},
+	{"_ZnamSt11align_val_tRKSt9nothrow_t", NEW()},
+	{"_ZdlPv", FREE},
+	{"_ZdaPv", FREE},
+	{"_ZdlPvm", FREE},
+	{"_ZdaPvm", FREE},
+	{"_ZdlPvRKSt9nothrow_t", FREE},
+	{"_ZdaPvRKSt9nothrow_t", FREE},
+	{"_ZdlPvSt11align_val_t", FREE},
+	{"_ZdaPvSt11align_val_t", FREE},
+	{"_ZdlPvmSt11align_val_t", FREE},
+	{"_ZdaPvmSt11align_val_t", FREE},
+	{"_ZdlPvSt11align_val_tRKSt9nothrow_t", FREE},
+	{"_ZdaPvSt11align_val_tRKSt9nothrow_t", FREE},
+	{},
+};
+
+static const struct alloc_function jemalloc_functions[] = {
+	JEMALLOC_FAMILY(""),
+	{},
+};
+
+static const struct alloc_function je_functions[] = {
+	MALLOC_FAMILY("je_", 0),
+	JEMALLOC_FAMILY("je_"),
+	{},
+};
+
+/* Rust's, by the crate that brings it. */
+static const struct alloc_function rjem_functions[] = {
+	MALLOC_FAMILY("_rjem_", 0),
+	JEMALLOC_FAMILY("_rjem_"),
+	MALLOC_FAMILY("__rjem_", 0),
+	JEMALLOC_FAMILY("__rjem_"),
+	{},
+};
+
+static const struct alloc_function tc_functions[] = {
+	MALLOC_FAMILY("tc_", 0),
+	{"tc_malloc_skip_new_handler", ALLOC(.size_arg = 1)},
+	{"tc_new", NEW(.exits = 1)},
+	{"tc_newarray", NEW(.exits = 1)},
+	{"tc_new_aligned", NEW(.exits = 1)},
+	{"tc_newarray_aligned", NEW(.exits = 1)},
+	{"tc_new_nothrow", NEW()},
+	{"tc_newarray_nothrow", NEW()},
+	{"tc_new_aligned_nothrow", NEW()},
+	{"tc_newarray_aligned_nothrow", NEW()},
+	{"tc_delete", FREE},
+	{"tc_deletearray", FREE},
+	{"tc_delete_sized", FREE},
+	{"tc_deletearray_sized", FREE},
+	{"tc_delete_nothrow", FREE},
+	{"tc_deletearray_nothrow", FREE},
+	{"tc_delete_aligned", FREE},
+	{"tc_deletearray_aligned", FREE},
+	{"tc_delete_sized_aligned", FREE},
+	{"tc_deletearray_sized_aligned", FREE},
+	{"tc_delete_aligned_nothrow", FREE},
+	{"tc_deletearray_aligned_nothrow", FREE},
+	{},
+};
+
+/* Google's own. size_returning_new answers in rax (the block) and rdx. */
+static const struct alloc_function google_functions[] = {
+	{"TCMallocInternalMalloc", ALLOC(.size_arg = 1)},
+	{"TCMallocInternalCalloc", ALLOC(.size_arg = 2, .count_arg = 1)},
+	{"TCMallocInternalRealloc", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"TCMallocInternalReallocArray", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2)},
+	{"TCMallocInternalPosixMemalign", ALLOC(.out_arg = 1, .size_arg = 3, .outer = 1)},
+	{"TCMallocInternalAlignedAlloc", ALLOC(.size_arg = 2, .outer = 1)},
+	{"TCMallocInternalMemalign", ALLOC(.size_arg = 2, .outer = 1)},
+	{"TCMallocInternalValloc", ALLOC(.size_arg = 1, .outer = 1)},
+	{"TCMallocInternalPvalloc", ALLOC(.size_arg = 1, .outer = 1)},
+	{"TCMallocInternalFree", FREE},
+	{"TCMallocInternalCfree", FREE},
+	{"TCMallocInternalFreeSized", FREE},
+	{"TCMallocInternalFreeAlignedSized", FREE},
+	{"TCMallocInternalSdallocx", FREE},
+	{"sdallocx", FREE},
+	{"TCMallocInternalNew", NEW(.exits = 1)},
+	{"TCMallocInternalNewArray", NEW(.exits = 1)},
+	{"TCMallocInternalNewAligned", NEW(.exits = 1)},
+	{"TCMallocInternalNewArrayAligned", NEW(.exits = 1)},
+	{"TCMallocInternalNewNothrow", NEW()},
+	{"TCMallocInternalNewArrayNothrow", NEW()},
+	{"TCMallocInternalNewAlignedNothrow", NEW()},
+	{"TCMallocInternalNewArrayAlignedNothrow", NEW()},
+	{"__size_returning_new", NEW(.exits = 1)},
+	{"__size_returning_new_aligned", NEW(.exits = 1)},
+	{"__size_returning_new_hot_cold", NEW(.exits = 1)},
+	{"__size_returning_new_aligned_hot_cold", NEW(.exits = 1)},
+	{"_Znwm12__hot_cold_t", NEW(.exits = 1)},
+	{"_Znam12__hot_cold_t", NEW(.exits = 1)},
+	{"_ZnwmSt11align_val_t12__hot_cold_t", NEW(.exits = 1)},
+	{"_ZnamSt11align_val_t12__hot_cold_t", NEW(.exits = 1)},
+	{"_ZnwmRKSt9nothrow_t12__hot_cold_t", NEW()},
+	{"_ZnamRKSt9nothrow_t12__hot_cold_t", NEW()},
+	{"TCMallocInternalDelete", FREE},
+	{"TCMallocInternalDeleteArray", FREE},
+	{"TCMallocInternalDeleteSized", FREE},
+	{"TCMallocInternalDeleteArraySized", FREE},
+	{"TCMallocInternalDeleteAligned", FREE},
+	{"TCMallocInternalDeleteArrayAligned", FREE},
+	{"TCMallocInternalDeleteSizedAligned", FREE},
+	{"TCMallocInternalDeleteArraySizedAligned", FREE},
+	{"TCMallocInternalDeleteNothrow", FREE},
+	{"TCMallocInternalDeleteArrayNothrow", FREE},
+	{},
+};
+
+/* Most come twice: for the thread's heap, and with another one as the first argument. */
+static const struct alloc_function mi_functions[] = {
+	MALLOC_FAMILY("mi_", 0),
+	{"mi_malloc_small", ALLOC(.size_arg = 1)},
+	{"mi_zalloc_small", ALLOC(.size_arg = 1)},
+	{"mi_zalloc", ALLOC(.size_arg = 1, .outer = 1)},
+	{"mi_mallocn", ALLOC(.size_arg = 2, .count_arg = 1, .outer = 1)},
+	{"mi_reallocn", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2)},
+	{"mi_reallocf", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_rezalloc", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_recalloc", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2)},
+	{"mi_expand", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_malloc_aligned", ALLOC(.size_arg = 1, .outer = 1)},
+	{"mi_malloc_aligned_at", ALLOC(.size_arg = 1, .outer = 1)},
+	{"mi_zalloc_aligned", ALLOC(.size_arg = 1, .outer = 1)},
+	{"mi_zalloc_aligned_at", ALLOC(.size_arg = 1, .outer = 1)},
+	{"mi_calloc_aligned", ALLOC(.size_arg = 2, .count_arg = 1, .outer = 1)},
+	{"mi_calloc_aligned_at", ALLOC(.size_arg = 2, .count_arg = 1, .outer = 1)},
+	{"mi_realloc_aligned", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_realloc_aligned_at", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_rezalloc_aligned", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_rezalloc_aligned_at", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_recalloc_aligned", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2)},
+	{"mi_recalloc_aligned_at", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2)},
+	{"mi_heap_malloc", ALLOC(.size_arg = 2)},
+	{"mi_heap_malloc_small", ALLOC(.size_arg = 2)},
+	{"mi_heap_zalloc", ALLOC(.size_arg = 2, .outer = 1)},
+	{"mi_heap_calloc", ALLOC(.size_arg = 3, .count_arg = 2, .outer = 1)},
+	{"mi_heap_mallocn", ALLOC(.size_arg = 3, .count_arg = 2, .outer = 1)},
+	{"mi_heap_realloc", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_reallocn", REALLOC(.ptr_arg = 2, .size_arg = 4, .count_arg = 3)},
+	{"mi_heap_reallocf", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_rezalloc", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_recalloc", REALLOC(.ptr_arg = 2, .size_arg = 4, .count_arg = 3)},
+	{"mi_heap_malloc_aligned", ALLOC(.size_arg = 2, .outer = 1)},
+	{"mi_heap_malloc_aligned_at", ALLOC(.size_arg = 2, .outer = 1)},
+	{"mi_heap_zalloc_aligned", ALLOC(.size_arg = 2, .outer = 1)},
+	{"mi_heap_zalloc_aligned_at", ALLOC(.size_arg = 2, .outer = 1)},
+	{"mi_heap_calloc_aligned", ALLOC(.size_arg = 3, .count_arg = 2, .outer = 1)},
+	{"mi_heap_calloc_aligned_at", ALLOC(.size_arg = 3, .count_arg = 2, .outer = 1)},
+	{"mi_heap_realloc_aligned", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_realloc_aligned_at", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_rezalloc_aligned", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_rezalloc_aligned_at", REALLOC(.ptr_arg = 2, .size_arg = 3)},
+	{"mi_heap_recalloc_aligned", REALLOC(.ptr_arg = 2, .size_arg = 4, .count_arg = 3)},
+	{"mi_heap_recalloc_aligned_at", REALLOC(.ptr_arg = 2, .size_arg = 4, .count_arg = 3)},
+	{"reallocf", REALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"mi_new", NEW(.exits = 1)},
+	{"mi_new_aligned", NEW(.exits = 1)},
+	{"mi_new_n", ALLOC(.size_arg = 2, .count_arg = 1, .outer = 1, .exits = 1)},
+	{"mi_new_realloc", REALLOC(.ptr_arg = 1, .size_arg = 2, .exits = 1)},
+	{"mi_new_reallocn", REALLOC(.ptr_arg = 1, .size_arg = 3, .count_arg = 2, .exits = 1)},
+	{"mi_heap_alloc_new", ALLOC(.size_arg = 2, .outer = 1, .exits = 1)},
+	{"mi_heap_alloc_new_n", ALLOC(.size_arg = 3, .count_arg = 2, .outer = 1, .exits = 1)},
+	{"mi_new_nothrow", NEW()},
+	{"mi_new_aligned_nothrow", NEW()},
+	{"mi_free_size", FREE},
+	{"mi_free_aligned", FREE},
+	{"mi_free_size_aligned", FREE},
+	{"vfree", FREE},
+	{},
+};
+
+/* tcmalloc and mimalloc go by glibc's names, too: they come first. */
+const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
+	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
+	{"tcmalloc",
+	 {"TCMallocInternalMalloc"},
+	 {plain_functions, cxx_functions, google_functions},
+	 HOME_LIBRARY},
+	{"mimalloc", {"mi_malloc"}, {plain_functions, cxx_functions, mi_functions}, HOME_LIBRARY},
+	{"jemalloc",
+	 {"mallctl", "mallocx"},
+	 {plain_functions, cxx_functions, jemalloc_functions},
+	 HOME_LIBRARY},
+	{"jemalloc", {"je_mallctl", "je_mallocx", "je_malloc"}, {je_functions}, HOME_EMBEDDED},
+	{"jemalloc",
+	 {"_rjem_malloc", "_rjem_mallocx", "__rjem_malloc", "__rjem_mallocx"},
+	 {rjem_functions},
+	 HOME_EMBEDDED},
+	{"musl",
+	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
+	 {musl_functions},
+	 HOME_LIBC},
+	/* Linked into a program that was stripped of the names above. What it defines of glibc's
+	 * names it exports to libc.so, and these stay. */
+	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
+	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
+	{},
+};
+
+/* --- names --- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void alloc_names__collect(struct alloc_names *names)
+{
+	size_t n = 0;
+
+	names->n = 0;
+	for (const struct alloc_family *f = alloc_families; f->name; f++)
+		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
+			for (const struct alloc_function *fn = f->functions[l]; fn->name; fn++)
+				if (names->n < ALLOC_MAX_NAMES)
+					names->name[names->n++] = fn->name;
+	qsort(names->name, names->n, sizeof(names->name[0]), compare_names);
+	for (size_t i = 0; i < names->n; i++)
+		if (!n || strcmp(names->name[n - 1], names->name[i]) != 0)
+			names->name[n++] = names->name[i];
+	names->n = n;
+	names->malloc = alloc_names__find(names, "malloc");
+}
+
+size_t alloc_names__find(const struct alloc_names *names, const char *name)
+{
+	const char *const *found =
+		bsearch(&name, names->name, names->n, sizeof(names->name[0]), compare_names);
+
+	return found ? (size_t)(found - names->name) : SIZE_MAX;
+}
+
+bool alloc_name__is_plain(const char *name)
+{
+	for (const struct alloc_function *fn = plain_functions; fn->name; fn++)
+		if (!strcmp(fn->name, name))
+			return true;
+	return false;
+}
