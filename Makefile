@@ -105,9 +105,10 @@ install: $(B)/memtrace
 
 # --- tests -------------------------------------------------------------------------------------
 PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c))
-PROG_CC  := $(wildcard tests/progs/*.cc)
+PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
-ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v) truth_alloc_rjem
+ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v) truth_alloc_rjem truth_alloc_google \
+	truth_alloc_google_stripped standin_google.so standin_glibc.so
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
@@ -171,6 +172,27 @@ $(B)/progs/%_musl: tests/progs/%.c $(wildcard tests/progs/*.h)
 $(B)/progs/%_musl_static: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) MUSL $@
 	$(Q)$(MUSL_GCC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
+
+# Allocators that Debian does not have, as libraries and linked into a program.
+STANDIN_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -fPIC -fno-builtin -pthread
+$(B)/progs/standin_glibc.so: STANDIN_CFLAGS += -DLIKE_GLIBC -fno-semantic-interposition
+$(B)/progs/standin_google.so $(B)/progs/standin_glibc.so: tests/progs/standin.cc
+	$(say) CXX $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(STANDIN_CFLAGS) -shared $< -o $@
+
+$(B)/progs/standin.o: tests/progs/standin.cc
+	$(say) CXX $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(STANDIN_CFLAGS) -c $< -o $@
+
+$(B)/progs/truth_alloc_google: tests/progs/truth_alloc_cxx.cc $(B)/progs/standin.o
+	$(say) CXX $@
+	$(Q)$(CXX) $(PROG_CFLAGS) $^ -o $@
+
+$(B)/progs/truth_alloc_google_stripped: $(B)/progs/truth_alloc_google
+	$(say) STRIP $@
+	$(Q)strip -o $@ $<
 
 # As Rust's programs have it: a copy of jemalloc inside whose functions go by other names.
 RJEM := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc malloc_usable_size mallocx \

@@ -136,6 +136,45 @@ def alloc_bad_alloc(kind):
         expect_equal(got, wanted, f"what the program says under {name}")
 
 
+@test_each_kind
+def alloc_all_names(kind):
+    """What the programs above leave out (pvalloc, C23's free_sized ...), under each that has it."""
+    truth, profile, _ = trace_script(kind, "truth_alloc_names")
+    check_functions(truth, profile)
+    for name in LIBRARIES.values():
+        truth, profile, _ = trace_script(kind, "truth_alloc_names", preload=library(name))
+        check_functions(truth, profile)
+
+
+@test_each_kind
+def alloc_standin(kind):
+    """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins with their
+    names (tests/progs/standin.cc). Nothing is missed, nothing counted twice."""
+    for name in ("google", "glibc"):
+        preload = os.path.join(PROGS, f"standin_{name}.so")
+        for program, *args in (("truth_basic", "--portable"), ("truth_alloc_names",)):
+            truth, profile, _ = trace_script(kind, program, *args, preload=preload)
+            check_exact(truth, profile)
+            expect_equal(families(profile), {f"standin_{name}.so"}, "files with probes")
+    preload = os.path.join(PROGS, "standin_google.so")
+    truth, profile, _ = trace_script(kind, "truth_alloc_cxx", preload=preload)
+    check_functions(truth, profile)
+
+
+@test_each_kind
+def alloc_standin_linked(kind):
+    """The same linked into a program; and stripped of all names but those that it exports to libc,
+    as vendors' servers are. Then the functions have no names, either, and the sum must do."""
+    truth, profile, _ = trace_script(kind, "truth_alloc_google")
+    check_functions(truth, profile)
+    truth, profile, _ = trace_script(kind, "truth_alloc_google_stripped", options=("-i", "1"))
+    wanted = truth["functions"].values()
+    expect_equal((profile["live_bytes"], profile["live_objects"]),
+                 (sum(f["live_bytes"] for f in wanted), sum(f["live_objects"] for f in wanted)),
+                 "bytes and objects")
+    check_calls(truth, profile)
+
+
 POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--alloc", "exe:pool_get(size=2*3)->*1",
         "--free", "exe:pool_free(ptr=2)")
 
