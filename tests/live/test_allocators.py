@@ -213,6 +213,27 @@ def alloc_named_wrongly():
         expect_words(result.err, re.escape(word))
 
 
+@test
+def alloc_named_checked():
+    """check says of functions that the user names where they are, or why they are not."""
+    with Target("truth_alloc_pool") as target:
+        result = memtrace("check", *POOL, target.pid)
+        expect_equal((result.status, result.err), (0, ""), result)
+        for function in ("pool_alloc", "pool_get", "pool_free"):
+            expect_words(result.out, rf"^ +--(alloc|free) exe:{function}: found in .*truth_alloc_pool$",
+                         rf"^ +{function} +\+\d+ .* \d+ ns")
+        result = memtrace("check", *POOL[:2], "--free", "exe:no_such(ptr=1)", "--alloc",
+                          "libnone.so:f(size=1)->ret", target.pid)
+        expect_equal(result.status, 1, result)
+        expect_words(result.out, "exe:pool_alloc: found", "exe:no_such: NOT FOUND: .* no function",
+                     r"libnone\.so:f: no file libnone\.so is mapped", r"^ +pool_alloc +\+", "^ +malloc ")
+        for args, word in ((("--alloc", "exe:f", target.pid), "size="), (("--free",), "needs a value"),
+                           (("--free", "exe:f(ptr=1)"), "give its pid")):
+            result = memtrace("check", *args)
+            expect_equal(result.status, 2, f"{args}: {result}")
+            expect_words(result.err, word, "check")
+
+
 def sampled_under(program, preload):
     """As the test of glibc's: 40 draws, one second series when the first is out of bounds."""
     told = []

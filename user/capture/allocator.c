@@ -353,6 +353,30 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 	return all->n - before;
 }
 
+int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct maps *maps,
+			const struct map_entry **ret, struct error *err)
+{
+	_cleanup_(cleanup_files) struct alloc_files *files = NULL;
+	_cleanup_free_ char *exe = read_exe(pid);
+	const struct alloc_file *file;
+	int rc;
+
+	if (alloc_files__new(NULL, &files))
+		return error__set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct map_entry *entry = &maps->entries[i];
+
+		if (!entry->executable || !entry->file.inode || !is_named(extra, exe, entry->path))
+			continue;
+		rc = alloc_files__look(files, pid, entry, true, &extra, 1, &file, err);
+		if (rc)
+			return rc;
+		*ret = entry;
+		return 0;
+	}
+	return error__set(err, -ENXIO, "no file %s is mapped (yet)", extra->file);
+}
+
 void allocators__free(struct allocators *all)
 {
 	if (!all)

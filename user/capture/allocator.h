@@ -66,6 +66,11 @@ size_t allocators__find_more(struct allocators *allocators, struct alloc_files *
 			     const struct maps *maps, const struct alloc_extra *extra,
 			     size_t n_extra);
 
+/* Where a function that the user named is in process pid. 0 with the mapping of its file; -ENOENT
+ * with err when the file has no such function; -ENXIO when no such file is mapped. */
+int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct maps *maps,
+			const struct map_entry **ret, struct error *err);
+
 void allocators__free(struct allocators *allocators);
 
 #endif

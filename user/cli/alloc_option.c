@@ -100,12 +100,19 @@ static const char *parse(const char *text, bool freeing, struct alloc_extra *ext
 	return extra->file && extra->symbol ? NULL : "out of memory";
 }
 
-int parse_alloc_extra(const char *text, bool freeing, struct alloc_extra *ret)
+int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
+		     bool freeing)
 {
+	struct alloc_extra *extra = &options->list[options->n];
 	const char *why;
 
-	memset(ret, 0, sizeof(*ret));
-	why = parse(text, freeing, ret);
-	return why ? usage_error("record", "%s '%s': %s", freeing ? "--free" : "--alloc", text, why)
-		   : 0;
+	if (options->n == MAX_EXTRA)
+		return usage_error(command, "at most %d --alloc and --free", MAX_EXTRA);
+	memset(extra, 0, sizeof(*extra));
+	why = parse(text, freeing, extra);
+	if (why)
+		return usage_error(command, "%s '%s': %s", freeing ? "--free" : "--alloc", text,
+				   why);
+	options->n++;
+	return 0;
 }

@@ -6,16 +6,23 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/cleanup.h"
 #include "cli/cli.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "session/session.h"
 
+enum { OPT_ALLOC = 256, OPT_FREE };
+
 static const char help[] =
-	"memtrace check [PID]\n"
+	"memtrace check [--alloc ...] [--free ...] [PID]\n"
 	"\n"
 	"Says what this kernel offers for tracing and which of its known hazards apply; for a PID\n"
 	"also which allocator the process uses, where each probe would sit and what a call would\n"
-	"cost there, measured on a child of memtrace's own. Changes nothing in any process.\n";
+	"cost there, measured on a child of memtrace's own. Changes nothing in any process.\n"
+	"\n"
+	"  --alloc FILE:FUNCTION(size=N)->ret, --free FILE:FUNCTION(ptr=N)\n"
+	"      functions of your own allocator, as for tracing: are they there, and where?\n";
 
 static const char *const kind_words[PROBE_KINDS] = {
 	[PROBE_SESSION] = "session uprobes (Linux 6.13): one trap per call, a second one only for "
@@ -108,18 +115,60 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 	}
 }
 
-static int print_process(pid_t pid, const struct capture_options *options)
+/* What becomes of the functions that the user named. *capture gets those that can be used, by list.
+ * Status of the command. */
+static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
+		       struct capture_options *capture)
 {
+	int status = 0;
+	struct maps maps;
+
+	if (!named->n || maps__read(pid, &maps))
+		return 0;
+	capture->extra = list;
+	for (size_t i = 0; i < named->n; i++) {
+		const struct alloc_extra *extra = &named->list[i];
+		const struct map_entry *entry;
+		struct error err = {};
+		int rc = alloc_extra__locate(extra, pid, &maps, &entry, &err);
+
+		printf("  %s %s:%s: ", extra->func.role == ROLE_FREE ? "--free" : "--alloc",
+		       extra->file, extra->symbol);
+		if (!rc) {
+			printf("found in %s\n", printable(entry->path));
+			list[capture->n_extra++] = *extra;
+		} else if (rc == -ENXIO) {
+			printf("%s: it will be probed when it comes\n", printable(err.text));
+		} else {
+			printf("NOT FOUND: %s\n", printable(err.text));
+			status = EXIT_FAILED;
+		}
+	}
+	maps__free(&maps);
+	return status;
+}
+
+static int print_process(pid_t pid, const struct alloc_options *named,
+			 struct capture_options *options)
+{
+	_cleanup_free_ struct alloc_extra *list = calloc(MAX_EXTRA, sizeof(*list));
 	struct session_plan plan = {};
 	struct process_info info = {};
 	struct error err = {};
+	int status;
 
 	fflush(stdout); /* before what goes to stderr */
-	if (session__plan(pid, options, &plan, &err))
+	if (!list)
+		error__set(&err, -ENOMEM, "out of memory");
+	if (err.code || session__check_pid(pid, &err))
 		return fail(&err);
 	process__read(pid, &info);
 	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,
 	       info.threads == 1 ? "" : "s");
+	status = print_named(pid, named, list, options);
+	fflush(stdout);
+	if (session__plan(pid, options, &plan, &err))
+		return fail(&err);
 	if (plan.regions->syscalls)
 		printf("  regions (--what regions): at the system calls' tracepoints, which adds "
 		       "about 0.15 us to each system call of the machine; %s\n",
@@ -138,24 +187,35 @@ static int print_process(pid_t pid, const struct capture_options *options)
 	     "cost\n"
 	     "  of each second; sampling makes the rest of the work cheap, not the probe itself.");
 	session_plan__clear(&plan);
-	return 0;
+	return status;
 }
 
 int cmd_check(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"help", no_argument, NULL, 'h'},
+		{"alloc", required_argument, NULL, OPT_ALLOC},
+		{"free", required_argument, NULL, OPT_FREE},
 		{},
 	};
 	struct capture_options capture_options = {.interval = 512 * 1024, .kind = -1};
+	static struct alloc_options named;
 	struct features features;
 	char missing[256];
 	bool privileged;
 	uint64_t pid = 0;
-	int opt;
+	int opt, rc;
 
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (opt == OPT_ALLOC || opt == OPT_FREE) {
+			rc = add_alloc_option(&named, "check", optarg, opt == OPT_FREE);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (opt == '?' && (optopt == OPT_ALLOC || optopt == OPT_FREE))
+			return usage_error("check", "%s needs a value", argv[optind - 1]);
 		if (opt != 'h')
 			return usage_error("check", "there is no option %s", argv[optind - 1]);
 		fputs(help, stdout);
@@ -165,6 +225,9 @@ int cmd_check(int argc, char **argv)
 		return usage_error("check", "one pid at most");
 	if (optind < argc && parse_count(argv[optind], 1, INT32_MAX, &pid))
 		return usage_error("check", "'%s' is not a pid", argv[optind]);
+	if (named.n && !pid)
+		return usage_error("check", "--alloc and --free are looked for in a process: "
+					    "give its pid");
 
 	privileged = features__has_privileges(missing, sizeof(missing));
 	features__probe(&features);
@@ -174,6 +237,6 @@ int cmd_check(int argc, char **argv)
 		return EXIT_FAILED;
 	for (int kind = 0; kind < PROBE_KINDS; kind++)
 		if (!features.kind[kind])
-			return pid ? print_process((pid_t)pid, &capture_options) : 0;
+			return pid ? print_process((pid_t)pid, &named, &capture_options) : 0;
 	return EXIT_FAILED;
 }

@@ -33,9 +33,17 @@ char *printable(char *text);
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
-/* The value of --alloc or (freeing) --free. Its strings are for good. 0, or what usage_error()
- * answers. */
-int parse_alloc_extra(const char *text, bool freeing, struct alloc_extra *ret);
+/* The functions that the user has named. Zeroed: none. */
+#define MAX_EXTRA 64
+struct alloc_options {
+	struct alloc_extra list[MAX_EXTRA];
+	size_t n;
+};
+
+/* Takes in the value of command's --alloc or (freeing) --free. The strings are for good. 0, or what
+ * usage_error() answers. */
+int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
+		     bool freeing);
 
 /* A whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

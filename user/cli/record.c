@@ -25,7 +25,6 @@
 #include "session/session.h"
 
 #define MAX_PIDS  256
-#define MAX_EXTRA 64
 
 /* The file formats, by name; a new one is a new row. */
 static const struct format {
@@ -54,7 +53,7 @@ struct record_config {
 	bool json;
 	const char *json_path; /* NULL: stdout */
 	bool quiet, verbose;
-	struct alloc_extra extra[MAX_EXTRA];
+	struct alloc_options extra;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
 };
@@ -317,15 +316,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_ALLOC:
 		case OPT_FREE:
-			if (c->capture.n_extra == MAX_EXTRA)
-				return usage_error("record", "at most %d --alloc and --free",
-						   MAX_EXTRA);
-			rc = parse_alloc_extra(optarg, opt == OPT_FREE,
-					       &c->extra[c->capture.n_extra]);
+			rc = add_alloc_option(&c->extra, "record", optarg, opt == OPT_FREE);
 			if (rc)
 				return rc;
-			c->capture.extra = c->extra;
-			c->capture.n_extra++;
+			c->capture.extra = c->extra.list;
+			c->capture.n_extra = c->extra.n;
 			break;
 		case OPT_MAX_LIVE:
 			if (parse_count(optarg, 1, 1U << 30, &n))
@@ -786,10 +781,10 @@ static void say_start(const struct record_config *c, struct session *s)
 		bool found = false;
 
 		for (size_t j = 0; j < n; j++)
-			found = found || probes[j].point->name == c->extra[i].symbol;
+			found = found || probes[j].point->name == c->extra.list[i].symbol;
 		if (!found)
 			complain("no file %s is mapped (yet): %s is awaited there",
-				 c->extra[i].file, c->extra[i].symbol);
+				 c->extra.list[i].file, c->extra.list[i].symbol);
 	}
 	if (!c->verbose)
 		return;
