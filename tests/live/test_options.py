@@ -136,6 +136,9 @@ def check_shows_a_process():
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, "^Kernel: ", r"yes +privileges", "<- used", "Hazards", target.pid,
                      "truth_basic", r"libc\.so\.6")
+        # measured: a trap cannot be free, nor a tracepoint
+        expect_words(result.out, r"such a call takes [1-9]\d+ ns longer .*system calls [1-9]\d+, .*"
+                     r"machine [1-9]\d*\)")
         for function in ("malloc", "calloc", "realloc", "posix_memalign", "free"):
             expect_words(result.out, rf"^ +{function} +\+\d+ .* \d+ ns$")
         expect_equal(target.go()["alloc_calls"] > 0 and target.quit(), 0, "status of the target")

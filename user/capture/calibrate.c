@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,20 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 			_exit(1);
 	}
 	_exit(0);
+}
+
+static void end_child(pid_t pid, const int *commands, const int *answers)
+{
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		if (commands[i] >= 0)
+			close(commands[i]);
+		if (answers[i] >= 0)
+			close(answers[i]);
+	}
 }
 
 static int ask_child(int commands, int answers)
@@ -159,19 +174,140 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		ret->free_ns[class] = cost[1];
 	}
 out:
-	if (pid > 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
-	for (int i = 0; i < 2; i++) {
-		if (commands[i] >= 0)
-			close(commands[i]);
-		if (answers[i] >= 0)
-			close(answers[i]);
-	}
+	end_child(pid, commands, answers);
 	munmap(m, sizeof(*m));
 	return rc;
 }
+
+/* --- regions --- */
+
+enum region_phase { REGIONS_UNSEEN, REGIONS_AT_LIBC, REGIONS_AT_SYSCALLS, REGION_PHASES };
+
+struct region_measured {
+	double call_ns[REGION_PHASES], other_ns[REGION_PHASES];
+};
+
+static void map_and_unmap(void)
+{
+	void *p = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	munmap(p, 4096);
+}
+
+static void other_call(void)
+{
+	syscall(SYS_getppid);
+}
+
+static double measure(void (*fn)(void), int calls)
+{
+	double ns[CALIBRATION_ROUNDS];
+
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
+		uint64_t start = clock__now_ns(CLOCK_MONOTONIC);
+
+		for (int i = 0; i < calls; i++)
+			fn();
+		ns[round] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start) / calls;
+	}
+	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
+	return ns[CALIBRATION_ROUNDS / 2];
+}
+
+static void region_child(struct region_measured *m, int commands, int answers, pid_t parent)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	for (int phase = 0; phase < REGION_PHASES; phase++) {
+		if (read(commands, &byte, 1) != 1)
+			_exit(1);
+		m->other_ns[phase] = measure(other_call, 10 * CALIBRATION_CALLS);
+		m->call_ns[phase] = measure(map_and_unmap, CALIBRATION_CALLS) / 2;
+		if (write(answers, &byte, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* One phase, with what was attached for it. */
+static int run_phase(struct capture *c, const int *commands, const int *answers)
+{
+	int rc;
+
+	capture__activate(c);
+	rc = ask_child(commands[1], answers[0]);
+	capture__deactivate(c);
+	capture__detach(c);
+	return rc;
+}
+
+static int attach_own_libc(struct capture *c, pid_t pid)
+{
+	struct region_source *source = NULL;
+	struct maps maps;
+	int rc = maps__read(getpid(), &maps);
+
+	if (rc)
+		return rc;
+	rc = region_source__find(getpid(), &maps, false, &source, NULL);
+	if (!rc)
+		rc = source->syscalls ? -ENOTSUP : capture__attach_regions(c, source, pid, NULL);
+	region_source__free(source);
+	maps__free(&maps);
+	return rc;
+}
+
+static double more_than(double now, double before)
+{
+	return now > before ? now - before : 0;
+}
+
+int capture__calibrate_regions(struct capture *c, struct region_calibration *ret)
+{
+	int commands[2] = {-1, -1}, answers[2] = {-1, -1}, rc;
+	pid_t parent = getpid(), pid = -1;
+	uint32_t process = 0;
+	struct region_measured *m;
+
+	m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return -errno;
+	rc = pipe(commands) || pipe(answers) ? -errno : 0;
+	if (!rc)
+		pid = fork();
+	if (!rc && pid < 0)
+		rc = -errno;
+	if (!pid)
+		region_child(m, commands[0], answers[1], parent);
+	if (!rc)
+		rc = ask_child(commands[1], answers[0]);
+	if (!rc)
+		rc = capture__add_process(c, pid, &process, NULL);
+	if (!rc)
+		rc = attach_own_libc(c, pid) ?: run_phase(c, commands, answers);
+	if (!rc)
+		rc = capture__attach_region_syscalls(c, NULL) ?: run_phase(c, commands, answers);
+	capture__detach(c);
+	capture__clear_tables(c);
+	capture__drop_process(c, process);
+	if (!rc)
+		*ret = (struct region_calibration){
+			.libc_call_ns = more_than(m->call_ns[REGIONS_AT_LIBC],
+						  m->call_ns[REGIONS_UNSEEN]),
+			.syscall_call_ns = more_than(m->call_ns[REGIONS_AT_SYSCALLS],
+						     m->call_ns[REGIONS_UNSEEN]),
+			.syscall_other_ns = more_than(m->other_ns[REGIONS_AT_SYSCALLS],
+						      m->other_ns[REGIONS_UNSEEN]),
+		};
+	end_child(pid, commands, answers);
+	munmap(m, sizeof(*m));
+	return rc;
+}
+
+/* --- what calls cost --- */
 
 static enum insn_class class_of(const struct probe_site *site)
 {

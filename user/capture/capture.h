@@ -105,7 +105,7 @@ int capture__attach(struct capture *capture, struct allocators *allocators, pid_
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
 /* The same for the system calls of traced processes, seen through tracepoints: each system call of the
- * machine takes about 0.15 us longer meanwhile. */
+ * machine takes longer meanwhile (capture__calibrate_regions()). */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from within
@@ -169,6 +169,17 @@ struct calibration {
 /* Measures it on a child of memtrace's own, in about a quarter of a second. Must come before the
  * first capture__attach and outside activation. 0 or negative errno. */
 int capture__calibrate(struct capture *capture, struct calibration *ret);
+
+/* What it costs, in nanoseconds, that regions are seen: one call of mmap or munmap at libc's
+ * functions, and at the system calls; and there every other system call of the machine. Stacks are
+ * not walked in it. */
+struct region_calibration {
+	double libc_call_ns, syscall_call_ns, syscall_other_ns;
+};
+
+/* Measures it likewise: for some hundredths of a second all system calls of the machine pay. The
+ * capture was made with regions. 0 or negative errno. */
+int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);

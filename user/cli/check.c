@@ -115,6 +115,28 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 	}
 }
 
+static void print_regions(const struct session_plan *plan)
+{
+	const struct region_calibration *cost = &plan->region_calibration;
+
+	if (plan->regions->syscalls)
+		printf("  regions (--what regions): at the system calls' tracepoints; %s\n",
+		       plan->regions->why);
+	else
+		printf("  regions (--what regions): at mmap, munmap, mremap and brk of %s\n",
+		       printable(plan->regions->path));
+	if (!plan->regions_calibrated)
+		puts("    what that costs could not be measured");
+	else if (plan->regions->syscalls)
+		printf("    such a call takes %.0f ns longer, any other system call of the machine "
+		       "%.0f ns\n",
+		       cost->syscall_call_ns, cost->syscall_other_ns);
+	else
+		printf("    such a call takes %.0f ns longer (at the system calls %.0f, and any "
+		       "other one of the machine %.0f)\n",
+		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
+}
+
 /* What becomes of the functions that the user named. *capture gets those that can be used, by list.
  * Status of the command. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
@@ -169,13 +191,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	fflush(stdout);
 	if (session__plan(pid, options, &plan, &err))
 		return fail(&err);
-	if (plan.regions->syscalls)
-		printf("  regions (--what regions): at the system calls' tracepoints, which adds "
-		       "about 0.15 us to each system call of the machine; %s\n",
-		       plan.regions->why);
-	else
-		printf("  regions (--what regions): at mmap, munmap, mremap and brk of %s\n",
-		       printable(plan.regions->path));
+	print_regions(&plan);
 	if (!plan.allocators) {
 		session_plan__clear(&plan);
 		fflush(stdout);

@@ -86,6 +86,7 @@ static int check_machine(struct error *err)
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err)
 {
+	struct capture_options with_regions = *options;
 	struct capture *capture;
 	struct maps maps;
 	int rc;
@@ -115,9 +116,18 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	ret->kind = capture__kind(capture);
 	rc = capture__calibrate(capture, &ret->calibration);
 	capture__free(capture);
-	if (!rc)
-		return 0;
-	error__set(err, rc, "cannot measure what probes cost: %s", strerror(-rc));
+	if (rc) {
+		error__set(err, rc, "cannot measure what probes cost: %s", strerror(-rc));
+		goto fail;
+	}
+	/* Not everywhere are there regions to be seen. */
+	with_regions.regions = true;
+	if (!capture__new(&with_regions, &capture, NULL)) {
+		ret->regions_calibrated =
+			!capture__calibrate_regions(capture, &ret->region_calibration);
+		capture__free(capture);
+	}
+	return 0;
 fail:
 	session_plan__clear(ret);
 	return rc;

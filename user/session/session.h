@@ -115,6 +115,8 @@ struct session_plan {
 	struct error no_allocator;   /* why not */
 	struct region_source *regions; /* owned */
 	struct calibration calibration;
+	struct region_calibration region_calibration;
+	bool regions_calibrated; /* the latter is known */
 };
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err);
