@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -239,6 +242,131 @@ static void preloaded_jemalloc_is_found(void **state)
 	allocators__free(all);
 }
 
+/* --- what is remembered of files --- */
+
+static struct binaries *binaries;
+static struct alloc_files *files;
+
+static void know(pid_t pid, const struct map_entry *entry)
+{
+	struct binary *binary;
+	int fd = maps__open_file(pid, entry);
+
+	assert_true(fd >= 0);
+	assert_int_equal(binaries__add(binaries, &entry->file, fd, -1, entry->path, &binary), 0);
+}
+
+/* The family of the sleeper's malloc, with all its files known. */
+static const char *family_of_sleeper(size_t *ret_points)
+{
+	struct allocators *all = NULL;
+	const char *family;
+	struct maps maps;
+
+	assert_int_equal(maps__read(sleeper, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.entries[i].executable && maps.entries[i].file.inode &&
+		    !file_id__equal(&maps.entries[i].file, &FILE_ID_VDSO) &&
+		    !binaries__find(binaries, &maps.entries[i].file))
+			know(sleeper, &maps.entries[i]);
+	assert_int_equal(allocators__find(files, sleeper, &maps, false, NULL, 0, &all, NULL), 0);
+	assert_int_equal(all->n, 1);
+	assert_non_null(point(all->list[0], "malloc"));
+	family = all->list[0]->family;
+	*ret_points = all->list[0]->n_points;
+	allocators__free(all);
+	maps__free(&maps);
+	return family;
+}
+
+/* What a file offers is the same for all; what a process uses of it is not. */
+static void remembered_files_decide_nothing(void **state)
+{
+	size_t first, again;
+	pid_t saved = sleeper;
+
+	assert_string_equal(family_of_sleeper(&first), "glibc");
+	if (!access(JEMALLOC, R_OK)) {
+		setenv("LD_PRELOAD", JEMALLOC, 1);
+		assert_int_equal(start_sleeper(state), 0);
+		unsetenv("LD_PRELOAD");
+		assert_string_equal(family_of_sleeper(&again), "jemalloc");
+		stop_sleeper(state);
+		sleeper = saved;
+	}
+	assert_string_equal(family_of_sleeper(&again), "glibc");
+	assert_int_equal(again, first);
+}
+
+static void files_are_read_once(void **state)
+{
+	char path[] = "/tmp/memtrace-test-XXXXXX", zeroes[4096] = {0};
+	const struct map_entry *libc = NULL, *entry = NULL;
+	const struct alloc_file *first, *again;
+	struct maps maps, own;
+	int fd, copy = mkstemp(path);
+	struct stat st;
+	ssize_t n;
+	char *p;
+
+	(void)state;
+	assert_int_equal(maps__read(sleeper, &maps), 0);
+	for (size_t i = 0; i < maps.n; i++)
+		if (maps.entries[i].executable && strstr(maps.entries[i].path, "libc.so"))
+			libc = &maps.entries[i];
+	assert_non_null(libc);
+	fd = maps__open_file(sleeper, libc);
+	assert_true(fd >= 0 && copy >= 0);
+	while ((n = sendfile(copy, fd, NULL, 1 << 20)) > 0)
+		;
+	assert_int_equal(n, 0);
+	assert_int_equal(fstat(copy, &st), 0);
+	p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, copy, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(maps__read(getpid(), &own), 0);
+	entry = maps__find(&own, (uintptr_t)p);
+	assert_non_null(entry);
+
+	/* a file that nobody keeps is read each time */
+	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &first, NULL), 0);
+	assert_true(first->known && first->n_parts == 1);
+	know(getpid(), entry);
+	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &first, NULL), 0);
+	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
+	assert_ptr_equal(first, again);
+	assert_string_equal(first->parts[0].family, "glibc");
+	/* where nobody links dynamically, direct calls are everybody's */
+	assert_true(first->parts[0].object.n_inner > 0);
+	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL), 0);
+	assert_int_equal(again->parts[0].object.n_inner, 0);
+
+	/* It is another file now. */
+	assert_int_equal(pwrite(copy, zeroes, sizeof(zeroes), 0), sizeof(zeroes));
+	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
+	assert_int_equal(again->n_parts, 0);
+
+	munmap(p, 4096);
+	unlink(path);
+	close(copy);
+	close(fd);
+	maps__free(&own);
+	maps__free(&maps);
+}
+
+static int start_remembering(void **state)
+{
+	(void)state;
+	return binaries__new(&binaries) ?: alloc_files__new(binaries, &files);
+}
+
+static int stop_remembering(void **state)
+{
+	(void)state;
+	alloc_files__free(files);
+	binaries__free(binaries);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +377,10 @@ int main(void)
 		cmocka_unit_test(interposed_malloc_is_refused_by_name),
 		cmocka_unit_test(named_functions_come_first),
 		cmocka_unit_test(preloaded_jemalloc_is_found),
+		cmocka_unit_test_setup_teardown(remembered_files_decide_nothing, start_remembering,
+						stop_remembering),
+		cmocka_unit_test_setup_teardown(files_are_read_once, start_remembering,
+						stop_remembering),
 	};
 
 	return cmocka_run_group_tests(tests, start_sleeper, stop_sleeper);
