@@ -36,7 +36,8 @@
 	  "block proven dead by a new one at its address; its free was not seen")                  \
 	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
 	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
-	X(REGION_CALLS, "region_calls_lost", "call of mmap, munmap, mremap or brk that found no room")
+	X(REGION_CALLS, "region_calls_lost",                                                       \
+	  "call of mmap, munmap, mremap or brk that found no room")
 
 enum abi_lost {
 #define X(id, name, text) LOST_##id,
@@ -92,7 +93,8 @@ struct abi_object {
 };
 
 /* Stacks are found by 128 bits of a hash keyed with a secret of the run: no two stacks share a key
- * by chance (2^-64 at 2^32 stacks) and none by design of the target, which cannot see the secret. */
+ * by chance (2^-64 at 2^32 stacks) and none by design of the target, which cannot see the secret.
+ */
 struct abi_stack_key {
 	__u64 lo, hi;
 };
@@ -116,8 +118,9 @@ enum abi_stack_end {
 		STACK_END_MAX
 };
 
-/* Beside it in abi_stack.end: code without unwind information was crossed by frame pointers. Code that keeps
- * none (LLVM's JIT) looks the same there as code that does (V8's), so a caller may be missing. */
+/* Beside it in abi_stack.end: code without unwind information was crossed by frame pointers. Code
+ * that keeps none (LLVM's JIT) looks the same there as code that does (V8's), so a caller may be
+ * missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -138,8 +141,8 @@ struct abi_mappings {
 	struct abi_mapping entries[ABI_MAX_MAPPINGS]; /* ascending by start */
 };
 
-/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc ~0. Chunk
- * 0 of a table is its index: row i's pc is the first of chunk i + 1. */
+/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
+ * ~0. Chunk 0 of a table is its index: row i's pc is the first of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -219,18 +222,22 @@ struct abi_region_call {
 	__u32 kind; /* enum abi_region_kind */
 	__u32 process, tid;
 	__u32 pad;
-	__u64 addr, len;	 /* what is mapped then (brk: addr is the new break); munmap: what was */
-	__u64 old_addr, old_len; /* mremap: what was mapped before; brk: old_addr is the old break */
+	/* what is mapped then (brk: addr is the new break); munmap: what was */
+	__u64 addr, len;
+	/* mremap: what was mapped before; brk: old_addr is the old break */
+	__u64 old_addr, old_len;
 	__u64 flags;		 /* of mmap and mremap, as given */
 	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
-	struct abi_stack_key stack; /* zero: none, for it takes only away, or for it was lost (counted) */
+	/* zero: none, for it takes only away, or for it was lost (counted) */
+	struct abi_stack_key stack;
 };
 
-/* What is known of a process, kept by the kernel with its main thread's task: it comes and goes with the
- * process, whatever its pid is used for later. */
+/* What is known of a process, kept by the kernel with its main thread's task: it comes and goes
+ * with the process, whatever its pid is used for later. */
 struct abi_process {
 	__u32 id;	/* unique in the run, from 1 */
-	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until its exec */
+	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
+			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
 };
 
@@ -247,8 +254,8 @@ struct abi_process_cpu {
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
 
-/* Which processes are traced besides those that user space names: each at its exec, and a fork's child at
- * once. All conditions given must hold; of the names and of the users, one. */
+/* Which processes are traced besides those that user space names: each at its exec, and a fork's
+ * child at once. All conditions given must hold; of the names and of the users, one. */
 struct abi_selection {
 	__u32 dynamic; /* any process that fits; else only children, if follow says so */
 	__u32 follow;  /* children of traced processes */

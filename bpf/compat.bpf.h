@@ -21,8 +21,8 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* Where the kernel sends returns that somebody probes (this tracer or another); 0 when nobody ever did in
- * this process. */
+/* Where the kernel sends returns that somebody probes (this tracer or another); 0 when nobody ever
+ * did in this process. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

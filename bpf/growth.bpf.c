@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to be
- * when it is first written to, by a page fault. Each counts as an allocation of a page at that address,
- * sampled like others. That a page was given back shows when it faults again, or at the end in the page
- * map, which also tells files' pages from anonymous ones. (bpf_find_vma() could here, but is busy now and
- * then: interrupts are off.) */
+/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to
+ * be when it is first written to, by a page fault. Each counts as an allocation of a page at that
+ * address, sampled like others. That a page was given back shows when it faults again, or at the
+ * end in the page map, which also tells files' pages from anonymous ones. (bpf_find_vma() could
+ * here, but is busy now and then: interrupts are off.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -11,7 +11,8 @@
 #include "live.bpf.h"
 
 #define PAGE_BYTES    4096
-#define FAULT_PRESENT 1 /* bits of a fault's error code: the page was there (and not writable, ...) */
+/* Bits of a fault's error code. */
+#define FAULT_PRESENT 1 /* the page was there (and not writable, ...) */
 #define FAULT_WRITE   2
 
 static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u64 error)

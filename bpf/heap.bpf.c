@@ -218,7 +218,8 @@ static __always_inline void forget_call(__u64 sp)
 	bpf_map_delete_elem(&inflight, &key);
 }
 
-/* A call inside another one. Where that one has jumped here, the frame and its entry are its own. */
+/* A call inside another one. Where that one has jumped here, the frame and its entry are its own.
+ */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
 {
@@ -284,7 +285,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (sampled && take_stack(&from, cpu, process, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
-		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg), .process = process->id};
+		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg),
+					       .process = process->id};
 		struct abi_live *old;
 
 		/* Taken out of the table until it is known how the call went: once the allocator
@@ -382,7 +384,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		ret = ret >= call.size ? call.in_place : 0;
 	if (call.old_addr) {
 		if (!ret && call.size) { /* failed: the old block stays */
-			struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
+			struct abi_live_key old_key = {.addr = call.old_addr,
+						       .process = process->id};
 			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
 
 			if (err)

@@ -12,8 +12,8 @@
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 
-/* Books a block that is no longer in the table as freed. Returns false when it belonged to a program
- * that exec has replaced since, which is no free. */
+/* Books a block that is no longer in the table as freed. Returns false when it belonged to a
+ * program that exec has replaced since, which is no free. */
 static __always_inline bool live_settle(struct abi_process_cpu *cpu,
 					const struct abi_process *process,
 					const struct abi_live *block)
@@ -48,7 +48,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 	found = bpf_map_lookup_elem(&live, &key);
 	if (!found)
 		return;
-	block = *found; /* copied before the deletion: another block may take its place in the map */
+	block = *found; /* copied before the deletion: another block may take its place in the map
+			 */
 	if (!bpf_map_delete_elem(&live, &key))
 		live_settle(cpu, process, &block);
 }

@@ -62,7 +62,8 @@ struct {
 	__type(value, struct abi_process);
 } processes __weak SEC(".maps");
 
-/* Taken beforehand: a process that comes must not be missed because its state would have to wait for memory. */
+/* Taken beforehand: a process that comes must not be missed because its state would have to wait
+ * for memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that changed
- * something is told to user space, which keeps the map. They are seen in one of two places: at libc's
- * functions, which costs nobody else anything, or at the system calls, whoever makes them. */
+/* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that
+ * changed something is told to user space, which keeps the map. They are seen in one of two places:
+ * at libc's functions, which costs nobody else anything, or at the system calls, whoever makes
+ * them. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "take.bpf.h"
@@ -13,9 +14,11 @@
 
 #define THREAD_COMPAT 2 /* TS_COMPAT of asm/thread_info.h: a 32-bit system call is under way */
 
-/* Did the call fail? A system call answers -ERRNO, libc's function MAP_FAILED or an int of -1, of which the
- * upper half says nothing; the system call brk answers with the break that is in force. */
-static __always_inline bool has_failed(const struct abi_region_call *call, __u64 result, bool syscall)
+/* Did the call fail? A system call answers -ERRNO, libc's function MAP_FAILED or an int of -1, of
+ * which the upper half says nothing; the system call brk answers with the break that is in force.
+ */
+static __always_inline bool has_failed(const struct abi_region_call *call, __u64 result,
+				       bool syscall)
 {
 	if (call->kind == REGION_BRK && syscall)
 		return result != call->addr;
@@ -52,7 +55,8 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 			return 0;
 	}
 	/* What only takes away is nobody's. Without a stack it has an effect all the same. */
-	if (call->kind != REGION_MUNMAP && !(call->kind == REGION_BRK && call->addr < call->old_addr) &&
+	if (call->kind != REGION_MUNMAP &&
+	    !(call->kind == REGION_BRK && call->addr < call->old_addr) &&
 	    take_stack(from, cpu, process, &call->stack))
 		call->stack.lo = call->stack.hi = 0;
 	inflight_key(&key, from->sp);

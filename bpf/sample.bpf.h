@@ -8,10 +8,10 @@
  *	X = -R ln(u),	u uniform on (0, 1],
  *
  * counted down in bytes. Sizes are whole, so is the countdown: floor(X) + 1 bytes, for which
- * P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The process has no memory: after a sample
- * the rest of the overshoot is forgotten, counters per CPU are as good as counters per thread, and
- * the first distance on a CPU is drawn like any other (a countdown that started at 0 would always
- * sample the first allocation).
+ * P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The process has no memory: after a
+ * sample the rest of the overshoot is forgotten, counters per CPU are as good as counters per
+ * thread, and the first distance on a CPU is drawn like any other (a countdown that started at 0
+ * would always sample the first allocation).
  *
  * BPF has no floating point. With u = m 2^-32 - m a random integer in [1, 2^32] -
  * -ln(u) = (32 - e) ln 2 - ln(f), m = f 2^e, f in [1, 2): e by counting bits, ln(f) from a table of
@@ -98,9 +98,9 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 
 /* 1/p = 1 / (1 - exp(-x)) for x = size / interval, 16 binary places, rounded.
  *
- * Up to x = 1 by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240 (the Bernoulli numbers' expansion
- * of 1/(1 - exp(-x)); error below 1e-6 there); above by exp(-x) = exp(-floor(x)) exp(-frac(x)), the
- * first from a table, the second by its own series. */
+ * Up to x = 1 by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240 (the Bernoulli numbers'
+ * expansion of 1/(1 - exp(-x)); error below 1e-6 there); above by exp(-x) = exp(-floor(x))
+ * exp(-frac(x)), the first from a table, the second by its own series. */
 static __always_inline __u64 weight_q16(__u64 size, __u64 interval)
 {
 	__u64 x, x2, inverse, t, e;

@@ -15,8 +15,8 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-/* Begins the stack of a call of the function at entry; sp is where its return address stands, bp the
- * caller's frame pointer. Returns 0, or -1 when not even the return address could be read. */
+/* Begins the stack of a call of the function at entry; sp is where its return address stands, bp
+ * the caller's frame pointer. Returns 0, or -1 when not even the return address could be read. */
 static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, __u64 bp,
 				       __u32 max_frames)
 {
@@ -38,8 +38,8 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	return 0;
 }
 
-/* Begins the stack of a thread that stands in front of pc, with these registers: the code there is its
- * first frame. */
+/* Begins the stack of a thread that stands in front of pc, with these registers: the code there is
+ * its first frame. */
 static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp, __u64 bp,
 					   __u32 max_frames)
 {
@@ -76,8 +76,8 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 	/* A stack of just that many frames is not cut. */
 	if (u->stack.end == STACK_END_TRUNCATED && step_by_frame_pointer(u, &ret))
 		u->stack.end = STACK_END_FRAME_POINTERS;
-	/* Of what is in a map the verifier knows no value: knowing n, it would follow the rest of the
-	 * program once for every length of stack, 300,000 instructions in all. */
+	/* Of what is in a map the verifier knows no value: knowing n, it would follow the rest of
+	 * the program once for every length of stack, 300,000 instructions in all. */
 	barrier();
 }
 

@@ -58,9 +58,10 @@ static __always_inline bool same_comm(const char *a, const char *b)
 	return true;
 }
 
-/* Does the current process, whose main thread is named as task, fit the selection? *unknown: it might, but
- * its file has not been judged. */
-static __always_inline bool fits(struct task_struct *task, const struct abi_file *exe, bool *unknown)
+/* Does the current process, whose main thread is named as task, fit the selection? *unknown: it
+ * might, but its file has not been judged. */
+static __always_inline bool fits(struct task_struct *task, const struct abi_file *exe,
+				 bool *unknown)
 {
 	__u32 user = task->cred->euid.val;
 	char comm[ABI_COMM_LEN];
@@ -72,7 +73,8 @@ static __always_inline bool fits(struct task_struct *task, const struct abi_file
 	if (selection.n_users) {
 		found = false;
 		for (int i = 0; i < ABI_MAX_WANTED; i++)
-			found = found || ((__u32)i < selection.n_users && selection.users[i] == user);
+			found = found ||
+				((__u32)i < selection.n_users && selection.users[i] == user);
 		if (!found)
 			return false;
 	}
@@ -106,7 +108,8 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_file *
 	exe->pad = 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code was.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target's stack for the kernel side's code on the host: STACK_WORDS words from STACK_ADDR up, all else
- * is not there. */
+/* A target's stack for the kernel side's code on the host: STACK_WORDS words from STACK_ADDR up,
+ * all else is not there. */
 #ifndef MEMTRACE_TESTS_HOST_STACK_H
 #define MEMTRACE_TESTS_HOST_STACK_H
 

@@ -189,7 +189,8 @@ static void frame_pointers_bridge_gaps(void **state)
 	assert_int_equal(u.stack.ip[6], in(4));
 }
 
-/* Frame pointers of code without information survive code with it that uses rbp for something else. */
+/* Frame pointers of code without information survive code with it that uses rbp for something else.
+ */
 static void tables_restore_frame_pointers(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_NONE, 0, 0), RULE(ABI_UNWIND_SP, 32, 2),
@@ -214,7 +215,8 @@ static void tables_restore_frame_pointers(void **state)
 	assert_int_equal(u.bp, 0x99);
 }
 
-/* makecontext() writes the address of a function's first byte where a return address is expected. */
+/* makecontext() writes the address of a function's first byte where a return address is expected.
+ */
 static void coroutine_start(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),

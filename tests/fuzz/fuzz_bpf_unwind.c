@@ -106,7 +106,8 @@ static bool in_image(uint64_t word)
 static bool came_from_stack(uint64_t ip)
 {
 	/* one more for what was interrupted, one more for a trampoline that was */
-	return in_image(ip) || in_image(ip - 1) || in_image(ip - 2) || (trampoline && ip == TEXT + 0x101);
+	return in_image(ip) || in_image(ip - 1) || in_image(ip - 2) ||
+	       (trampoline && ip == TEXT + 0x101);
 }
 
 /* The rule for pc, searched one by one. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A program whose words lead to its debug file: it may name anything, but nothing that is not its own is
- * opened. */
+/* A program whose words lead to its debug file: it may name anything, but nothing that is not its
+ * own is opened. */
 #include "fuzz.h"
 
 #include <errno.h>

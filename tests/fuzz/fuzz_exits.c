@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Code, in an ELF file around it, and an unwind table for it: where do its functions end? Or a whole
- * ELF file, when the input begins like one: then each of its functions is followed.
+/* Code, in an ELF file around it, and an unwind table for it: where do its functions end? Or a
+ * whole ELF file, when the input begins like one: then each of its functions is followed.
  *
  * Of the other inputs the first byte is the number of rows, each of which takes two: how many bytes
  * further it begins, and which rule it has. The next byte is where in the code the function is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs of test_stacks.py share. Each allocates blocks of sizes of their own, kept, in call
- * chains of known shape, and the truth line says how many of each size and what stands on the stack
- * there, innermost first, from the caller of malloc to main or what else it begins with:
+/* What the programs of test_stacks.py share. Each allocates blocks of sizes of their own, kept, in
+ * call chains of known shape, and the truth line says how many of each size and what stands on the
+ * stack there, innermost first, from the caller of malloc to main or what else it begins with:
  *
  *	{"stacks": [{"size": SIZE, "objects": N, "frames": ["leaf", ..., "main"]}, ...]}
  *

@@ -13,9 +13,9 @@ struct path {
 	void (*step[MAX_STEPS])(const struct path *path, int i);
 };
 
-/* Each calls step i of the path, with i + 1; behind the last one it allocates. The first keeps a frame
- * pointer and has no unwind tables, the second has tables and an rbp that misleads, the third is as
- * the first, in a library without .eh_frame. */
+/* Each calls step i of the path, with i + 1; behind the last one it allocates. The first keeps a
+ * frame pointer and has no unwind tables, the second has tables and an rbp that misleads, the third
+ * is as the first, in a library without .eh_frame. */
 void step_frame(const struct path *path, int i);
 void step_table(const struct path *path, int i);
 void step_library(const struct path *path, int i);

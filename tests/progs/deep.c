@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* malloc and free in a tight loop below --depth N (10) calls of a function, in code without frame
- * pointers (built with -O2 -fomit-frame-pointer): what walking a stack costs. Protocol and rounds as
- * churn's, with {"pairs", "ns_per_pair"}; each round leaves one block, for a profile to show how
+ * pointers (built with -O2 -fomit-frame-pointer): what walking a stack costs. Protocol and rounds
+ * as churn's, with {"pairs", "ns_per_pair"}; each round leaves one block, for a profile to show how
  * deep it was. --pairs N (20000) --size S (64) */
 #include <time.h>
 

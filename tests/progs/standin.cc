@@ -161,7 +161,8 @@ EXPORT void *NAME(TCMallocInternalRealloc, realloc)(void *p, size_t size) noexce
 	return moved;
 }
 
-EXPORT void *NAME(TCMallocInternalReallocArray, reallocarray)(void *p, size_t n, size_t size) noexcept
+EXPORT void *NAME(TCMallocInternalReallocArray, reallocarray)(void *p, size_t n,
+							      size_t size) noexcept
 {
 	if (__builtin_mul_overflow(n, size, &size))
 		return nullptr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes memory resident in ways of its own choosing, and says which function has first touched how many
- * bytes that are still there. */
+/* Makes memory resident in ways of its own choosing, and says which function has first touched how
+ * many bytes that are still there. */
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -10,7 +10,8 @@
 
 static char *map(size_t pages)
 {
-	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 
 	if (p == MAP_FAILED) {
 		perror("truth_growth: mmap");
@@ -65,7 +66,8 @@ int main(int argc, char **argv)
 	p = sbrk(300 * PAGE);
 	touch_break((char *)(((uintptr_t)p + PAGE - 1) / PAGE * PAGE), 299);
 	printf("{\"functions\": {\"touch\": %lu, \"touch_part\": %lu, \"read_into\": %lu, "
-	       "\"touch_gone\": 0, \"touch_first\": 0, \"touch_again\": %lu, \"touch_break\": %lu}}\n",
+	       "\"touch_gone\": 0, \"touch_first\": 0, \"touch_again\": %lu, \"touch_break\": "
+	       "%lu}}\n",
 	       3000 * PAGE, 100 * PAGE, 500 * PAGE, 200 * PAGE, 299 * PAGE);
 	return truth_finish();
 }

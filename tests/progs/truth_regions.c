@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Takes memory from the kernel in every way there is, and says which function holds how much of it: by
- * its own books, and for thread stacks, whose size is the C library's secret, by /proc/self/maps. With
+/* Takes memory from the kernel in every way there is, and says which function holds how much of it:
+ * by its own books, and for thread stacks, whose size is the C library's secret, by
+ * /proc/self/maps. With
  * --threads N, N threads pass addresses on to each other as fast as they can. */
 #include <errno.h>
 #include <fcntl.h>

@@ -155,7 +155,8 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 	return 0;
 }
 
-/* Finds the place of the offer's probe. 0, also when there is none, which the offer says; -ENOMEM. */
+/* Finds the place of the offer's probe. 0, also when there is none, which the offer says; -ENOMEM.
+ */
 static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 {
 	_cleanup_free_ uint8_t *code = NULL;

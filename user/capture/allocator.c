@@ -85,8 +85,10 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				  "the code of %s in pid %d is not that of %s: it was patched "
 				  "while running, and is left alone",
 				  offer->name, s->pid, a->path);
-	*point = (struct alloc_point){
-		.name = offer->name, .func = offer->func, .off = offer->insn.off, .site = offer->site};
+	*point = (struct alloc_point){.name = offer->name,
+				      .func = offer->func,
+				      .off = offer->insn.off,
+				      .site = offer->site};
 	if (point->func.exits)
 		add_exits(s, a, point, entry, part->exits + offer->first_exit, offer->n_exits);
 	a->n_points++;
@@ -118,7 +120,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 		return false;
 	/* What belongs to a malloc that lost has lost with it (glibc's pvalloc, when jemalloc is
 	 * used). */
-	return !s->taken[m] || !file->exports[m] || !alloc_name__is_plain(s->names->name[alias->name]);
+	return !s->taken[m] || !file->exports[m] ||
+	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
 
 /* Makes an allocator of what is used of a part; adds none when nothing is. */

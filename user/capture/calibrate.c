@@ -318,8 +318,8 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-/* By class of instruction, for allocating functions and for freeing ones; then the same for those that may
- * throw. */
+/* By class of instruction, for allocating functions and for freeing ones; then the same for those
+ * that may throw. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + (point->func.role == ROLE_FREE) +

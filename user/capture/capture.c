@@ -220,11 +220,12 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 	free(c->counters);
 	free(c);
 	if (options->growth || options->regions)
-		return error__set(err, rc,
-				  "what %s needs does not work on this kernel: %s (tracepoints of "
-				  "%s by BTF, Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
-				  options->growth ? "growth" : "regions", strerror(-rc),
-				  options->growth ? "page faults" : "system calls");
+		return error__set(
+			err, rc,
+			"what %s needs does not work on this kernel: %s (tracepoints of "
+			"%s by BTF, Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
+			options->growth ? "growth" : "regions", strerror(-rc),
+			options->growth ? "page faults" : "system calls");
 	if (options->kind >= 0)
 		return error__set(err, rc, "probes of the kind %s do not work on this kernel: %s",
 				  probe_kind__name((enum probe_kind)options->kind), strerror(-rc));

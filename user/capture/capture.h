@@ -95,21 +95,21 @@ void capture__forget_mappings(struct capture *capture, uint32_t process);
 /* Files whose unwind tables found no room within max_unwind at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
-/* Puts probes on the functions of those allocators of process pid that have none yet; or, when pid is 0, in
- * all processes, present and to come, on those that have none of that kind. They do nothing until
- * activation. */
+/* Puts probes on the functions of those allocators of process pid that have none yet; or, when pid
+ * is 0, in all processes, present and to come, on those that have none of that kind. They do
+ * nothing until activation. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
-/* The same for the system calls of traced processes, seen through tracepoints: each system call of the
- * machine takes longer meanwhile (capture__calibrate_regions()). */
+/* The same for the system calls of traced processes, seen through tracepoints: each system call of
+ * the machine takes longer meanwhile (capture__calibrate_regions()). */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 
-/* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from within
- * capture__events(). NULL: nobody. */
+/* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
+ * within capture__events(). NULL: nobody. */
 void capture__on_region_call(struct capture *capture,
 			     void (*fn)(void *ctx, const struct abi_region_call *call), void *ctx);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* glibc's code makes each of the four system calls in one place, the function of that name, its own
- * malloc and thread stacks included (so in 2.36's code); its dynamic linker has copies of its own. Other C libraries make some of them in place, and so do programs without one. */
+ * malloc and thread stacks included (so in 2.36's code); its dynamic linker has copies of its own.
+ * Other C libraries make some of them in place, and so do programs without one. */
 #include "capture/region_source.h"
 
 #include <elf.h>
@@ -64,8 +65,8 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	return !elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &ret->off);
 }
 
-/* The file's part in it: 1: it is the C library, or settles that there is no less than the system calls;
- * 0: go on. */
+/* The file's part in it: 1: it is the C library, or settles that there is no less than the system
+ * calls; 0: go on. */
 static int examine(struct region_source *s, pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;

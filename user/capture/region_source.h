@@ -32,8 +32,8 @@ struct region_source {
 	size_t n_points;
 };
 
-/* The source for pid; maps is its address space. With loading set the dynamic linker is still at work, and
- * -ENOENT says that the C library has not come yet. 0; other negative errno with err. */
+/* The source for pid; maps is its address space. With loading set the dynamic linker is still at
+ * work, and -ENOENT says that the C library has not come yet. 0; other negative errno with err. */
 int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 			struct region_source **ret, struct error *err);
 void region_source__free(struct region_source *source);

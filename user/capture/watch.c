@@ -13,7 +13,8 @@
 
 #include "base/clock.h"
 
-#define BUFFER_PAGES 128 /* per CPU; a record is about 100 bytes, and the whole machine's come here */
+/* Per CPU; a record is about 100 bytes, and the whole machine's come here. */
+#define BUFFER_PAGES 128
 
 /* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time it was made, the
  * only part of sample_id that is asked for. */

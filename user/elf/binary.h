@@ -43,8 +43,8 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 
 size_t binaries__count(const struct binaries *binaries);
 
-/* Room in an array of n elements of that size, which is indexed by binary, for all there are by now; what is
- * new is zero. *array is a pointer to the elements, realloc'ed. 0 or -ENOMEM. */
+/* Room in an array of n elements of that size, which is indexed by binary, for all there are by
+ * now; what is new is zero. *array is a pointer to the elements, realloc'ed. 0 or -ENOMEM. */
 int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size);
 struct binary *binaries__at(const struct binaries *binaries, size_t index);
 

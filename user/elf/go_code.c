@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Go's functions and the stacks they run on.
  *
- * A goroutine has a stack of its own, which is moved to a larger place when it is full. C code needs
- * a real stack: runtime.asmcgocall goes over to the thread's, "g0", and calls C there; when C calls
- * back, runtime.cgocallback goes over to the goroutine's again. The frame pointers lead through all
- * this, from stack to stack, with these exceptions:
+ * A goroutine has a stack of its own, which is moved to a larger place when it is full. C code
+ * needs a real stack: runtime.asmcgocall goes over to the thread's, "g0", and calls C there; when C
+ * calls back, runtime.cgocallback goes over to the goroutine's again. The frame pointers lead
+ * through all this, from stack to stack, with these exceptions:
  *
  * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
  * those that lead there from registers and from C's frames on g0, and it moves the stack during a

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How to step out of Go's functions, which .eh_frame does not describe.
  *
- * Go keeps frame pointers, so one rule (UNWIND_GO_FRAME) holds nearly everywhere. What needs another
- * is found in .gopclntab, the table by which Go's runtime itself walks stacks; strip leaves it. */
+ * Go keeps frame pointers, so one rule (UNWIND_GO_FRAME) holds nearly everywhere. What needs
+ * another is found in .gopclntab, the table by which Go's runtime itself walks stacks; strip leaves
+ * it. */
 #ifndef MEMTRACE_ELF_GO_CODE_H
 #define MEMTRACE_ELF_GO_CODE_H
 

@@ -769,8 +769,8 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 	return found;
 }
 
-static int search_slot(const struct elf_image *image, const struct relocations *table, uint64_t slot,
-		       uint64_t *ret_vaddr)
+static int search_slot(const struct elf_image *image, const struct relocations *table,
+		       uint64_t slot, uint64_t *ret_vaddr)
 {
 	for (size_t i = 0; i + sizeof(Elf64_Rela) <= table->size; i += sizeof(Elf64_Rela)) {
 		const Elf64_Sym *symbol;

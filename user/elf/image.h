@@ -33,8 +33,8 @@ int elf_image__open(int fd, const char *name, struct elf_image **ret_image, stru
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image,
 			 struct error *err);
 
-/* Gives the descriptor back: what is left answers questions about segments and symbols, and reads no code
- * or tables any more. */
+/* Gives the descriptor back: what is left answers questions about segments and symbols, and reads
+ * no code or tables any more. */
 void elf_image__close_file(struct elf_image *image);
 void elf_image__free(struct elf_image *image);
 DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
@@ -67,9 +67,9 @@ int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uin
 int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
 			     size_t *ret_size, uint64_t *ret_vaddr);
 
-/* A copy of the section called name and its virtual address. The caller frees it. 0; -ENOENT when the
- * file has none that is loaded; -ENOEXEC when it is empty, larger than 256 MiB or not in the file; -ENOMEM,
- * -EIO. */
+/* A copy of the section called name and its virtual address. The caller frees it. 0; -ENOENT when
+ * the file has none that is loaded; -ENOEXEC when it is empty, larger than 256 MiB or not in the
+ * file; -ENOMEM, -EIO. */
 int elf_image__read_section(const struct elf_image *image, const char *name,
 			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr);
 
@@ -95,9 +95,10 @@ int elf_image__find_function(const struct elf_image *image, const char *name,
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
-/* The function that a jump through the pointer at vaddr slot (of the PLT, or by -fno-plt code) leads
- * to, when the dynamic linker finds it in this very file: the one that the slot's relocation names.
- * 0; -ENOENT when it is another file's, or nothing is known of the slot; other negative errno. */
+/* The function that a jump through the pointer at vaddr slot (of the PLT, or by -fno-plt code)
+ * leads to, when the dynamic linker finds it in this very file: the one that the slot's relocation
+ * names. 0; -ENOENT when it is another file's, or nothing is known of the slot; other negative
+ * errno. */
 int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
 
 #endif

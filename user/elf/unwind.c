@@ -887,8 +887,8 @@ static void remove_row(struct unwind_table *table, size_t i)
 	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
 }
 
-/* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's is
- * hand-written and says nothing, nor does the code behind it that runs the constructors. */
+/* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's
+ * is hand-written and says nothing, nor does the code behind it that runs the constructors. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
 	size_t low = 0, high = table->n;

@@ -2,9 +2,9 @@
 /* How to step out of every function of one ELF file: its .eh_frame, run once and written down as a
  * sorted table of 8-byte rows for the unwinder in the kernel.
  *
- * A row holds from its pc to the next row's. On x86-64 the return address stands at CFA - 8 in all that
- * compilers make; only rsp, rbp and rip need following, because CFAs are rsp or rbp plus a constant.
- * What does not fit is written down as UNWIND_BAD, never approximated. */
+ * A row holds from its pc to the next row's. On x86-64 the return address stands at CFA - 8 in all
+ * that compilers make; only rsp, rbp and rip need following, because CFAs are rsp or rbp plus a
+ * constant. What does not fit is written down as UNWIND_BAD, never approximated. */
 #ifndef MEMTRACE_ELF_UNWIND_H
 #define MEMTRACE_ELF_UNWIND_H
 
@@ -38,10 +38,10 @@ enum unwind_kind {
 	 (uint32_t)((cfa_off) / 8) << 16)
 /* A frame with a frame pointer, which may point to another stack, above or below. */
 #define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
-/* A frame that has left its stack for the thread's: at rsp + g_off stands the goroutine whose stack it
- * was (the stack's upper end is the goroutine's second word), at rsp + depth_off how far below that end
- * the frame's rsp was; where the goroutine is 0, that rsp itself. There stands the caller's rbp, if
- * rbp_saved, and then the return address. Not both offsets are 0. */
+/* A frame that has left its stack for the thread's: at rsp + g_off stands the goroutine whose stack
+ * it was (the stack's upper end is the goroutine's second word), at rsp + depth_off how far below
+ * that end the frame's rsp was; where the goroutine is 0, that rsp itself. There stands the
+ * caller's rbp, if rbp_saved, and then the return address. Not both offsets are 0. */
 #define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
 	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
 #define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule) & 7))
@@ -56,17 +56,17 @@ struct unwind_row {
 
 struct unwind_table {
 	uint64_t base; /* vaddr of pc 0: the lowest executable PT_LOAD segment's */
-	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last one is
-				  * UNWIND_NONE at the end of the last function */
+	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
+				  * one is UNWIND_NONE at the end of the last function */
 	size_t n;
 	size_t fdes;	    /* functions described */
 	size_t bad_rows;    /* rows of kind UNWIND_BAD */
 	size_t skipped;	    /* entries that were broken or out of range */
 };
 
-/* Builds the table. max_rows bounds it (0: 16,777,216): -E2BIG beyond. 0 (a file without .eh_frame gives
- * a table of no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -ERANGE when the code
- * spans more than 4 GiB. err may be NULL. */
+/* Builds the table. max_rows bounds it (0: 16,777,216): -E2BIG beyond. 0 (a file without .eh_frame
+ * gives a table of no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -ERANGE when
+ * the code spans more than 4 GiB. err may be NULL. */
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err);
 void unwind_table__free(struct unwind_table *table);

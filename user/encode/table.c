@@ -146,11 +146,12 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 	bool exact = profile->interval_bytes <= 1;
 	char a[32], b[32], bytes[16], interval[48];
 
-	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
-		     (int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
-		     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
-	sink__printf(sink, "first touched and still there: %s%s", profile->dropped ? "AT LEAST " : "",
-		     format_bytes(live->bytes, bytes));
+	sink__printf(
+		sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
+		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
+	sink__printf(sink, "first touched and still there: %s%s",
+		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
 	if (!exact && !profile->dropped && live->objects > 0) {
 		format_interval(estimate__interval(live), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
@@ -241,12 +242,12 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 	char a[32], b[32], bytes[16];
 	bool first = true;
 
-	sink__printf(sink,
-		     "memtrace: pid %d (%s), %.1f s %s, regions, exact: %s calls of mmap, mremap and "
-		     "brk that took memory, %s others\n",
-		     (int)profile->pid, comm, profile->duration_s,
-		     profile->mode ? profile->mode : "", with_commas(profile->alloc_calls, a),
-		     with_commas(profile->free_calls, b));
+	sink__printf(
+		sink,
+		"memtrace: pid %d (%s), %.1f s %s, regions, exact: %s calls of mmap, mremap and "
+		"brk that took memory, %s others\n",
+		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
 	sink__printf(sink, "live regions: %s%s in %s piece%s", profile->dropped ? "AT LEAST " : "",
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
 		     live->objects == 1 ? "" : "s");

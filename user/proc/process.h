@@ -60,8 +60,8 @@ struct perf_map_place {
 int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
 
 /* Opens that file (symbolize/perf_map.h reads it). It is as hostile as its writer, and /tmp is
- * everybody's: only a regular file is taken, and only one that belongs to the user of the process. A
- * descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is no such file; -EPERM
+ * everybody's: only a regular file is taken, and only one that belongs to the user of the process.
+ * A descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is no such file; -EPERM
  * another user's; -ELOOP a symbolic link; -EINVAL not a regular file. Never blocks on a FIFO or
  * device. */
 int process__open_perf_map(const struct perf_map_place *place);

@@ -140,8 +140,8 @@ struct profile {
 	bool ended;		 /* during the run: what is live was so at its exit */
 	struct run_cost own;	 /* of the run: the same in each one's profile */
 
-	/* regions: live bytes by kind of memory, and those of before the run that were given back during it,
-	 * negative when unknown */
+	/* regions: live bytes by kind of memory, and those of before the run that were given back
+	 * during it, negative when unknown */
 	double kind_bytes[REGION_MEMORY_KINDS], earlier_gone_bytes;
 
 	/* growth: change of the resident set over the run, bytes; NaN when unknown */
@@ -191,8 +191,8 @@ int profile__add_live(struct profile *profile, size_t site, size_t thread, uint6
  * there already grows by count. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
-/* The same for a count that is not the process's own but the run's. One that is there already becomes the larger
- * of both. */
+/* The same for a count that is not the process's own but the run's. One that is there already
+ * becomes the larger of both. */
 int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);

@@ -41,12 +41,13 @@ struct regions {
 
 void regions__free(struct regions *regions);
 
-/* Takes [start, end) out: what lies within goes, what reaches over its ends is cut or split. cut (may be
- * NULL) gets the parts that went, ascending: appended to it. 0; -ENOMEM: nothing has changed. */
+/* Takes [start, end) out: what lies within goes, what reaches over its ends is cut or split. cut
+ * (may be NULL) gets the parts that went, ascending: appended to it. 0; -ENOMEM: nothing has
+ * changed. */
 int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
 
-/* Puts a region in, in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty one;
- * -ENOMEM: it is not there, though what it covers may be gone. */
+/* Puts a region in, in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty
+ * one; -ENOMEM: it is not there, though what it covers may be gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
 /* The region that holds addr, or NULL. */

@@ -564,7 +564,8 @@ int symtab__open(int fd, int *debug_fd, const char *path, struct symtab **ret_sy
 	sigemptyset(&action.sa_mask);
 	if (sigaction(SIGBUS, &action, &old))
 		return -errno;
-	/* What libdwfl had open at that moment stays open: there is no telling what state it is in. */
+	/* What libdwfl had open at that moment stays open: there is no telling what state it is in.
+	 */
 	if (sigsetjmp(cut_short, 1))
 		err = -ENOEXEC;
 	else

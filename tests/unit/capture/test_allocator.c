@@ -65,7 +65,8 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	struct maps maps;
 
 	assert_int_equal(maps__read(pid, &maps), 0);
-	assert_int_equal(allocators__find(NULL, pid, &maps, false, extra, n_extra, &all, err), want);
+	assert_int_equal(allocators__find(NULL, pid, &maps, false, extra, n_extra, &all, err),
+			 want);
 	if (all) /* nothing has been mapped since */
 		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
@@ -337,7 +338,8 @@ static void files_are_read_once(void **state)
 	assert_string_equal(first->parts[0].family, "glibc");
 	/* where nobody links dynamically, direct calls are everybody's */
 	assert_true(first->parts[0].object.n_inner > 0);
-	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL), 0);
+	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL),
+			 0);
 	assert_int_equal(again->parts[0].object.n_inner, 0);
 
 	/* It is another file now. */

@@ -240,10 +240,13 @@ static void regions_and_growth_have_heads_of_their_own(void **state)
 	profile->kind_bytes[REGION_OF_BRK] = 4096;
 	profile->earlier_gone_bytes = 8192;
 	text = table(profile, (struct table_options){});
-	assert_has(text, " regions, exact: 1,000 calls of mmap, mremap and brk that took memory, 2 others\n"
-			 "live regions: ");
-	assert_has(text, ": anonymous 1.0 MiB, brk 4.0 KiB; 8.0 KiB of what was mapped before the run "
-			 "given back");
+	assert_has(
+		text,
+		" regions, exact: 1,000 calls of mmap, mremap and brk that took memory, 2 others\n"
+		"live regions: ");
+	assert_has(text,
+		   ": anonymous 1.0 MiB, brk 4.0 KiB; 8.0 KiB of what was mapped before the run "
+		   "given back");
 	free(text);
 	profile->dropped = 3;
 	text = table(profile, (struct table_options){});

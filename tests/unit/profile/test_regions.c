@@ -56,7 +56,8 @@ static void one_sequence(uint64_t seed)
 
 	random_state = seed * 0x9e3779b97f4a7c15ULL + 1;
 	for (uint32_t step = 1; step <= STEPS; step++) {
-		uint64_t from = random_below(PAGES), n = 1 + random_below(random_below(8) ? 12 : 120);
+		uint64_t from = random_below(PAGES),
+			 n = 1 + random_below(random_below(8) ? 12 : 120);
 		struct regions cut = {};
 
 		n = from + n > PAGES ? PAGES - from : n;
@@ -99,7 +100,8 @@ static void random_sequences(void **state)
 
 static void edges(void **state)
 {
-	struct region all = {0, UINT64_MAX, 1, 2, REGION_OF_FILE}, empty = {5, 5, 1, 2, REGION_OF_FILE};
+	struct region all = {0, UINT64_MAX, 1, 2, REGION_OF_FILE},
+		      empty = {5, 5, 1, 2, REGION_OF_FILE};
 	struct regions r = {}, cut = {};
 
 	(void)state;

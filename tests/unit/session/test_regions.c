@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books of regions: what calls mean, and that they count in the order in which they took effect,
- * however they come in. */
+/* The books of regions: what calls mean, and that they count in the order in which they took
+ * effect, however they come in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +46,8 @@ static void unmap(struct region_book *b, uint64_t entry, uint64_t exit, uint64_t
 	region_book__call(b, &call);
 }
 
-static void remap(struct region_book *b, uint64_t entry, uint64_t exit, uint64_t old, uint64_t old_len,
-		  uint64_t addr, uint64_t len, uint64_t stack)
+static void remap(struct region_book *b, uint64_t entry, uint64_t exit, uint64_t old,
+		  uint64_t old_len, uint64_t addr, uint64_t len, uint64_t stack)
 {
 	struct abi_region_call call = call_of(REGION_MREMAP, entry, exit, addr, len, stack);
 
@@ -139,10 +139,17 @@ static void remaps(void **state)
 
 static void break_moves(void **state)
 {
-	struct abi_region_call up = {.kind = REGION_BRK, .addr = 100 * PAGE + 5, .old_addr = 90 * PAGE + 1,
-				     .entry_ns = 1, .exit_ns = 2, .stack = {1, 1}};
-	struct abi_region_call down = {.kind = REGION_BRK, .addr = 95 * PAGE, .old_addr = 100 * PAGE + 5,
-				       .entry_ns = 3, .exit_ns = 4};
+	struct abi_region_call up = {.kind = REGION_BRK,
+				     .addr = 100 * PAGE + 5,
+				     .old_addr = 90 * PAGE + 1,
+				     .entry_ns = 1,
+				     .exit_ns = 2,
+				     .stack = {1, 1}};
+	struct abi_region_call down = {.kind = REGION_BRK,
+				       .addr = 95 * PAGE,
+				       .old_addr = 100 * PAGE + 5,
+				       .entry_ns = 3,
+				       .exit_ns = 4};
 	struct region_book b = {};
 
 	(void)state;

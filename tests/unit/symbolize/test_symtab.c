@@ -651,7 +651,8 @@ static void test_cut_short_meanwhile(void **state)
 			if (ftruncate(fd, 128) || pwrite(fd, good, len, 0) != (ssize_t)len)
 				_exit(1);
 	}
-	reader = fork(); /* of its own: what libdwfl had open then is lost, and a leak to a sanitizer */
+	reader = fork(); /* of its own: what libdwfl had open then is lost, and a leak to a
+			    sanitizer */
 	if (!reader) {
 		alarm(60);
 		for (int i = 0; i < 300; i++)
