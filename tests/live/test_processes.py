@@ -45,6 +45,36 @@ def processes_follow(kind):
 
 
 @test
+def processes_follow_those_there():
+    """Children and their children that were there before, and those they fork then."""
+    die = "setpriv --pdeathsig KILL"  # with its parent
+    one, two = (f"{die} {FAMILY} leak 100000 {size} 50" for size in (1000, 1100))
+    shell = start(["sh", "-c", f'exec 5<&0; {die} sh -c "{one} & read x <&5; {two} & wait" & wait'])
+
+    def children(pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+            return file.read().split()
+
+    try:
+        wait_until(lambda: len(children(shell.pid)) == 1 and children(children(shell.pid)[0]),
+                   "a grandchild")
+        middle = children(shell.pid)[0]
+        with Tracer("-p", shell.pid, "-F", "-i", "1", "--json", "-f", "none") as tracer:
+            shell.stdin.write("\n")
+            shell.stdin.flush()
+            wait_until(lambda: len(children(middle)) == 2, "two grandchildren")
+            there, come = map(int, children(middle))
+            time.sleep(1.5)
+            profiles = by_pid(tracer.stop().out)
+        for pid, size in ((there, 1000), (come, 1100)):
+            expect(pid in profiles and profiles[pid]["live_bytes"] >= 3 * size and
+                   profiles[pid]["live_bytes"] % size == 0, f"pid {pid} is missing or wrong:",
+                   {pid: p["live_bytes"] for pid, p in profiles.items()})
+    finally:
+        end(shell)
+
+
+@test
 def processes_not_followed():
     """Without -F the children's memory is nobody's, and what they free of their parent's stays."""
     with Target("family") as target:

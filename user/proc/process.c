@@ -63,6 +63,9 @@ static int parse_stat(const char *text, struct process_info *info)
 			return -EINVAL;
 		pos = end;
 		switch (field) {
+		case 4:
+			info->parent = (pid_t)value;
+			break;
 		case 9:
 			info->kernel_thread = value & PF_KTHREAD;
 			break;

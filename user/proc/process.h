@@ -11,6 +11,7 @@
 struct process_info {
 	pid_t pid;
 	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
+	pid_t parent;	      /* its pid; 0: none that we can see */
 	uint32_t euid;	      /* effective user, as in our own user namespace */
 	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
 	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */

@@ -122,7 +122,7 @@ void region_calls__settle(struct session *session, bool all);
 /* Fills in the kernel side's part of it. */
 void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
 
-/* Takes in the processes there are. 0 or negative errno with err. */
+/* Takes in the processes there are that fit, or that descend from traced ones. 0 or negative errno with err. */
 int selection__scan(struct session *session, struct error *err);
 
 /* Says whether the file of an exec fits, and takes the process in if it does. */

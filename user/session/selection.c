@@ -66,10 +66,37 @@ static int scan_one(pid_t pid, void *ctx)
 	return 0;
 }
 
+static int scan_child(pid_t pid, void *ctx)
+{
+	struct session *s = ctx;
+	struct process_info info;
+
+	if (!session__check_pid(pid, NULL) && !process__read(pid, &info) &&
+	    targets__find(s, info.parent))
+		take_in(s, pid, 0);
+	return 0;
+}
+
+/* Children of children have their turn when their parents are in; and what is forked meanwhile, too: of one
+ * that was in before a look began, the kernel side takes the children in. */
+static int scan_descendants(struct session *s)
+{
+	size_t before;
+	int rc;
+
+	do {
+		before = s->n_targets;
+		rc = process__each(scan_child, s);
+	} while (!rc && s->n_targets > before);
+	return rc;
+}
+
 int selection__scan(struct session *s, struct error *err)
 {
 	int rc = s->selection->dynamic ? process__each(scan_one, s) : 0;
 
+	if (!rc && s->selection->follow)
+		rc = scan_descendants(s);
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 

@@ -370,8 +370,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
-	if (s->selection && s->selection->dynamic) {
-		if (s->what & WHAT_HEAP)
+	if (s->selection) {
+		if (s->selection->dynamic && s->what & WHAT_HEAP)
 			targets__probe_own_libc(s);
 		rc = selection__scan(s, err);
 		if (rc)

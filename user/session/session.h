@@ -20,7 +20,7 @@ struct session;
 /* Processes that are traced without being named. All conditions given must hold. */
 struct session_selection {
 	bool dynamic;		  /* any process that fits what follows; else children only */
-	bool follow;		  /* children of traced processes, whatever they are */
+	bool follow;		  /* children of traced processes, those they have and those to come */
 	const char *const *comms; /* names as the kernel has them (15 bytes): one of them */
 	size_t n_comms;
 	const uint32_t *users; /* effective user ids: one of them */

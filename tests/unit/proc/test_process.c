@@ -35,6 +35,7 @@ static void test_read_self(void **state)
 	assert_int_equal(process__read(getpid(), &info), 0);
 	assert_int_equal(info.pid, getpid());
 	assert_int_equal(info.tgid, getpid());
+	assert_int_equal(info.parent, getppid());
 	assert_int_equal(info.state, 'R');
 	assert_false(info.kernel_thread);
 	assert_false(info.compat32);
@@ -100,6 +101,7 @@ static void test_hostile_names(void **state)
 		assert_int_equal(process__read(child, &info), 0);
 		assert_string_equal(info.comm, cases[i].shown);
 		assert_int_equal(info.tgid, child);
+		assert_int_equal(info.parent, getpid());
 		assert_true(info.state == 'S' || info.state == 'R');
 		assert_int_equal(info.threads, 1);
 		assert_true(info.start_ticks > 0);
