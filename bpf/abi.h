@@ -281,6 +281,7 @@ enum abi_event_kind {
 	EVENT_FORK,    /* the same, by a fork; parent is the parent's id */
 	EVENT_EXEC,    /* it runs another program */
 	EVENT_EXIT,    /* it has ended, or its new program does not fit */
+	EVENT_HEADLESS, /* its main thread has ended, others go on */
 	EVENT_UNKNOWN, /* an exec of a file that user space has not judged yet; process is 0 */
 };
 

@@ -62,8 +62,15 @@ struct {
 	__type(value, struct abi_process);
 } processes __weak SEC(".maps");
 
-/* Taken beforehand: a process that comes must not be missed because its state would have to wait
- * for memory. */
+/* Of these, the ones whose main thread has ended while others run. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* pid */
+	__type(value, struct abi_process);
+} headless __weak SEC(".maps");
+
+/* Taken beforehand: a process that comes must not be missed because its state would have to wait for memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 1);

@@ -3,6 +3,8 @@
 #include "maps.bpf.h"
 #include "process.bpf.h"
 
+#define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h: all threads are about to end */
+
 /* What a process begins with; too large for the stack. */
 static const struct abi_process_cpu no_counts;
 
@@ -108,8 +110,21 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_file *
 	exe->pad = 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code was.
- */
+/* A thread's exec ends all others and takes the main one's place, in a task of its own: what was known of the
+ * process was kept with the task that is gone, and is brought along here. */
+static __always_inline struct abi_process *inherit(struct task_struct *task)
+{
+	__u32 pid = (__u32)task->tgid;
+	struct abi_process *left = bpf_map_lookup_elem(&headless, &pid), *process;
+
+	if (!left)
+		return NULL;
+	process = bpf_task_storage_get(&processes, task, left, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bpf_map_delete_elem(&headless, &pid);
+	return process;
+}
+
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {
@@ -122,6 +137,8 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 	if (!leader)
 		return 0;
 	process = bpf_task_storage_get(&processes, leader, NULL, 0);
+	if (!process && old_pid != task->tgid)
+		process = inherit(leader);
 	if (process && process->borrowed) {
 		bpf_task_storage_delete(&processes, leader);
 		process = NULL;
@@ -189,12 +206,23 @@ int BPF_PROG(task_exit, struct task_struct *task)
 {
 	struct abi_process *process;
 	struct abi_file exe = {};
+	__u32 pid = (__u32)task->tgid;
 
-	if (task->signal->live.counter) /* other threads go on */
+	/* Other threads go on, be it only to call exec: one of them may become the main one. */
+	if (task->signal->live.counter) {
+		if ((__u32)task->pid != pid || task->signal->flags & SIGNAL_GROUP_EXIT)
+			return 0;
+		process = process_of(task);
+		if (!process || process->borrowed)
+			return 0;
+		bpf_map_update_elem(&headless, &pid, process, BPF_ANY);
+		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false);
 		return 0;
+	}
 	process = process_of(task);
 	if (!process)
 		return 0;
+	bpf_map_delete_elem(&headless, &pid);
 	if (!process->borrowed)
 		tell(EVENT_EXIT, process, 0, task, &exe, bpf_ktime_get_ns(), false);
 	return 0;

@@ -93,6 +93,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
 	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
 	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes);
+	bpf_map__set_max_entries(skel->maps.headless, max_processes);
 	memcpy((void *)&skel->rodata->selection, &o->selection, sizeof(o->selection));
 	((struct abi_selection *)&skel->rodata->selection)->self = (uint32_t)getpid();
 
@@ -238,6 +239,11 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 enum probe_kind capture__kind(const struct capture *c)
 {
 	return c->kind;
+}
+
+bool capture__needs_main_thread(const struct capture *c)
+{
+	return c->kind == PROBE_PERF;
 }
 
 int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, struct error *err)

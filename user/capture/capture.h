@@ -51,6 +51,9 @@ void capture__free(struct capture *capture);
 
 enum probe_kind capture__kind(const struct capture *capture);
 
+/* Are probes in one process silent when its main thread has ended, though others go on? */
+bool capture__needs_main_thread(const struct capture *capture);
+
 /* Makes process pid traced: its calls are counted from activation on. *ret_process: its number,
  * under which all that is recorded of it is found, whatever becomes of the pid. 0, -EEXIST when it
  * is traced already (by the selection), -E2BIG for too many, other negative errno. */

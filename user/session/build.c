@@ -388,6 +388,14 @@ static uint64_t exec_untraced(const struct build *b)
 	return 1;
 }
 
+/* 1 when the main thread has ended, by which the kernel finds the process whose probes they are, and some kinds
+ * of probe are silent from then on. */
+static uint64_t main_thread_ended(const struct build *b)
+{
+	return b->target->headless && b->target->allocators &&
+	       capture__needs_main_thread(b->capture);
+}
+
 static int add_lost(const struct build *b, struct profile *p)
 {
 	static const char *const names[LOST_MAX] = {
@@ -420,6 +428,8 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_run_lost(p, "profiles_forgotten", b->forgotten);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
+	if (!rc)
+		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));
 	if (!rc)
 		rc = profile__add_lost(p, "code_replaced", b->target->code_replaced);
 	if (!rc)

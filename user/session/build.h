@@ -21,6 +21,7 @@ struct target {
 	uint64_t exec_ns;	  /* last exec during the run, monotonic; 0: none */
 	bool exec_by_thread; /* it was made by another than the main thread, which the probes did
 			      * not follow */
+	bool headless; /* its main thread has ended, others go on */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */

@@ -351,8 +351,13 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (s->what & WHAT_REGIONS)
 			region_book__exec(&t->book, event->time_ns);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
+		t->headless = false; /* who calls it is the main thread from then on */
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
+		break;
+	case EVENT_HEADLESS:
+		if (t)
+			t->headless = true;
 		break;
 	case EVENT_EXIT:
 		/* Of those that were named the pidfd tells. What this one mapped last is not known

@@ -78,6 +78,7 @@ typedef struct {
 
 struct signal_struct {
 	atomic_t live;
+	unsigned int flags;
 };
 
 typedef struct {

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes in states that few are in, and what happens to few: the account is exact all the same, or it
+is said that it is not, and they go on as if nothing had been."""
+import json
+import os
+import re
+import signal
+
+from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal, losses,
+                     need_tool, read_line, start, test, test_each_kind, trace_script, wait_until)
+from test_harmless import Busy, changed_text
+from test_input import refused_pid
+from test_truth import check_calls, check_exact
+
+LIBRARY = os.path.join(PROGS, "library.so")
+
+
+def check_functions(truth, profile, lost=None):
+    """Exact in the functions that keep books; libc allocates for itself, too, in what these programs do."""
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(tuple(held.get(name, (0, 0))[:2]),
+                     (wanted["live_bytes"], wanted["live_objects"]), f"bytes and objects of {name}")
+    expect_equal(losses(profile), lost or {}, "losses")
+
+
+def status_of(pid, key):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        return re.search(rf"^{key}:\s*(.*)$", status.read(), re.M)[1]
+
+
+def wait_restored(pid):
+    """Its code is what it was; but for what others have changed in every process, also in ours."""
+    wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
+               f"libc's code in pid {pid} is restored", 10)
+
+
+# --- threads ---
+
+@test_each_kind
+def strange_short_threads(kind):
+    """A thousand that come and go: no call of theirs stays behind as under way."""
+    truth, profile, _ = trace_script(kind, "strange", "threads")
+    check_functions(truth, profile)
+
+
+@test_each_kind
+def strange_main_thread_ends(kind):
+    """Some kinds of probe see nothing of what comes after that, which is told."""
+    truth, profile, _ = trace_script(kind, "strange", "headless")
+    if losses(profile) == {"main_thread_ended": 1}:
+        expect(kind != "session" and not by_function(profile, truth["functions"]).get("script"),
+               "it is seen all the same")
+    else:
+        check_functions(truth, profile)
+
+
+@test
+def strange_main_thread_has_ended():
+    """Nothing finds the memory of such a process: it is refused, and goes on."""
+    with Target("strange", "headless", "--early") as target:
+        refused_pid(target.pid, "main thread", "has ended while others run")
+        target.go()
+        expect_equal(target.quit(), 0, "status of the target")
+
+
+@test
+def strange_exec_by_thread():
+    """What the old program held is gone. The new one is traced where the probes are in all processes; those
+    of the old one alone do not reach it, which is told."""
+    for options, traced in (((), False), (("-F",), True), (("--comm", "strange"), True)):
+        with Target("strange", "exec") as target:
+            named = () if "--comm" in options else ("-p", target.pid)
+            with Tracer(*named, *options, "-i", "1", "--json", "-f", "none") as tracer:
+                truth = target.go()
+                profile = by_pid(tracer.stop().out)[target.pid]
+            expect_equal(target.quit(), 0, "status of the target")
+        lost = losses(profile)
+        # and of the thread that called it the thread-local storage
+        expect_equal(lost.pop("dropped_by_exec", 0), truth["gone"]["live_objects"] + 1,
+                     "dropped_by_exec")
+        if traced:
+            check_exact(truth, {**profile, "lost": {}, "alloc_calls": truth["alloc_calls"]})
+        else:
+            # nothing, unless another's probes are there, too
+            expect(profile["live_bytes"] in (0, truth["functions"]["script"]["live_bytes"]),
+                   profile["live_bytes"], "live bytes")
+        expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
+
+
+def by_pid(lines):
+    return {p["pid"]: p for p in map(json.loads, lines.splitlines())}
+
+
+@test
+def strange_daemon():
+    """It leaves its session, and all its ancestors end; its account is its own."""
+    with Target("strange", "daemon", "--exit", "3") as target:
+        with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none") as tracer:
+            truth = target.go()
+            expect_equal(target.process.wait(30), 3, "status of the first process")
+            profiles = by_pid(tracer.stop().out)
+        daemon = truth["pid"]
+        # it is nobody's child any more, but reads our pipe
+        expect_equal(status_of(daemon, "PPid") == str(target.pid), False, "still a child")
+        target.say("quit")
+        wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), "the daemon ends")
+    check_exact(truth, profiles[daemon])
+
+
+# --- what they may do ---
+
+@test
+def strange_undumpable():
+    truth, profile, _ = trace_script(None, "strange", "undumpable")
+    check_exact(truth, profile)
+
+
+@test
+def strange_seccomp():
+    """Strictly, or by a filter that kills, from before the attach or from a moment after it."""
+    for args in (["strict"], ["filter"], ["filter", "--early"]):
+        try:
+            truth, profile, _ = trace_script(None, "strange", *args)
+            check_exact(truth, profile)
+        except Failure as e:
+            raise Failure(f"{' '.join(args)}: {e}") from None
+
+
+# --- what they load ---
+
+def size_of(pid):
+    """Descriptors, and resident bytes."""
+    return len(os.listdir(f"/proc/{pid}/fd")), 1024 * int(status_of(pid, "VmRSS").split()[0])
+
+
+@test
+def strange_dlopen_cycles():
+    """A library that is loaded at 400 places, one after the other, is one file with one table."""
+    with Target("strange", "dlopen", LIBRARY, "400") as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
+            target.say("go")
+            expect_equal(target.line(), "begun\n", "the target's line")
+            before = size_of(tracer.process.pid)
+            truth = target.go()
+            after = size_of(tracer.process.pid)
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+    check_functions(truth, profile)
+    expect_equal(after[0], before[0], "descriptors of memtrace")
+    expect(after[1] < before[1] + (4 << 20), f"memtrace grew from {before[1]} to {after[1]} bytes")
+    expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
+    return f"{before} and {after[1]} bytes"
+
+
+# --- stopped ---
+
+def stop_it(pid):
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: status_of(pid, "State").startswith("T"), f"pid {pid} stops")
+
+
+@test_each_kind
+def strange_stopped(kind):
+    """Stopped while memtrace comes, and again while it goes."""
+    with Target("truth_basic") as target:
+        stop_it(target.pid)
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none", "--probe-kind",
+                    kind) as tracer:
+            os.kill(target.pid, signal.SIGCONT)
+            truth = target.go()
+            stop_it(target.pid)
+            profile = tracer.stop().json()
+        wait_restored(target.pid)
+        os.kill(target.pid, signal.SIGCONT)
+        expect_equal(target.quit(), 0, "status of the target")
+    check_exact(truth, profile)
+
+
+@test
+def strange_stopped_anywhere():
+    """Stopped in the midst of whatever it does: in traps, in calls that are to return through a probe."""
+    target = Busy(4)
+    try:
+        for _ in range(3):
+            with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none") as tracer:
+                stop_it(target.pid)
+                tracer.stop()
+            wait_restored(target.pid)
+            os.kill(target.pid, signal.SIGCONT)
+        target.stop()
+    finally:
+        target.__exit__()
+
+
+# --- debugged ---
+
+class Debugger:
+    """gdb, attached to a process; which is stopped until it is told otherwise."""
+
+    def __init__(self, pid):
+        self.process = start([need_tool("gdb"), "-nx", "-q", "-iex", "set auto-load off", "-iex",
+                              "set debuginfod enabled off", "-iex", "set confirm off", "-iex",
+                              "set pagination off", "-p", pid], start_new_session=True,
+                             stderr=-2)  # subprocess.STDOUT
+        self.ask("")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def send(self, command):
+        self.process.stdin.write(command + "\necho :END\\n\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        lines = []
+        while not lines or not lines[-1].endswith(":END\n"):
+            lines.append(read_line(self.process, self.process.stdout))
+        return "".join(lines)
+
+    def ask(self, command):
+        self.send(command)
+        return self.answer()
+
+    def until(self, breakpoint_at):
+        told = self.ask("continue")
+        expect(re.search(rf"Breakpoint \d+, .*{breakpoint_at}", told), f"no {breakpoint_at}:", told)
+
+    def leave(self):
+        told = self.ask("detach")
+        expect("detached" in told, told)
+        self.process.stdin.write("quit\n")
+        self.process.stdin.flush()
+        expect_equal(self.process.wait(30), 0, "status of gdb")
+
+
+def look_around(gdb):
+    """Breakpoints beside probes and away from them, passed over and met; steps over and into an allocator's
+    function; and out of it."""
+    gdb.ask("break alloc_by_3")
+    gdb.ask("break *free")
+    gdb.ask("ignore 1 20")
+    gdb.ask("ignore 2 100")
+    for _ in range(2):
+        told = gdb.ask("continue")
+        expect(re.search(r"Breakpoint \d+, .*(alloc_by_3|free)", told), "no breakpoint:", told)
+        gdb.ask("disable")
+        gdb.ask("next")
+        gdb.ask("stepi 30")
+        expect("work" in gdb.ask("backtrace"), "no stack to be seen")
+        gdb.ask("enable")
+    gdb.ask("delete")
+
+
+@test
+def strange_debugged():
+    """Under a debugger all the time; memtrace comes and goes while it is stopped there."""
+    with Target("truth_threads", "--blocks", "500") as target:
+        with Debugger(target.pid) as gdb, \
+                Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
+            target.say("go")
+            look_around(gdb)
+            gdb.ask("break truth_print")
+            gdb.until("truth_print")
+            profile = tracer.stop().json()
+            wait_restored(target.pid)
+            gdb.ask("delete")
+            gdb.leave()
+            truth = json.loads(target.line())
+        wait_restored(target.pid)
+        expect_equal(target.quit(), 0, "status of the target")
+    check_exact(truth, profile)
+
+
+@test
+def strange_debugger_comes():
+    """And goes, while memtrace is there."""
+    with Target("truth_threads", "--blocks", "500") as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
+            with Debugger(target.pid) as gdb:
+                target.say("go")
+                look_around(gdb)
+                gdb.leave()
+            truth = json.loads(target.line())
+            profile = tracer.stop().json()
+        wait_restored(target.pid)
+        expect_equal(target.quit(), 0, "status of the target")
+    check_exact(truth, profile)

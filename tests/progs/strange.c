@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Processes in states that few are in. In the protocol of truth.h; the first argument says which:
+ *
+ * threads		waves of threads, a thousand in all, each of which allocates, keeps some and ends
+ * headless		the main thread ends, another one goes on; --early: before "ready"
+ * exec			a thread that is not the main one executes the program anew
+ * undumpable		whose memory is nobody's but root's to look at
+ * strict, filter	which may make only those system calls that it needs, by seccomp
+ * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth says "begun" and
+ *			waits for another "go"
+ * daemon		forks twice in a session of its own; whoever was there before has ended by then. The
+ *			truth of the last one has its "pid" */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define TRUTH_BLOCKS_LOG2 16
+#include "truth.h"
+
+#define WAVES	 50
+#define TOGETHER 20
+#define BEFORE	 700
+#define BLOCKS	 200
+
+static int die(const char *what)
+{
+	fprintf(stderr, "strange: %s: %s\n", what, strerror(errno));
+	_exit(98);
+}
+
+/* What most of them do, with the memory that the heap has at its beginning (128 KiB). */
+NOINLINE static void script(void)
+{
+	static void *blocks[BLOCKS];
+
+	for (size_t i = 0; i < BLOCKS; i++)
+		blocks[i] = T_MALLOC(10 + i);
+	for (size_t i = 0; i < BLOCKS; i += 2)
+		T_FREE(blocks[i]);
+	for (size_t i = 1; i < BLOCKS; i += 4)
+		blocks[i] = T_REALLOC(blocks[i], 2 * i);
+}
+
+static int tell(void)
+{
+	truth_print();
+	return truth_finish();
+}
+
+/* --- threads --- */
+
+NOINLINE static void *short_life(void *arg)
+{
+	size_t size = 16 + (uintptr_t)arg;
+	void *p = T_MALLOC(size);
+
+	p = T_REALLOC(p, 3 * size);
+	T_FREE(T_MALLOC(size + 1));
+	if ((uintptr_t)arg % 3)
+		T_FREE(p);
+	return NULL;
+}
+
+static int threads(void)
+{
+	pthread_t ids[TOGETHER];
+
+	truth_ready();
+	for (uintptr_t wave = 0; wave < WAVES; wave++) {
+		for (uintptr_t i = 0; i < TOGETHER; i++)
+			if (pthread_create(&ids[i], NULL, short_life,
+					   (void *)(wave * TOGETHER + i)))
+				die("pthread_create");
+		for (uintptr_t i = 0; i < TOGETHER; i++)
+			pthread_join(ids[i], NULL);
+	}
+	return tell();
+}
+
+/* --- no main thread --- */
+
+static bool main_has_ended(void)
+{
+	char path[64], stat[64] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	fd = open(path, O_RDONLY);
+	n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+	if (n < 0)
+		die(path);
+	close(fd);
+	return strstr(stat, ") Z ");
+}
+
+static void *headless_thread(void *early)
+{
+	while (!main_has_ended())
+		usleep(1000);
+	if (early)
+		truth_ready();
+	script();
+	exit(tell());
+}
+
+static int headless(bool early)
+{
+	pthread_t id;
+
+	if (!early)
+		truth_ready();
+	if (pthread_create(&id, NULL, headless_thread, early ? &id : NULL))
+		die("pthread_create");
+	pthread_exit(NULL);
+}
+
+/* --- exec --- */
+
+static char **arguments;
+
+NOINLINE static void *before_exec(void *arg)
+{
+	char bytes[24], status[24];
+	char *args[] = {arguments[0], "exec",	"--gone", bytes,
+			"--exit",     status, NULL};
+
+	for (size_t i = 0; i < BEFORE; i++)
+		T_MALLOC(100 + i);
+	snprintf(bytes, sizeof(bytes), "%" PRIu64, truth_functions[0].live_bytes);
+	snprintf(status, sizeof(status), "%d", truth_exit_status);
+	execv(arguments[0], args);
+	die("execv");
+	return arg;
+}
+
+static int exec_by_thread(int argc, char **argv)
+{
+	pthread_t id;
+
+	if (!truth_flag(argc, argv, "--gone")) {
+		truth_ready();
+		arguments = argv;
+		if (pthread_create(&id, NULL, before_exec, NULL))
+			die("pthread_create");
+		for (;;)
+			pause();
+	}
+	script();
+	truth_print_open();
+	printf(", \"gone\": {\"live_objects\": %d}}\n", BEFORE);
+	return truth_finish();
+}
+
+/* --- rights --- */
+
+static int undumpable(void)
+{
+	if (prctl(PR_SET_DUMPABLE, 0))
+		die("prctl");
+	truth_ready();
+	script();
+	return tell();
+}
+
+/* The first call asks the kernel for memory, and for what the script may not ask any more. */
+static void begin_heap(void)
+{
+	void *p = malloc(1);
+
+	__asm__ volatile("" : "+r"(p) : : "memory");
+	free(p);
+}
+
+/* Leaves as seccomp's strict mode allows: by exit(2) itself. */
+static int strict(void)
+{
+	int status;
+
+	begin_heap();
+	truth_ready();
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		die("prctl");
+	script();
+	status = tell();
+	syscall(SYS_exit, status);
+	return status;
+}
+
+static int filter(bool early)
+{
+	static const int allowed[] = {SYS_read, SYS_write, SYS_brk, SYS_getpid, SYS_exit_group};
+	enum { N = sizeof(allowed) / sizeof(allowed[0]) };
+	struct sock_filter code[2 * N + 2];
+	struct sock_fprog program = {2 * N + 2, code};
+
+	code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					       offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < N; i++) {
+		code[1 + 2 * i] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+		code[2 + 2 * i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[2 * N + 1] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	begin_heap();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		die("prctl");
+	if (!early)
+		truth_ready();
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		die("prctl");
+	if (early)
+		truth_ready();
+	script();
+	return tell();
+}
+
+/* --- dlopen --- */
+
+/* The library's functions take the allocator from us, so that what they keep is in the books. */
+NOINLINE static void through_library(size_t size)
+{
+	void *p = T_MALLOC(size);
+
+	if (size % 4)
+		T_FREE(p);
+}
+
+static int cycles(const char *library, int n)
+{
+	truth_ready();
+	for (int i = 0; i < n; i++) {
+		void *handle = dlopen(library, RTLD_NOW);
+		void (*leaf)(void (*)(size_t), size_t) = handle ? dlsym(handle, "lib_leaf") : NULL;
+
+		if (!leaf)
+			die(library);
+		leaf(through_library, 100 + (size_t)i);
+		if (dlclose(handle))
+			die("dlclose");
+		/* the next one lies elsewhere */
+		if (mmap((void *)((uintptr_t)leaf & ~4095ul), 4096, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+			die("mmap");
+		if (i == n / 10) { /* for who wants to see what the rest adds */
+			puts("begun");
+			fflush(stdout);
+			truth_await("go");
+		}
+	}
+	return tell();
+}
+
+/* --- a daemon --- */
+
+static int daemonized(void)
+{
+	static void *inherited[100];
+	int status;
+	pid_t pid;
+
+	truth_ready();
+	for (size_t i = 0; i < 100; i++)
+		inherited[i] = malloc(1000 + i);
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (pid)
+		_exit(waitpid(pid, &status, 0) != pid || status ? 97 : truth_exit_status);
+	if (setsid() < 0)
+		die("setsid");
+	pid = fork();
+	if (pid)
+		_exit(pid < 0);
+	while (getppid() != 1 && !access("/proc/self", F_OK))
+		usleep(1000);
+	for (size_t i = 0; i < 100; i++)
+		free(inherited[i]); /* its parent's */
+	script();
+	truth_print_open();
+	printf(", \"pid\": %d}\n", getpid());
+	return truth_finish();
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	truth_init(argc, argv);
+	if (!strcmp(what, "threads"))
+		return threads();
+	if (!strcmp(what, "headless"))
+		return headless(truth_flag(argc, argv, "--early"));
+	if (!strcmp(what, "exec"))
+		return exec_by_thread(argc, argv);
+	if (!strcmp(what, "undumpable"))
+		return undumpable();
+	if (!strcmp(what, "strict"))
+		return strict();
+	if (!strcmp(what, "filter"))
+		return filter(truth_flag(argc, argv, "--early"));
+	if (!strcmp(what, "dlopen") && argc > 3)
+		return cycles(argv[2], atoi(argv[3]));
+	if (!strcmp(what, "daemon"))
+		return daemonized();
+	fprintf(stderr, "usage: strange threads|headless|exec|undumpable|strict|filter|dlopen|daemon\n");
+	return 2;
+}
