@@ -28,6 +28,7 @@ import time
 from harness import (PATIENCE_S, Failure, NotRunnable, Tracer, end, expect, expect_equal, losses,
                      need_tool, place, read_line, run, start, test, wait_until)
 from test_real import Redis, libc_path
+from test_strange import stop_it
 
 COMPLETE_PCT = 99  # of the samples, at least
 SAMPLES = 300      # at least
@@ -228,7 +229,7 @@ def trace_load(directory, pid, interval, load):
 # --- nginx ---
 
 NGINX = """
-daemon off; master_process on; worker_processes 1; user www-data;
+daemon off; master_process on; worker_processes %d; user www-data;
 pid nginx.pid; error_log error.log notice;
 events { worker_connections 64; }
 http {
@@ -247,11 +248,9 @@ http {
 """
 
 
-@test
-def servers_nginx():
-    ab = need_tool("ab")
-    files = {f"{i}.txt": "".join(f"{i} {k * k} some text\n" for k in range(200 * i + 1))
-             for i in range(8)}
+@contextlib.contextmanager
+def nginx(workers, files):
+    """The master process, its directory, its port and socket; files: by name below /files."""
     # A port of its own, bound here: nginx inherits it as from a nginx that it replaces.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
@@ -261,45 +260,120 @@ def servers_nginx():
                 file.write(text)
         port, sock = bound.getsockname()[1], directory + "/http.sock"
         with open(directory + "/nginx.conf", "w", encoding="utf-8") as file:
-            file.write(NGINX % (port, directory, directory))
+            file.write(NGINX % (workers, port, directory, directory))
         with Server(directory, [need_tool("nginx"), "-p", directory, "-c", "nginx.conf",
                                 "-e", "stderr"], stop_by=signal.SIGQUIT, pass_fds=[bound.fileno()],
                     env={**os.environ, "NGINX": f"{bound.fileno()};"}) as server:
             server.wait_for(lambda: listens(sock))
-            asked, kept = UnixHTTP(sock), []
-            worker = int(asked.ask("GET", "/pid"))
-            expect(worker != server.pid, "the worker is the master")
+            yield server, directory, port, sock
 
-            def get_files(connection):
-                for name, text in files.items():
-                    for encoding in ("identity", "gzip"):
-                        got = connection.ask("GET", "/files/" + name, accept_encoding=encoding)
-                        expect_equal(got.decode(), text, f"{name}, {encoding}")
-                return 2 * len(files)
 
-            def load():
-                n = 0
-                for header in ("Accept-Encoding: gzip", "Accept-Encoding: identity"):
-                    for options in (["-k"], []):
-                        result = run([ab, "-q", *options, "-n", 800, "-c", 8, "-H", header,
-                                      f"http://127.0.0.1:{port}/files/5.txt"])
-                        expect_equal(result.status, 0, result)
-                        expect_equal(re.findall(r"^(?:Complete|Failed) requests: +(\d+)|^(Non-2xx)",
-                                                result.out, re.M), [("800", ""), ("0", "")],
-                                     "ab's requests")
-                        n += 800
-                kept.append(UnixHTTP(sock))  # and what the worker keeps for it
-                return n + get_files(kept[-1])
+@test
+def servers_nginx():
+    ab = need_tool("ab")
+    files = {f"{i}.txt": "".join(f"{i} {k * k} some text\n" for k in range(200 * i + 1))
+             for i in range(8)}
+    with nginx(1, files) as (server, directory, port, sock):
+        asked, kept = UnixHTTP(sock), []
+        worker = int(asked.ask("GET", "/pid"))
+        expect(worker != server.pid, "the worker is the master")
 
-            profile, speed = trace_load(directory, worker, 1, load)
-            told = check_whole(profile, ["ngx_create_pool", "ngx_event_accept",
-                                         "ngx_process_events_and_timers", "ngx_spawn_process",
-                                         "main"], ["process"])
-            expect_equal(int(asked.ask("GET", "/pid")), worker, "the worker afterwards")
-            for connection in [asked, *kept]:
-                connection.close()
-            server.stop()
+        def get_files(connection):
+            for name, text in files.items():
+                for encoding in ("identity", "gzip"):
+                    got = connection.ask("GET", "/files/" + name, accept_encoding=encoding)
+                    expect_equal(got.decode(), text, f"{name}, {encoding}")
+            return 2 * len(files)
+
+        def load():
+            n = 0
+            for header in ("Accept-Encoding: gzip", "Accept-Encoding: identity"):
+                for options in (["-k"], []):
+                    result = run([ab, "-q", *options, "-n", 800, "-c", 8, "-H", header,
+                                  f"http://127.0.0.1:{port}/files/5.txt"])
+                    expect_equal(result.status, 0, result)
+                    expect_equal(re.findall(r"^(?:Complete|Failed) requests: +(\d+)|^(Non-2xx)",
+                                            result.out, re.M), [("800", ""), ("0", "")],
+                                 "ab's requests")
+                    n += 800
+            kept.append(UnixHTTP(sock))  # and what the worker keeps for it
+            return n + get_files(kept[-1])
+
+        profile, speed = trace_load(directory, worker, 1, load)
+        told = check_whole(profile, ["ngx_create_pool", "ngx_event_accept",
+                                     "ngx_process_events_and_timers", "ngx_spawn_process",
+                                     "main"], ["process"])
+        expect_equal(int(asked.ask("GET", "/pid")), worker, "the worker afterwards")
+        for connection in [asked, *kept]:
+            connection.close()
+        server.stop()
         return f"{told}; {speed}"
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return {int(child) for child in file.read().split()}
+
+
+def by_pid(result):
+    return {p["pid"]: p for p in map(json.loads, result.out.splitlines())}
+
+
+def profiled(profiles, pid):
+    expect(pid in profiles, f"no profile of pid {pid}; there are", sorted(profiles))
+    expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
+    return profiles[pid]
+
+
+def holds(profile, *names):
+    """Objects and bytes of the stacks in which these frames stand one after the other."""
+    at = [s for s in profile["stacks"] if ";".join(names) in ";".join(s["frames"])]
+    return sum(s["live_objects"] for s in at), sum(s["live_bytes"] for s in at)
+
+
+def nginx_workers(*selection):
+    """Two workers, of which one is killed, and another takes its place: each has its own account. The truth
+    is the number of connections that each has accepted, every one of which has a pool."""
+    with nginx(2, {}) as (server, _, _, sock), contextlib.ExitStack() as kept:
+        wait_until(lambda: len(children(server.pid)) == 2, "two workers")
+        first, second = children(server.pid)
+
+        def connect(worker, others, n):
+            """n connections to a worker: who is stopped does not accept."""
+            for pid in others:
+                stop_it(pid)
+            for _ in range(n):
+                connection = UnixHTTP(sock)
+                kept.callback(connection.close)
+                expect_equal(int(connection.ask("GET", "/pid")), worker, "who accepts")
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+
+        options = selection or ("-F", "-p", server.pid)
+        with Tracer(*options, "-i", "1", "--json", "-f", "none") as tracer:
+            connect(first, [second], 5)
+            connect(second, [first], 7)
+            os.kill(second, signal.SIGKILL)
+            wait_until(lambda: len(children(server.pid) - {first, second}) == 1, "a new worker")
+            third, = children(server.pid) - {first, second}
+            connect(third, [first], 11)
+            profiles = by_pid(tracer.stop())
+        for worker, n in ((first, 5), (second, 7), (third, 11)):
+            profile = profiled(profiles, worker)
+            expect_equal(holds(profile, "ngx_create_pool", "ngx_event_accept")[0], n,
+                         f"connections of worker {worker}")
+        kept.close()
+        server.stop()
+
+
+@test
+def servers_nginx_workers_by_name():
+    nginx_workers("--comm", "nginx")
+
+
+@test
+def servers_nginx_workers_of_master():
+    nginx_workers()
 
 
 # --- postgres ---
@@ -359,8 +433,8 @@ def postgres_queries(i):
            f"execute p{i}({i}); deallocate p{i};", f"{i}|1")
 
 
-@test
-def servers_postgres():
+@contextlib.contextmanager
+def postgres():
     need_tool(f"{POSTGRES}/postgres")
     with place_of("postgres") as directory:
         data, user = directory + "/data", as_user("postgres")
@@ -372,26 +446,72 @@ def servers_postgres():
                     **user) as server:
             server.wait_for(lambda: run([f"{POSTGRES}/pg_isready", "-q", "-h",
                                          directory]).status == 0)
-            with Psql(directory) as session:
-                session.ask("create table t as select i, md5(i::text) s, i % 100 g from "
-                            f"generate_series(1, {ROWS}) i; create index on t(g); analyze t;")
-                rounds = iter(range(1, 1000))
+            yield server, directory
 
-                def load():
-                    n = 0
-                    for _ in range(25):
-                        for query, answer in postgres_queries(next(rounds)):
-                            expect_equal(session.ask(query), answer, query)
-                            n += 1
-                    # plans that are alive at the end
-                    session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
-                    return n + 1
 
-                profile, speed = trace_load(directory, session.pid, 1, load)
-                told = check_whole(profile, ["AllocSetContextCreateInternal|AllocSetAlloc|palloc",
-                                             "PostgresMain", "PostmasterMain", "main"], ["process"])
-            server.stop()
-        return f"{told}; {speed}"
+@test
+def servers_postgres():
+    with postgres() as (server, directory):
+        with Psql(directory) as session:
+            session.ask("create table t as select i, md5(i::text) s, i % 100 g from "
+                        f"generate_series(1, {ROWS}) i; create index on t(g); analyze t;")
+            rounds = iter(range(1, 1000))
+
+            def load():
+                n = 0
+                for _ in range(25):
+                    for query, answer in postgres_queries(next(rounds)):
+                        expect_equal(session.ask(query), answer, query)
+                        n += 1
+                # plans that are alive at the end
+                session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
+                return n + 1
+
+            profile, speed = trace_load(directory, session.pid, 1, load)
+            told = check_whole(profile, ["AllocSetContextCreateInternal|AllocSetAlloc|palloc",
+                                         "PostgresMain", "PostmasterMain", "main"], ["process"])
+        server.stop()
+    return f"{told}; {speed}"
+
+
+KEPT = 3_000_000  # bytes of the smallest cursor
+
+
+def postgres_sessions(*selection):
+    """One session from before, one from meanwhile, and one that has ended by then: each has its own account.
+    The truth is the size of the row that each one's cursor holds."""
+    with postgres() as (server, directory), contextlib.ExitStack() as sessions:
+        def keep(session, size):
+            session.ask("set work_mem = '64MB'; begin; declare kept cursor with hold for "
+                        f"select repeat('x', {size}); commit;")
+
+        before = sessions.enter_context(Psql(directory))
+        options = selection or ("-F", "-p", server.pid)
+        with Tracer(*options, "-i", "1", "--json", "-f", "none") as tracer:
+            keep(before, KEPT)
+            meanwhile = sessions.enter_context(Psql(directory))
+            keep(meanwhile, 2 * KEPT)
+            with Psql(directory) as short:
+                keep(short, KEPT)
+                short.ask("close kept;")
+            wait_until(lambda: short.pid not in children(server.pid), "the session's end")
+            profiles = by_pid(tracer.stop())
+        for session, size in ((before, KEPT), (meanwhile, 2 * KEPT), (short, 0)):
+            held = sum(s["live_bytes"] for s in profiled(profiles, session.pid)["stacks"]
+                       if "PersistHoldablePortal" in s["frames"])
+            expect(size <= held <= size + 65536, f"pid {session.pid} holds {held} of {size} bytes")
+        sessions.close()
+        server.stop()
+
+
+@test
+def servers_postgres_sessions_by_name():
+    postgres_sessions("--comm", "postgres")
+
+
+@test
+def servers_postgres_sessions_of_master():
+    postgres_sessions()
 
 
 # --- memcached ---

@@ -156,8 +156,10 @@ def strange_dlopen_cycles():
 # --- stopped ---
 
 def stop_it(pid):
+    """And all its threads have stopped."""
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: status_of(pid, "State").startswith("T"), f"pid {pid} stops")
+    wait_until(lambda: all(status_of(f"{pid}/task/{tid}", "State").startswith("T")
+                           for tid in os.listdir(f"/proc/{pid}/task")), f"pid {pid} stops")
 
 
 @test_each_kind
