@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process as in a container: in user, pid and mount namespaces of its own, where its files are and nowhere
-else, on another C library than the machine's. It is traced from outside."""
+"""A process as in a container: in user, pid and mount namespaces of its own, where its files are and
+nowhere else, on another C library than the machine's. It is traced from outside."""
 import contextlib
 import json
 import os
 import re
 import shutil
 
-from harness import (PROGS, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal, need_tool,
-                     place, read_line, start, test, wait_until)
+from harness import (PROGS, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal,
+                     need_tool, place, start, test)
 from test_truth import check_exact
 
 LOADER = "/lib/ld-musl-x86_64.so.1"

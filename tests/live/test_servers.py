@@ -27,6 +27,7 @@ import time
 
 from harness import (PATIENCE_S, Failure, NotRunnable, Tracer, end, expect, expect_equal, losses,
                      need_tool, place, read_line, run, start, test, wait_until)
+from test_processes import by_pid
 from test_real import Redis, libc_path
 from test_strange import stop_it
 
@@ -315,10 +316,6 @@ def children(pid):
         return {int(child) for child in file.read().split()}
 
 
-def by_pid(result):
-    return {p["pid"]: p for p in map(json.loads, result.out.splitlines())}
-
-
 def profiled(profiles, pid):
     expect(pid in profiles, f"no profile of pid {pid}; there are", sorted(profiles))
     expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
@@ -332,8 +329,8 @@ def holds(profile, *names):
 
 
 def nginx_workers(*selection):
-    """Two workers, of which one is killed, and another takes its place: each has its own account. The truth
-    is the number of connections that each has accepted, every one of which has a pool."""
+    """Two workers, of which one is killed, and another takes its place: each has its own account.
+    The truth is the number of connections that each has accepted, all of which have a pool."""
     with nginx(2, {}) as (server, _, _, sock), contextlib.ExitStack() as kept:
         wait_until(lambda: len(children(server.pid)) == 2, "two workers")
         first, second = children(server.pid)
@@ -357,7 +354,7 @@ def nginx_workers(*selection):
             wait_until(lambda: len(children(server.pid) - {first, second}) == 1, "a new worker")
             third, = children(server.pid) - {first, second}
             connect(third, [first], 11)
-            profiles = by_pid(tracer.stop())
+            profiles = by_pid(tracer.stop().out)
         for worker, n in ((first, 5), (second, 7), (third, 11)):
             profile = profiled(profiles, worker)
             expect_equal(holds(profile, "ngx_create_pool", "ngx_event_accept")[0], n,
@@ -474,12 +471,12 @@ def servers_postgres():
     return f"{told}; {speed}"
 
 
-KEPT = 3_000_000  # bytes of the smallest cursor
+KEPT = 3_000_000  # bytes of the smaller cursors
 
 
 def postgres_sessions(*selection):
-    """One session from before, one from meanwhile, and one that has ended by then: each has its own account.
-    The truth is the size of the row that each one's cursor holds."""
+    """One session from before, one from meanwhile, and one that has ended by then: each has its own
+    account. The truth is the size of the row that each one's cursor holds."""
     with postgres() as (server, directory), contextlib.ExitStack() as sessions:
         def keep(session, size):
             session.ask("set work_mem = '64MB'; begin; declare kept cursor with hold for "
@@ -495,7 +492,7 @@ def postgres_sessions(*selection):
                 keep(short, KEPT)
                 short.ask("close kept;")
             wait_until(lambda: short.pid not in children(server.pid), "the session's end")
-            profiles = by_pid(tracer.stop())
+            profiles = by_pid(tracer.stop().out)
         for session, size in ((before, KEPT), (meanwhile, 2 * KEPT), (short, 0)):
             held = sum(s["live_bytes"] for s in profiled(profiles, session.pid)["stacks"]
                        if "PersistHoldablePortal" in s["frames"])

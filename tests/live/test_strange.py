@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes in states that few are in, and what happens to few: the account is exact all the same, or it
-is said that it is not, and they go on as if nothing had been."""
+"""Processes in states that few are in, and what happens to few: the account is exact all the same,
+or it is said that it is not, and they go on as if nothing had been."""
 import json
 import os
 import re
 import signal
+import subprocess
 
 from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal, losses,
                      need_tool, read_line, start, test, test_each_kind, trace_script, wait_until)
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
-from test_truth import check_calls, check_exact
+from test_processes import by_pid
+from test_truth import check_exact
 
 LIBRARY = os.path.join(PROGS, "library.so")
 
 
-def check_functions(truth, profile, lost=None):
-    """Exact in the functions that keep books; libc allocates for itself, too, in what these programs do."""
+def check_functions(truth, profile):
+    """Exact in the functions that keep books; beside them libc allocates for itself."""
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held.get(name, (0, 0))[:2]),
                      (wanted["live_bytes"], wanted["live_objects"]), f"bytes and objects of {name}")
-    expect_equal(losses(profile), lost or {}, "losses")
+    expect_equal(losses(profile), {}, "losses")
 
 
 def status_of(pid, key):
@@ -66,8 +68,8 @@ def strange_main_thread_has_ended():
 
 @test
 def strange_exec_by_thread():
-    """What the old program held is gone. The new one is traced where the probes are in all processes; those
-    of the old one alone do not reach it, which is told."""
+    """What the old program held is gone. The new one is traced where the probes are in all
+    processes; those of the old one alone do not reach it, which is told."""
     for options, traced in (((), False), (("-F",), True), (("--comm", "strange"), True)):
         with Target("strange", "exec") as target:
             named = () if "--comm" in options else ("-p", target.pid)
@@ -75,21 +77,17 @@ def strange_exec_by_thread():
                 truth = target.go()
                 profile = by_pid(tracer.stop().out)[target.pid]
             expect_equal(target.quit(), 0, "status of the target")
-        lost = losses(profile)
-        # and of the thread that called it the thread-local storage
-        expect_equal(lost.pop("dropped_by_exec", 0), truth["gone"]["live_objects"] + 1,
-                     "dropped_by_exec")
-        if traced:
-            check_exact(truth, {**profile, "lost": {}, "alloc_calls": truth["alloc_calls"]})
-        else:
-            # nothing, unless another's probes are there, too
-            expect(profile["live_bytes"] in (0, truth["functions"]["script"]["live_bytes"]),
-                   profile["live_bytes"], "live bytes")
+        lost, gone = losses(profile), truth["gone"]["live_objects"]
+        # and what libc had allocated for the thread
+        dropped = lost.pop("dropped_by_exec", 0)
+        expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
-
-
-def by_pid(lines):
-    return {p["pid"]: p for p in map(json.loads, lines.splitlines())}
+        script = truth["functions"]["script"]
+        # of the untraced nothing, unless somebody else's probes are there, too
+        if traced:
+            expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
+        else:  # none, unless somebody else's probes are there, too, which ours then answer to
+            expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 
 @test
@@ -102,7 +100,7 @@ def strange_daemon():
             profiles = by_pid(tracer.stop().out)
         daemon = truth["pid"]
         # it is nobody's child any more, but reads our pipe
-        expect_equal(status_of(daemon, "PPid") == str(target.pid), False, "still a child")
+        expect(status_of(daemon, "PPid") != str(target.pid), "it is a child still")
         target.say("quit")
         wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), "the daemon ends")
     check_exact(truth, profiles[daemon])
@@ -147,7 +145,8 @@ def strange_dlopen_cycles():
             profile = tracer.stop().json()
         expect_equal(target.quit(), 0, "status of the target")
     check_functions(truth, profile)
-    expect_equal(after[0], before[0], "descriptors of memtrace")
+    # one or two are open for a moment
+    expect(after[0] < before[0] + 5, f"descriptors of memtrace: {after[0]}, before {before[0]}")
     expect(after[1] < before[1] + (4 << 20), f"memtrace grew from {before[1]} to {after[1]} bytes")
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
     return f"{before} and {after[1]} bytes"
@@ -162,13 +161,12 @@ def stop_it(pid):
                            for tid in os.listdir(f"/proc/{pid}/task")), f"pid {pid} stops")
 
 
-@test_each_kind
-def strange_stopped(kind):
+@test
+def strange_stopped():
     """Stopped while memtrace comes, and again while it goes."""
     with Target("truth_basic") as target:
         stop_it(target.pid)
-        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none", "--probe-kind",
-                    kind) as tracer:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             os.kill(target.pid, signal.SIGCONT)
             truth = target.go()
             stop_it(target.pid)
@@ -181,8 +179,8 @@ def strange_stopped(kind):
 
 @test
 def strange_stopped_anywhere():
-    """Stopped in the midst of whatever it does: in traps, in calls that are to return through a probe."""
-    target = Busy(4)
+    """Stopped in the midst of whatever it does: in traps, in calls that return through a probe."""
+    target = Busy(2)
     try:
         for _ in range(3):
             with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none") as tracer:
@@ -204,7 +202,7 @@ class Debugger:
         self.process = start([need_tool("gdb"), "-nx", "-q", "-iex", "set auto-load off", "-iex",
                               "set debuginfod enabled off", "-iex", "set confirm off", "-iex",
                               "set pagination off", "-p", pid], start_new_session=True,
-                             stderr=-2)  # subprocess.STDOUT
+                             stderr=subprocess.STDOUT)
         self.ask("")
 
     def __enter__(self):
@@ -240,8 +238,8 @@ class Debugger:
 
 
 def look_around(gdb):
-    """Breakpoints beside probes and away from them, passed over and met; steps over and into an allocator's
-    function; and out of it."""
+    """Breakpoints beside probes and away from them, passed over and met; steps over and into an
+    allocator's function; and out of it."""
     gdb.ask("break alloc_by_3")
     gdb.ask("break *free")
     gdb.ask("ignore 1 20")

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes in states that few are in. In the protocol of truth.h; the first argument says which:
  *
- * threads		waves of threads, a thousand in all, each of which allocates, keeps some and ends
+ * threads		a thousand, in waves, each of which allocates, keeps some and ends
  * headless		the main thread ends, another one goes on; --early: before "ready"
  * exec			a thread that is not the main one executes the program anew
  * undumpable		whose memory is nobody's but root's to look at
  * strict, filter	which may make only those system calls that it needs, by seccomp
- * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth says "begun" and
- *			waits for another "go"
- * daemon		forks twice in a session of its own; whoever was there before has ended by then. The
- *			truth of the last one has its "pid" */
+ * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth
+ *			says "begun" and waits for another "go"
+ * daemon		forks twice in a session of its own; the truth is the last one's, with its
+ *			"pid", and whoever was there before has ended by then */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,9 @@
 #define BEFORE	 700
 #define BLOCKS	 200
 
-static int die(const char *what)
+#define PATIENCE_MS 60000
+
+static void die(const char *what)
 {
 	fprintf(stderr, "strange: %s: %s\n", what, strerror(errno));
 	_exit(98);
@@ -87,6 +89,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
+/* What pthread_join() waits for comes before that. */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";
@@ -104,8 +107,11 @@ static bool main_has_ended(void)
 
 static void *headless_thread(void *early)
 {
-	while (!main_has_ended())
+	for (int i = 0; !main_has_ended(); i++) {
+		if (i == PATIENCE_MS)
+			die("the main thread does not end");
 		usleep(1000);
+	}
 	if (early)
 		truth_ready();
 	script();
@@ -130,8 +136,7 @@ static char **arguments;
 NOINLINE static void *before_exec(void *arg)
 {
 	char bytes[24], status[24];
-	char *args[] = {arguments[0], "exec",	"--gone", bytes,
-			"--exit",     status, NULL};
+	char *args[] = {arguments[0], "exec", "--gone", bytes, "--exit", status, NULL};
 
 	for (size_t i = 0; i < BEFORE; i++)
 		T_MALLOC(100 + i);
@@ -209,8 +214,7 @@ static int filter(bool early)
 			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
 		code[2 + 2 * i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
-	code[2 * N + 1] =
-		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[2 * N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	begin_heap();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		die("prctl");
@@ -265,8 +269,8 @@ static int cycles(const char *library, int n)
 static int daemonized(void)
 {
 	static void *inherited[100];
+	pid_t pid, parent;
 	int status;
-	pid_t pid;
 
 	truth_ready();
 	for (size_t i = 0; i < 100; i++)
@@ -278,11 +282,15 @@ static int daemonized(void)
 		_exit(waitpid(pid, &status, 0) != pid || status ? 97 : truth_exit_status);
 	if (setsid() < 0)
 		die("setsid");
+	parent = getpid();
 	pid = fork();
 	if (pid)
 		_exit(pid < 0);
-	while (getppid() != 1 && !access("/proc/self", F_OK))
+	for (int i = 0; getppid() == parent; i++) {
+		if (i == PATIENCE_MS)
+			die("the parent does not end");
 		usleep(1000);
+	}
 	for (size_t i = 0; i < 100; i++)
 		free(inherited[i]); /* its parent's */
 	script();
@@ -312,6 +320,7 @@ int main(int argc, char **argv)
 		return cycles(argv[2], atoi(argv[3]));
 	if (!strcmp(what, "daemon"))
 		return daemonized();
-	fprintf(stderr, "usage: strange threads|headless|exec|undumpable|strict|filter|dlopen|daemon\n");
+	fprintf(stderr,
+		"usage: strange threads|headless|exec|undumpable|strict|filter|dlopen|daemon\n");
 	return 2;
 }
