@@ -4,11 +4,13 @@ or it is said that it is not, and they go on as if nothing had been."""
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 
-from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal, losses,
-                     need_tool, read_line, start, test, test_each_kind, trace_script, wait_until)
+from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
+                     losses, need_tool, place, read_line, start, test, test_each_kind, trace_script,
+                     wait_until)
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
 from test_processes import by_pid
@@ -150,6 +152,28 @@ def strange_dlopen_cycles():
     expect(after[1] < before[1] + (4 << 20), f"memtrace grew from {before[1]} to {after[1]} bytes")
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
     return f"{before} and {after[1]} bytes"
+
+
+@test
+def strange_dlopen_copies():
+    """400 files, of which memtrace may hold less than a hundred open: the rest are without names,
+    not the run without its end."""
+    with Target("strange", "dlopen", LIBRARY, "400", "--copies") as target, place() as directory:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+                    ) as tracer:
+            target.say("go")
+            expect_equal(target.line(), "begun\n", "the target's line")
+            truth = target.go()
+            descriptors = size_of(tracer.process.pid)[0]
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+        expect(all(os.path.getsize(path) for path in profile["files"]), profile["files"])
+    lost = losses(profile)
+    refused = lost.pop("files_refused", 0)
+    expect(refused and descriptors < 120, f"{refused} refused, {descriptors} descriptors")
+    check_functions(truth, {**profile, "lost": lost})
+    return f"{refused} refused, {descriptors} descriptors"
 
 
 # --- stopped ---

@@ -7,7 +7,8 @@
  * undumpable		whose memory is nobody's but root's to look at
  * strict, filter	which may make only those system calls that it needs, by seccomp
  * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth
- *			says "begun" and waits for another "go"
+ *			says "begun" and waits for another "go"; --copies: loads copies, each a file
+ *			that has no name any more, and leaves them loaded
  * daemon		forks twice in a session of its own; the truth is the last one's, with its
  *			"pid", and whoever was there before has ended by then */
 #include <dlfcn.h>
@@ -19,6 +20,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -239,27 +241,50 @@ NOINLINE static void through_library(size_t size)
 		T_FREE(p);
 }
 
-static int cycles(const char *library, int n)
+/* Into path the name of a file in memory, a copy of the library. It stays open: no other has that
+ * name. */
+static void copy_library(const char *library, char *path, size_t size)
 {
+	int from = open(library, O_RDONLY | O_CLOEXEC), to = memfd_create("copy", MFD_CLOEXEC);
+
+	if (from < 0 || to < 0)
+		die(library);
+	while (sendfile(to, from, NULL, 1 << 20) > 0)
+		;
+	close(from);
+	snprintf(path, size, "/proc/self/fd/%d", to);
+}
+
+static int cycles(const char *library, int n, bool copies)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s", library);
 	truth_ready();
 	for (int i = 0; i < n; i++) {
-		void *handle = dlopen(library, RTLD_NOW);
-		void (*leaf)(void (*)(size_t), size_t) = handle ? dlsym(handle, "lib_leaf") : NULL;
+		void (*leaf)(void (*)(size_t), size_t);
+		void *handle;
 
+		if (i == n / 10) { /* for who wants to see what the rest adds */
+			puts("begun");
+			fflush(stdout);
+			truth_await("go");
+		}
+		if (copies)
+			copy_library(library, path, sizeof(path));
+		handle = dlopen(path, RTLD_NOW);
+		leaf = handle ? dlsym(handle, "lib_leaf") : NULL;
 		if (!leaf)
 			die(library);
 		leaf(through_library, 100 + (size_t)i);
+		if (copies)
+			continue;
 		if (dlclose(handle))
 			die("dlclose");
 		/* the next one lies elsewhere */
 		if (mmap((void *)((uintptr_t)leaf & ~4095ul), 4096, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
 			die("mmap");
-		if (i == n / 10) { /* for who wants to see what the rest adds */
-			puts("begun");
-			fflush(stdout);
-			truth_await("go");
-		}
 	}
 	return tell();
 }
@@ -317,7 +342,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "filter"))
 		return filter(truth_flag(argc, argv, "--early"));
 	if (!strcmp(what, "dlopen") && argc > 3)
-		return cycles(argv[2], atoi(argv[3]));
+		return cycles(argv[2], atoi(argv[3]), truth_flag(argc, argv, "--copies"));
 	if (!strcmp(what, "daemon"))
 		return daemonized();
 	fprintf(stderr,

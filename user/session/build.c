@@ -427,6 +427,8 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_run_lost(p, "profiles_forgotten", b->forgotten);
 	if (!rc)
+		rc = profile__add_run_lost(p, "files_refused", b->files_refused);
+	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	if (!rc)
 		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));

@@ -65,7 +65,7 @@ struct build {
 	double duration_s;
 	double overhead_pct; /* negative when unknown */
 	uint64_t cpu_time_ns;
-	uint64_t watch_lost, missed_runs, events_lost, processes_refused, forgotten;
+	uint64_t watch_lost, missed_runs, events_lost, processes_refused, forgotten, files_refused;
 };
 
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */

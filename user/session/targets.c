@@ -86,8 +86,15 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
 		return;
 	fd = maps__open_file(pid, entry);
-	if (fd < 0)
+	if (fd < 0) {
+		s->files_refused += fd == -EMFILE || fd == -ENFILE;
 		return;
+	}
+	if (fd >= s->files_end) {
+		s->files_refused++;
+		close(fd);
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
