@@ -33,14 +33,14 @@ static int start_sleeper(void **state)
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(127);
 	}
-	/* until its dynamic linker has finished: at most 5 s */
+	/* until it is sleep and no copy of ours, and its dynamic linker has finished: at most 5 s */
 	for (int i = 0; i < 500; i++) {
 		struct maps maps;
 
 		usleep(10000);
 		if (link_map__read(sleeper, dynamics, 64) < 3 || maps__read(sleeper, &maps))
 			continue;
-		for (size_t j = 0; j < maps.n; j++)
+		for (size_t j = 0; j < maps.n && strstr(maps.entries[0].path, "/sleep"); j++)
 			if (maps.entries[j].executable && strstr(maps.entries[j].path, "libc.so")) {
 				maps__free(&maps);
 				return 0;
