@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,8 +16,6 @@
 
 #define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
 				   */
-
-#define FDS_PER_BINARY 2 /* the file and its debug file; besides one for each name */
 
 /* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
  * inode to another. */
@@ -34,7 +33,7 @@ struct binaries {
 	struct binary **list;
 	size_t n, room;
 	uint64_t compared; /* bytes, of files with the same build-id */
-	uint64_t max_fds;  /* that all may take together */
+	int fds_end;	   /* descriptors from here on are for all else */
 };
 
 static void binary__free(struct binary *binary)
@@ -59,8 +58,9 @@ int binaries__new(struct binaries **ret)
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
-	(*ret)->max_fds = getrlimit(RLIMIT_NOFILE, &limit) ? 1024 : limit.rlim_cur;
-	(*ret)->max_fds -= (*ret)->max_fds / 4;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > INT_MAX)
+		limit.rlim_cur = 1024;
+	(*ret)->fds_end = (int)(limit.rlim_cur - limit.rlim_cur / 4);
 	return 0;
 }
 
@@ -203,7 +203,7 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 
 	if (fstat(fd, &st))
 		return -errno;
-	if (binaries->n_known + FDS_PER_BINARY * (binaries->n + 1) >= binaries->max_fds)
+	if (fd >= binaries->fds_end)
 		return -EMFILE;
 	err = make_room(binaries);
 	if (err)

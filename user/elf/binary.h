@@ -35,9 +35,9 @@ struct binary *binaries__find(const struct binaries *binaries, const struct file
  * 4 GiB of comparing, copies are binaries of their own.
  *
  * path is what the process calls it. root_fd: the process's root directory (O_PATH), below which,
- * and then below our own, a separate debug file is looked for; -1: nowhere. 0; -EMFILE: those that are
- * known take three quarters of the descriptors that we may have (when binaries__new() was called), for a machine
- * that goes on compiling new programs must not leave us without any; other negative errno. */
+ * and then below our own, a separate debug file is looked for; -1: nowhere. 0; -EMFILE when fd is one of
+ * the last quarter of those that we may have (when binaries__new() was called): a machine that goes
+ * on compiling new programs must not leave us without any; other negative errno. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 

@@ -44,8 +44,7 @@ struct session {
 	uint64_t own_cpu_ns;	 /* memtrace's own until the start, from the stop on during the run */
 	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
 	uint64_t watch_lost, watch_lost_seen;
-	int files_end; /* descriptors from this one on are for other things than targets' files */
-	uint64_t files_refused; /* how often there was none left for one */
+	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	uint64_t events_lost;
 	uint64_t interval;
 	const struct alloc_extra *extra; /* functions that the user named */

@@ -27,9 +27,6 @@
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
-#define MAX_FILES	   16384 /* descriptors of targets' files, in use or not any more */
-#define OTHER_FILES	   64	 /* that everything else is done with: fewer where a quarter of all is less */
-
 /* --- opening --- */
 
 int session__check_pid(pid_t pid, struct error *err)
@@ -280,19 +277,6 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	}
 }
 
-/* A target decides how many files it maps, and must not take what we need to go on. */
-static int files_end(void)
-{
-	struct rlimit limit;
-	rlim_t n;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return MAX_FILES;
-	n = limit.rlim_cur / 4 < OTHER_FILES ? limit.rlim_cur / 4 : OTHER_FILES;
-	n = limit.rlim_cur - n;
-	return n < MAX_FILES ? (int)n : MAX_FILES;
-}
-
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
 	struct watch_handlers handlers;
@@ -314,7 +298,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	s->files_end = files_end();
 	s->epoll_fd = -1;
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;

@@ -81,7 +81,7 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	_cleanup_close_ int root = -1;
 	struct binary *binary;
 	char path[32];
-	int fd;
+	int fd, rc;
 
 	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
 		return;
@@ -90,14 +90,10 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 		s->files_refused += fd == -EMFILE || fd == -ENFILE;
 		return;
 	}
-	if (fd >= s->files_end) {
-		s->files_refused++;
-		close(fd);
-		return;
-	}
 	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
+	rc = binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
+	s->files_refused += rc == -EMFILE;
 }
 
 /* The process runs code that lies in no file. What that is called it may say until its end, or
