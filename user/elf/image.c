@@ -742,6 +742,7 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 		/* Chunks overlap by the 4 bytes that a call at the very end would lack. */
 		while (segment->size - pos >= 5 && budget) {
 			uint64_t want = segment->size - pos;
+			const unsigned char *at, *end;
 			ssize_t n;
 
 			if (want > SCAN_CHUNK)
@@ -749,13 +750,13 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 			n = io__pread(image->fd, chunk, want, segment->off + pos);
 			if (n < 5)
 				break;
-			for (ssize_t i = 0; i <= n - 5; i++) {
-				uint64_t next = segment->vaddr + pos + i + 5;
+			/* Before the last 4 bytes; memchr() looks at many at a time. */
+			end = chunk + n - 4;
+			for (at = chunk; (at = memchr(at, 0xe8, (size_t)(end - at))); at++) {
+				uint64_t next = segment->vaddr + pos + (uint64_t)(at - chunk) + 5;
 				int32_t rel;
 
-				if (chunk[i] != 0xe8)
-					continue;
-				memcpy(&rel, chunk + i + 1, sizeof(rel));
+				memcpy(&rel, at + 1, sizeof(rel));
 				if (next + rel != vaddr)
 					continue;
 				if (found < max)
