@@ -16,6 +16,10 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
+/* Above lies the kernel's half, with the one page of code that every process sees there:
+ * [vsyscall], which is nobody's JIT. */
+#define USER_END (1ULL << 63)
+
 /* Mappings that are gone are kept for the names of stacks from then, this many: a process may map
  * at ever new addresses. Beyond, frames there are without a mapping, and counted. */
 #define MAX_GONE 16384
@@ -121,7 +125,7 @@ int targets__refresh_maps(struct session *s, struct target *t)
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
-		else if (now.entries[i].executable)
+		else if (now.entries[i].executable && now.entries[i].start < USER_END)
 			note_jit(t);
 	}
 	t->n_mapped = now.n;
