@@ -614,22 +614,10 @@ void capture__deactivate(struct capture *c)
 	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 }
 
-static int close_links(void *arg)
-{
-	struct capture *c = arg;
-
-	/* One after the other: the kernel takes probes out under one lock, several closes at once
-	 * are no faster (measured). */
-	for (size_t i = 0; i < c->n_link_fds; i++)
-		close(c->link_fds[i]);
-	c->n_link_fds = 0;
-	return 0;
-}
-
 void capture__detach(struct capture *c)
 {
-	if (c->n_link_fds)
-		shield__run(close_links, c);
+	shield__close(c->link_fds, c->n_link_fds);
+	c->n_link_fds = 0;
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;

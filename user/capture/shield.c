@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_SIZE (512 * 1024)
+#define STACK_SIZE	  (512 * 1024)
+#define MAX_CLOSERS	  64
+#define CLOSER_STACK_SIZE (64 * 1024)
 
 struct call {
 	int (*fn)(void *arg);
@@ -61,4 +63,59 @@ int shield__run(int (*fn)(void *arg), void *arg)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	munmap(stack, STACK_SIZE);
 	return call.result;
+}
+
+/* --- closing --- */
+
+/* Every step-th of the descriptors, from the first on. */
+struct share {
+	const int *fds;
+	size_t n, first, step;
+};
+
+/* It shares all with the others that run at the same time, even errno: nothing but close(). */
+static int close_share(void *arg)
+{
+	const struct share *share = arg;
+
+	for (size_t i = share->first; i < share->n; i += share->step)
+		close(share->fds[i]);
+	return 0;
+}
+
+/* In the helper, of which the closers are children: what keeps signals from it does so from them. */
+static int close_shares(void *arg)
+{
+	const struct share *all = arg;
+	size_t n_closers = all->n < MAX_CLOSERS ? all->n : MAX_CLOSERS;
+	struct share shares[MAX_CLOSERS];
+	pid_t pids[MAX_CLOSERS];
+	char *stacks;
+
+	stacks = mmap(NULL, n_closers * CLOSER_STACK_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stacks == MAP_FAILED)
+		return close_share(arg);
+	for (size_t i = 0; i < n_closers; i++) {
+		shares[i] = (struct share){all->fds, all->n, i, n_closers};
+		pids[i] = clone(close_share, stacks + (i + 1) * CLOSER_STACK_SIZE,
+				CLONE_VM | CLONE_FILES, &shares[i]);
+	}
+	for (size_t i = 0; i < n_closers; i++) {
+		if (pids[i] < 0)
+			close_share(&shares[i]);
+		else
+			while (waitpid(pids[i], NULL, __WCLONE) < 0 && errno == EINTR)
+				;
+	}
+	munmap(stacks, n_closers * CLOSER_STACK_SIZE);
+	return 0;
+}
+
+void shield__close(const int *fds, size_t n)
+{
+	struct share all = {fds, n, 0, 1};
+
+	if (n)
+		shield__run(n > 1 ? close_shares : close_share, &all);
 }

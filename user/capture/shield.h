@@ -3,8 +3,15 @@
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
+#include <stddef.h>
+
 /* fn(arg), out of the reach of a SIGKILL for memtrace; what it returns. It runs in our memory and
  * with our descriptors, while we wait; its pid is another. */
 int shield__run(int (*fn)(void *arg), void *arg);
+
+/* Closes n descriptors so, many at a time: to close a link takes some 45 ms, in which the kernel
+ * waits for all CPUs to have left the probe's program, and such waits run side by side. (Not those
+ * for perf events: they are under one lock.) */
+void shield__close(const int *fds, size_t n);
 
 #endif
