@@ -721,6 +721,9 @@ void session__stop(struct session *s)
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);
+	/* The targets come first: all that follows they need not wait for. */
+	if (capture__kind(s->capture) != PROBE_PERF)
+		capture__detach(s->capture);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);

@@ -82,11 +82,12 @@ struct session_status {
 };
 void session__status(struct session *session, struct session_status *ret);
 
-/* Ends counting. The probes stay, idle, until session__detach: with many targets or on a busy
- * machine taking them out takes long, and nothing that was captured should wait for it. */
+/* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
+ * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,
+ * until session__detach. */
 void session__stop(struct session *session);
 
-/* Takes the probes out of the targets. */
+/* Takes the probes out of the targets that are still there. */
 void session__detach(struct session *session);
 
 /* What each target holds: profiles, sorted and symbolized, in the order of the pids, for each pid the heap
