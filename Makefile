@@ -107,8 +107,9 @@ install: $(B)/memtrace
 PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
-ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v) truth_alloc_rjem truth_alloc_google \
-	truth_alloc_google_stripped standin_google.so standin_glibc.so
+ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
+	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
+	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
@@ -205,6 +206,16 @@ $(B)/progs/rjem.a: $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libjemalloc_p
 $(B)/progs/truth_alloc_rjem: tests/progs/truth_alloc_jemalloc.c $(B)/progs/rjem.a $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DPREFIX=_rjem_ $< $(B)/progs/rjem.a -lm -ldl -o $@
+
+# The same loop of pairs by other functions.
+$(B)/progs/churn_new: CHURN_FLAGS := -DALLOC=_Znwm -DFREE=_ZdlPv
+$(B)/progs/churn_pool: CHURN_FLAGS := -DPOOL
+$(B)/progs/churn_rjem: CHURN_FLAGS := -DALLOC=_rjem_malloc -DFREE=_rjem_free
+$(B)/progs/churn_rjem: $(B)/progs/rjem.a
+$(B)/progs/churn_new $(B)/progs/churn_pool $(B)/progs/churn_rjem: tests/progs/churn.c $(wildcard tests/progs/*.h)
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $(CHURN_FLAGS) $(filter %.c %.a,$^) -o $@ -lstdc++ -lm -ldl
 
 $(B)/progs/truth_alloc_jemalloc: PROG_LIBS := -ljemalloc
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The floor under every uprobe tracer: an empty BPF program on the same instructions where memtrace
- * puts its probes on malloc and free. Usage: bare_traps PID; prints "ready" when attached, detaches
- * at the end of its standard input. */
+/* The floor under every uprobe tracer: an empty BPF program on every instruction where memtrace puts
+ * a probe in the process. Usage: bare_traps PID [ALLOC FREE]; the two are functions of the program
+ * itself, as for --alloc and --free. Prints "ready" when attached, detaches at the end of its
+ * standard input. */
 #include <bpf/bpf.h>
+#include <errno.h>
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,24 @@
 #include "capture/allocator.h"
 #include "capture/features.h"
 
+#define MAX_LINKS 16
+
+/* A link for one file's instructions. A descriptor or negative errno. */
+static int attach(int prog, const struct allocator *a, pid_t pid)
+{
+	uint64_t offs[ABI_MAX_FUNCS + ALLOC_MAX_EXITS], cookies[ABI_MAX_FUNCS + ALLOC_MAX_EXITS];
+	uint32_t n = 0;
+	char path[64];
+
+	for (size_t i = 0; i < a->n_points; i++)
+		offs[n++] = a->points[i].off;
+	for (size_t i = 0; i < a->n_exits; i++)
+		offs[n++] = a->exits[i];
+	memset(cookies, 0, sizeof(cookies));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
+	return uprobe_multi_link(prog, PROBE_MULTI, false, path, offs, cookies, n, pid);
+}
+
 int main(int argc, char **argv)
 {
 	struct bpf_insn nothing[] = {
@@ -20,40 +40,43 @@ int main(int argc, char **argv)
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts,
 		    .expected_attach_type = (enum bpf_attach_type)ATTACH_TYPE_UPROBE_MULTI);
-	uint64_t offs[2], cookies[2] = {1, 2};
+	struct alloc_extra own[2] = {
+		{.file = "exe", .func = {.role = ROLE_ALLOC, .size_arg = 1}},
+		{.file = "exe", .func = {.role = ROLE_FREE, .ptr_arg = 1}},
+	};
 	struct allocators *found = NULL;
-	const struct allocator *a;
 	struct error err = {};
+	int prog, links[MAX_LINKS];
 	struct maps maps;
-	uint32_t n = 0;
-	char path[64];
 	pid_t pid;
-	int prog, link;
 
-	if (argc != 2 || (pid = atoi(argv[1])) <= 0) {
-		fputs("usage: bare_traps PID\n", stderr);
+	if ((argc != 2 && argc != 4) || (pid = atoi(argv[1])) <= 0) {
+		fputs("usage: bare_traps PID [ALLOC FREE]\n", stderr);
 		return 2;
 	}
-	if (maps__read(pid, &maps) || allocators__find(NULL, pid, &maps, false, NULL, 0, &found, &err)) {
+	for (int i = 0; i < argc - 2; i++)
+		own[i].symbol = argv[2 + i];
+	if (maps__read(pid, &maps) ||
+	    allocators__find(NULL, pid, &maps, false, own, (size_t)argc - 2, &found, &err)) {
 		fprintf(stderr, "bare_traps: %s\n", err.text);
 		return 1;
 	}
-	a = found->list[0];
-	for (size_t i = 0; i < a->n_points && n < 2; i++)
-		if (!strcmp(a->points[i].name, "malloc") || !strcmp(a->points[i].name, "free"))
-			offs[n++] = a->points[i].off;
 	prog = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "bare_trap", "GPL", nothing, 2, &opts);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	link = uprobe_multi_link(prog, PROBE_MULTI, false, path, offs, cookies, n, pid);
-	if (prog < 0 || n != 2 || link < 0) {
-		fprintf(stderr, "bare_traps: cannot attach: %s\n", strerror(-link));
-		return 1;
+	for (size_t i = 0; i < found->n; i++) {
+		links[i] = prog < 0		  ? prog
+			   : found->n > MAX_LINKS ? -E2BIG
+						  : attach(prog, found->list[i], pid);
+		if (links[i] < 0) {
+			fprintf(stderr, "bare_traps: cannot attach: %s\n", strerror(-links[i]));
+			return 1;
+		}
 	}
 	puts("ready");
 	fflush(stdout);
 	while (getchar() != EOF)
 		;
-	close(link);
+	for (size_t i = 0; i < found->n; i++)
+		close(links[i]);
 	allocators__free(found);
 	maps__free(&maps);
 	return 0;

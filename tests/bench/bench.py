@@ -24,7 +24,17 @@ machine does hits all alike; what is printed is the median over the rounds and t
 6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether both
    name the same functions. Like 5. in CPU time: both work alone, in one thread.
 
-The parts are called pairs, redis, self, unwinding, tables and names.
+7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
+   empty programs on the same instructions; memtrace. What is added is compared with what two empty
+   programs on glibc's malloc and free add, and with the former, which differ where probes must sit
+   on a ret instruction.
+8. How long it takes until 1 to 1,000 sleeping processes are traced, named or selected, until they
+   are rid of the probes again, and what memtrace takes for that of memory and CPU time.
+
+The parts are called pairs, redis, self, unwinding, tables, names, allocators and attach.
+
+Probes that another tracer has in all processes would spoil everything: no measurement begins while
+there are such, and one that ends with such is repeated.
 
 Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
 --allow-missing), 2 usage.
@@ -35,6 +45,7 @@ import json
 import os
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -49,23 +60,27 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 CHURN = os.path.join(ROOT, "build", "progs", "churn")
+PROGS = os.path.join(ROOT, "build", "progs")
 DEEP = os.path.join(ROOT, "build", "progs", "deep")
 BARE_TRAPS = os.path.join(ROOT, "build", "bench", "bare_traps")
 TABLES = os.path.join(ROOT, "build", "bench", "tables")
 NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
-WHOLE_RUN_S = 400
+WHOLE_RUN_S = 570
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
 # The bars.
 OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
 OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
+OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little different inside
 OF_REDIS = 0.60  # of the untraced rate
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
 OF_ADDR2LINE = 1 / 20  # of its time
 LARGE_LIBRARY = "libLLVM-14.so.1"
+# Of many processes: what people will wait for, and what a busy machine has left.
+ATTACH_S, DETACH_S, ATTACH_KIB = 3, 1, 100 << 10
 
 UNTRACED_PAIRS = 5_000_000  # a round of some 50 ms
 TRACED_PAIRS = 50_000
@@ -76,6 +91,10 @@ TARGET_CPU, OTHER_CPU = CPUS[0], CPUS[-1]
 
 class Missing(Exception):
     """This cannot be measured here; the text says why."""
+
+
+class Disturbed(Missing):
+    """Somebody else spoiled this one measurement."""
 
 
 # --- processes: whatever is started here ends here ---
@@ -180,29 +199,47 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 
 # --- what the kernel says about a process ---
 
-def libc_text(pid):
-    """(address, file offset, length, path) of the code of the libc that the process has mapped."""
+def code_of(pid):
+    """(address, file offset, length, path) of the code that the process has mapped from files."""
     with open(f"/proc/{pid}/maps") as maps:
         for line in maps:
             field = line.split()
-            if len(field) > 5 and "x" in field[1] and re.search(r"/libc\.so\.6$", field[5]):
+            if len(field) == 6 and "x" in field[1] and field[5][0] == "/":
                 start, end = (int(x, 16) for x in field[0].split("-"))
-                return start, int(field[2], 16), end - start, field[5]
-    raise Missing(f"process {pid} has no libc.so.6")
+                yield start, int(field[2], 16), end - start, field[5]
+
+
+def libc_path():
+    """Of the libc.so.6 that we run on ourselves."""
+    return next(path for _, _, _, path in code_of(os.getpid()) if path.endswith("/libc.so.6"))
 
 
 def changed_bytes(pid):
-    """How many bytes of libc's code differ from its file: the probes in it."""
-    start, offset, length, path = libc_text(pid)
-    with open(path, "rb") as file, open(f"/proc/{pid}/mem", "rb") as memory:
-        file.seek(offset)
-        memory.seek(start)
-        a, b = file.read(length), memory.read(length)
-    if a == b:
-        return 0
-    pages = range(0, min(len(a), len(b)), 4096)
-    return sum(sum(x != y for x, y in zip(a[i:i + 4096], b[i:i + 4096]))
-               for i in pages if a[i:i + 4096] != b[i:i + 4096])
+    """How many bytes of its code differ from the files: the probes in it."""
+    changed = 0
+    for start, offset, length, path in code_of(pid):
+        with open(path, "rb") as file, open(f"/proc/{pid}/mem", "rb") as memory:
+            file.seek(offset)
+            memory.seek(start)
+            a, b = file.read(length), memory.read(length)
+        if a != b:
+            pages = range(0, min(len(a), len(b)), 4096)
+            changed += sum(sum(x != y for x, y in zip(a[i:i + 4096], b[i:i + 4096]))
+                           for i in pages if a[i:i + 4096] != b[i:i + 4096])
+    return changed
+
+
+def undisturbed(measure):
+    """What measure() gives when nobody else has probes in all processes, our own among them."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if changed_bytes(os.getpid()):
+            time.sleep(0.1)
+            continue
+        value = measure()
+        if not changed_bytes(os.getpid()):
+            return value
+    raise Disturbed("another tracer has probes in all processes")
 
 
 def on_cpu_ns(pid):
@@ -277,8 +314,8 @@ def memtrace(*options, interval="512K", kind=None):
     return tracer
 
 
-def bare_traps(pid):
-    child = Child([BARE_TRAPS, str(pid)], OTHER_CPU)
+def bare_traps(pid, *functions):
+    child = Child([BARE_TRAPS, str(pid), *functions], OTHER_CPU)
     return traced_by(child, lambda child: child.line_like("^ready"), None, pid)
 
 
@@ -355,17 +392,22 @@ def interleave(candidates, rounds, budget_s):
             if candidate.missing:
                 continue
             try:
-                candidate.values.append(candidate.measure())
+                candidate.values.append(undisturbed(candidate.measure))
+            except Disturbed as why:
+                print(f"note  {candidate.name}, round {i + 1}: not measured: {why}", flush=True)
             except Missing as why:
                 candidate.missing = str(why)
+    for candidate in candidates:
+        if not candidate.values and not candidate.missing:
+            candidate.missing = "disturbed in each round"
 
 
 # --- 1. a pair of malloc and free ---
 
 class Churn:
-    def __init__(self, pairs, wrap=(), cpu=TARGET_CPU, program=(CHURN,)):
+    def __init__(self, pairs, wrap=(), cpu=TARGET_CPU, program=(CHURN,), env=None):
         self.pairs, self.wall = pairs, bool(wrap)
-        self.child = Child([*wrap, *program, "--pairs", str(pairs)], cpu)
+        self.child = Child([*wrap, *program, "--pairs", str(pairs)], cpu, env)
         self.pid = int(self.child.line_like(r"^ready (\d+)")[1])
 
     def once(self):
@@ -429,7 +471,7 @@ class Redis:
         # taskset would be injected into as well, so redis is pinned from outside once it runs
         argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
                 "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch]
-        self.child = Child(argv, env={"LD_PRELOAD": libc_text(os.getpid())[3]})
+        self.child = Child(argv, env={"LD_PRELOAD": libc_path()})
         self.child.line_like("Ready to accept connections")
         self.pid = int(re.search(r"process_id:(\d+)", self.ask("INFO server"))[1])
         for tid in os.listdir(f"/proc/{self.pid}/task"):
@@ -727,6 +769,149 @@ def naming_candidates(scratch):
                                              names_by(["addr2line", "-f", "-e", path], 2))
 
 
+# --- 7. allocators ---
+
+ANY_PAIRS, ANY_UNTRACED_PAIRS = 10_000, 500_000
+POOL = ("pool_alloc", "pool_free")
+
+# (name, program, preloaded library, functions that have to be named, what the bar goes by: traps like
+# those on glibc's malloc and free, so many - a pool's allocations trap at their return as well, for
+# what they call meanwhile does not count - or None: empty programs on the same instructions, for
+# probes on ret instructions, as on functions that may throw, cost anybody ten times as much)
+ALLOCATORS = (
+    ("glibc", "churn", None, (), 2),
+    ("glibc, static", "churn_static", None, (), 2),
+    ("musl", "churn_musl", None, (), 2),
+    ("musl, static", "churn_musl_static", None, (), 2),
+    ("jemalloc", "churn", "libjemalloc.so.2", (), 2),
+    ("jemalloc with a prefix, static", "churn_rjem", None, (), 2),
+    ("tcmalloc", "churn", "libtcmalloc.so.4", (), 2),
+    ("mimalloc", "churn", "libmimalloc.so.2", (), 2),
+    ("a pool, by --alloc and --free", "churn_pool", None, POOL, 3),
+    ("jemalloc, new and delete", "churn_new", "libjemalloc.so.2", (), None),
+    ("tcmalloc, new and delete", "churn_new", "libtcmalloc.so.4", (), None),
+    ("mimalloc, new and delete", "churn_new", "libmimalloc.so.2", (), None),
+)
+
+
+def allocator_candidates():
+    """By allocator: untraced, empty programs, memtrace, memtrace -i 1."""
+    found = {}
+    for name, program, preload, functions, _ in ALLOCATORS:
+        argv = (os.path.join(PROGS, program),)
+        env = {"LD_PRELOAD": library(preload)} if preload else None
+        plain = Churn(ANY_UNTRACED_PAIRS, program=argv, env=env)
+        traced = Churn(ANY_PAIRS, program=argv, env=env)
+        options = ("--alloc", f"exe:{functions[0]}(size=1)->ret",
+                   "--free", f"exe:{functions[1]}(ptr=1)") if functions else ()
+
+        def bare(traced=traced, functions=functions):
+            with bare_traps(traced.pid, *functions):
+                return traced.measure()
+
+        def ours(interval, traced=traced, options=options):
+            with memtrace(*options, interval=interval)(traced.pid):
+                return traced.measure()
+
+        found[name] = [Candidate(f"{name}, untraced", plain.measure),
+                       Candidate(f"{name}, bare traps", bare),
+                       Candidate(f"{name}, 512K", lambda o=ours: o("512K")),
+                       Candidate(f"{name}, -i 1", lambda o=ours: o("1"))]
+    return found
+
+
+# --- 8. many processes ---
+
+SLEEPER = "mt-bench-sleep"  # a name that nobody else has
+SEPARATE, NAMED = 16, 256  # pids that get probes of their own; that -p takes at all
+
+
+class Sleepers:
+    """Processes that do nothing, have malloc, and end with us."""
+
+    def __init__(self, scratch):
+        self.program = os.path.join(scratch, SLEEPER)
+        shutil.copy(shutil.which("sleep"), self.program)
+        self.processes = []
+        children.append(self)
+
+    def grow(self, n):
+        while len(self.processes) < n:
+            self.processes.append(subprocess.Popen([self.program, str(WHOLE_RUN_S)],
+                                                   stdin=subprocess.DEVNULL, close_fds=False))
+        wait_until(lambda: open(f"/proc/{self.processes[-1].pid}/comm").read().strip() == SLEEPER
+                   and open(f"/proc/{self.processes[-1].pid}/wchan").read() not in ("", "0"),
+                   "the sleepers sleep")
+
+    def pids(self):
+        return [process.pid for process in self.processes]
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+        if self in children:
+            children.remove(self)
+
+
+def cpu_of_ended():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def attach_once(options, pids, scratch):
+    """One short run. {"attach": s until it traces, "gone": s from SIGTERM until the last of pids has
+    no probe, "end": s until memtrace has ended, "cpu": s of it and its helpers, "kib": most memory,
+    "maps_kib"}. Missing when not all of pids are in its report."""
+    report = os.path.join(scratch, "attach.json")
+    cpu = cpu_of_ended()
+    tracer = Child([MEMTRACE, *options, "-f", "none", "-q", "-v", f"--json={report}"], OTHER_CPU)
+    tracer.line_like(r"tracing$")
+    found = {"attach": time.monotonic() - tracer.started, "maps_kib": maps_kib(tracer.pid),
+             "gone": None}
+    if not changed_bytes(pids[-1]):
+        raise Missing("it traces, but there is no probe in the last process")
+    begin = time.monotonic()
+    tracer.process.send_signal(signal.SIGTERM)
+    while tracer.process.poll() is None and time.monotonic() < begin + PATIENCE_S:
+        with contextlib.suppress(OSError, TypeError):  # it has ended meanwhile
+            found["kib"] = memory_kib(tracer.pid, "VmHWM")
+        if found["gone"] is None and not changed_bytes(pids[-1]):
+            found["gone"] = time.monotonic() - begin
+        time.sleep(0.003)
+    found["end"] = time.monotonic() - begin
+    if tracer.end():
+        raise Missing(f"memtrace: {' / '.join(tracer.said[-3:])}")
+    if found["gone"] is None:
+        if changed_bytes(pids[-1]):  # with its links gone only a leak, which stays, or another's
+            wait_until(lambda: not changed_bytes(pids[-1]), "the probes are taken out")
+            raise Disturbed("another tracer has probes in all processes")
+        found["gone"] = time.monotonic() - begin
+    found["cpu"] = cpu_of_ended() - cpu
+    with open(report) as file:
+        told = {json.loads(line)["pid"] for line in file}
+    if not told >= set(pids):
+        raise Missing(f"{len(set(pids) - told)} of {len(pids)} processes are not in the report")
+    return found
+
+
+def attach_candidates(sleepers, n, scratch):
+    """By how they are chosen, for n processes."""
+    sleepers.grow(n)
+    pids = sleepers.pids()
+    found = {}
+    if n <= NAMED:
+        how = "probes of their own" if n <= SEPARATE else "shared probes"
+        found["-p"] = Candidate(f"{n:,} by -p, {how}", lambda: attach_once(
+            ("-p", ",".join(map(str, pids))), pids, scratch))
+    found["--comm"] = Candidate(f"{n:,} by --comm",
+                                lambda: attach_once(("--comm", SLEEPER), pids, scratch))
+    found["-a"] = Candidate(f"{n:,} by -a, among all others",
+                            lambda: attach_once(("-a",), pids, scratch))
+    return found
+
+
 # --- the report ---
 
 failures = []
@@ -845,6 +1030,44 @@ def report_names(candidates, classes):
                     [(what, number(n)) for what, n in classes.items() if n])
 
 
+def report_allocators(found):
+    floor = medians_added(found["glibc"])[1]
+    rows = []
+    for name, candidates in found.items():
+        if any(c.missing for c in candidates):
+            rows.append((name, "not measured", "", "", "", "", "", ""))
+            continue
+        _, bare, ours, every = medians_added(candidates)
+        values = candidates[2].values
+        rows.append((name, number(candidates[0].median, 1), number(bare), number(ours),
+                     f"{number(min(values))} - {number(max(values))}",
+                     f"{ours / floor:.2f}" if floor else "", f"{ours / bare:.2f}", number(every)))
+    return table(("malloc+free pair", "ns untraced", "bare traps add", "memtrace adds",
+                  "min - max of the pair", "of glibc's bare traps", "of its own", "-i 1 adds"), rows)
+
+
+def medians_added(candidates):
+    """(untraced, added by each of the others)"""
+    base = candidates[0].median
+    return [base] + [c.median - base if c.median and base else None for c in candidates[1:]]
+
+
+def report_attach(candidates):
+    rows = []
+    for c in candidates:
+        if c.missing:
+            rows.append((c.name, "not measured", "", "", "", "", "", ""))
+            continue
+        v = {key: [value[key] for value in c.values] for key in c.values[0]}
+        m = {key: statistics.median(values) for key, values in v.items()}
+        rows.append((c.name, number(m["attach"], 2),
+                     f"{min(v['attach']):.2f} - {max(v['attach']):.2f}", number(m["gone"], 2),
+                     number(m["end"], 2), number(m["cpu"], 2), number(max(v["kib"]) / 1024, 1),
+                     number(max(v["maps_kib"]) / 1024, 1)))
+    return table(("sleeping processes", "s to tracing", "min - max", "s to no probe", "s to the end",
+                  "CPU s in all", "MiB, most", "MiB of maps"), rows)
+
+
 def judge_missing(candidates, allow_missing):
     for c in candidates:
         if not c.missing:
@@ -873,6 +1096,32 @@ def judge_pairs(pairs, allow_missing):
                     f"(bar: {OF_BARE_TRAPS})")
     elif not allow_missing:
         failures.append("memtrace could not be measured")
+
+
+def judge_allocators(found):
+    floor = medians_added(found["glibc"])[1]
+    for name, _, _, _, traps in ALLOCATORS:
+        if not floor or any(c.missing for c in found[name]):
+            continue
+        _, bare, ours, _ = medians_added(found[name])
+        against, what = (floor / 2 * traps, f"{traps} bare traps as on glibc's") if traps else (
+            bare, "bare traps on the same instructions")
+        verdict(ours <= against * OF_BARE_TRAPS_ANY,
+                f"{name}: memtrace adds {ours:,.0f} ns to a pair, {ours / against:.2f} times what "
+                f"{what} add (bar: {OF_BARE_TRAPS_ANY})")
+
+
+def judge_attach(candidates):
+    for c in candidates:
+        if not c.values:
+            continue
+        # The best round: these are times by the clock, and a busy machine is no fault of ours.
+        attach, gone, end = (min(v[k] for v in c.values) for k in ("attach", "gone", "end"))
+        kib = max(v["kib"] for v in c.values)
+        verdict(attach < ATTACH_S and gone < DETACH_S and end < ATTACH_S and kib < ATTACH_KIB,
+                f"{c.name}: traced after {attach:.2f} s, without probes {gone:.2f} s after the end, "
+                f"reported after {end:.2f} s, {kib / 1024:.0f} MiB, the best round's (bar: "
+                f"{ATTACH_S} s, {DETACH_S} s, {ATTACH_S} s, {ATTACH_KIB >> 10} MiB)")
 
 
 def judge_redis(redis):
@@ -959,8 +1208,34 @@ def part_names(args, scratch):
     return sections
 
 
+def part_allocators(args, _scratch):
+    found = allocator_candidates()
+    flat = [c for candidates in found.values() for c in candidates]
+    interleave(flat, 2 if args.quick else 5, 120)
+    sections = [report_allocators(found)]
+    judge_missing(flat, args.allow_missing)
+    judge_allocators(found)
+    return sections
+
+
+def part_attach(args, scratch):
+    sleepers, all_ = Sleepers(scratch), []
+    try:
+        for n in (1, SEPARATE, 1000) if args.quick else (1, 10, SEPARATE, 200, 1000):
+            candidates = list(attach_candidates(sleepers, n, scratch).values())
+            interleave(candidates, 1 if args.quick else 3, 25)
+            all_ += candidates
+    finally:
+        sleepers.kill()
+    sections = [report_attach(all_)]
+    judge_missing(all_, args.allow_missing)
+    judge_attach(all_)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
-         "unwinding": part_unwinding, "tables": part_tables, "names": part_names}
+         "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
+         "allocators": part_allocators, "attach": part_attach}
 
 
 def measure_all(args, scratch):

@@ -4,11 +4,39 @@
  * one process can be measured untraced and traced. ns_per_pair is one thread's time for one of its
  * pairs, the mean over the threads.
  * --pairs N (10000000) of every thread's round; --seconds S instead lasts so long, about;
- * --size S (64) --threads T (1) --auto one round, without go. */
+ * --size S (64) --threads T (1) --auto one round, without go.
+ * Compiled with ALLOC and FREE it calls these two instead, with POOL a pool of its own. */
 #include <pthread.h>
 #include <time.h>
 
 #include "truth.h"
+
+#ifdef ALLOC
+void *ALLOC(size_t size);
+void FREE(void *block);
+#elif defined(POOL)
+#define ALLOC pool_alloc
+#define FREE  pool_free
+
+static __thread void *spare; /* the one block that the pool of a thread holds */
+
+NOINLINE static void *pool_alloc(size_t size)
+{
+	void *block = spare ? spare : malloc(size);
+
+	spare = NULL;
+	return block;
+}
+
+NOINLINE static void pool_free(void *block)
+{
+	if (block)
+		spare = block;
+}
+#else
+#define ALLOC malloc
+#define FREE  free
+#endif
 
 #define MAX_THREADS 256
 #define BATCH	    1024 /* pairs between looks at the clock */
@@ -35,10 +63,10 @@ static uint64_t now_ns(void)
 NOINLINE static void churn(uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		void *p = malloc(size);
+		void *p = ALLOC(size);
 
 		__asm__ volatile("" : "+r"(p) : : "memory"); /* someone may use it: keep the pair */
-		free(p);
+		FREE(p);
 	}
 }
 

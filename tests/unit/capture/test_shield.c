@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Closing many descriptors at a time: each of them, no other, and no helper is left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "capture/shield.h"
+
+#define MAX_FDS 200
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void check_close(size_t n)
+{
+	int fds[MAX_FDS], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	assert_true(other >= 0);
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		assert_true(fds[i] >= 0);
+	}
+	shield__close(fds, n);
+	for (size_t i = 0; i < n; i++)
+		assert_false(is_open(fds[i]));
+	assert_true(is_open(other));
+	close(other);
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void each_is_closed(void **state)
+{
+	(void)state;
+	check_close(0);
+	check_close(1);
+	check_close(2);
+	check_close(64);
+	check_close(65); /* more than there are closers */
+	check_close(MAX_FDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_is_closed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
