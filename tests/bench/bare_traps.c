@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The floor under every uprobe tracer: an empty BPF program on every instruction where memtrace puts
- * a probe in the process. Usage: bare_traps PID [ALLOC FREE]; the two are functions of the program
- * itself, as for --alloc and --free. Prints "ready" when attached, detaches at the end of its
- * standard input. */
+/* The floor under every uprobe tracer: an empty BPF program on every instruction where memtrace
+ * puts a probe in the process. Usage: bare_traps PID [ALLOC FREE]; the two are functions of the
+ * program itself, as for --alloc and --free. Prints "ready" when attached, detaches at the end of
+ * its standard input. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>

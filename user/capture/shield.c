@@ -83,7 +83,7 @@ static int close_share(void *arg)
 	return 0;
 }
 
-/* In the helper, of which the closers are children: what keeps signals from it does so from them. */
+/* In the helper, whose children the closers are: what keeps signals from it does so from them. */
 static int close_shares(void *arg)
 {
 	const struct share *all = arg;
