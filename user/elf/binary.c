@@ -23,7 +23,7 @@ struct known {
 	struct file_id id;
 	int fd;
 	off_t size;
-	struct timespec written;
+	struct timespec written, changed;
 	struct binary *binary;
 };
 
@@ -110,6 +110,18 @@ struct binary *binaries__find(const struct binaries *binaries, const struct file
 	    unchanged(&binaries->known[at]))
 		return binaries->known[at].binary;
 	return NULL;
+}
+
+bool binaries__state(const struct binaries *binaries, const struct file_id *id,
+		     struct file_state *ret)
+{
+	size_t at = position(binaries, id);
+
+	if (at == binaries->n_known || !file_id__equal(&binaries->known[at].id, id))
+		return false;
+	*ret = (struct file_state){(uint64_t)binaries->known[at].size,
+				   binaries->known[at].changed};
+	return true;
 }
 
 static bool same_content(struct binaries *binaries, int a, int b, off_t size)
@@ -241,7 +253,8 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 		memmove(known + 1, known, (binaries->n_known - at) * sizeof(*known));
 		binaries->n_known++;
 	}
-	*known = (struct known){*id, take_fd(&own_fd), st.st_size, st.st_mtim, binary};
+	*known = (struct known){*id,	    take_fd(&own_fd), st.st_size,
+				st.st_mtim, st.st_ctim,	      binary};
 	*ret = binary;
 	return 0;
 }

@@ -5,8 +5,10 @@
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/file_id.h"
 #include "elf/image.h"
@@ -28,6 +30,15 @@ void binaries__free(struct binaries *binaries);
 
 /* What is known as id, or NULL. A file that was written to since is not known any more. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
+
+/* What the file known as id was when it became known, before anything was read of it. *ret is written only
+ * when there is one: true. */
+struct file_state {
+	uint64_t size;		 /* bytes */
+	struct timespec changed; /* ctime */
+};
+bool binaries__state(const struct binaries *binaries, const struct file_id *id,
+		     struct file_state *ret);
 
 /* Makes the regular file behind fd, which is taken over in any case, known as id. A file with the
  * build-id and the content of one that is known is the same binary: containers hold many copies of

@@ -85,9 +85,12 @@ static void test_known_once(void **state)
 	struct binaries *binaries;
 	struct binary *a, *b;
 	struct file_id id_a, id_b, unknown = {1, 2, 1};
+	struct file_state known;
+	struct stat st;
 
 	(void)state;
 	assert_int_equal(binaries__new(&binaries), 0);
+	assert_false(binaries__state(binaries, &unknown, &known));
 	assert_null(binaries__find(binaries, &unknown));
 	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
 	make_library("b.so", "-Wl,--build-id=0xbbbbbbbb");
@@ -100,6 +103,10 @@ static void test_known_once(void **state)
 	assert_string_equal(elf_image__build_id(a->image), "aaaaaaaa");
 	/* a third under neither's name */
 	assert_null(binaries__find(binaries, &unknown));
+	assert_int_equal(stat("b.so", &st), 0);
+	assert_true(binaries__state(binaries, &id_b, &known));
+	assert_int_equal(known.size, st.st_size);
+	assert_memory_equal(&known.changed, &st.st_ctim, sizeof(known.changed));
 	/* it goes on being known when its name is gone */
 	run("rm a.so");
 	assert_ptr_equal(binaries__find(binaries, &id_a), a);
