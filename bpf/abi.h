@@ -18,6 +18,7 @@
 #define ABI_MAX_MAPPINGS 1024 /* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
 #define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
+#define ABI_MAX_FILE_PARTS 16384 /* mappings of files by which their tables are found */
 #define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -141,8 +142,30 @@ struct abi_mappings {
 	struct abi_mapping entries[ABI_MAX_MAPPINGS]; /* ascending by start */
 };
 
-/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
- * ~0. Chunk 0 of a table is its index: row i's pc is the first of chunk i + 1. */
+/* A program's file, or a library's. */
+struct abi_file {
+	__u64 inode;
+	__u32 dev; /* as the kernel has it: major << 20 | minor */
+	__u32 pad;
+};
+
+/* A file's part, as it is mapped: from a page on. */
+struct abi_file_part {
+	struct abi_file file;
+	__u64 page;
+};
+
+/* Its unwind table, as long as the file is what it was when that was made. */
+struct abi_file_table {
+	__u64 size;	 /* of the file, bytes */
+	__u64 changed_s; /* its time of change (ctime): no one can set it */
+	__u32 changed_ns;
+	__u32 number; /* of the table */
+	__u64 shift;  /* address - the mapping's start + shift is a pc of the table; modulo 2^64 */
+};
+
+/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc ~0. Chunk
+ * 0 of a table is its index: row i's pc is the first of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -269,13 +292,6 @@ struct abi_selection {
 	__u32 pad;
 };
 
-/* A program's file. */
-struct abi_file {
-	__u64 inode;
-	__u32 dev; /* as the kernel has it: major << 20 | minor */
-	__u32 pad;
-};
-
 enum abi_event_kind {
 	EVENT_NEW = 1, /* a process is traced from now on: an exec that fits */
 	EVENT_FORK,    /* the same, by a fork; parent is the parent's id */
@@ -324,6 +340,8 @@ struct abi_config {
 ABI_ASSERT(struct abi_func, 24);
 ABI_ASSERT(struct abi_object, 40 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
+ABI_ASSERT(struct abi_file_part, 24);
+ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
 ABI_ASSERT(struct abi_site, 48);
 ABI_ASSERT(struct abi_live_key, 16);

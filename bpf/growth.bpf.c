@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to
- * be when it is first written to, by a page fault. Each counts as an allocation of a page at that
- * address, sampled like others. That a page was given back shows when it faults again, or at the
- * end in the page map, which also tells files' pages from anonymous ones. (bpf_find_vma() could
- * here, but is busy now and then: interrupts are off.) */
+/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to be
+ * when it is first written to, by a page fault. Each counts as an allocation of a page at that address,
+ * sampled like others. That a page was given back shows when it faults again, or at the end in the page
+ * map, which also tells files' pages from anonymous ones. (bpf_find_vma() could here, but interrupts are off:
+ * vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -37,7 +37,7 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	count(&cpu->calls[0], 1);
 	if (!sample_take(cpu, PAGE_BYTES, config.interval))
 		return;
-	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp};
+	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
 	if (take_stack(&from, cpu, process, &block.stack))
 		return;
 	block.birth_ns = bpf_ktime_get_ns();

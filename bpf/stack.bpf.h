@@ -4,9 +4,9 @@
  * The probe stands on (or so close to) the function's entry that the frame is still the caller's:
  * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
  * and its immediate caller are always right; from there the walk goes on by unwind tables
- * (unwind.bpf.h). Without them - a kernel before 5.17, a process whose mappings are not known yet -
- * it follows frame pointers while they look like frame pointers; what that collects in a program
- * compiled without them is removed in user space where it points to no code
+ * (unwind.bpf.h). Without them - on a kernel before 5.17, or where a process's mappings are neither
+ * known yet nor to be asked for - it follows frame pointers while they look like frame pointers; what
+ * that collects in a program compiled without them is removed in user space where it points to no code
  * (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
@@ -23,7 +23,8 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	__u64 ret;
 
 	u->window_addr = 0;
-	u->bridged = 0;
+	u->bridged = u->guessed = 0;
+	u->asked.start = u->asked.end = 0;
 	u->trampoline = trampoline_addr();
 	u->sp = sp;
 	if (read_return(u, sp, &ret) || !ret)
@@ -44,7 +45,8 @@ static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp,
 					   __u32 max_frames)
 {
 	u->window_addr = 0;
-	u->bridged = 0;
+	u->bridged = u->guessed = 0;
+	u->asked.start = u->asked.end = 0;
 	u->trampoline = trampoline_addr();
 	u->stack.ip[0] = pc;
 	u->stack.n = 1;

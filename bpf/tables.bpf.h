@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
+#include "vma.bpf.h"
 
 /* An unwind table, an array of as many chunks as it needs. */
 struct unwind_table {

@@ -10,6 +10,7 @@
 /* Where a stack begins. */
 struct stack_from {
 	__u64 pc, sp, bp;
+	bool irqs_off; /* no place to ask for mappings: vma.bpf.h says why */
 	bool entry; /* pc is a function's entry, and its return address stands at sp; else the thread stands
 		     * in front of pc */
 };
@@ -35,7 +36,7 @@ static __always_inline bool has_returned(struct pt_regs *ctx)
 
 struct walk {
 	struct unwind *unwind;
-	const struct abi_mappings *mappings;
+	const struct abi_mappings *mappings; /* NULL: user space has not told yet */
 };
 
 static long walk_step(__u32 i, struct walk *walk)
@@ -76,12 +77,15 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 		lose(cpu, LOST_RESULT_FAULT);
 		goto out;
 	}
+	unwind->may_ask = !from->irqs_off;
 	walk.unwind = unwind;
 	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &process->id) : NULL;
-	if (use_tables && walk.mappings)
+	if (use_tables && (walk.mappings || unwind->may_ask))
 		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
 		stack_walk_frame_pointers(unwind);
+	if (unwind->guessed && unwind->stack.end == STACK_END_COMPLETE)
+		unwind->stack.end = STACK_END_NO_TABLE;
 	if (unwind->stack.end == STACK_END_TRUNCATED)
 		lose(cpu, LOST_STACK_TRUNCATED);
 	unwind->stack.end |= unwind->bridged;

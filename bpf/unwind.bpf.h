@@ -37,11 +37,18 @@ struct unwind {
 	__u64 trampoline; /* of return probes; 0: none */
 	__u32 max_frames;
 	__u32 bridged; /* STACK_BRIDGED once a frame was crossed that way, else 0 */
+	__u32 may_ask; /* ask_mapping() */
+	__u32 guessed; /* a frame was crossed by its frame pointer whose table is not there yet */
+	struct abi_mapping asked; /* its last answer; start and end 0: none */
 	struct abi_stack stack; /* its end: why the walk would stop here */
 };
 
 /* What the walk looks up in: provided by tables.bpf.h, or by a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
+
+/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host): all zero when
+ * there is no telling, table 0 when it is no file's code, ABI_MAX_TABLES when it is but has none yet. */
+int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
 /* The return address that a return probe has hidden at slot; 0 when it is not known. */
 __u64 original_return(__u64 slot, __u64 trampoline);
@@ -136,27 +143,48 @@ static __always_inline void mark_not_called(struct unwind *u)
 		u->stack.ip[n - 1]++;
 }
 
+/* Finds the table for u->pc, and what it is there: by what user space has told (NULL: nothing yet), else by
+ * what the kernel answers, which is kept, for the caller is likely to be near. 0, or -1: no known code. */
+static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
+				      __u32 *table, __u64 *pc)
+{
+	if (mappings) {
+		const struct abi_mapping *told = &mappings->entries[find_mapping(mappings, u->pc)];
+
+		if (u->pc >= told->start && u->pc < told->end) {
+			*table = told->table;
+			*pc = u->pc - told->bias;
+			return 0;
+		}
+	}
+	if (!u->may_ask)
+		return -1;
+	if (u->pc < u->asked.start || u->pc >= u->asked.end)
+		ask_mapping(u->pc, &u->asked);
+	*table = u->asked.table;
+	*pc = u->pc - u->asked.bias;
+	return *table ? 0 : -1;
+}
+
 /* The rule for u->pc, or ABI_UNWIND_NONE's with the reason in u->stack.end. */
 static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappings *mappings)
 {
 	const struct abi_unwind_chunk *chunk;
-	const struct abi_mapping *mapping;
+	__u32 i, rule, table;
 	__u64 pc;
-	__u32 i, rule;
 
-	mapping = &mappings->entries[find_mapping(mappings, u->pc)];
-	if (u->pc < mapping->start || u->pc >= mapping->end) {
-		u->stack.end = STACK_END_NO_MAPPING;
+	u->stack.end = STACK_END_NO_MAPPING;
+	if (find_table(u, mappings, &table, &pc))
+		return ABI_UNWIND_NONE;
+	u->stack.end = STACK_END_NO_TABLE;
+	if (!table || pc >> 32)
+		return ABI_UNWIND_NONE;
+	chunk = unwind_chunk(table, 0);
+	if (!chunk) {
+		u->guessed = 1;
 		return ABI_UNWIND_NONE;
 	}
-	pc = u->pc - mapping->bias;
-	u->stack.end = STACK_END_NO_TABLE;
-	if (!mapping->table || pc >> 32)
-		return ABI_UNWIND_NONE;
-	chunk = unwind_chunk(mapping->table, 0);
-	if (!chunk)
-		return ABI_UNWIND_NONE;
-	chunk = unwind_chunk(mapping->table, find_row(chunk, (__u32)pc) + 1);
+	chunk = unwind_chunk(table, find_row(chunk, (__u32)pc) + 1);
 	if (!chunk)
 		return ABI_UNWIND_NONE;
 	u->stack.end = STACK_END_NO_RULE;

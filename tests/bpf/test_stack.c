@@ -23,6 +23,13 @@ __u64 original_return(__u64 slot, __u64 trampoline)
 	return 0;
 }
 
+int ask_mapping(__u64 addr, struct abi_mapping *ret)
+{
+	(void)addr;
+	(void)ret;
+	return 0;
+}
+
 static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 {
 	(void)table;

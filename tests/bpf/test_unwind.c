@@ -12,6 +12,7 @@
 
 #include "host_stack.h"
 #include "unwind.bpf.h"
+#include "vma.bpf.h"
 
 #define TEXT	   0x555500000000ULL /* its code: one mapping of one table */
 #define TRAMPOLINE 0x7fffffffe000ULL
@@ -28,6 +29,8 @@
 static struct abi_mappings mappings;
 static struct abi_unwind_chunk chunks[3]; /* an index and two */
 static uint64_t hidden_slot, hidden_return;
+static struct abi_mapping kernel[2]; /* what the kernel knows to be mapped */
+static unsigned int asked;
 
 __u32 random_u32(void)
 {
@@ -43,6 +46,16 @@ __u64 original_return(__u64 slot, __u64 trampoline)
 {
 	assert_int_equal(trampoline, TRAMPOLINE);
 	return slot == hidden_slot ? hidden_return : 0;
+}
+
+int ask_mapping(__u64 addr, struct abi_mapping *ret)
+{
+	asked++;
+	*ret = (struct abi_mapping){};
+	for (size_t i = 0; i < 2; i++)
+		if (addr >= kernel[i].start && addr < kernel[i].end)
+			*ret = kernel[i];
+	return 0;
 }
 
 static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
@@ -425,6 +438,109 @@ static void hidden_return_addresses(void **state)
 	assert_int_equal(u.stack.ip[3], in(2));
 }
 
+/* As walk(), of a process that user space has told this of. */
+static void walk_untold(struct unwind *u, const struct abi_mappings *told, bool may_ask)
+{
+	memset(u, 0, sizeof(*u));
+	u->may_ask = may_ask;
+	u->max_frames = ABI_STACK_FRAMES;
+	u->stack.n = 2;
+	u->pc = in(0) - 1;
+	u->sp = at(0);
+	asked = 0;
+	for (int i = 0; i < ABI_STACK_FRAMES && !unwind_step(u, told); i++)
+		;
+}
+
+static void untold_mappings_are_asked_for(void **state)
+{
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 8, 0), RULE(ABI_UNWIND_SP, 8, 0),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	static struct abi_mappings told;
+	struct abi_mapping whole;
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 3);
+	whole = mappings.entries[1];
+	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
+		told.entries[i] = (struct abi_mapping){.start = 1ULL << 62};
+	memory[0] = in(0);
+	memory[1] = in(1);
+	memory[2] = in(2);
+
+	/* neighbours need not be asked for twice */
+	kernel[0] = whole;
+	for (int i = 0; i < 2; i++) {
+		walk_untold(&u, i ? &told : NULL, true);
+		assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+		assert_int_equal(u.stack.n, 5);
+		assert_int_equal(asked, 1);
+	}
+	/* what is told is not asked for; nor is anything where that is not allowed */
+	walk_untold(&u, &mappings, true);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(asked, 0);
+	walk_untold(&u, NULL, false);
+	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
+	assert_int_equal(asked, 0);
+	/* half is told */
+	told.entries[0] = whole;
+	told.entries[0].end = TEXT + 0x100;
+	walk_untold(&u, &told, true);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(asked, 1);
+	/* in turn: each change is a question */
+	kernel[0].end = TEXT + 0x100;
+	kernel[1] = whole;
+	kernel[1].start = TEXT + 0x100;
+	memory[0] = in(1);
+	memory[1] = in(0);
+	walk_untold(&u, NULL, true);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(asked, 4);
+	/* what has no table, and what there is not */
+	kernel[0].table = 0;
+	walk_untold(&u, NULL, true);
+	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
+	assert_int_equal(u.stack.n, 2);
+	assert_int_equal(u.guessed, 0);
+	kernel[0].table = ABI_MAX_TABLES; /* not yet */
+	walk_untold(&u, NULL, true);
+	assert_int_equal(u.stack.end, STACK_END_NO_TABLE);
+	assert_int_equal(u.guessed, 1);
+	kernel[0].end = kernel[0].start;
+	walk_untold(&u, NULL, true);
+	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
+	memset(kernel, 0, sizeof(kernel));
+}
+
+static void tables_fit_unchanged_files_only(void **state)
+{
+	static const struct mapped_file file = {
+		.size = 5000, .changed_s = 1700000000, .changed_ns = 123456789};
+	static const struct abi_file_table table = {.size = 5000,
+						    .changed_s = 1700000000,
+						    .changed_ns = 123456789,
+						    .number = 7,
+						    .shift = 0x200};
+	struct abi_mapping mapping = {.start = TEXT, .end = TEXT + 0x1000};
+	struct mapped_file other;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		other = file;
+		other.size += i == 0;
+		other.changed_s -= i == 1;
+		other.changed_ns += i == 2;
+		assert_int_equal(place_table(&mapping, &other, &table), -1);
+		assert_int_equal(mapping.table, 0);
+	}
+	assert_int_equal(place_table(&mapping, &file, &table), 0);
+	assert_int_equal(mapping.table, 7);
+	assert_int_equal(TEXT + 0x34 - mapping.bias, 0x234);
+}
+
 /* The searches against looking at every entry. */
 static void searches_find_what_is_there(void **state)
 {
@@ -491,6 +607,8 @@ int main(void)
 		cmocka_unit_test(ends_say_why),
 		cmocka_unit_test(limit_of_frames),
 		cmocka_unit_test(hidden_return_addresses),
+		cmocka_unit_test(untold_mappings_are_asked_for),
+		cmocka_unit_test(tables_fit_unchanged_files_only),
 		cmocka_unit_test(searches_find_what_is_there),
 		cmocka_unit_test(anything_is_survived),
 	};

@@ -10,6 +10,7 @@
 #define TRAMPOLINE 0x7000
 #define TABLES	   2
 #define MAX_ROWS   64
+#define MAX_MAPPED 8
 
 static struct abi_mappings mappings;
 static struct abi_unwind_chunk chunks[TABLES][3]; /* an index and two each */
@@ -51,6 +52,16 @@ long read_user_u64(__u64 *dst, __u64 addr)
 	return read_user(dst, sizeof(*dst), addr);
 }
 
+/* The kernel knows all mappings, user space has told of them or not. */
+int ask_mapping(__u64 addr, struct abi_mapping *ret)
+{
+	*ret = (struct abi_mapping){};
+	for (size_t i = 0; i < MAX_MAPPED; i++)
+		if (addr >= mappings.entries[i].start && addr < mappings.entries[i].end)
+			*ret = mappings.entries[i];
+	return 0;
+}
+
 static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 {
 	return table && table <= TABLES && chunk < 3 ? &chunks[table - 1][chunk] : NULL;
@@ -76,7 +87,7 @@ static void lay_table(struct fuzz_input *in, struct abi_unwind_chunk table[3], b
 
 static void lay_mappings(struct fuzz_input *in, bool sorted)
 {
-	size_t n = fuzz_take(in, 1) % 8;
+	size_t n = fuzz_take(in, 1) % MAX_MAPPED;
 	uint64_t at = TEXT;
 
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
@@ -207,6 +218,7 @@ static void check(const struct unwind *u, uint32_t limit)
 static void walk(struct unwind *u, bool sorted, uint32_t limit)
 {
 	struct slow slow = {.pc = u->pc, .sp = u->sp, .bp = u->bp, .n = 2};
+	const struct abi_mappings *told = u->may_ask ? NULL : &mappings;
 
 	for (int i = 0; i <= ABI_STACK_FRAMES; i++) {
 		uint32_t n = u->stack.n, rule;
@@ -214,12 +226,12 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 		uint64_t sp = u->sp;
 		bool over;
 
-		rule = find_rule(u, &mappings);
+		rule = find_rule(u, told);
 		u->stack.ip[n - 1] = last; /* the look-up may mark it, once */
 		if (sorted)
 			require(rule == slow_find(u->pc) || (rule & 7) == ABI_UNWIND_END);
 		reads = 0;
-		over = unwind_step(u, &mappings);
+		over = unwind_step(u, told);
 		require(reads <= 6);
 		require(over == (n == limit || n == ABI_STACK_FRAMES || !slow_step(&slow, rule)));
 		if (over) {
@@ -261,6 +273,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	image = copy = fuzz_copy(in.pos, image_size);
 	if (!stack_begin(u, TEXT, sp, bp, max_frames)) {
 		reads = 0;
+		u->may_ask = flags & 16;
 		if (tables)
 			walk(u, sorted, limit);
 		else

@@ -85,12 +85,19 @@ int capture__events_fd(const struct capture *capture);
 int capture__judge_file(struct capture *capture, const struct abi_file *file, bool wanted);
 
 /* Tells the kernel side which code a process has mapped where, building the unwind tables of files
- * that are new. Call again whenever that changes. Only files among the binaries are known. When
- * there is no room for a table, tables that no process uses any more make it, the one let go first
- * first; is there still none, the file goes without. How many mappings found no place (the highest
- * ones of more than ABI_MAX_MAPPINGS), or negative errno. */
+ * that are new; these work from capture__put_tables() on. Call again whenever that changes. Only
+ * files among the binaries are known. When there is no room for a table, tables that no process uses
+ * any more make it, the one let go first first; is there still none, the file goes without. How many
+ * mappings found no place (the highest ones of more than ABI_MAX_MAPPINGS), or negative errno.
+ *
+ * Other processes that map one of these files find its table from then on by themselves, before they
+ * are told of here. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
 			  uint32_t process, const struct maps *maps);
+
+/* Puts in place the tables that have been built so far. They work at once, but the call takes 10 ms and more:
+ * one for many processes, after all that is urgent. */
+void capture__put_tables(struct capture *capture);
 
 /* The process has ended: its tables may go when others need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);

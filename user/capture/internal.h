@@ -37,7 +37,9 @@ struct unwind_store {
 	size_t n_chunks, max_chunks; /* of all tables */
 	uint64_t clock;		     /* ticks when a table is let go */
 	uint32_t refused;	     /* files that found no room so far */
-	/* Made, but not among the kernel's yet; within capture__set_mappings() only. */
+	struct unwind_part *parts;   /* ascending by key */
+	size_t n_parts;
+	/* Made, but not among the kernel's yet. */
 	uint32_t new_numbers[NEW_TABLES];
 	int new_fds[NEW_TABLES];
 	size_t new_entries[NEW_TABLES], n_new;

@@ -2,7 +2,7 @@
 /* Unwind tables for the kernel side: built once per binary, shared by all processes that map it,
  * within a budget of memory. A process's own files decide how much they would take; what does not
  * fit is left out and counted. A table that no process uses stays until its room is needed:
- * programs that are started again and again find theirs in place. */
+ * programs that are started again and again find theirs in place, by their files. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -44,12 +44,20 @@ struct unwind_user {
 	size_t n;
 };
 
+/* Where the kernel side finds a table by the file that a process has just mapped. */
+struct unwind_part {
+	struct abi_file_part key;
+	struct abi_file_table table;
+	size_t entry; /* whose table that is: an index of the store's */
+};
+
 void unwind_store__free(struct unwind_store *store)
 {
 	for (size_t i = 0; i < store->n_users; i++)
 		free(store->users[i].entries);
 	free(store->users);
 	free(store->entries);
+	free(store->parts);
 	memset(store, 0, sizeof(*store));
 }
 
@@ -61,6 +69,24 @@ static void forget_table(struct unwind_store *store, struct unwind_entry *e)
 	e->number = 0;
 }
 
+/* From now on no process finds the table by its files. */
+static void forget_parts(struct capture *c, size_t entry)
+{
+	struct unwind_store *store = &c->unwind;
+	size_t n = 0;
+
+	for (size_t i = 0; i < store->n_parts; i++) {
+		struct unwind_part *part = &store->parts[i];
+
+		if (part->entry == entry)
+			bpf_map__delete_elem(c->skel->maps.tables_by_file, &part->key,
+					     sizeof(part->key), 0);
+		else
+			store->parts[n++] = *part;
+	}
+	store->n_parts = n;
+}
+
 /* There is no room for it, or no memory. */
 static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 {
@@ -68,9 +94,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 	e->refused = true;
 }
 
-/* Puts the maps of new tables into the table of tables: many with one call, for each call waits
- * until all programs that run have ended (10 ms). Where that fails, by themselves. */
-static void put_tables(struct capture *c)
+/* Many with one call, for each call waits until all programs that run have ended. Where that fails, by
+ * themselves; one that fails then keeps its number, which leads to nothing: it has been told. */
+void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
 	struct unwind_store *store = &c->unwind;
@@ -82,12 +108,9 @@ static void put_tables(struct capture *c)
 		return;
 	all = !bpf_map_update_batch(fd, store->new_numbers, store->new_fds, &n, &opts);
 	for (size_t i = 0; i < store->n_new; i++) {
-		struct unwind_entry *e = &store->entries[store->new_entries[i]];
-
-		if (!all && bpf_map_update_elem(fd, &e->number, &store->new_fds[i], BPF_ANY)) {
-			refuse_table(store, e);
-			forget_table(store, e);
-		}
+		if (!all && bpf_map_update_elem(fd, &store->new_numbers[i], &store->new_fds[i],
+						BPF_ANY))
+			refuse_table(store, &store->entries[store->new_entries[i]]);
 		close(store->new_fds[i]);
 	}
 	store->n_new = 0;
@@ -130,12 +153,16 @@ static int load_table(const struct unwind_table *table)
 	return take_fd(&fd);
 }
 
-/* Takes a table out of the kernel. No process's mappings name it any more; a walk that is under way
- * keeps its memory until it is done. */
-static void unload_table(struct capture *c, struct unwind_entry *e)
+/* Takes a table out of the kernel. No process's mappings name it any more, and none finds it by its file;
+ * the call waits until all programs that run have ended, so no walk has the number when another table gets
+ * it. */
+static void unload_table(struct capture *c, size_t entry)
 {
-	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables), &e->number);
-	forget_table(&c->unwind, e);
+	capture__put_tables(c); /* or one of those might be put where its number is another's */
+	forget_parts(c, entry);
+	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
+			    &c->unwind.entries[entry].number);
+	forget_table(&c->unwind, &c->unwind.entries[entry]);
 }
 
 /* Makes room for n more chunks, if that can be. */
@@ -158,7 +185,7 @@ static bool make_room(struct capture *c, size_t n)
 			if (e->number && !e->users && (!oldest || e->let_go < oldest->let_go))
 				oldest = e;
 		}
-		unload_table(c, oldest);
+		unload_table(c, (size_t)(oldest - store->entries));
 	}
 	return true;
 }
@@ -176,8 +203,8 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
-/* Sees to it that the binary's table is in the kernel, after put_tables() at the latest, if it has
- * one and there is room. 0, with e->number telling, or -ENOMEM. */
+/* Sees to it that the binary's table is in the kernel, after capture__put_tables() at the latest,
+ * if it has one and there is room. 0, with e->number telling, or -ENOMEM. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	struct unwind_store *store = &c->unwind;
@@ -217,8 +244,68 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 	store->new_fds[store->n_new] = fd;
 	store->new_entries[store->n_new++] = binary->index;
 	if (store->n_new == NEW_TABLES)
-		put_tables(c);
+		capture__put_tables(c);
 	return 0;
+}
+
+/* --- by which files they are found --- */
+
+/* Where key stands among the parts, or belongs. */
+static size_t find_part(const struct unwind_store *store, const struct abi_file_part *key)
+{
+	size_t low = 0, high = store->n_parts;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (memcmp(&store->parts[mid].key, key, sizeof(*key)) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Lets the kernel side find the table of a mapping by the mapping's file. What finds no room is found a
+ * little later, when its process's mappings have been told. */
+static void provide_part(struct capture *c, const struct binaries *binaries,
+			 const struct map_entry *e, const struct abi_mapping *mapping, size_t entry)
+{
+	struct unwind_store *store = &c->unwind;
+	struct unwind_part part = {
+		.key = {.file = {.inode = e->file.inode,
+				 .dev = e->file.dev_major << 20 | e->file.dev_minor},
+			.page = e->off / 4096},
+		.table = {.number = mapping->table, .shift = mapping->start - mapping->bias},
+		.entry = entry,
+	};
+	size_t at = find_part(store, &part.key);
+	struct unwind_part *parts;
+	struct file_state state;
+	bool known;
+
+	if (!binaries__state(binaries, &e->file, &state))
+		return;
+	part.table.size = state.size;
+	part.table.changed_s = (uint64_t)state.changed.tv_sec;
+	part.table.changed_ns = (uint32_t)state.changed.tv_nsec;
+	known = at < store->n_parts &&
+		!memcmp(&store->parts[at].key, &part.key, sizeof(part.key));
+	if (known && !memcmp(&store->parts[at].table, &part.table, sizeof(part.table)))
+		return;
+	if (!known) {
+		parts = reallocarray(store->parts, store->n_parts + 1, sizeof(*parts));
+		if (!parts)
+			return;
+		store->parts = parts;
+	}
+	if (bpf_map__update_elem(c->skel->maps.tables_by_file, &part.key, sizeof(part.key),
+				 &part.table, sizeof(part.table), BPF_ANY))
+		return;
+	if (!known)
+		memmove(store->parts + at + 1, store->parts + at,
+			(store->n_parts++ - at) * sizeof(*parts));
+	store->parts[at] = part;
 }
 
 /* --- who uses them --- */
@@ -287,8 +374,9 @@ static int set_mapping(struct capture *c, const struct binaries *binaries,
 	rc = provide_table(c, binary, entry);
 	if (rc || !entry->number)
 		return rc;
-	to->table = (uint32_t)binary->index + 1; /* its number once that is certain */
+	to->table = entry->number;
 	to->bias = e->start - (vaddr - entry->base);
+	provide_part(c, binaries, e, to, binary->index);
 	for (size_t i = 0; i < *n_uses; i++)
 		if (uses[i] == binary->index)
 			return 0;
@@ -328,10 +416,6 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 		else
 			rc = set_mapping(c, binaries, e, &m->entries[n++], uses, &n_uses);
 	}
-	put_tables(c);
-	for (size_t i = 0; i < n; i++)
-		if (m->entries[i].table)
-			m->entries[i].table = store->entries[m->entries[i].table - 1].number;
 	if (!rc)
 		rc = bpf_map__update_elem(c->skel->maps.mappings, &process, sizeof(process), m,
 					  sizeof(*m), BPF_ANY);

@@ -24,6 +24,7 @@ struct target {
 	bool headless; /* its main thread has ended, others go on */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
+	bool probes_due;   /* ... and it was not looked through for allocators since */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
 	size_t n_mapped;   /* what it had of them at the last look at /proc */
 	/* Mappings that took the place of other code: what has run there before is named as theirs.

@@ -170,7 +170,13 @@ void targets__tell_mappings(struct session *s)
 			t->maps_changed = true; /* the next time may go better */
 		else if ((uint64_t)left_out > t->mappings_left_out)
 			t->mappings_left_out = (uint64_t)left_out;
-		provide_probes(s, t);
+		t->probes_due = true;
+	}
+	capture__put_tables(s->capture);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		if (s->targets[i]->probes_due)
+			provide_probes(s, s->targets[i]);
+		s->targets[i]->probes_due = false;
 	}
 }
 

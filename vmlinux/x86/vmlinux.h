@@ -47,13 +47,42 @@ struct super_block {
 	unsigned int s_dev;
 };
 
+struct timespec64 {
+	long long tv_sec;
+	long tv_nsec;
+};
+
 struct inode {
 	unsigned long i_ino;
 	struct super_block *i_sb;
+	long long i_size;
+	long long i_ctime_sec;
+	unsigned int i_ctime_nsec;
+};
+
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
 };
 
 struct file {
 	struct inode *f_inode;
+};
+
+/* of fs/file_table.c: a file below another's, as overlayfs has it; begins with its struct file */
+struct backing_file {
+	struct path user_path;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
 };
 
 struct mm_struct {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Where a process has which code, before user space has told of it: after an exec, a fork or a dlopen that
+ * takes some milliseconds. The kernel itself knows, and is asked for the mapping of a single address; the
+ * file behind it leads to its unwind table, if user space has made one for any process.
+ *
+ * A table fits its file only as it was when the table was made: its time of change (not that of modification,
+ * which its owner may set) and its size are compared. User space keeps the file open, so its inode is nobody
+ * else's.
+ *
+ * Asking takes the lock of the address space, if it is to be had at once, and gives it back; with interrupts
+ * off it does so only later, and where two asked on one CPU meanwhile never: the process could not end
+ * (mended by Linux's commit fa9dcacdcdf4, of 2026). So no program asks that runs with interrupts off. */
+#ifndef MEMTRACE_BPF_VMA_BPF_H
+#define MEMTRACE_BPF_VMA_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+
+/* A file that is mapped, and the state it is in. */
+struct mapped_file {
+	struct abi_file_part part;
+	__u64 size, changed_s;
+	__u32 changed_ns;
+	__u32 pad;
+};
+
+/* Tells of a mapping by what is known of its file. 0, or -1: the file has changed since. */
+static __always_inline int place_table(struct abi_mapping *mapping, const struct mapped_file *file,
+				       const struct abi_file_table *table)
+{
+	if (table->size != file->size || table->changed_s != file->changed_s ||
+	    table->changed_ns != file->changed_ns)
+		return -1;
+	mapping->bias = mapping->start - table->shift;
+	mapping->table = table->number;
+	return 0;
+}
+
+#ifdef __bpf__
+#include "maps.bpf.h"
+
+#define VM_EXEC 4
+/* A flag of file systems' own in the nanoseconds, since 6.13: somebody has looked at the time. */
+#define CTIME_QUERIED (1U << 31)
+
+/* Files as user space has met them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, ABI_MAX_FILE_PARTS);
+	__type(key, struct abi_file_part);
+	__type(value, struct abi_file_table);
+} tables_by_file __weak SEC(".maps");
+
+/* As struct inode was before 6.6, and before 6.11. */
+struct inode___public_ctime {
+	struct timespec64 i_ctime;
+} __attribute__((preserve_access_index));
+
+struct inode___private_ctime {
+	struct timespec64 __i_ctime;
+} __attribute__((preserve_access_index));
+
+static __always_inline void read_state(struct mapped_file *file, struct inode *inode)
+{
+	struct inode___public_ctime *public = (void *)inode;
+	struct inode___private_ctime *private = (void *)inode;
+
+	file->size = (__u64)BPF_CORE_READ(inode, i_size);
+	if (bpf_core_field_exists(inode->i_ctime_sec)) {
+		file->changed_s = (__u64)BPF_CORE_READ(inode, i_ctime_sec);
+		file->changed_ns = BPF_CORE_READ(inode, i_ctime_nsec) & ~CTIME_QUERIED;
+	} else if (bpf_core_field_exists(private->__i_ctime)) {
+		file->changed_s = (__u64)BPF_CORE_READ(private, __i_ctime.tv_sec);
+		file->changed_ns = (__u32)BPF_CORE_READ(private, __i_ctime.tv_nsec);
+	} else {
+		file->changed_s = (__u64)BPF_CORE_READ(public, i_ctime.tv_sec);
+		file->changed_ns = (__u32)BPF_CORE_READ(public, i_ctime.tv_nsec);
+	}
+}
+
+static __always_inline const struct abi_file_table *look_up(struct mapped_file *file,
+							    struct inode *inode)
+{
+	file->part.file.inode = BPF_CORE_READ(inode, i_ino);
+	file->part.file.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	return bpf_map_lookup_elem(&tables_by_file, &file->part);
+}
+
+static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struct abi_mapping *found)
+{
+	struct mapped_file file = {.part.page = vma->vm_pgoff};
+	const struct abi_file_table *table;
+	struct backing_file *backing;
+	struct inode *inode;
+
+	found->start = vma->vm_start;
+	found->end = vma->vm_end;
+	backing = (void *)vma->vm_file;
+	if (!backing || !(vma->vm_flags & VM_EXEC))
+		return 0;
+	found->table = ABI_MAX_TABLES; /* a number that leads nowhere */
+	inode = BPF_CORE_READ(vma, vm_file, f_inode);
+	read_state(&file, inode);
+	table = look_up(&file, inode);
+	/* Of overlayfs that was the file below. Since 6.7 user space hears of that or of the one above,
+	 * which the kernel notes behind its struct file; whether it has is a flag that moves from version
+	 * to version. Behind other files this reads what no table is under. */
+	if (!table && bpf_core_field_exists(backing->user_path))
+		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
+	if (table)
+		place_table(found, &file, table);
+	return 0;
+}
+
+/* As unwind.bpf.h says. Global: the verifier looks at it once, not at every frame. */
+__weak __noinline int ask_mapping(__u64 addr, struct abi_mapping *ret)
+{
+	struct abi_mapping found = {};
+
+	if (!ret)
+		return 0;
+	if (use_tables)
+		bpf_find_vma(bpf_get_current_task_btf(), addr, note_vma, &found, 0);
+	*ret = found;
+	return 0;
+}
+
+#endif
+
+#endif
