@@ -13,6 +13,8 @@
 
 #include "base/clock.h"
 
+#define UNWANTED_NS 20000000
+
 /* Per CPU; a record is about 100 bytes, and the whole machine's come here. */
 #define BUFFER_PAGES 128
 
@@ -49,6 +51,7 @@ struct watch {
 	int map_fd;
 	struct pending *pending; /* taken from the buffers, not yet delivered */
 	size_t n_pending, room;
+	uint64_t read_ns; /* when that was begun last */
 };
 
 static void on_mmap2(struct watch *w, const struct mmap2_record *r)
@@ -111,10 +114,6 @@ static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_h
 
 	(void)cpu;
 	if (header->size < sizeof(struct comm_record) + sizeof(uint64_t))
-		return LIBBPF_PERF_EVENT_CONT;
-	/* The whole machine's news come here. Both records that name a process begin alike. */
-	if ((header->type == PERF_RECORD_MMAP2 || header->type == PERF_RECORD_COMM) &&
-	    !w->handlers.wanted(w->handlers.ctx, (pid_t)((struct comm_record *)header)->pid))
 		return LIBBPF_PERF_EVENT_CONT;
 	if (w->n_pending == w->room) {
 		size_t room = w->room ? w->room * 2 : 64;
@@ -210,22 +209,40 @@ uint64_t watch__bytes(const struct watch *w)
 	       (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void watch__consume(struct watch *w)
+void watch__read(struct watch *w)
 {
-	uint64_t until;
+	w->read_ns = clock__now_ns(CLOCK_MONOTONIC);
+	perf_buffer__consume(w->buffer);
+}
+
+/* The whole machine's news come here. Both records that name a process begin alike. */
+static bool is_wanted(const struct watch *w, const struct perf_event_header *header)
+{
+	if (header->type != PERF_RECORD_MMAP2 && header->type != PERF_RECORD_COMM)
+		return true;
+	return w->handlers.wanted(w->handlers.ctx, (pid_t)((const struct comm_record *)header)->pid);
+}
+
+void watch__deliver(struct watch *w)
+{
 	size_t n = 0;
 
 	/* A process moves between CPUs, and each has a buffer of its own: an exec seen on one must
 	 * not come after the mappings that its program made on another. So records are delivered in
 	 * the order of their times, and those made since reading began wait for the next time:
 	 * older ones may stand in buffers that had been read by then. */
-	until = clock__now_ns(CLOCK_MONOTONIC);
-	perf_buffer__consume(w->buffer);
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
-	for (; n < w->n_pending && w->pending[n].time_ns <= until; n++) {
-		deliver(w, &w->pending[n]);
-		free(w->pending[n].record);
+	for (size_t i = 0; i < w->n_pending; i++) {
+		struct pending *p = &w->pending[i];
+		bool wanted = p->time_ns <= w->read_ns && is_wanted(w, p->record);
+
+		if (!wanted && p->time_ns + UNWANTED_NS > w->read_ns) {
+			w->pending[n++] = *p;
+			continue;
+		}
+		if (wanted)
+			deliver(w, p);
+		free(p->record);
 	}
-	w->n_pending -= n;
-	memmove(w->pending, w->pending + n, w->n_pending * sizeof(*w->pending));
+	w->n_pending = n;
 }

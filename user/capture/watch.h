@@ -13,7 +13,7 @@
 struct watch;
 
 struct watch_handlers {
-	/* Is news of pid wanted? */
+	/* Is news of pid wanted? Asked when it would be delivered. */
 	bool (*wanted)(void *ctx, pid_t pid);
 	/* pid mapped a file, or memory of its own (inode 0), with PROT_EXEC; entry and its path
 	 * live for the call only. */
@@ -37,7 +37,10 @@ int watch__fd(const struct watch *watch);
 /* Memory of its buffers, which is the kernel's, bytes. */
 uint64_t watch__bytes(const struct watch *watch);
 
-/* Calls the handlers for all news there is. */
-void watch__consume(struct watch *watch);
+/* Takes what there is from the kernel. */
+void watch__read(struct watch *watch);
+/* Calls the handlers for all that has been read. Others tell of new processes, perhaps after their first
+ * mappings: news that is not wanted waits for the next times, for 20 ms. */
+void watch__deliver(struct watch *watch);
 
 #endif

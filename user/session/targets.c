@@ -417,8 +417,10 @@ void targets__note_end(struct session *s, struct target *t)
 	if (t->ended)
 		return;
 	/* The last of what it did is told by now, and no news of the pid is its own any more. */
-	if (s->watch)
-		watch__consume(s->watch);
+	if (s->watch) {
+		watch__read(s->watch);
+		watch__deliver(s->watch);
+	}
 	targets__read(s, t);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -438,14 +440,17 @@ void targets__note_end(struct session *s, struct target *t)
 
 void targets__take_news(struct session *s)
 {
-	/* Who is there, what they have mapped, who is gone. */
+	/* Who is there, what they have mapped, who is gone. What is read first has been made by
+	 * processes that are known, or will be in a moment. */
+	if (s->watch)
+		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);
 	if (s->n_orphans) { /* their processes are in the news that came meanwhile */
 		capture__events(s->capture, on_event, s, &s->events_lost);
 		region_calls__find_parents(s);
 	}
 	if (s->watch)
-		watch__consume(s->watch);
+		watch__deliver(s->watch);
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i]->exit_ns && !s->targets[i]->ended) {
 			targets__note_end(s, s->targets[i]);
