@@ -111,7 +111,7 @@ ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/truth_regions_static $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(B)/progs/truth_regions_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
 	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
@@ -124,8 +124,14 @@ CHAINS_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -D_GNU_SOURCE -pth
 WITH_TABLES := $(CHAINS_CFLAGS) -fomit-frame-pointer -fasynchronous-unwind-tables
 WITH_FRAMES := $(CHAINS_CFLAGS) -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
 	-fno-unwind-tables
-$(B)/progs/chains_cxx $(B)/progs/names $(B)/progs/deep $(B)/progs/library.so: \
+$(B)/progs/chains_cxx $(B)/progs/names $(B)/progs/deep $(B)/progs/newborn $(B)/progs/newborn_large \
+	$(B)/progs/library.so: \
 	PROG_CFLAGS := $(WITH_TABLES)
+
+$(B)/progs/newborn_large: tests/progs/newborn.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DFRAME=2000 $< -o $@
 
 $(B)/progs/library.so: tests/progs/library.c
 	$(say) CC $@

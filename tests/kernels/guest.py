@@ -21,6 +21,7 @@ os.environ["MEMTRACE_PATIENCE_S"] = "150"
 import harness  # noqa: E402
 import run  # noqa: E402
 import test_harmless  # noqa: E402
+import test_newborn  # noqa: E402
 import test_regions  # noqa: E402,F401
 import test_sampled  # noqa: E402
 import test_stacks  # noqa: E402
@@ -32,7 +33,7 @@ KINDS = ("session", "multi", "perf")
 # Of the live suite as it is, and what is below. Emulated, everything takes fifty times as long, so
 # only the best kind of probe goes through all of it.
 ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
-       "regions_truth", "sampled_in_small", "harmless_in_small")
+       "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks")
 OTHERS = ("truth_basic", "stacks_as_declared")
 
 
@@ -44,6 +45,7 @@ def threads_in_small(kind):
 
 
 test_sampled.INTERVAL = "8K"
+test_newborn.PROCESSES = 10
 
 
 @test_each_kind
