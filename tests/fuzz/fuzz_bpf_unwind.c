@@ -163,6 +163,26 @@ static bool return_at(uint64_t slot, uint64_t *ret)
 	return true;
 }
 
+/* Go's frames lead to any stack, up or down. */
+static bool slow_step_in_go(struct slow *s, uint32_t rule)
+{
+	uint64_t frame = s->bp, g, depth, high, ret;
+
+	if (rule >> 4) {
+		if (!word(s->sp + 8 * (rule >> 4 & 0xfff), &g) ||
+		    !word(s->sp + 8 * (rule >> 16), &depth) ||
+		    (g && read_user_u64((__u64 *)&high, g + 8)))
+			return false;
+		frame = (g ? high - depth : depth) - (rule & 8 ? 0 : 8);
+	}
+	if ((rule & 8 && !word(frame, &s->bp)) || !return_at(frame + 8, &ret) || !ret)
+		return false;
+	s->sp = frame + 16;
+	s->pc = ret - 1;
+	s->ip[s->n++] = ret;
+	return true;
+}
+
 static bool slow_step(struct slow *s, uint32_t rule)
 {
 	uint32_t kind = rule & 7, off = rule >> 16;
@@ -178,6 +198,8 @@ static bool slow_step(struct slow *s, uint32_t rule)
 			return false;
 		s->ip[s->n++] = s->pc + 1;
 		return true;
+	case ABI_UNWIND_GO:
+		return slow_step_in_go(s, rule);
 	case ABI_UNWIND_NONE:
 	case ABI_UNWIND_BAD:
 		if (s->bp % 8 || !word(s->bp, &bp) || s->bp < s->sp)
@@ -232,7 +254,7 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 			require(rule == slow_find(u->pc) || (rule & 7) == ABI_UNWIND_END);
 		reads = 0;
 		over = unwind_step(u, told);
-		require(reads <= 6);
+		require(reads <= ((rule & 7) == ABI_UNWIND_GO ? 9 : 6));
 		require(over == (n == limit || n == ABI_STACK_FRAMES || !slow_step(&slow, rule)));
 		if (over) {
 			require(u->stack.n == n);
@@ -240,7 +262,8 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 		}
 		require(u->stack.n == n + 1 && slow.n == n + 1 && u->stack.ip[n] == slow.ip[n]);
 		require(u->pc == slow.pc && u->sp == slow.sp && u->bp == slow.bp);
-		require(u->sp > sp || (rule & 7) == ABI_UNWIND_SIGNAL);
+		require(u->sp > sp || (rule & 7) == ABI_UNWIND_SIGNAL ||
+			(rule & 7) == ABI_UNWIND_GO);
 	}
 	require(!"it ends");
 }
