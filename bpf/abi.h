@@ -207,6 +207,7 @@ struct abi_live_key {
 
 struct abi_live {
 	__u64 size;	/* as requested, bytes */
+	__u64 interval; /* at which it was sampled, mean bytes between samples */
 	__u64 birth_ns; /* CLOCK_MONOTONIC */
 	struct abi_stack_key stack;
 	__u32 tid;
@@ -262,13 +263,13 @@ struct abi_process {
 	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
+	__u64 interval; /* mean bytes between samples; 1: every allocation */
 };
 
 /* Its state on one CPU. */
 struct abi_process_cpu {
-	__s64 until_sample; /* bytes to the next sample; meaningless until seeded */
-	__u32 seeded;
-	__u32 pad;
+	__s64 until_sample; /* bytes to the next sample; meaningless unless drawn for the process's interval */
+	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
@@ -330,7 +331,7 @@ struct abi_outer_call {
 
 /* Run-wide settings, constant once the programs are loaded. */
 struct abi_config {
-	__u64 interval;	   /* mean bytes between samples; 1: every allocation */
+	__u64 interval;	   /* what a process begins with */
 	__u64 hash_seed[2];
 	__u32 max_frames;  /* <= ABI_STACK_FRAMES */
 	__u32 pad;
@@ -345,11 +346,11 @@ ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
 ABI_ASSERT(struct abi_site, 48);
 ABI_ASSERT(struct abi_live_key, 16);
-ABI_ASSERT(struct abi_live, 40);
+ABI_ASSERT(struct abi_live, 48);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 104);
+ABI_ASSERT(struct abi_inflight, 112);
 ABI_ASSERT(struct abi_region_call, 88);
-ABI_ASSERT(struct abi_process, 16);
+ABI_ASSERT(struct abi_process, 24);
 ABI_ASSERT(struct abi_process_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);

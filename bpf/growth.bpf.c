@@ -35,11 +35,12 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 		return;
 	live_forget(cpu, process, page);
 	count(&cpu->calls[0], 1);
-	if (!sample_take(cpu, PAGE_BYTES, config.interval))
+	if (!sample_take(cpu, PAGE_BYTES, process->interval))
 		return;
 	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
 	if (take_stack(&from, cpu, process, &block.stack))
 		return;
+	block.interval = process->interval;
 	block.birth_ns = bpf_ktime_get_ns();
 	block.tid = task->pid;
 	live_remember(cpu, process, page, &block);

@@ -270,7 +270,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (fn->wraps)
 		note_wrap(ctx);
 
-	sampled = sample_take(cpu, size, config.interval);
+	sampled = sample_take(cpu, size, process->interval);
 	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
 		pass_inner(cpu, fn, sp, NULL);
 		return 0;
@@ -397,6 +397,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	if (!call.sampled || !ret)
 		return;
 	block.size = call.size;
+	block.interval = process->interval;
 	block.birth_ns = bpf_ktime_get_ns();
 	block.stack = call.stack;
 	block.tid = key.tid;

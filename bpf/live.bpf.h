@@ -29,7 +29,7 @@ static __always_inline bool live_settle(struct abi_process_cpu *cpu,
 	site = bpf_map_lookup_elem(&sites, &key);
 	if (!site)
 		return true;
-	weight = weight_q16(block->size, config.interval);
+	weight = weight_q16(block->size, block->interval);
 	bytes = weighted_bytes(block->size, weight);
 	count(&site->freed_samples, 1);
 	count(&site->freed_objects_q16, weight);
@@ -92,7 +92,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 		lose_insert(cpu, err, LOST_LIVE_FULL);
 		return;
 	}
-	weight = weight_q16(block->size, config.interval);
+	weight = weight_q16(block->size, block->interval);
 	bytes = weighted_bytes(block->size, weight);
 	count(&site->alloc_samples, 1);
 	count(&site->alloc_objects_q16, weight);

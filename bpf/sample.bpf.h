@@ -82,9 +82,10 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 		return true;
 	if (size >> 62) /* no such allocation can succeed */
 		return false;
-	if (!cpu->seeded) {
+	/* What is left of a distance says nothing of another interval; a new one is as good. */
+	if (cpu->drawn_for != interval) {
 		cpu->until_sample = draw_distance(interval);
-		cpu->seeded = 1;
+		cpu->drawn_for = interval;
 	}
 	before = __sync_fetch_and_add(&cpu->until_sample, -step);
 	if (before <= 0 || before > step)

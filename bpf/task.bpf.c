@@ -41,6 +41,7 @@ static __always_inline struct abi_process *begin_process(struct task_struct *lea
 	process->id = __sync_fetch_and_add(&last_process, 1) + 1;
 	process->borrowed = 0;
 	process->exec_ns = 0;
+	process->interval = config.interval;
 	if (bpf_map_update_elem(&process_cpus, &process->id, &no_counts, BPF_NOEXIST)) {
 		bpf_task_storage_delete(&processes, leader);
 		count(&processes_refused, 1);

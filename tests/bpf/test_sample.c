@@ -147,7 +147,21 @@ static void absurd_sizes_are_left_out(void **state)
 	assert_false(sample_take(&cpu, ~0ULL, 4096));
 	assert_false(sample_take(&cpu, 1ULL << 63, 4096));
 	/* and do not disturb the countdown */
-	assert_int_equal(cpu.seeded, 0);
+	assert_int_equal(cpu.drawn_for, 0);
+}
+
+/* What was left of a long distance must not hold up the samples of a short one. */
+static void another_interval_draws_anew(void **state)
+{
+	struct abi_process_cpu cpu = {};
+	int taken = 0;
+
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		sample_take(&cpu, 64, 1ULL << 32);
+		taken += sample_take(&cpu, 64, 4096);
+	}
+	assert_true(fabs(taken / 1e5 - (1 - exp(-64.0 / 4096))) < 5 * sqrt(0.0155 / 1e5));
 }
 
 static void weight_agrees_with_libm(void **state)
@@ -184,6 +198,7 @@ int main(void)
 		cmocka_unit_test(probability_is_right),
 		cmocka_unit_test(first_allocation_is_no_special_one),
 		cmocka_unit_test(interval_of_one_takes_all),
+		cmocka_unit_test(another_interval_draws_anew),
 		cmocka_unit_test(absurd_sizes_are_left_out),
 		cmocka_unit_test(weight_agrees_with_libm),
 	};

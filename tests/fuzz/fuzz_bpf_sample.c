@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input in = {data, data + size};
 	uint64_t bytes = fuzz_take(&in, 8), interval = fuzz_take(&in, 4) + 1;
 	int64_t until = (int64_t)fuzz_take(&in, 8), step = bytes ? (int64_t)bytes : 1, distance;
-	struct abi_process_cpu cpu = {.until_sample = until, .seeded = 1};
+	struct abi_process_cpu cpu = {.until_sample = until, .drawn_for = interval};
 	double p, want, got;
 	bool taken;
 

@@ -260,6 +260,7 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 	if (pidfd < 0)
 		return error__set(err, -errno, "pid %d: %s", pid,
 				  errno == ESRCH ? "it has ended" : strerror(errno));
+	process.interval = c->skel->rodata->config.interval;
 	process.id = __atomic_add_fetch(&c->skel->bss->last_process, 1, __ATOMIC_SEQ_CST);
 	rc = bpf_map__update_elem(c->skel->maps.process_cpus, &process.id, sizeof(process.id), zero,
 				  sizeof(*zero) * (size_t)c->cpus, BPF_ANY);

@@ -137,7 +137,7 @@ void capture__deactivate(struct capture *capture);
 /* Takes all probes out of all targets. */
 void capture__detach(struct capture *capture);
 
-/* A process's counters, added up over the CPUs. until_sample and seeded mean nothing there. */
+/* A process's counters, added up over the CPUs. until_sample and drawn_for mean nothing there. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
 /* Calls of allocating and of freeing functions, by counters. */
