@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Truth from outside: printed tables of Student's distribution, and simulated programs whose growth is
+ * known. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "profile/growth.h"
+
+#define RUNS 2000
+#define N    8 /* segments */
+
+static uint64_t random_state = 1;
+
+static double random_unit(void) /* splitmix64, in (0, 1) */
+{
+	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	z ^= z >> 31;
+	return ((double)(z >> 11) + 0.5) * 0x1p-53;
+}
+
+static unsigned poisson(double mean)
+{
+	double limit = exp(-mean), product = random_unit();
+	unsigned n = 0;
+
+	while (product > limit) {
+		product *= random_unit();
+		n++;
+	}
+	return n;
+}
+
+static void quantiles_are_the_printed_ones(void **state)
+{
+	(void)state;
+	assert_true(fabs(student_quantile(1, false) - tan(0.475 * M_PI)) < 1e-3);
+	assert_true(fabs(student_quantile(1, true) - tan(0.45 * M_PI)) < 1e-3);
+	assert_true(fabs(student_quantile(7, false) - 2.365) < 1e-3);
+	assert_true(fabs(student_quantile(13, false) - 2.160) < 1e-3);
+	assert_true(fabs(student_quantile(13, true) - 1.771) < 1e-3);
+	assert_true(fabs(student_quantile(30, false) - 2.042) < 1e-3);
+	assert_true(fabs(student_quantile(120, false) - 1.980) < 1e-3);
+	assert_true(fabs(student_quantile(120, true) - 1.658) < 1e-3);
+}
+
+/* A leak whose blocks come at random, some of them seen: how often the interval holds the truth. */
+static void intervals_of_a_leak_hold_the_truth(void **state)
+{
+	static const double means[] = {3, 12, 60}; /* blocks seen per segment */
+
+	(void)state;
+	for (int m = 0; m < 3; m++) {
+		int held = 0, significant = 0;
+
+		for (int run = 0; run < RUNS; run++) {
+			struct growth_segment segments[N];
+			struct growth growth;
+
+			for (int i = 0; i < N; i++) {
+				double seconds = 0.5 + random_unit();
+
+				segments[i] = (struct growth_segment){
+					seconds, 100 * poisson(means[m] * seconds)};
+			}
+			growth = growth__estimate(segments, N, 100);
+			held += growth.low <= 100 * means[m] && growth.high >= 100 * means[m];
+			significant += growth__is_significant(&growth);
+		}
+		assert_true(held > 0.92 * RUNS);
+		assert_true(significant > (m ? 0.98 : 0.9) * RUNS);
+	}
+}
+
+/* A population in balance: each block lives for a while, drawn from an exponential distribution. */
+static void what_is_in_balance_does_not_grow(void **state)
+{
+	static const double lives[] = {0.05, 0.3, 1, 3}; /* in segments */
+
+	(void)state;
+	for (int l = 0; l < 4; l++) {
+		int grows = 0;
+
+		for (int run = 0; run < RUNS; run++) {
+			struct growth_segment segments[N] = {};
+			double change[N] = {};
+
+			/* it began long before the first segment */
+			for (double birth = -30 * lives[l]; birth < N; birth -= log(random_unit()) / 50) {
+				double death = birth - log(random_unit()) * lives[l];
+
+				if (birth >= 0 && birth < N)
+					change[(int)birth] += 64;
+				if (death >= 0 && death < N)
+					change[(int)death] -= 64;
+			}
+			for (int i = 0; i < N; i++)
+				segments[i] = (struct growth_segment){1, change[i]};
+			grows += growth__estimate(segments, N, 64).low > 0;
+		}
+		assert_true(grows < 0.04 * RUNS);
+	}
+}
+
+/* The same from its first block on: it fills up. */
+static void what_fills_up_does_not_grow_for_ever(void **state)
+{
+	int grows = 0;
+
+	(void)state;
+	for (int run = 0; run < RUNS; run++) {
+		struct growth_segment segments[N] = {};
+
+		for (double birth = 0; birth < N; birth -= log(random_unit()) / 50) {
+			double death = birth - log(random_unit()) * 1.5;
+
+			segments[(int)birth].bytes += 64;
+			if (death < N)
+				segments[(int)death].bytes -= 64;
+		}
+		for (int i = 0; i < N; i++)
+			segments[i].seconds = 1;
+		grows += growth__estimate(segments, N, 64).low > 0;
+	}
+	assert_true(grows < 0.04 * RUNS);
+}
+
+static void exact_growth_is_exact(void **state)
+{
+	struct growth_segment segments[N], burst[N] = {};
+	struct growth growth;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		segments[i] = (struct growth_segment){0.5, 4096};
+		burst[i].seconds = 0.5;
+	}
+	growth = growth__estimate(segments, N, 0);
+	assert_true(growth.bytes_per_s == 8192 && growth.low == 8192 && growth.high == 8192);
+	assert_true(growth__is_significant(&growth));
+	growth = growth__estimate(burst, N, 0);
+	assert_true(growth.bytes_per_s == 0 && !growth__is_significant(&growth));
+	/* all of it in one segment: that is no trend */
+	burst[0].bytes = 1e6;
+	growth = growth__estimate(burst, N, 0);
+	assert_false(growth__is_significant(&growth));
+	growth = growth__estimate(segments, 2, 0);
+	assert_true(growth.bytes_per_s == 8192 && isnan(growth.low) && !growth__is_significant(&growth));
+	growth = growth__estimate(segments, 0, 0);
+	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(quantiles_are_the_printed_ones),
+		cmocka_unit_test(intervals_of_a_leak_hold_the_truth),
+		cmocka_unit_test(what_is_in_balance_does_not_grow),
+		cmocka_unit_test(what_fills_up_does_not_grow_for_ever),
+		cmocka_unit_test(exact_growth_is_exact),
+	};
+
+	return cmocka_run_group_tests_name("growth", tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/growth.h"
+
+#include <math.h>
+
+#define TABLE_DF 12
+
+double student_quantile(size_t df, bool one_sided)
+{
+	/* Abramowitz and Stegun, table 26.10 */
+	static const double two[TABLE_DF] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469,
+					     2.3646,  2.3060, 2.2622, 2.2281, 2.2010, 2.1788};
+	static const double one[TABLE_DF] = {6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432,
+					     1.8946, 1.8595, 1.8331, 1.8125, 1.7959, 1.7823};
+	double z = one_sided ? 1.6448536 : 1.9599640, z3 = z * z * z, z5 = z3 * z * z, n;
+
+	if (df <= TABLE_DF)
+		return one_sided ? one[df - 1] : two[df - 1];
+	/* 26.7.5 there; its error is below 1e-4 from here on */
+	n = (double)df;
+	return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
+	       (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
+}
+
+/* What the falling rates lead to next; +infinity when they do not fall. */
+static double outlook(const struct growth_segment *segments, size_t n)
+{
+	double middle = (double)(n - 1) / 2, mean = 0, slope = 0, spread = 0, rest = 0, error;
+
+	for (size_t i = 0; i < n; i++)
+		mean += segments[i].bytes / segments[i].seconds / (double)n;
+	for (size_t i = 0; i < n; i++) {
+		double x = (double)i - middle;
+
+		slope += x * (segments[i].bytes / segments[i].seconds - mean);
+		spread += x * x;
+	}
+	slope /= spread;
+	for (size_t i = 0; i < n; i++) {
+		double x = (double)i - middle;
+		double miss = segments[i].bytes / segments[i].seconds - mean - slope * x;
+
+		rest += miss * miss;
+	}
+	error = sqrt(rest / (double)(n - 2) / spread);
+	if (slope >= -student_quantile(n - 2, true) * error)
+		return INFINITY;
+	return mean + slope * ((double)n - middle);
+}
+
+struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum)
+{
+	struct growth growth = {.low = NAN, .high = NAN};
+	double bytes = 0, seconds = 0, squares = 0, error, least;
+
+	for (size_t i = 0; i < n; i++) {
+		bytes += segments[i].bytes;
+		seconds += segments[i].seconds;
+	}
+	if (!(seconds > 0))
+		return growth;
+	growth.bytes_per_s = bytes / seconds;
+	if (n < GROWTH_MIN_SEGMENTS)
+		return growth;
+	for (size_t i = 0; i < n; i++) {
+		double miss = segments[i].bytes - growth.bytes_per_s * segments[i].seconds;
+
+		squares += miss * miss;
+	}
+	error = student_quantile(n - 1, false) *
+		sqrt((double)n / (double)(n - 1) * squares) / seconds;
+	least = quantum / seconds;
+	error = error > least ? error : least;
+	growth.low = growth.bytes_per_s - error;
+	growth.high = growth.bytes_per_s + error;
+	growth.low = fmin(growth.low, outlook(segments, n));
+	return growth;
+}
+
+bool growth__is_significant(const struct growth *growth)
+{
+	return growth->low > 0 || growth->high < 0;
+}

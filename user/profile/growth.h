@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How fast the memory of one stack grows, and how sure that is.
+ *
+ * The run is cut into segments, of each of which is known by how much the stack's memory has grown
+ * in it (what this means differs by mode: see the callers). A leak adds about as much in every one;
+ * a population in balance - a cache, connections - adds in some what it loses in others. So the
+ * spread of the segments among each other carries everything that makes a figure uncertain: the
+ * sampling, the windows, and the program's own ups and downs.
+ *
+ * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
+ * Sampling Techniques, 3rd ed., section 6.3)
+ *
+ *	r = sum y_j / sum t_j,	V(r) = n / (n - 1) sum (y_j - r t_j)^2 / (sum t_j)^2,
+ *
+ * and its interval r +- t(0.975; n - 1) sqrt(V). What is sampled can leave no spread at all where
+ * little was seen: V is at least what one more block of the largest size seen would make of it.
+ *
+ * Memory that fills up and then stays (a cache that warms up, a population with a long life) grows
+ * as well, for a while, and by less and less. When the rates of the segments fall - by a line fitted
+ * to them whose slope is below zero with 95 % confidence, one-sided - the lower end of the interval is
+ * no more than what the line says of the segment after the last. */
+#ifndef MEMTRACE_PROFILE_GROWTH_H
+#define MEMTRACE_PROFILE_GROWTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct growth_segment {
+	double seconds; /* > 0 */
+	double bytes;	/* by which the memory has grown */
+};
+
+struct growth {
+	double bytes_per_s;
+	double low, high; /* 95 %; NaN when there are fewer than GROWTH_MIN_SEGMENTS */
+};
+
+#define GROWTH_MIN_SEGMENTS 3
+
+/* From n segments, in the order in which a population that fills up would show less and less growth. quantum:
+ * bytes of the largest block seen, weighted as in the segments; 0: all is exact. */
+struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum);
+
+/* Does it grow, or shrink, more than chance explains? */
+bool growth__is_significant(const struct growth *growth);
+
+/* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */
+double student_quantile(size_t df, bool one_sided);
+
+#endif
