@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/windows.h"
+
+#include <string.h>
+
+#define MS 1e6
+
+#define FIRST_NS   (30 * MS)  /* length of the first window */
+#define MIN_NS	   (15 * MS)  /* mean lengths */
+#define MAX_NS	   (400 * MS)
+#define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
+#define LOOK_NS	   (100 * MS)  /* while tracing is continuous */
+#define MAX_GAP_NS (20000 * MS)
+#define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
+#define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
+#define CHEAP	   2	     /* windows in a row that show it */
+#define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
+
+static double uniform(struct windows *w)
+{
+	uint64_t z = w->random += 0x9e3779b97f4a7c15ull; /* splitmix64 (Steele, Lea, Flood 2014) */
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/* A random length of that mean. */
+static uint64_t about(struct windows *w, double mean)
+{
+	return (uint64_t)(mean * (0.5 + uniform(w)));
+}
+
+static double between(double x, double low, double high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+static double smooth(double old, double fresh)
+{
+	return old > 0 ? 0.7 * old + 0.3 * fresh : fresh;
+}
+
+static void restart(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+{
+	w->since_ns = now_ns;
+	w->cost_ns = cost_ns;
+	w->cpu_ns = cpu_ns;
+}
+
+void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t now_ns,
+		    double cost_ns, double cpu_ns)
+{
+	memset(w, 0, sizeof(*w));
+	w->budget = budget;
+	w->random = seed;
+	w->open = true;
+	w->continuous = budget <= 0;
+	w->length_ns = FIRST_NS;
+	w->n_windows = 1;
+	restart(w, now_ns, cost_ns, cpu_ns);
+	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
+}
+
+/* A stretch since the last change is over: books it. Its cost as a share of its CPU time. */
+static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+{
+	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
+
+	w->debt_ns += cost - w->budget * cpu;
+	if (w->debt_ns < -CREDIT_NS)
+		w->debt_ns = -CREDIT_NS;
+	if (w->open && w->continuous)
+		w->continuous_ns += now_ns - w->since_ns;
+	else if (w->open)
+		w->windows_ns += now_ns - w->since_ns;
+	return cpu > cost ? cost / cpu : cost > 0;
+}
+
+/* The probes are in place. */
+static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
+				     double cpu_ns)
+{
+	double wall = (double)(now_ns - w->since_ns), cost = cost_ns - w->cost_ns, share;
+
+	if (!w->n_cheap && wall > 0)
+		w->cost_rate = smooth(w->cost_rate, cost / wall);
+	if (wall > 0 && !(w->cpu_rate > 0))
+		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
+	share = book(w, now_ns, cost_ns, cpu_ns);
+	restart(w, now_ns, cost_ns, cpu_ns);
+	if (w->continuous ? share <= w->budget || w->debt_ns <= 0 : share <= EASY * w->budget) {
+		w->n_cheap++;
+		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
+			w->continuous = true;
+			w->next_ns = now_ns + (uint64_t)LOOK_NS;
+			return WINDOWS_NONE;
+		}
+	} else {
+		w->n_cheap = 0;
+	}
+	if (w->continuous && wall > 0)
+		w->cost_rate = cost / wall;
+	w->continuous = false;
+	return WINDOWS_CLOSE;
+}
+
+/* How long the process takes to work the debt off. */
+static double gap_ns(const struct windows *w)
+{
+	double rate = w->budget * between(w->cpu_rate, MIN_CPU, 1e6);
+
+	return between(w->debt_ns / rate, 0, MAX_GAP_NS);
+}
+
+static enum windows_action step_closed(struct windows *w, uint64_t now_ns, double cost_ns,
+				       double cpu_ns)
+{
+	double wall = (double)(now_ns - w->since_ns), spent;
+
+	if (wall > 0)
+		w->cpu_rate = smooth(w->cpu_rate, (cpu_ns - w->cpu_ns) / wall);
+	book(w, now_ns, cost_ns, cpu_ns);
+	restart(w, now_ns, cost_ns, cpu_ns);
+	/* Lengths vary on purpose, and with them the debt: what is left of half a window's is no reason
+	 * to wait on. */
+	spent = w->cost_rate * w->length_ns;
+	if (w->debt_ns > spent / 2) {
+		w->next_ns = now_ns + (uint64_t)between(gap_ns(w), 1 * MS, MAX_GAP_NS);
+		return WINDOWS_NONE;
+	}
+	return WINDOWS_OPEN;
+}
+
+enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cost_ns,
+				  double cpu_ns)
+{
+	if (now_ns < w->next_ns)
+		return WINDOWS_NONE;
+	return w->open ? step_open(w, now_ns, cost_ns, cpu_ns)
+		       : step_closed(w, now_ns, cost_ns, cpu_ns);
+}
+
+void windows__done(struct windows *w, enum windows_action action, uint64_t now_ns, double cost_ns,
+		   double cpu_ns)
+{
+	double allowed;
+
+	book(w, now_ns, cost_ns, cpu_ns);
+	restart(w, now_ns, cost_ns, cpu_ns);
+	w->open = action == WINDOWS_OPEN;
+	if (!w->open) {
+		w->next_ns = now_ns + about(w, between(gap_ns(w), 1 * MS, MAX_GAP_NS));
+		return;
+	}
+	allowed = w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS;
+	w->length_ns = between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS, MIN_NS, MAX_NS);
+	w->n_windows++;
+	w->next_ns = now_ns + about(w, w->length_ns);
+}

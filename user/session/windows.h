@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* When a process is traced, so that it costs it no more than a share of its CPU time: always, when that
+ * fits; else in short windows. Arithmetic alone; who calls opens and closes the probes.
+ *
+ * Cost is what the probes hit have cost, by calibration. While probes are in place it accrues at a rate
+ * that depends on the program, c ns per ns of its CPU time; the share allowed is b. If c <= b, tracing
+ * is continuous. Else a window that cost C is followed by a gap in which the process uses (C - b u) / b
+ * of CPU time, u being what it used in the window: over both, the cost is b of it. The length of windows
+ * is such that one comes about every second, within limits: shorter ones would be mostly the opening
+ * and closing, longer ones a stall of their own.
+ *
+ * Lengths and gaps are random, uniform within half of their mean to either side: whatever the program
+ * does at regular times is met in proportion. What a gap falls short of, or exceeds, the next one makes up
+ * for: the debt (cost so far less share of CPU time so far) decides, not the prediction. */
+#ifndef MEMTRACE_SESSION_WINDOWS_H
+#define MEMTRACE_SESSION_WINDOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum windows_action {
+	WINDOWS_NONE,
+	WINDOWS_OPEN,  /* put the probes in place */
+	WINDOWS_CLOSE, /* take them away */
+};
+
+struct windows {
+	double budget;	 /* share of CPU time, 0..1; 0: no limit */
+	uint64_t random; /* state of the generator */
+	bool open, continuous;
+	uint64_t next_ns; /* when to call windows__step() again */
+	/* At the last change. */
+	uint64_t since_ns;
+	double cost_ns, cpu_ns;
+	/* Learnt. */
+	double debt_ns;	   /* cost beyond the budget so far; negative: what is left of it */
+	double cost_rate;  /* cost per wall ns in a window, smoothed; 0: not known */
+	double cpu_rate;   /* CPU time per wall ns between windows, smoothed */
+	double length_ns;  /* mean length of windows at present */
+	unsigned n_cheap;  /* windows in a row that continuous tracing could have been */
+	/* Told. */
+	uint64_t n_windows, windows_ns, continuous_ns;
+};
+
+/* Begins at now, with the probes in place: the first window, which decides. Totals of the process so far:
+ * cost and CPU time. */
+void windows__begin(struct windows *windows, double budget, uint64_t seed, uint64_t now_ns,
+		    double cost_ns, double cpu_ns);
+
+/* Call at next_ns or later, with the totals at now. What is to be done: when it is done, windows__done(). */
+enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
+				  double cpu_ns);
+
+/* The action is done: the totals then. */
+void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
+		   double cost_ns, double cpu_ns);
+
+#endif
