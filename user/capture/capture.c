@@ -308,16 +308,20 @@ int capture__judge_file(struct capture *c, const struct abi_file *file, bool wan
 
 /* --- attaching --- */
 
-static int keep_fd(struct capture *c, int fd)
+static int keep_link(struct capture *c, int fd, pid_t pid)
 {
-	int *grown = realloc(c->link_fds, (c->n_link_fds + 1) * sizeof(*grown));
+	struct capture_link *links = reallocarray(c->links, c->n_links + 1, sizeof(*links));
+	int *closing;
 
-	if (!grown) {
+	c->links = links ? links : c->links;
+	/* Room to close them with: that must not fail. */
+	closing = links ? reallocarray(c->closing, c->n_links + 1, sizeof(*closing)) : NULL;
+	if (!closing) {
 		close(fd);
 		return -ENOMEM;
 	}
-	c->link_fds = grown;
-	c->link_fds[c->n_link_fds++] = fd;
+	c->closing = closing;
+	links[c->n_links++] = (struct capture_link){fd, pid};
 	return 0;
 }
 
@@ -330,7 +334,7 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	if (!n)
 		return 0;
 	fd = uprobe_multi_link(bpf_program__fd(prog), kind, ret_probe, path, offs, cookies, n, pid);
-	return fd < 0 ? fd : keep_fd(c, fd);
+	return fd < 0 ? fd : keep_link(c, fd, pid);
 }
 
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
@@ -342,12 +346,12 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 
 	if (link < 0)
 		return link;
-	rc = keep_fd(c, link);
+	rc = keep_link(c, link, pid);
 	if (rc) {
 		close(event);
 		return rc;
 	}
-	return keep_fd(c, event);
+	return keep_link(c, event, pid);
 }
 
 struct attach {
@@ -453,7 +457,9 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 	list->cookies[list->n++] = cookie;
 }
 
-static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, struct error *err)
+/* again: its probes have been there before, and are among the capture's. */
+static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
+		      struct error *err)
 {
 	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
 	struct capture_probe *grown;
@@ -501,7 +507,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, s
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
-	c->n_probes = n_probes;
+	if (!again)
+		c->n_probes = n_probes;
 	for (uint32_t i = 0; i < n_indices && !pid; i++)
 		c->everywhere[indices[i]] = true;
 	return 0;
@@ -512,8 +519,34 @@ int capture__attach(struct capture *c, struct allocators *allocators, pid_t pid,
 	int rc = 0;
 
 	while (!rc && allocators->n_attached < allocators->n)
-		rc = attach_one(c, allocators->list[allocators->n_attached++], pid, err);
+		rc = attach_one(c, allocators->list[allocators->n_attached++], pid, false, err);
 	return rc;
+}
+
+int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < allocators->n_attached && !rc; i++)
+		rc = attach_one(c, allocators->list[i], pid, true, err);
+	return rc;
+}
+
+int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct abi_process process;
+	int rc;
+
+	if (pidfd < 0)
+		return -errno;
+	rc = bpf_map__lookup_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+				  sizeof(process), 0);
+	if (rc)
+		return rc;
+	process.interval = interval;
+	return bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+				    sizeof(process), BPF_EXIST);
 }
 
 /* --- regions --- */
@@ -615,10 +648,28 @@ void capture__deactivate(struct capture *c)
 	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 }
 
+/* Closes those of a process, or all (pid -1). */
+static void close_links(struct capture *c, pid_t pid)
+{
+	size_t kept = 0, n = 0;
+
+	for (size_t i = 0; i < c->n_links; i++)
+		if (pid < 0 || c->links[i].pid == pid)
+			c->closing[n++] = c->links[i].fd;
+		else
+			c->links[kept++] = c->links[i];
+	c->n_links = kept;
+	shield__close(c->closing, n);
+}
+
+void capture__pause(struct capture *c, pid_t pid)
+{
+	close_links(c, pid);
+}
+
 void capture__detach(struct capture *c)
 {
-	shield__close(c->link_fds, c->n_link_fds);
-	c->n_link_fds = 0;
+	close_links(c, -1);
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
@@ -635,7 +686,8 @@ void capture__free(struct capture *c)
 	ring_buffer__free(c->events);
 	memtrace_bpf__destroy(c->skel);
 	unwind_store__free(&c->unwind);
-	free(c->link_fds);
+	free(c->links);
+	free(c->closing);
 	free(c->probes);
 	capture_table__free(&c->retired);
 	free(c->counters);
@@ -801,6 +853,18 @@ static int add_inflight(const struct capture_table *calls, struct capture_table 
 		blocks[live->n++] = call[i].old;
 	}
 	return 0;
+}
+
+int capture__read_live(struct capture *c, struct capture_table *ret)
+{
+	return read_table(c->skel->maps.live, ret);
+}
+
+void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
+{
+	struct abi_live_key key = {.addr = addr, .process = process};
+
+	bpf_map__delete_elem(c->skel->maps.live, &key, sizeof(key), 0);
 }
 
 int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)

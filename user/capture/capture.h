@@ -111,6 +111,16 @@ uint32_t capture__tables_refused(const struct capture *capture);
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
+/* Takes the probes out of process pid alone, and puts those on the allocators' functions back. Not for processes
+ * with probes of regions. */
+void capture__pause(struct capture *capture, pid_t pid);
+int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
+		    struct error *err);
+
+/* From now on one sample is taken per interval bytes of process pid. An exec at this very moment may go
+ * unnoticed by the kernel side. 0 or negative errno. */
+int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
+
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
@@ -167,6 +177,11 @@ struct capture_drain {
 	struct capture_table threads; /* uint32_t tid -> struct abi_thread */
 };
 int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);
+
+/* The live blocks alone, of all processes. 0 or negative errno. */
+int capture__read_live(struct capture *capture, struct capture_table *ret);
+/* A block is not followed any more. */
+void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
 void capture_drain__free(struct capture_drain *drain);
 
 /* Average cost of one call with this capture's probe, in nanoseconds: of an allocating function and

@@ -26,6 +26,12 @@ struct capture_offsets {
 						     * may throw */
 };
 
+/* What holds probes in place. */
+struct capture_link {
+	int fd; /* of a link or, of the kind perf, of its event */
+	pid_t pid; /* in whose memory; 0: everybody's */
+};
+
 #define NEW_TABLES 64 /* at a time: a descriptor each */
 
 /* The unwind tables in the kernel. */
@@ -51,8 +57,9 @@ struct capture {
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects, n_funcs;
-	int *link_fds; /* links and, of the kind perf, their events */
-	size_t n_link_fds;
+	struct capture_link *links;
+	size_t n_links;
+	int *closing; /* room for as many descriptors */
 	struct capture_probe *probes;
 	size_t n_probes;
 	struct unwind_store unwind;

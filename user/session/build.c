@@ -25,6 +25,7 @@ void target__clear(struct target *t)
 	allocators__free(t->allocators);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
+	evidence__free(&t->evidence);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }

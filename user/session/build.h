@@ -10,7 +10,9 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
+#include "session/evidence.h"
 #include "session/regions.h"
+#include "session/windows.h"
 #include "symbolize/symbolize.h"
 
 /* One process of the run. */
@@ -49,6 +51,12 @@ struct target {
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */
+	struct windows windows;		   /* budget 0: it is traced continuously */
+	struct evidence evidence;	   /* of blocks born in windows; without one: none were needed */
+	uint64_t window_start_ns, window_interval, window_samples; /* of the present or last window */
+	uint64_t looks_next_ns;
+	uint64_t windows_failed;
+	bool budget_ended;
 };
 
 void target__clear(struct target *target);

@@ -47,6 +47,9 @@ struct session {
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	uint64_t events_lost;
 	uint64_t interval;
+	double max_overhead; /* share of a target's CPU time; 0: no limit */
+	unsigned evidence;   /* enum evidence_kind that count; 0: all */
+	int timer_fd;	     /* for what is due next; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;

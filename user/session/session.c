@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "proc/maps.h"
 #include "proc/own.h"
 #include "proc/process.h"
+#include "session/budget.h"
 #include "session/internal.h"
 
 #define MAX_SEPARATE	   16	      /* processes with probes of their own; each takes the kernel 10 to 30 ms */
@@ -298,7 +300,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	s->epoll_fd = -1;
+	s->epoll_fd = s->timer_fd = -1;
+	s->max_overhead = o->max_overhead;
+	s->evidence = o->evidence;
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
@@ -410,6 +414,8 @@ void session__free(struct session *s)
 	symbolizer__free(s->symbolizer);
 	alloc_files__free(s->alloc_files);
 	binaries__free(s->binaries);
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s);
@@ -598,6 +604,24 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 
 /* --- running --- */
 
+/* Does what is due, and wakes us when there is something again. */
+static void keep_budgets(struct session *s)
+{
+	struct itimerspec at = {};
+	uint64_t next, passed;
+
+	if (s->timer_fd < 0 || s->stopped)
+		return;
+	if (read(s->timer_fd, &passed, sizeof(passed)) < 0 && errno != EAGAIN)
+		return;
+	next = budget__keep(s);
+	if (next != UINT64_MAX) {
+		at.it_value.tv_sec = (time_t)(next / 1000000000);
+		at.it_value.tv_nsec = (long)(next % 1000000000) + 1;
+	}
+	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
 /* Holds a command until its libraries are all mapped and their unwind tables in place: some run
  * code of their own at once, faster than news of them could come. */
 static void follow_loading(struct session *s)
@@ -629,6 +653,20 @@ static void note_earlier_regions(struct session *s)
 	}
 }
 
+static int begin_budgets(struct session *s)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+	int rc = 0;
+
+	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->timer_fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->timer_fd, &event))
+		return -errno;
+	for (size_t i = 0; i < s->n_targets && !rc; i++)
+		rc = budget__begin(s, s->targets[i], s->max_overhead);
+	keep_budgets(s);
+	return rc;
+}
+
 int session__start(struct session *s, struct error *err)
 {
 	int rc;
@@ -646,6 +684,11 @@ int session__start(struct session *s, struct error *err)
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
 	s->started = true;
+	if (s->max_overhead > 0 && s->calibrated && !s->everywhere && s->what == WHAT_HEAP) {
+		rc = begin_budgets(s);
+		if (rc)
+			return error__set(err, rc, "cannot keep a budget: %s", strerror(-rc));
+	}
 	follow_loading(s);
 	rc = launch__release(&s->launch);
 	if (rc)
@@ -669,6 +712,7 @@ bool session__dispatch(struct session *s)
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)
 			targets__note_end(s, events[i].data.ptr);
+	keep_budgets(s);
 	settle_ended(s);
 	/* Others may come as long as there is a selection, but for one that only follows. */
 	if (s->selection && s->selection->dynamic)
@@ -725,6 +769,7 @@ void session__stop(struct session *s)
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
 	for (size_t i = 0; i < s->n_targets; i++) {
+		budget__end(s, s->targets[i]);
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);
 		if (!s->targets[i]->ended)

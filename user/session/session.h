@@ -54,6 +54,8 @@ struct session_options {
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
+	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
+	unsigned evidence;   /* of enum evidence_kind: for experiments; 0: all */
 	struct capture_options capture;
 	struct symbolize_options symbolize;
 };

@@ -14,6 +14,7 @@
 #include "proc/maps.h"
 #include "proc/own.h"
 #include "proc/process.h"
+#include "session/budget.h"
 #include "session/internal.h"
 
 /* Above lies the kernel's half, with the one page of code that every process sees there:
@@ -367,6 +368,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		t->headless = false; /* who calls it is the main thread from then on */
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
+		evidence__exec(&t->evidence, event->time_ns);
 		break;
 	case EVENT_HEADLESS:
 		if (t)
@@ -407,7 +409,7 @@ void targets__read(struct session *s, struct target *t)
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
-	t->probe_ns = s->calibrated ? calibration__total_ns(&s->calibration, &t->counters) : -1;
+	t->probe_ns = budget__cost_ns(s, t);
 }
 
 void targets__note_end(struct session *s, struct target *t)
@@ -422,6 +424,7 @@ void targets__note_end(struct session *s, struct target *t)
 		watch__deliver(s->watch);
 	}
 	targets__read(s, t);
+	budget__end(s, t);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/budget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define SAMPLES_WANTED	 400 /* of a window */
+#define MIN_INTERVAL	 64
+#define FIRST_LOOK_NS	 100000000ULL
+#define LOOKS_AT_ONCE	 4096
+#define LOOKS_EVERY_NS	 100000000ULL
+#define SAMPLE_NS	 3500 /* what a sample costs beyond an unsampled call, at 20 frames (make bench) */
+
+static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
+{
+	return calibration__total_ns(&s->calibration, counters) +
+	       (s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0);
+}
+
+double budget__cost_ns(const struct session *s, const struct target *t)
+{
+	return s->calibrated ? cost_of(s, &t->counters) : -1;
+}
+
+/* The totals now. */
+static void read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
+{
+	targets__read(s, t);
+	*ret_cost = cost_of(s, &t->counters);
+	*ret_cpu = (double)t->cpu_now_ns;
+}
+
+int budget__begin(struct session *s, struct target *t, double share)
+{
+	uint64_t seed[3] = {};
+	double cost, cpu;
+
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	evidence__init(&t->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
+	t->window_interval = s->interval;
+	t->window_start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	read_totals(s, t, &cost, &cpu);
+	windows__begin(&t->windows, share, seed[2], t->window_start_ns, cost, cpu);
+	return 0;
+}
+
+/* --- what a window has brought --- */
+
+/* Sees to it that the next one brings neither too few samples for an estimate nor more than it can pay
+ * for. */
+static void adapt_interval(struct session *s, struct target *t, uint64_t samples)
+{
+	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
+	double interval;
+
+	factor = factor < 1.0 / 16 ? 1.0 / 16 : factor > 16 ? 16 : factor;
+	interval = (double)t->window_interval * factor;
+	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
+	if (s->interval == 1 || interval > (double)s->interval)
+		interval = (double)s->interval;
+	if (interval > 0.7 * (double)t->window_interval && interval < 1.4 * (double)t->window_interval)
+		return;
+	if (!capture__set_interval(s->capture, t->info.pid, (uint64_t)interval))
+		t->window_interval = (uint64_t)interval;
+}
+
+static int harvest(struct session *s, struct target *t, uint64_t end_ns)
+{
+	_cleanup_(capture_table__free) struct capture_table table = {};
+	const struct abi_live_key *keys;
+	struct abi_live *live;
+	uint64_t *addrs;
+	size_t n = 0;
+	int rc;
+
+	rc = capture__read_live(s->capture, &table);
+	if (rc)
+		return rc;
+	keys = table.keys;
+	live = table.values;
+	/* in place: an address takes less room than its key */
+	addrs = table.keys;
+	for (size_t i = 0; i < table.n; i++)
+		if (keys[i].process == t->process) {
+			addrs[n] = keys[i].addr;
+			live[n++] = live[i];
+		}
+	return evidence__harvest(&t->evidence, t->window_start_ns, end_ns, addrs, live, n,
+				 FIRST_LOOK_NS);
+}
+
+/* --- opening and closing --- */
+
+static void close_window(struct session *s, struct target *t)
+{
+	uint64_t end_ns = clock__now_ns(CLOCK_MONOTONIC), samples = t->counters.samples;
+	double cost, cpu;
+
+	capture__pause(s->capture, t->info.pid);
+	read_totals(s, t, &cost, &cpu);
+	windows__done(&t->windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
+	if (harvest(s, t, end_ns))
+		t->windows_failed++;
+	adapt_interval(s, t, samples - t->window_samples);
+}
+
+static void open_window(struct session *s, struct target *t)
+{
+	struct error none = {};
+	double cost, cpu;
+
+	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
+		t->windows_failed++;
+	t->window_start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	read_totals(s, t, &cost, &cpu);
+	t->window_samples = t->counters.samples;
+	windows__done(&t->windows, WINDOWS_OPEN, t->window_start_ns, cost, cpu);
+}
+
+/* --- looking at blocks from outside --- */
+
+/* Of a batch that meets memory which is not there the kernel reads what comes before it. */
+static int read_memory(void *ctx, struct evidence_read *reads, size_t n)
+{
+	struct iovec local[256], remote[256];
+	const struct target *t = ctx;
+	size_t done = 0;
+
+	while (done < n) {
+		size_t batch = n - done < 256 ? n - done : 256, whole = 0;
+		ssize_t got;
+
+		for (size_t i = 0; i < batch; i++) {
+			local[i] = (struct iovec){reads[done + i].to, reads[done + i].len};
+			remote[i] = (struct iovec){(void *)(uintptr_t)reads[done + i].addr,
+						   reads[done + i].len};
+		}
+		got = process_vm_readv(t->info.pid, local, batch, remote, batch, 0);
+		if (got < 0 && errno != EFAULT)
+			return -errno;
+		while (whole < batch && got >= (ssize_t)reads[done + whole].len) {
+			got -= (ssize_t)reads[done + whole].len;
+			reads[done + whole++].ok = true;
+		}
+		done += whole < batch ? whole + 1 : whole;
+	}
+	return 0;
+}
+
+static uint64_t look(struct target *t, uint64_t now_ns)
+{
+	uint64_t due = evidence__next_look(&t->evidence);
+
+	if (due > now_ns)
+		return due;
+	if (evidence__look(&t->evidence, now_ns, LOOKS_AT_ONCE, read_memory, t) < 0)
+		return now_ns + 10 * LOOKS_EVERY_NS; /* on its way out, perhaps */
+	due = evidence__next_look(&t->evidence);
+	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
+}
+
+uint64_t budget__keep(struct session *s)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
+		double cost, cpu;
+
+		if (!(t->windows.budget > 0) || t->ended)
+			continue;
+		if (now >= t->windows.next_ns) {
+			read_totals(s, t, &cost, &cpu);
+			switch (windows__step(&t->windows, now, cost, cpu)) {
+			case WINDOWS_OPEN:
+				open_window(s, t);
+				break;
+			case WINDOWS_CLOSE:
+				close_window(s, t);
+				break;
+			case WINDOWS_NONE:
+				break;
+			}
+		}
+		if (now >= t->looks_next_ns)
+			t->looks_next_ns = look(t, now);
+		due = t->windows.next_ns < t->looks_next_ns ? t->windows.next_ns : t->looks_next_ns;
+		next = due < next ? due : next;
+	}
+	return next;
+}
+
+void budget__end(struct session *s, struct target *t)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (!(t->windows.budget > 0) || t->budget_ended)
+		return;
+	t->budget_ended = true;
+	if (t->windows.open) {
+		t->windows.open = false;
+		if (t->windows.continuous)
+			t->windows.continuous_ns += now - t->windows.since_ns;
+		else
+			t->windows.windows_ns += now - t->windows.since_ns;
+		/* continuous from its beginning: there is nothing to piece together */
+		if (t->evidence.n_windows && harvest(s, t, now))
+			t->windows_failed++;
+	}
+	if (!t->ended)
+		evidence__look(&t->evidence, UINT64_MAX - 1, SIZE_MAX, read_memory, t);
+}

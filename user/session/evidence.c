@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/evidence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH	     256
+#define SECOND_LOOK_NS 1000000000ULL /* after the first; each later one after twice the time */
+
+void evidence__init(struct evidence *e, unsigned kinds, const uint64_t seed[2])
+{
+	memset(e, 0, sizeof(*e));
+	e->kinds = kinds;
+	memcpy(e->seed, seed, sizeof(e->seed));
+}
+
+void evidence__free(struct evidence *e)
+{
+	free(e->windows);
+	free(e->blocks);
+	free(e->slots);
+	memset(e, 0, sizeof(*e));
+}
+
+/* --- blocks by address --- */
+
+static size_t home_of(const struct evidence *e, uint64_t addr)
+{
+	uint64_t h = (addr ^ e->seed[0]) * (e->seed[1] | 1);
+
+	return (h ^ h >> 32) & (e->n_slots - 1);
+}
+
+/* The slot that names the block at addr, or the free one where it belongs. */
+static size_t find_slot(const struct evidence *e, uint64_t addr)
+{
+	size_t i = home_of(e, addr);
+
+	while (e->slots[i] && e->blocks[e->slots[i] - 1].addr != addr)
+		i = (i + 1) & (e->n_slots - 1);
+	return i;
+}
+
+static struct evidence_block *find(const struct evidence *e, uint64_t addr)
+{
+	uint32_t found = e->n_slots ? e->slots[find_slot(e, addr)] : 0;
+
+	return found ? &e->blocks[found - 1] : NULL;
+}
+
+/* Room for n blocks. 0 or -ENOMEM. */
+static int reserve(struct evidence *e, size_t n)
+{
+	struct evidence_block *blocks;
+	size_t n_slots = e->n_slots ? e->n_slots : 256;
+	uint32_t *slots;
+
+	if (n > e->room) {
+		size_t room = n > 2 * e->room ? n : 2 * e->room;
+
+		blocks = reallocarray(e->blocks, room, sizeof(*blocks));
+		if (!blocks)
+			return -ENOMEM;
+		e->blocks = blocks;
+		e->room = room;
+	}
+	while (n_slots < 2 * n)
+		n_slots *= 2;
+	if (n_slots == e->n_slots)
+		return 0;
+	slots = calloc(n_slots, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	free(e->slots);
+	e->slots = slots;
+	e->n_slots = n_slots;
+	for (size_t i = 0; i < e->n_blocks; i++)
+		slots[find_slot(e, e->blocks[i].addr)] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* Takes out all blocks for which it says so, in one go. */
+static void remove_if(struct evidence *e,
+		      bool (*dead)(struct evidence *e, struct evidence_block *block))
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->n_blocks; i++)
+		if (!dead(e, &e->blocks[i]))
+			e->blocks[kept++] = e->blocks[i];
+	if (kept == e->n_blocks)
+		return;
+	e->n_blocks = kept;
+	memset(e->slots, 0, e->n_slots * sizeof(*e->slots));
+	for (size_t i = 0; i < e->n_blocks; i++)
+		e->slots[find_slot(e, e->blocks[i].addr)] = (uint32_t)i + 1;
+}
+
+/* --- events --- */
+
+/* Its free was seen: the kernel side has it no more. */
+static bool is_gone(struct evidence *e, struct evidence_block *block)
+{
+	bool gone = (e->kinds & EVIDENCE_EVENTS) && block->seen != e->harvest;
+
+	e->counts.freed += gone;
+	return gone;
+}
+
+int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
+		      const uint64_t *addrs, const struct abi_live *live, size_t n,
+		      uint64_t first_look_ns)
+{
+	struct evidence_window *windows;
+
+	windows = reallocarray(e->windows, e->n_windows + 1, sizeof(*windows));
+	if (!windows)
+		return -ENOMEM;
+	e->windows = windows;
+	if (reserve(e, e->n_blocks + n))
+		return -ENOMEM;
+	windows[e->n_windows] = (struct evidence_window){start_ns, end_ns};
+	e->harvest++;
+	for (size_t i = 0; i < n; i++) {
+		struct evidence_block *block = find(e, addrs[i]);
+
+		if (block && block->live.birth_ns == live[i].birth_ns) {
+			block->seen = e->harvest;
+			continue;
+		}
+		if (live[i].birth_ns < start_ns || live[i].birth_ns > end_ns)
+			continue;
+		if (block)
+			e->counts.replaced++;
+		else
+			block = &e->blocks[e->n_blocks];
+		*block = (struct evidence_block){
+			.addr = addrs[i],
+			.live = live[i],
+			.window = (uint32_t)e->n_windows,
+			.next_ns = end_ns + first_look_ns,
+			.seen = e->harvest,
+		};
+		if (block == &e->blocks[e->n_blocks])
+			e->slots[find_slot(e, addrs[i])] = (uint32_t)++e->n_blocks;
+		e->counts.born++;
+	}
+	e->n_windows++;
+	remove_if(e, is_gone);
+	return 0;
+}
+
+void evidence__exec(struct evidence *e, uint64_t exec_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->n_blocks; i++)
+		if (e->blocks[i].live.birth_ns >= exec_ns)
+			e->blocks[kept++] = e->blocks[i];
+	e->n_blocks = kept;
+	if (e->n_slots)
+		memset(e->slots, 0, e->n_slots * sizeof(*e->slots));
+	for (size_t i = 0; i < kept; i++)
+		e->slots[find_slot(e, e->blocks[i].addr)] = (uint32_t)i + 1;
+}
+
+/* --- content --- */
+
+/* Two lanes of multiply and shift with secret multipliers; the rest of a word is zero. */
+static uint64_t hash(const struct evidence *e, const unsigned char *content, size_t len)
+{
+	uint64_t h = e->seed[0] ^ len, k = e->seed[1] | 1;
+
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, content + i, len - i < 8 ? len - i : 8);
+		h = (h ^ word) * k;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+static size_t look_len(const struct evidence_block *block)
+{
+	return block->live.size < EVIDENCE_BYTES ? block->live.size : EVIDENCE_BYTES;
+}
+
+static void look_at(struct evidence *e, struct evidence_block *block, uint64_t now_ns,
+		    const struct evidence_read *read)
+{
+	uint64_t h;
+
+	if (!read->ok) {
+		/* next_ns 0: is_unmapped() takes it away */
+		block->next_ns = e->kinds & EVIDENCE_MAPPING ? 0 : UINT64_MAX;
+		return;
+	}
+	h = hash(e, read->to, read->len);
+	if (!block->hashed_ns) {
+		block->hash = h;
+		block->hashed_ns = now_ns;
+		block->next_ns = now_ns + SECOND_LOOK_NS;
+	} else if (h == block->hash) {
+		block->n_same++;
+		block->next_ns = now_ns + 2 * (now_ns - block->hashed_ns);
+	} else {
+		block->changed = true;
+		block->next_ns = UINT64_MAX;
+		e->counts.changed++;
+	}
+}
+
+static bool is_unmapped(struct evidence *e, struct evidence_block *block)
+{
+	e->counts.unmapped += !block->next_ns;
+	return !block->next_ns;
+}
+
+int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_reader reader,
+		   void *ctx)
+{
+	static unsigned char content[BATCH][EVIDENCE_BYTES];
+	struct evidence_read reads[BATCH];
+	size_t looked = 0, i = 0;
+	int rc = 0;
+
+	if (!(e->kinds & (EVIDENCE_CONTENT | EVIDENCE_MAPPING)))
+		return 0;
+	while (i < e->n_blocks && looked < max && !rc) {
+		size_t which[BATCH], n = 0;
+
+		for (; i < e->n_blocks && n < BATCH && looked + n < max; i++)
+			if (e->blocks[i].next_ns <= now_ns) {
+				reads[n] = (struct evidence_read){e->blocks[i].addr, content[n],
+								  look_len(&e->blocks[i]), false};
+				which[n++] = i;
+			}
+		rc = n ? reader(ctx, reads, n) : 0;
+		for (size_t k = 0; k < n && !rc; k++)
+			look_at(e, &e->blocks[which[k]], now_ns, &reads[k]);
+		looked += n;
+	}
+	if (looked)
+		remove_if(e, is_unmapped);
+	return rc ? rc : (int)looked;
+}
+
+uint64_t evidence__next_look(const struct evidence *e)
+{
+	uint64_t next = UINT64_MAX;
+
+	if (e->kinds & (EVIDENCE_CONTENT | EVIDENCE_MAPPING))
+		for (size_t i = 0; i < e->n_blocks; i++)
+			if (e->blocks[i].next_ns < next)
+				next = e->blocks[i].next_ns;
+	return next;
+}
+
+bool evidence__is_forgotten(const struct evidence *e, const struct evidence_block *block)
+{
+	return e->kinds & EVIDENCE_CONTENT ? block->n_same && !block->changed : true;
+}
