@@ -857,7 +857,7 @@ static int add_inflight(const struct capture_table *calls, struct capture_table 
 
 int capture__read_live(struct capture *c, struct capture_table *ret)
 {
-	return read_table(c->skel->maps.live, ret);
+	return capture__read_table(c->skel->maps.live, ret);
 }
 
 void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
@@ -865,6 +865,11 @@ void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
 	struct abi_live_key key = {.addr = addr, .process = process};
 
 	bpf_map__delete_elem(c->skel->maps.live, &key, sizeof(key), 0);
+}
+
+int capture__read_sites(struct capture *c, struct capture_table *ret)
+{
+	return capture__read_table(c->skel->maps.sites, ret);
 }
 
 int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)

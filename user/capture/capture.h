@@ -180,6 +180,8 @@ int capture__drain(struct capture *capture, struct capture_drain *ret, struct er
 
 /* The live blocks alone, of all processes. 0 or negative errno. */
 int capture__read_live(struct capture *capture, struct capture_table *ret);
+/* The same of the sites. */
+int capture__read_sites(struct capture *capture, struct capture_table *ret);
 /* A block is not followed any more. */
 void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
 void capture_drain__free(struct capture_drain *drain);

@@ -234,19 +234,34 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 	return 0;
 }
 
-int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size)
+static int add_live(struct profile *profile, size_t site, size_t thread, const struct estimate *one)
 {
-	struct estimate one = {};
 	int err;
 
 	if (site >= profile->n_sites || thread >= profile->n_threads)
 		return -EINVAL;
 	if (!profile__build(profile))
 		return -ENOMEM;
-	estimate__add(&one, size, profile->interval_bytes);
-	err = profile_build__share(profile->build, site, thread, one.objects, one.bytes);
+	err = profile_build__share(profile->build, site, thread, one->objects, one->bytes);
 	if (err)
 		return err;
-	estimate__merge(&profile->sites[site].live, &one);
+	estimate__merge(&profile->sites[site].live, one);
 	return 0;
+}
+
+int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size)
+{
+	struct estimate one = {};
+
+	estimate__add(&one, size, profile->interval_bytes);
+	return add_live(profile, site, thread, &one);
+}
+
+int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, uint64_t size,
+			   double p)
+{
+	struct estimate one = {};
+
+	estimate__add_seen(&one, size, p);
+	return add_live(profile, site, thread, &one);
 }

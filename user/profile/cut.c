@@ -40,6 +40,9 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 			return err;
 	}
 	estimate__merge(&a->live, &b->live);
+	a->growth.bytes_per_s += b->growth.bytes_per_s;
+	a->growth.low += b->growth.low; /* wider than it need be */
+	a->growth.high += b->growth.high;
 	a->alloc_objects += b->alloc_objects;
 	a->alloc_bytes += b->alloc_bytes;
 	a->freed_objects += b->freed_objects;

@@ -37,11 +37,9 @@ double estimate__probability(uint64_t size, uint64_t interval)
 	return -expm1(-(double)(size ? size : 1) / (double)interval);
 }
 
-void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval)
+static void add(struct estimate *estimate, uint64_t size, double p, double missed)
 {
-	double z = (double)size, p = estimate__probability(size, interval);
-	double missed = interval <= 1 ? 0 : exp(-(size ? z : 1) / (double)interval);
-	double term = z / p * (z / p) * missed;
+	double z = (double)size, term = z / p * (z / p) * missed;
 
 	estimate->samples++;
 	estimate->sampled_bytes += size;
@@ -50,6 +48,18 @@ void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval)
 	estimate->variance += term;
 	if (term > estimate->variance_max)
 		estimate->variance_max = term;
+}
+
+void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval)
+{
+	double t = (double)(size ? size : 1) / (double)interval;
+
+	add(estimate, size, estimate__probability(size, interval), interval <= 1 ? 0 : exp(-t));
+}
+
+void estimate__add_seen(struct estimate *estimate, uint64_t size, double p)
+{
+	add(estimate, size, p, 1 - p);
 }
 
 void estimate__merge(struct estimate *estimate, const struct estimate *other)

@@ -46,6 +46,9 @@ double estimate__probability(uint64_t size, uint64_t interval);
 /* Adds one sampled allocation. */
 void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
 
+/* The same of one that was seen with probability p, 0 < p <= 1, whatever made it so. */
+void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
+
 /* Adds what other holds. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 

@@ -12,6 +12,7 @@
 
 #include "base/file_id.h"
 #include "profile/estimate.h"
+#include "profile/growth.h"
 #include "profile/regions.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
@@ -83,6 +84,7 @@ struct profile_site {
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
 	double freed_objects, freed_bytes;   /* of those, freed again */
+	struct growth growth; /* when the profile's has_growth is set */
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
@@ -121,7 +123,10 @@ struct profile {
 	pid_t pid;
 	char comm[64];		 /* name of the process, control characters replaced */
 	char *exe;		 /* path of its program or "" */
-	const char *mode;	 /* "continuous"; static */
+	const char *mode;	 /* "continuous" or "windowed"; static */
+	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
+	double windows_s, continuous_s;
+	bool has_growth; /* of each site */
 	uint64_t interval_bytes; /* R; 1 = exact */
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
@@ -186,6 +191,10 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 /* One live sampled allocation of size bytes made by thread (index) at site. interval_bytes must be
  * set before. -EINVAL for an index that does not exist. */
 int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size);
+
+/* The same of one that was seen with probability p. */
+int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, uint64_t size,
+			   double p);
 
 /* These copy the strings they are given (NULL is ""; a build_id may stay NULL). A counter that is
  * there already grows by count. */

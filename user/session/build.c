@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "session/trend.h"
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
@@ -534,6 +535,12 @@ int build__profile(const struct build *b, struct profile **ret)
 	_cleanup_(cleanup_profile) struct profile *p = profile__new();
 	struct site_range range = sites_of(b->drain, b->target->process);
 	_cleanup_free_ size_t *site_of = calloc(range.n + 1, sizeof(*site_of));
+	struct trend_sites sites = {
+		.keys = (const struct abi_site_key *)b->drain->sites.keys + range.first,
+		.sites = (const struct abi_site *)b->drain->sites.values + range.first,
+		.n = range.n,
+		.site_of = site_of,
+	};
 	int rc;
 
 	if (!p || !site_of)
@@ -558,7 +565,10 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_sites(b, p, range, site_of);
 	if (!rc)
-		rc = add_live(b, p, range, site_of);
+		rc = b->target->evidence.n_windows ? trend__add_windowed(b, p, &sites)
+						   : add_live(b, p, range, site_of);
+	if (!rc && !b->growth)
+		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
 		balance(p);
 	if (!rc)

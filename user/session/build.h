@@ -12,6 +12,7 @@
 #include "profile/profile.h"
 #include "session/evidence.h"
 #include "session/regions.h"
+#include "session/series.h"
 #include "session/windows.h"
 #include "symbolize/symbolize.h"
 
@@ -56,6 +57,7 @@ struct target {
 	uint64_t window_start_ns, window_interval, window_samples; /* of the present or last window */
 	uint64_t looks_next_ns;
 	uint64_t windows_failed;
+	struct capture *windows_capture; /* where its blocks are followed */
 	bool budget_ended;
 };
 
@@ -68,6 +70,8 @@ struct build {
 	const struct capture_drain *drain;     /* prepared */
 	const struct target *target;
 	struct symbolizer *symbolizer;
+	const struct series *series; /* NULL: none */
+	uint64_t begin_ns, end_ns;   /* of the run, or of what the target had of it; monotonic */
 	bool growth; /* what stands in the heap's tables are pages */
 	uint64_t interval;
 	uint64_t start_unix_ns;

@@ -193,8 +193,13 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 	uint64_t h;
 
 	if (!read->ok) {
-		/* next_ns 0: is_unmapped() takes it away */
-		block->next_ns = e->kinds & EVIDENCE_MAPPING ? 0 : UINT64_MAX;
+		block->next_ns = UINT64_MAX;
+		if (e->kinds & EVIDENCE_MAPPING)
+			block->fate = FATE_UNMAPPED;
+		return;
+	}
+	if (!(e->kinds & EVIDENCE_CONTENT)) {
+		block->next_ns = now_ns + SECOND_LOOK_NS;
 		return;
 	}
 	h = hash(e, read->to, read->len);
@@ -206,16 +211,17 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 		block->n_same++;
 		block->next_ns = now_ns + 2 * (now_ns - block->hashed_ns);
 	} else {
-		block->changed = true;
-		block->next_ns = UINT64_MAX;
-		e->counts.changed++;
+		block->fate = FATE_CHANGED;
 	}
 }
 
-static bool is_unmapped(struct evidence *e, struct evidence_block *block)
+static bool is_settled(struct evidence *e, struct evidence_block *block)
 {
-	e->counts.unmapped += !block->next_ns;
-	return !block->next_ns;
+	e->counts.unmapped += block->fate == FATE_UNMAPPED;
+	e->counts.changed += block->fate == FATE_CHANGED;
+	if (block->fate && e->settled)
+		e->settled(e->ctx, block->addr);
+	return block->fate;
 }
 
 int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_reader reader,
@@ -243,7 +249,7 @@ int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_rea
 		looked += n;
 	}
 	if (looked)
-		remove_if(e, is_unmapped);
+		remove_if(e, is_settled);
 	return rc ? rc : (int)looked;
 }
 
@@ -260,5 +266,5 @@ uint64_t evidence__next_look(const struct evidence *e)
 
 bool evidence__is_forgotten(const struct evidence *e, const struct evidence_block *block)
 {
-	return e->kinds & EVIDENCE_CONTENT ? block->n_same && !block->changed : true;
+	return e->kinds & EVIDENCE_CONTENT ? block->n_same > 0 : true;
 }

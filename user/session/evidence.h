@@ -37,8 +37,12 @@ struct evidence_block {
 	uint64_t addr;
 	struct abi_live live;
 	uint32_t window; /* index of the one in which it was born */
-	bool changed;	 /* in use, or replaced */
 	uint32_t n_same; /* later looks that found its content unchanged */
+	enum evidence_fate {
+		FATE_OPEN,
+		FATE_UNMAPPED,
+		FATE_CHANGED, /* in use, or replaced */
+	} fate;		  /* by looks; what is not open is on its way out of the book */
 	uint64_t hash, hashed_ns; /* of its content when first looked at; hashed_ns 0: not yet */
 	uint64_t next_ns;	  /* when to look at it again */
 	uint64_t seen;		  /* number of the harvest that saw it last */
@@ -54,12 +58,15 @@ struct evidence {
 	uint64_t seed[2];
 	struct evidence_window *windows;
 	size_t n_windows;
-	struct evidence_block *blocks; /* alive as far as is known; in no order */
+	struct evidence_block *blocks; /* alive and unchanged, as far as is known; in no order */
 	size_t n_blocks, room;
 	uint32_t *slots; /* by address; index + 1 */
 	size_t n_slots;
 	uint64_t harvest;
 	struct evidence_counts counts;
+	/* Told of a block that a look has settled: nobody need follow it any more. NULL: nobody. */
+	void (*settled)(void *ctx, uint64_t addr);
+	void *ctx;
 };
 
 void evidence__init(struct evidence *evidence, unsigned kinds, const uint64_t seed[2]);

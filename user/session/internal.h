@@ -58,6 +58,7 @@ struct session {
 	struct abi_region_call *orphans; /* of processes that were not heard of yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
+	struct series series; /* while processes are few */
 	uint64_t forgotten; /* profiles of ended processes that found no room */
 	struct profile **profiles;
 	size_t n_profiles;

@@ -312,6 +312,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
+	if (o->max_overhead > 0 && (s->everywhere || s->what != WHAT_HEAP)) {
+		rc = error__set(err, -ENOTSUP,
+				"a limit of overhead is kept for the heap of a command or of up to "
+				"%d processes given by -p, so far: not with -a, -F and the like, nor "
+				"--what",
+				MAX_SEPARATE);
+		goto fail;
+	}
 	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
 		rc = error__set(err, -ENOTSUP,
 				"on this kernel the return of a probed call kills a process under a "
@@ -410,6 +418,7 @@ void session__free(struct session *s)
 	free(s->orphans);
 	free(s->profiles);
 	free(s->targets);
+	series__free(&s->series);
 	watch__free(s->watch);
 	symbolizer__free(s->symbolizer);
 	alloc_files__free(s->alloc_files);
@@ -447,6 +456,9 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.calibration = s->calibrated ? &s->calibration : NULL,
 		.drain = drain,
 		.target = t,
+		.series = s->series.n ? &s->series : NULL,
+		.begin_ns = start_ns,
+		.end_ns = end_ns,
 		.symbolizer = s->symbolizer,
 		.growth = s->what & WHAT_GROWTH,
 		.interval = s->interval,
@@ -604,6 +616,19 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 
 /* --- running --- */
 
+/* Of many processes the tables take too long to read, again and again. */
+static void watch_growth(struct session *s)
+{
+	_cleanup_(capture_table__free) struct capture_table sites = {};
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (s->everywhere || !s->started || s->stopped || !(s->what & WHAT_HEAP) ||
+	    !series__is_due(&s->series, now))
+		return;
+	if (!capture__read_sites(s->capture, &sites))
+		series__add(&s->series, now, &sites);
+}
+
 /* Does what is due, and wakes us when there is something again. */
 static void keep_budgets(struct session *s)
 {
@@ -684,10 +709,10 @@ int session__start(struct session *s, struct error *err)
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__activate(s->capture);
 	s->started = true;
-	if (s->max_overhead > 0 && s->calibrated && !s->everywhere && s->what == WHAT_HEAP) {
-		rc = begin_budgets(s);
+	if (s->max_overhead > 0) {
+		rc = s->calibrated ? begin_budgets(s) : -ETIMEDOUT;
 		if (rc)
-			return error__set(err, rc, "cannot keep a budget: %s", strerror(-rc));
+			return error__set(err, rc, "cannot keep a limit of overhead, for what probes cost here is not known: %s", strerror(-rc));
 	}
 	follow_loading(s);
 	rc = launch__release(&s->launch);
@@ -713,6 +738,7 @@ bool session__dispatch(struct session *s)
 		if (events[i].data.ptr)
 			targets__note_end(s, events[i].data.ptr);
 	keep_budgets(s);
+	watch_growth(s);
 	settle_ended(s);
 	/* Others may come as long as there is a selection, but for one that only follows. */
 	if (s->selection && s->selection->dynamic)

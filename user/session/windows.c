@@ -63,17 +63,13 @@ void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t no
 }
 
 /* A stretch since the last change is over: books it. Its cost as a share of its CPU time. */
-static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+static double book(struct windows *w, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
 
 	w->debt_ns += cost - w->budget * cpu;
 	if (w->debt_ns < -CREDIT_NS)
 		w->debt_ns = -CREDIT_NS;
-	if (w->open && w->continuous)
-		w->continuous_ns += now_ns - w->since_ns;
-	else if (w->open)
-		w->windows_ns += now_ns - w->since_ns;
 	return cpu > cost ? cost / cpu : cost > 0;
 }
 
@@ -87,7 +83,11 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		w->cost_rate = smooth(w->cost_rate, cost / wall);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
-	share = book(w, now_ns, cost_ns, cpu_ns);
+	if (w->continuous)
+		w->continuous_ns += now_ns - w->since_ns;
+	else
+		w->windows_ns += now_ns - w->since_ns;
+	share = book(w, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	if (w->continuous ? share <= w->budget || w->debt_ns <= 0 : share <= EASY * w->budget) {
 		w->n_cheap++;
@@ -120,7 +120,7 @@ static enum windows_action step_closed(struct windows *w, uint64_t now_ns, doubl
 
 	if (wall > 0)
 		w->cpu_rate = smooth(w->cpu_rate, (cpu_ns - w->cpu_ns) / wall);
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	/* Lengths vary on purpose, and with them the debt: what is left of half a window's is no reason
 	 * to wait on. */
@@ -146,7 +146,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 {
 	double allowed;
 
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
 	if (!w->open) {

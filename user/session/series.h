@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What every stack held, again and again while tracing is continuous: the curve from which its growth is
+ * read. */
+#ifndef MEMTRACE_SESSION_SERIES_H
+#define MEMTRACE_SESSION_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capture/capture.h"
+#include "profile/growth.h"
+
+#define SERIES_MAX	32
+#define SERIES_SEGMENTS 8
+
+struct series_point {
+	struct abi_site_key site;
+	double bytes; /* held: allocated less freed */
+};
+
+/* At one moment. */
+struct series_snapshot {
+	uint64_t time_ns;
+	struct series_point *points; /* ascending by site */
+	size_t n;
+};
+
+/* No more than SERIES_MAX are kept: then every second one goes, and they are taken half as often. */
+struct series {
+	struct series_snapshot snapshots[SERIES_MAX];
+	size_t n;
+	uint64_t period_ns, next_ns;
+};
+
+void series__free(struct series *series);
+
+/* Takes a snapshot when one is due. sites: struct abi_site_key -> struct abi_site, in any order. 0 or
+ * -ENOMEM. */
+bool series__is_due(const struct series *series, uint64_t now_ns);
+int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
+
+/* The boundaries between which growth is measured, ascending: snapshots of between two thirds and the end of
+ * [start_ns, end_ns], as evenly spaced as they can be; the end itself is not among them. Earlier ones are
+ * left out: what is in balance may have been filling up. The number, at most SERIES_SEGMENTS. */
+size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
+			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
+
+/* What the site held then. */
+double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
+
+#endif
