@@ -45,6 +45,9 @@ struct record_config {
 	double duration_s; /* 0: until told or the targets end */
 	unsigned what; /* of enum session_what */
 	enum session_region_place region_place;
+	double max_overhead; /* share; 0: no limit */
+	unsigned evidence;
+	bool leaks;
 	const char *output;
 	bool output_given, format_given;
 	enum process_sort sort;
@@ -68,6 +71,9 @@ const char record_options[] =
 	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
 	"                             growth: what becomes resident, by page faults\n"
 	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
+	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
+	"                             is more, in random short windows (default off: no limit)\n"
+	"      --leaks                the table by growth\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
@@ -186,6 +192,45 @@ static int parse_what(const char *text, struct record_config *c)
 	return 0;
 }
 
+/* Per cent, of a process's CPU time. */
+static int parse_overhead(const char *text, double *ret)
+{
+	char *end;
+
+	*ret = 0;
+	if (!strcmp(text, "off"))
+		return 0;
+	*ret = strtod(text, &end) / 100;
+	if (end == text || *end || !(*ret >= 0.001 && *ret <= 1))
+		return usage_error("record",
+				   "'%s' is not a share of CPU time: 0.1 to 100 per cent, or off",
+				   text);
+	return 0;
+}
+
+/* For experiments: what each kind adds. */
+static int parse_evidence(const char *text, unsigned *ret)
+{
+	static const char *const names[] = {"events", "content", "mapping"};
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *item;
+
+	if (!copy)
+		return -ENOMEM;
+	*ret = 0;
+	while ((item = strsep(&rest, ","))) {
+		size_t i = 0;
+
+		while (i < 3 && strcmp(item, names[i]))
+			i++;
+		if (i == 3)
+			return usage_error("record", "there is no evidence '%s': events, content, mapping",
+					   item);
+		*ret |= 1U << i;
+	}
+	return 0;
+}
+
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
@@ -208,6 +253,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_SORT,
 		OPT_WHAT,
 		OPT_REGIONS_AT,
+		OPT_MAX_OVERHEAD,
+		OPT_LEAKS,
+		OPT_EVIDENCE,
 		OPT_HELP,
 		OPT_VERSION,
 	};
@@ -241,6 +289,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"sort", required_argument, NULL, OPT_SORT},
 		{"what", required_argument, NULL, OPT_WHAT},
 		{"regions-at", required_argument, NULL, OPT_REGIONS_AT},
+		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
+		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"evidence", required_argument, NULL, OPT_EVIDENCE},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
@@ -403,6 +454,19 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 						   "regions are seen at libc or at syscalls, not "
 						   "at '%s'",
 						   optarg);
+			break;
+		case OPT_MAX_OVERHEAD:
+			rc = parse_overhead(optarg, &c->max_overhead);
+			if (rc)
+				return rc;
+			break;
+		case OPT_LEAKS:
+			c->leaks = true;
+			break;
+		case OPT_EVIDENCE:
+			rc = parse_evidence(optarg, &c->evidence);
+			if (rc)
+				return rc;
 			break;
 		case 'h':
 		case OPT_HELP:
@@ -575,7 +639,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
 	struct sink sink = sink__to_stream(stdout);
-	struct table_options options = {.top = c->top, .width = 120};
+	struct table_options options = {.top = c->top, .width = 120, .leaks = c->leaks};
 	struct winsize size;
 	int rc = 0;
 
@@ -839,6 +903,8 @@ int cmd_record(int argc, char **argv)
 	options.command = config.command;
 	options.what = config.what;
 	options.region_place = config.region_place;
+	options.max_overhead = config.max_overhead;
+	options.evidence = config.evidence;
 	options.capture = config.capture;
 	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;

@@ -29,6 +29,7 @@ struct table_options {
 	unsigned top;	/* rows; 0 = 20 */
 	unsigned width; /* columns of the terminal; 0 = 100 */
 	bool color;	/* ANSI escapes */
+	bool leaks;	/* rows by growth, which they show, where it is known */
 };
 
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
@@ -77,7 +78,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,
  * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
- * anything live), lost {name: count} (every counter), probes [{function, object, offset,
+ * anything live; growth_bytes_per_s, growth_low, growth_high besides, of a heap traced for long enough), windows {n, seconds, continuous_seconds} (mode windowed), lost {name: count} (every counter), probes [{function, object, offset,
  * instruction, emulated, kind}], memtrace {cpu_pct (of one core), user_bytes, kernel_bytes (or
  * kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself), files [path]. Bytes are integers; names that are not UTF-8 have
  * the offending bytes replaced by U+FFFD. */

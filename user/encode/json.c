@@ -168,6 +168,11 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		put_live(&stack, &site->live, !profile->dropped);
 		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
 		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
+		if (profile->has_growth) {
+			json__put_real(&stack, "growth_bytes_per_s", site->growth.bytes_per_s);
+			json__put_real(&stack, "growth_low", site->growth.low);
+			json__put_real(&stack, "growth_high", site->growth.high);
+		}
 		put_frames(&stack, profile, site);
 		sink__puts(json->sink, "}");
 	}
@@ -235,6 +240,13 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_text(&json, "comm", profile->comm);
 	json__put_real(&json, "duration_s", profile->duration_s);
 	json__put_text(&json, "mode", profile->mode);
+	if (profile->n_windows) {
+		list = json__open(&json, "windows", "{");
+		json__put_uint(&list, "n", profile->n_windows);
+		json__put_real(&list, "seconds", profile->windows_s);
+		json__put_real(&list, "continuous_seconds", profile->continuous_s);
+		sink__puts(sink, "}");
+	}
 	json__put_uint(&json, "interval_bytes", profile->interval_bytes);
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);

@@ -140,7 +140,7 @@ static int top_site(const struct profile *profile, char **ret_name)
 {
 	struct group *groups;
 	size_t n;
-	int err = group_sites(profile, &groups, &n);
+	int err = group_sites(profile, &groups, &n, false);
 
 	if (err)
 		return err;

@@ -27,11 +27,13 @@ struct story {
 
 struct row {
 	const struct profile_site *site; /* NULL for the sum of the rest */
+	char growth[16], growth_interval[48]; /* for leaks, in the place of interval and share */
 	char live[16], interval[48], objects[32], share[16];
 };
 
 struct columns {
-	int live, interval, objects, share;
+	bool leaks, exact;
+	int growth, growth_interval, live, interval, objects, share;
 };
 
 static void story__clear(struct story *story)
@@ -167,17 +169,33 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 	sink__puts(sink, "\n");
 }
 
+/* Every allocation is recorded, all the time. */
+static bool is_exact(const struct profile *profile)
+{
+	return profile->interval_bytes <= 1 && !profile->n_windows;
+}
+
 static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 		     const char *comm)
 {
-	bool exact = profile->interval_bytes <= 1;
+	bool exact = is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 	const char *unit;
 
-	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s, ", (int)profile->pid, comm,
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? profile->mode : "");
+	if (profile->n_windows)
+		sink__printf(sink, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)",
+			     profile->n_windows,
+			     1000 * profile->windows_s / (double)profile->n_windows,
+			     profile->continuous_s);
+	sink__puts(sink, ", ");
 	if (exact) {
 		sink__printf(sink, "exact: %s of %s allocations recorded\n",
+			     with_commas(profile->samples, a),
+			     with_commas(profile->alloc_calls, b));
+	} else if (profile->n_windows) {
+		sink__printf(sink, "%s samples of the %s allocations in them\n",
 			     with_commas(profile->samples, a),
 			     with_commas(profile->alloc_calls, b));
 	} else {
@@ -192,7 +210,9 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	if (live->objects > 0) {
 		uint64_t objects = to_integer(live->objects);
 
-		sink__printf(sink, "live heap: %s%s", profile->dropped ? "AT LEAST " : "",
+		sink__printf(sink, "live heap%s: %s%s",
+			     profile->n_windows ? ", an upper estimate" : "",
+			     profile->dropped ? "AT LEAST " : "",
 			     format_bytes(live->bytes, bytes));
 		if (!exact && !profile->dropped) {
 			format_interval(estimate__interval(live), interval, sizeof(interval));
@@ -295,14 +315,36 @@ static void fill_row(struct row *row, const struct profile_site *site, const str
 		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
 }
 
+/* Whether it grows at all is what the eye looks for first: what may be nothing says so. */
+static void fill_growth(struct row *row, const struct growth *growth)
+{
+	struct interval interval = {growth->low, growth->high};
+
+	if (!isfinite(growth->low))
+		return;
+	format_bytes(growth->bytes_per_s, row->growth);
+	if (growth->low == growth->high)
+		return;
+	if (growth__is_significant(growth))
+		format_interval(interval, row->growth_interval, sizeof(row->growth_interval));
+	else
+		snprintf(row->growth_interval, sizeof(row->growth_interval), "may be 0");
+}
+
 /* The cells before the frames; returns how many columns they take. */
-static int put_cells(const struct row *row, const struct columns *columns, bool exact,
-		     struct sink *sink)
+static int put_cells(const struct row *row, const struct columns *columns, struct sink *sink)
 {
 	int width = columns->live + 2 + columns->objects + 2 + columns->share + 2;
 
+	if (columns->leaks) {
+		sink__printf(sink, "%*s  %*s  %*s  %*s  ", columns->growth, row->growth,
+			     columns->growth_interval, row->growth_interval, columns->live,
+			     row->live, columns->objects, row->objects);
+		return columns->growth + columns->growth_interval + columns->live +
+		       columns->objects + 8;
+	}
 	sink__printf(sink, "%*s  ", columns->live, row->live);
-	if (!exact) {
+	if (!columns->exact) {
 		sink__printf(sink, "%*s  ", columns->interval, row->interval);
 		width += columns->interval + 2;
 	}
@@ -314,6 +356,27 @@ static int put_cells(const struct row *row, const struct columns *columns, bool 
 static int compare_keys(const void *a, const void *b)
 {
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
+}
+
+/* The same by growth. */
+static int compare_growth(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->growth.bytes_per_s != y->growth.bytes_per_s)
+		return x->growth.bytes_per_s > y->growth.bytes_per_s ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+/* Two stacks that read the same. Their errors are independent. */
+static void add_growth(struct growth *to, const struct growth *from)
+{
+	double down = hypot(to->bytes_per_s - to->low, from->bytes_per_s - from->low);
+	double up = hypot(to->high - to->bytes_per_s, from->high - from->bytes_per_s);
+
+	to->bytes_per_s += from->bytes_per_s;
+	to->low = to->bytes_per_s - down;
+	to->high = to->bytes_per_s + up;
 }
 
 /* Descending; ties by what is read, so that equal input gives equal output. */
@@ -354,7 +417,8 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 	return text;
 }
 
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n)
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
+		bool by_growth)
 {
 	struct group *groups = calloc(profile->n_sites + 1, sizeof(*groups));
 	size_t n = 0, merged = 0;
@@ -366,7 +430,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 
 		if (!(site->live.objects > 0))
 			continue;
-		groups[n] = (struct group){site, group_key(profile, site), site->live};
+		groups[n] = (struct group){site, group_key(profile, site), site->live,
+					   site->growth};
 		if (!groups[n++].key) {
 			free_groups(groups, n);
 			return -ENOMEM;
@@ -378,12 +443,13 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 
 		if (last && !strcmp(last->key, groups[i].key)) {
 			estimate__merge(&last->live, &groups[i].live);
+			add_growth(&last->growth, &groups[i].growth);
 			free(groups[i].key);
 		} else {
 			groups[merged++] = groups[i];
 		}
 	}
-	qsort(groups, merged, sizeof(*groups), compare_live);
+	qsort(groups, merged, sizeof(*groups), by_growth ? compare_growth : compare_live);
 	*ret_groups = groups;
 	*ret_n = merged;
 	return 0;
@@ -392,21 +458,25 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 static int put_rows(const struct profile *profile, const struct table_options *options,
 		    const struct estimate *live, struct sink *sink)
 {
-	static const struct row titles = {.live = "LIVE",
+	static const struct row titles = {.growth = "GROWTH/s",
+					  .growth_interval = "95 % INTERVAL",
+					  .live = "LIVE",
 					  .interval = "95 % INTERVAL",
 					  .objects = "OBJECTS",
 					  .share = "SHARE"};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
 	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
-	bool exact = profile->interval_bytes <= 1;
+	bool exact = is_exact(profile);
 	_cleanup_free_ struct row *rows = NULL;
-	struct columns columns = {.live = 10};
+	struct columns columns = {.leaks = options->leaks && profile->has_growth,
+				  .exact = exact,
+				  .live = 10};
 	struct estimate rest = {};
 	struct group *groups;
 	size_t n_groups;
 	int err;
 
-	err = group_sites(profile, &groups, &n_groups);
+	err = group_sites(profile, &groups, &n_groups, columns.leaks);
 	if (err)
 		return err;
 	rows = calloc((top < n_groups ? top : n_groups) + 1, sizeof(*rows));
@@ -416,6 +486,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	}
 	for (size_t i = 0; i < n_groups; i++) {
 		if (n < top) {
+			fill_growth(&rows[n], &groups[i].growth);
 			fill_row(&rows[n++], groups[i].site, &groups[i].live, live->bytes, exact,
 				 profile->dropped != 0);
 		} else {
@@ -429,6 +500,8 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	for (size_t i = 0; i <= n; i++) {
 		const struct row *row = i < n ? &rows[i] : &titles;
 
+		widen(&columns.growth, row->growth);
+		widen(&columns.growth_interval, row->growth_interval);
 		widen(&columns.live, row->live);
 		widen(&columns.interval, row->interval);
 		widen(&columns.objects, row->objects);
@@ -436,10 +509,10 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	}
 
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	put_cells(&titles, &columns, exact, sink);
+	put_cells(&titles, &columns, sink);
 	sink__puts(sink, options->color ? "WHERE (leaf first)" RESET "\n" : "WHERE (leaf first)\n");
 	for (size_t i = 0; i < n; i++) {
-		int left = width - put_cells(&rows[i], &columns, exact, sink);
+		int left = width - put_cells(&rows[i], &columns, sink);
 
 		if (rows[i].site) {
 			err = put_where(profile, rows[i].site,

@@ -20,11 +20,12 @@ struct group {
 	const struct profile_site *site; /* one of them */
 	char *key;			 /* what is read, a line per frame; owned */
 	struct estimate live;
+	struct growth growth;
 };
 
-/* Groups the sites with anything live by what is read of them, descending by live bytes.
+/* Groups the sites with anything live by what is read of them, descending by live bytes, or by growth.
  * *ret_groups is for free_groups(). 0 or -ENOMEM. */
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n);
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, bool by_growth);
 void free_groups(struct group *groups, size_t n);
 
 /* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;
