@@ -30,8 +30,9 @@ machine does hits all alike; what is printed is the median over the rounds and t
    on a ret instruction.
 8. How long it takes until 1 to 1,000 sleeping processes are traced, named or selected, until they
    are rid of the probes again, and what memtrace takes for that of memory and CPU time.
+9. What a loop of pairs has left of its throughput when memtrace is held to a share of its CPU time.
 
-The parts are called pairs, redis, self, unwinding, tables, names, allocators and attach.
+The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach and windows.
 
 Probes that another tracer has in all processes would spoil everything: no measurement begins while
 there are such, and one that ends with such is repeated.
@@ -67,7 +68,7 @@ TABLES = os.path.join(ROOT, "build", "bench", "tables")
 NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
-WHOLE_RUN_S = 660
+WHOLE_RUN_S = 780
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
@@ -76,6 +77,7 @@ OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
 OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
 OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little different inside
 OF_REDIS = 0.60  # of the untraced rate
+OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
 OF_ADDR2LINE = 1 / 20  # of its time
 LARGE_LIBRARY = "libLLVM-14.so.1"
@@ -1167,6 +1169,49 @@ def judge_names(candidates, classes):
                 f"names; memtrace misses or misnames {wrong} of {ADDRESSES:,} addresses (bar: 0)")
 
 
+# --- 9. a limit ---
+
+def limited_candidates():
+    """Pairs per second, by the clock, over many windows."""
+    churn = Child([CHURN, "--seconds", "6"], TARGET_CPU)
+    pid = int(churn.line_like(r"^ready (\d+)")[1])
+
+    def once():
+        churn.tell("go")
+        answer = json.loads(churn.line_like(r"^\{.*\}$")[0])
+        return answer["pairs"] / answer["seconds"]
+
+    def limited(limit):
+        def measure():
+            with memtrace("--max-overhead", str(limit))(pid):
+                return once()
+        return measure
+
+    candidates = {None: Candidate("untraced", once)}
+    for limit in OF_LIMITED:
+        candidates[limit] = Candidate(f"memtrace, --max-overhead {limit}", limited(limit))
+    return candidates
+
+
+def report_limited(candidates):
+    base = candidates[None].median
+    rows = [(c.name, number(c.median / 1e6, 1) if c.values else "not measured",
+             f"{number(min(c.values) / 1e6, 1)} - {number(max(c.values) / 1e6, 1)}"
+             if c.values else "",
+             f"{c.median / base:.1%}" if c.values and base else "")
+            for c in candidates.values()]
+    return table(("malloc+free pairs", "millions/s", "min - max", "of untraced"), rows)
+
+
+def judge_limited(candidates):
+    base = candidates[None].median
+    for limit, bar in OF_LIMITED.items():
+        if candidates[limit].values and base:
+            left = candidates[limit].median / base
+            verdict(left >= bar, f"--max-overhead {limit} leaves a loop of pairs {left:.1%} of its "
+                    f"throughput (bar: {bar:.0%})")
+
+
 # --- the parts: each prints and returns its tables, and judges ---
 
 def part_pairs(args, scratch):
@@ -1244,9 +1289,19 @@ def part_attach(args, scratch):
     return sections
 
 
+def part_windows(args, _scratch):
+    candidates = limited_candidates()
+    interleave(list(candidates.values()), 2 if args.quick else 5, 120)
+    sections = [report_limited(candidates)]
+    judge_missing(candidates.values(), args.allow_missing)
+    judge_limited(candidates)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
          "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
-         "allocators": part_allocators, "attach": part_attach}
+         "allocators": part_allocators, "attach": part_attach,
+         "windows": part_windows}
 
 
 def measure_all(args, scratch):

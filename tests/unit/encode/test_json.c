@@ -193,6 +193,32 @@ static void own_cost_is_told(void **state)
 	profile__free(profile);
 }
 
+static void windows_and_growth_are_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
+	profile->sites[0].growth = (struct growth){1.5, -2, 5};
+	end_profile(profile);
+	text = encoded(encode_json, profile);
+	assert_null(strstr(text, "growth_"));
+	assert_null(strstr(text, "windows"));
+	free(text);
+	profile->has_growth = true;
+	profile->n_windows = 3;
+	profile->windows_s = 0.25;
+	profile->continuous_s = 0.5;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"windows\":{\"n\":3,\"seconds\":0.250,"
+				     "\"continuous_seconds\":0.500}"));
+	assert_non_null(strstr(text, "\"growth_bytes_per_s\":1.500,\"growth_low\":-2.000,"
+				     "\"growth_high\":5.000,\"frames\":["));
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +228,7 @@ int main(void)
 		cmocka_unit_test(unknown_numbers_are_null),
 		cmocka_unit_test(other_profiles_have_their_own),
 		cmocka_unit_test(own_cost_is_told),
+		cmocka_unit_test(windows_and_growth_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

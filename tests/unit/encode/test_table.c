@@ -263,6 +263,66 @@ static void regions_and_growth_have_heads_of_their_own(void **state)
 	profile__free(profile);
 }
 
+static void grow(struct profile *profile, size_t site, double rate, double low, double high)
+{
+	profile->sites[site].growth = (struct growth){rate, low, high};
+	profile->has_growth = true;
+}
+
+static void leaks_are_sorted_by_growth(void **state)
+{
+	static const char expected[] =
+		" GROWTH/s      95 % INTERVAL        LIVE  OBJECTS  WHERE (leaf first)\n"
+		"200.0 KiB  150.0 - 250.0 KiB   100.0 KiB      100  leaks < main\n"
+		"  1.0 KiB           may be 0     1.2 MiB    1,230  cached < main\n"
+		"      0 B           may be 0     5.0 KiB        1  set_up < main\n";
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 1230, "malloc", "cached", "main");
+	STACK(profile, 1, 1024, 60, "malloc", "leaks", "main");
+	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main"); /* reads the same */
+	STACK(profile, 1, 5120, 1, "malloc", "set_up", "main");
+	grow(profile, 0, 1024, -4096, 6144);
+	grow(profile, 1, 100 * 1024, 60 * 1024, 140 * 1024);
+	grow(profile, 2, 100 * 1024, 70 * 1024, 130 * 1024); /* 40 and 30 make 50 */
+	grow(profile, 3, 0, -1, 1);
+	end_profile(profile);
+	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	assert_has(text, expected);
+	free(text);
+	/* not long enough to tell */
+	profile->has_growth = false;
+	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	assert_has(text, "SHARE");
+	free(text);
+	profile__free(profile);
+}
+
+static void windows_are_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	profile->n_windows = 20;
+	profile->windows_s = 0.5;
+	profile->continuous_s = 1.25;
+	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
+	end_profile(profile);
+	profile->samples = 20000;
+	profile->alloc_calls = 1000000;
+	text = table(profile, (struct table_options){.width = 100});
+	assert_has(text, "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
+			 "the 1,000,000 allocations in them\n"
+			 "live heap, an upper estimate: 10.0 KiB ");
+	assert_has(text, ", estimated"); /* though the interval is 1 */
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +333,8 @@ int main(void)
 		cmocka_unit_test(odd_stacks_have_a_place),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
+		cmocka_unit_test(leaks_are_sorted_by_growth),
+		cmocka_unit_test(windows_are_told),
 		cmocka_unit_test(regions_and_growth_have_heads_of_their_own),
 	};
 

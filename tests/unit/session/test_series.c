@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "session/series.h"
+
+#define S 1000000000ULL
+
+/* A table of n sites, of which the i-th holds i times bytes. */
+static void add(struct series *series, uint64_t now, size_t n, uint64_t bytes)
+{
+	static struct abi_site_key keys[100];
+	static struct abi_site sites[100];
+	const struct capture_table table = {.keys = keys, .values = sites, .n = n};
+
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = (struct abi_site_key){.stack = {.lo = 1000 - i, .hi = i}, .process = 7};
+		sites[i] = (struct abi_site){.alloc_bytes = 2 * i * bytes, .freed_bytes = i * bytes};
+	}
+	assert_int_equal(series__add(series, now, &table), 0);
+}
+
+static double bytes_at(const struct series_snapshot *snapshot, size_t i)
+{
+	struct abi_site_key key = {.stack = {.lo = 1000 - i, .hi = i}, .process = 7};
+
+	return series__bytes(snapshot, &key);
+}
+
+static void what_was_held_is_found(void **state)
+{
+	struct series series = {};
+
+	(void)state;
+	add(&series, S, 50, 10);
+	add(&series, 2 * S, 60, 20);
+	assert_int_equal(series.n, 2);
+	assert_true(bytes_at(&series.snapshots[0], 49) == 490);
+	assert_true(bytes_at(&series.snapshots[0], 55) == 0); /* was not there yet */
+	assert_true(bytes_at(&series.snapshots[1], 55) == 1100);
+	series__free(&series);
+}
+
+static void long_runs_are_thinned_out(void **state)
+{
+	struct series series = {};
+	uint64_t now;
+
+	(void)state;
+	for (now = S; now < 1000 * S; now += S / 10)
+		if (series__is_due(&series, now))
+			add(&series, now, 3, 1);
+	assert_true(series.n <= SERIES_MAX && series.n >= SERIES_MAX / 2);
+	/* to the end, and evenly */
+	assert_true(series.snapshots[series.n - 1].time_ns > 900 * S);
+	for (size_t i = 1; i < series.n; i++) {
+		uint64_t step = series.snapshots[i].time_ns - series.snapshots[i - 1].time_ns;
+
+		assert_true(step > 15 * S && step < 80 * S);
+	}
+	series__free(&series);
+}
+
+static void boundaries_are_in_the_last_two_thirds(void **state)
+{
+	const struct series_snapshot *bounds[SERIES_SEGMENTS];
+	struct series series = {};
+	size_t n;
+
+	(void)state;
+	for (uint64_t now = S; now <= 30 * S; now += S)
+		add(&series, now, 3, 1);
+	n = series__boundaries(&series, 0, 30 * S, bounds);
+	assert_int_equal(n, SERIES_SEGMENTS);
+	assert_true(bounds[0]->time_ns == 10 * S);
+	for (size_t i = 1; i < n; i++)
+		assert_true(bounds[i]->time_ns > bounds[i - 1]->time_ns + S);
+	assert_true(bounds[n - 1]->time_ns < 30 * S - S);
+	/* a run of which little is known */
+	assert_int_equal(series__boundaries(&series, 0, S / 2, bounds), 0);
+	assert_int_equal(series__boundaries(&series, 0, 3 * S, bounds), 2);
+	series__free(&series);
+	assert_int_equal(series__boundaries(&series, 0, 30 * S, bounds), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_held_is_found),
+		cmocka_unit_test(long_runs_are_thinned_out),
+		cmocka_unit_test(boundaries_are_in_the_last_two_thirds),
+	};
+
+	return cmocka_run_group_tests_name("series", tests, NULL, NULL);
+}
