@@ -161,6 +161,14 @@ uint64_t capture__missed_runs(struct capture *capture);
  * kernel (before Linux 6.4) does not count what they have. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
+/* Ascending; as strcmp. */
+static inline int stack_key__compare(const struct abi_stack_key *a, const struct abi_stack_key *b)
+{
+	if (a->lo != b->lo)
+		return a->lo < b->lo ? -1 : 1;
+	return (a->hi > b->hi) - (a->hi < b->hi);
+}
+
 /* The whole content of a map: n keys and values, in no order. */
 struct capture_table {
 	void *keys, *values;

@@ -23,11 +23,7 @@ static int compare_processes(const void *a, const void *b)
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct abi_stack_key *x = a, *y = b;
-
-	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
-	return (x->hi > y->hi) - (x->hi < y->hi);
+	return stack_key__compare(a, b);
 }
 
 /* Processes by number, ascending. */

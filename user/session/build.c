@@ -33,16 +33,9 @@ void target__clear(struct target *t)
 
 /* --- the drained tables, sorted --- */
 
-static int compare_stack_key(const struct abi_stack_key *a, const struct abi_stack_key *b)
-{
-	if (a->lo != b->lo)
-		return a->lo < b->lo ? -1 : 1;
-	return (a->hi > b->hi) - (a->hi < b->hi);
-}
-
 static int compare_stacks(const void *a, const void *b)
 {
-	return compare_stack_key(a, b);
+	return stack_key__compare(a, b);
 }
 
 static int compare_sites(const void *a, const void *b)
@@ -51,7 +44,7 @@ static int compare_sites(const void *a, const void *b)
 
 	if (x->process != y->process)
 		return x->process < y->process ? -1 : 1;
-	return compare_stack_key(&x->stack, &y->stack);
+	return stack_key__compare(&x->stack, &y->stack);
 }
 
 static int compare_live(const void *a, const void *b)

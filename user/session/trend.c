@@ -47,12 +47,9 @@ static double duty(const struct evidence *e)
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct abi_stack_key *x = &((const struct abi_site_key *)a)->stack;
-	const struct abi_stack_key *y = &((const struct abi_site_key *)b)->stack;
+	const struct abi_site_key *x = a, *y = b;
 
-	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
-	return (x->hi > y->hi) - (x->hi < y->hi);
+	return stack_key__compare(&x->stack, &y->stack);
 }
 
 /* Which of the sites the block is of, or -1. */
