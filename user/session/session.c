@@ -354,6 +354,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
+	if (o->max_overhead > 0 && capture__kind(s->capture) == PROBE_PERF) {
+		rc = error__set(err, -ENOTSUP,
+				"a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes take "
+				"a tenth of a second each to go, in which they cost as before");
+		goto fail;
+	}
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
