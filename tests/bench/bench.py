@@ -30,7 +30,9 @@ machine does hits all alike; what is printed is the median over the rounds and t
    on a ret instruction.
 8. How long it takes until 1 to 1,000 sleeping processes are traced, named or selected, until they
    are rid of the probes again, and what memtrace takes for that of memory and CPU time.
-9. What a loop of pairs has left of its throughput when memtrace is held to a share of its CPU time.
+9. What a loop of pairs has left of its throughput when memtrace is held to a share of its CPU time;
+   and whether the cost that memtrace prints is the one that such loops feel, with more or less other
+   work between two pairs.
 
 The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach and windows.
 
@@ -68,7 +70,7 @@ TABLES = os.path.join(ROOT, "build", "bench", "tables")
 NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
-WHOLE_RUN_S = 780
+WHOLE_RUN_S = 960
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
@@ -78,6 +80,7 @@ OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
 OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little different inside
 OF_REDIS = 0.60  # of the untraced rate
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
+FELT, FELT_NOISE_PCT = 1.5, 3  # between the cost printed and the one felt
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
 OF_ADDR2LINE = 1 / 20  # of its time
 LARGE_LIBRARY = "libLLVM-14.so.1"
@@ -1193,6 +1196,64 @@ def limited_candidates():
     return candidates
 
 
+BETWEEN = (1_000_000, 50_000, 5_000, 500, 0)  # steps of other work, about a nanosecond each
+
+
+class Felt:
+    """Loops with so much other work, untraced and traced: pairs per second, and the cost printed."""
+
+    def __init__(self, between, scratch):
+        self.json = os.path.join(scratch, "felt.json")
+        self.churn = Child([CHURN, "--seconds", "3", "--between", str(between)], TARGET_CPU)
+        self.pid = int(self.churn.line_like(r"^ready (\d+)")[1])
+        self.printed = {}  # per cent, by limit
+        self.untraced = Candidate("untraced", self.once)
+        self.traced = {limit: Candidate(f"--max-overhead {limit}", self.with_limit(limit))
+                       for limit in ("off", "5")}
+
+    def once(self):
+        self.churn.tell("go")
+        answer = json.loads(self.churn.line_like(r"^\{.*\}$")[0])
+        return answer["pairs"] / answer["seconds"]
+
+    def with_limit(self, limit):
+        def measure():
+            with memtrace("--max-overhead", limit, f"--json={self.json}")(self.pid):
+                left = self.once()
+            with open(self.json, encoding="utf-8") as file:
+                self.printed.setdefault(limit, []).append(json.load(file)["overhead_pct"])
+            return left
+        return measure
+
+    def lost_pct(self, limit):
+        return 100 * (1 - self.traced[limit].median / self.untraced.median)
+
+
+def report_felt(loops):
+    rows = []
+    for felt in loops:
+        for limit, candidate in felt.traced.items():
+            if candidate.values and felt.untraced.values:
+                rows.append((number(felt.untraced.median), limit,
+                             f"{felt.lost_pct(limit):.1f} %",
+                             f"{statistics.median(felt.printed[limit]):.1f} %"))
+    return table(("pairs/s untraced", "--max-overhead", "throughput lost", "cost printed"), rows)
+
+
+def judge_felt(loops):
+    for felt in loops:
+        for limit, candidate in felt.traced.items():
+            if not candidate.values or not felt.untraced.values:
+                continue
+            lost, printed = felt.lost_pct(limit), statistics.median(felt.printed[limit])
+            # of less than a few per cent the machine's own noise is as much
+            good = (lost < FELT * printed + FELT_NOISE_PCT and
+                    printed < FELT * max(lost, 0) + FELT_NOISE_PCT)
+            verdict(good, f"{number(felt.untraced.median)} pairs/s, limit {limit}: memtrace says "
+                    f"{printed:.1f} %, felt are {lost:.1f} % (bar: a factor of {FELT}, and "
+                    f"{FELT_NOISE_PCT} points)")
+
+
 def report_limited(candidates):
     base = candidates[None].median
     rows = [(c.name, number(c.median / 1e6, 1) if c.values else "not measured",
@@ -1289,12 +1350,16 @@ def part_attach(args, scratch):
     return sections
 
 
-def part_windows(args, _scratch):
+def part_windows(args, scratch):
     candidates = limited_candidates()
     interleave(list(candidates.values()), 2 if args.quick else 5, 120)
-    sections = [report_limited(candidates)]
-    judge_missing(candidates.values(), args.allow_missing)
+    loops = [Felt(between, scratch) for between in BETWEEN]
+    flat = [c for felt in loops for c in (felt.untraced, *felt.traced.values())]
+    interleave(flat, 1 if args.quick else 3, 200)
+    sections = [report_limited(candidates), report_felt(loops)]
+    judge_missing([*candidates.values(), *flat], args.allow_missing)
     judge_limited(candidates)
+    judge_felt(loops)
     return sections
 
 

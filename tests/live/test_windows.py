@@ -74,7 +74,7 @@ def windows_find_a_leak():
 @test
 def windows_are_not_needed():
     """A program that allocates little is traced all the time, each block of it."""
-    with Leaking("--rate", "8000") as target:
+    with Leaking("--rate", "2000") as target:
         time.sleep(1)
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "5", "--json", "-f",
                     "none") as tracer:

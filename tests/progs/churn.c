@@ -4,7 +4,8 @@
  * one process can be measured untraced and traced. ns_per_pair is one thread's time for one of its
  * pairs, the mean over the threads.
  * --pairs N (10000000) of every thread's round; --seconds S instead lasts so long, about;
- * --size S (64) --threads T (1) --auto one round, without go.
+ * --size S (64) --threads T (1) --auto one round, without go; --between N (0) steps of other work, of
+ * about a nanosecond each, between two pairs.
  * Compiled with ALLOC and FREE it calls these two instead, with POOL a pool of its own. */
 #include <pthread.h>
 #include <time.h>
@@ -39,7 +40,7 @@ NOINLINE static void pool_free(void *block)
 #endif
 
 #define MAX_THREADS 256
-#define BATCH	    1024 /* pairs between looks at the clock */
+#define BATCH	    1024 /* pairs between looks at the clock, or as many steps */
 
 struct worker {
 	pthread_t thread;
@@ -47,7 +48,7 @@ struct worker {
 };
 
 static struct worker workers[MAX_THREADS];
-static uint64_t n_threads, pairs, round_ns;
+static uint64_t n_threads, pairs, round_ns, between;
 static size_t size;
 static pthread_barrier_t start, done;
 static volatile bool over;
@@ -62,11 +63,15 @@ static uint64_t now_ns(void)
 
 NOINLINE static void churn(uint64_t n)
 {
+	uint64_t state = truth_seed(n);
+
 	for (uint64_t i = 0; i < n; i++) {
 		void *p = ALLOC(size);
 
 		__asm__ volatile("" : "+r"(p) : : "memory"); /* someone may use it: keep the pair */
 		FREE(p);
+		for (uint64_t k = 0; k < between; k++)
+			truth_random(&state);
 	}
 }
 
@@ -77,8 +82,10 @@ static void run_round(struct worker *worker)
 	if (round_ns) {
 		worker->pairs = 0;
 		do {
-			churn(BATCH);
-			worker->pairs += BATCH;
+			uint64_t n = BATCH / (between + 1) + 1;
+
+			churn(n);
+			worker->pairs += n;
 			worker->ns = now_ns() - begin;
 		} while (worker->ns < round_ns);
 		return;
@@ -123,6 +130,7 @@ int main(int argc, char **argv)
 	pairs = truth_number(argc, argv, "--pairs", 10000000);
 	size = truth_number(argc, argv, "--size", 64);
 	n_threads = truth_number(argc, argv, "--threads", 1);
+	between = truth_number(argc, argv, "--between", 0);
 	round_ns = truth_number(argc, argv, "--seconds", 0) * 1000000000ull;
 	if (n_threads < 1 || n_threads > MAX_THREADS) {
 		fprintf(stderr, "churn: --threads is 1 to %d\n", MAX_THREADS);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define MAX_POINTS 4000000 /* of all snapshots: 128 MB */
+#define MAX_POINTS 1000000 /* of all snapshots: 32 MB */
 
 void series__free(struct series *s)
 {

@@ -248,6 +248,8 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
+	/* News of its exec is still to come, and tells nothing new. */
+	s->targets[0]->begun_by_exec_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (!s->launch.loading) {
 		rc = attach_target(s, s->targets[0], false, err);
 		return rc ? rc : attach_regions(s, false, err);

@@ -291,8 +291,8 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel side has
- * forgotten the old mappings at the exec: to do so here, late, could forget the new ones. */
+/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel side
+ * forgot the old mappings at the exec; forgetting them here lets their tables make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
@@ -305,6 +305,7 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	if (t->perf_map.root_fd >= 0) /* its user may be another now */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
+	capture__forget_mappings(s->capture, t->process);
 	t->maps_changed = true;
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);
