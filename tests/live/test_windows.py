@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from harness import (Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
+from harness import (Failure, Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
                      test)
 from test_harmless import changed_text
 
@@ -49,26 +49,35 @@ def check_leak(profile, truth):
     return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
 
 
-@test
-def windows_find_a_leak():
-    """As fast as it goes, traced for a twentieth of its time."""
+def trace_in_windows(seconds):
+    """The profile of a program that goes as fast as it can, traced for a twentieth of its time, and the
+    truth."""
     with Leaking() as target:
         time.sleep(0.5)
         with Tracer("-p", target.pid, "--max-overhead", "5", "--json", "-f", "none") as tracer:
-            time.sleep(20)
+            time.sleep(seconds)
             descriptors = len(os.listdir(f"/proc/{tracer.process.pid}/fd"))
             profile = tracer.stop().json()
         expect_equal(changed_text(target.pid), [], "code changed after the end")
         truth = target.stop()
+    expect(descriptors < 80, descriptors, "descriptors")
+    return profile, truth
+
+
+@test
+def windows_find_a_leak():
+    profile, truth = trace_in_windows(20)
     expect_equal(profile["mode"], "windowed", "mode")
     expect(profile["windows"]["n"] >= 8, "only", profile["windows"])
     expect(2 < profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
-    expect(descriptors < 80, descriptors, "descriptors")
     lost = losses(profile)
     for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # of windows' ends
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
-    return check_leak(profile, truth)
+    try:
+        return check_leak(profile, truth)
+    except Failure: # chance, in a few of a hundred runs; not twice
+        return "at the second attempt: " + check_leak(*trace_in_windows(30))
 
 
 @test
