@@ -41,26 +41,28 @@ static void read_totals(struct session *s, struct target *t, double *ret_cost, d
 
 static void forget_block(void *ctx, uint64_t addr)
 {
-	const struct target *t = ctx;
+	const struct budget *b = ctx;
 
-	capture__forget_block(t->windows_capture, t->process, addr);
+	capture__forget_block(b->capture, b->process, addr);
 }
 
 int budget__begin(struct session *s, struct target *t, double share)
 {
+	struct budget *b = &t->budget;
 	uint64_t seed[3] = {};
 	double cost, cpu;
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
-	evidence__init(&t->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
-	t->evidence.settled = forget_block;
-	t->evidence.ctx = t;
-	t->windows_capture = s->capture;
-	t->window_interval = s->interval;
-	t->window_start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	b->capture = s->capture;
+	b->process = t->process;
+	b->interval = s->interval;
+	b->start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	evidence__init(&b->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
+	b->evidence.settled = forget_block;
+	b->evidence.ctx = b;
 	read_totals(s, t, &cost, &cpu);
-	windows__begin(&t->windows, AIM * share, seed[2], t->window_start_ns, cost, cpu);
+	windows__begin(&b->windows, AIM * share, seed[2], b->start_ns, cost, cpu);
 	return 0;
 }
 
@@ -74,14 +76,14 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 	double interval;
 
 	factor = factor < 1.0 / 16 ? 1.0 / 16 : factor > 16 ? 16 : factor;
-	interval = (double)t->window_interval * factor;
+	interval = (double)t->budget.interval * factor;
 	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
 	if (s->interval == 1 || interval > (double)s->interval)
 		interval = (double)s->interval;
-	if (interval > 0.7 * (double)t->window_interval && interval < 1.4 * (double)t->window_interval)
+	if (interval > 0.7 * (double)t->budget.interval && interval < 1.4 * (double)t->budget.interval)
 		return;
 	if (!capture__set_interval(s->capture, t->info.pid, (uint64_t)interval))
-		t->window_interval = (uint64_t)interval;
+		t->budget.interval = (uint64_t)interval;
 }
 
 static int harvest(struct session *s, struct target *t, uint64_t end_ns)
@@ -105,8 +107,8 @@ static int harvest(struct session *s, struct target *t, uint64_t end_ns)
 			addrs[n] = keys[i].addr;
 			live[n++] = live[i];
 		}
-	t->looks_next_ns = 0; /* there may be new ones */
-	return evidence__harvest(&t->evidence, t->window_start_ns, end_ns, addrs, live, n,
+	t->budget.looks_next_ns = 0; /* there may be new ones */
+	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, end_ns, addrs, live, n,
 				 FIRST_LOOK_NS);
 }
 
@@ -119,10 +121,10 @@ static void close_window(struct session *s, struct target *t)
 
 	capture__pause(s->capture, t->info.pid);
 	read_totals(s, t, &cost, &cpu);
-	windows__done(&t->windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
+	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
 	if (harvest(s, t, end_ns))
-		t->windows_failed++;
-	adapt_interval(s, t, samples - t->window_samples);
+		t->budget.failed++;
+	adapt_interval(s, t, samples - t->budget.samples);
 }
 
 static void open_window(struct session *s, struct target *t)
@@ -131,11 +133,11 @@ static void open_window(struct session *s, struct target *t)
 	double cost, cpu;
 
 	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
-		t->windows_failed++;
-	t->window_start_ns = clock__now_ns(CLOCK_MONOTONIC);
+		t->budget.failed++;
+	t->budget.start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	read_totals(s, t, &cost, &cpu);
-	t->window_samples = t->counters.samples;
-	windows__done(&t->windows, WINDOWS_OPEN, t->window_start_ns, cost, cpu);
+	t->budget.samples = t->counters.samples;
+	windows__done(&t->budget.windows, WINDOWS_OPEN, t->budget.start_ns, cost, cpu);
 }
 
 /* --- looking at blocks from outside --- */
@@ -170,13 +172,13 @@ static int read_memory(void *ctx, struct evidence_read *reads, size_t n)
 
 static uint64_t look(struct target *t, uint64_t now_ns)
 {
-	uint64_t due = evidence__next_look(&t->evidence);
+	uint64_t due = evidence__next_look(&t->budget.evidence);
 
 	if (due > now_ns)
 		return due;
-	if (evidence__look(&t->evidence, now_ns, LOOKS_AT_ONCE, read_memory, t) < 0)
+	if (evidence__look(&t->budget.evidence, now_ns, LOOKS_AT_ONCE, read_memory, t) < 0)
 		return now_ns + 10 * LOOKS_EVERY_NS; /* on its way out, perhaps */
-	due = evidence__next_look(&t->evidence);
+	due = evidence__next_look(&t->budget.evidence);
 	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
 }
 
@@ -189,11 +191,11 @@ uint64_t budget__keep(struct session *s)
 		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
 		double cost, cpu;
 
-		if (!(t->windows.budget > 0) || t->ended)
+		if (!(t->budget.windows.budget > 0) || t->ended)
 			continue;
-		if (now >= t->windows.next_ns) {
+		if (now >= t->budget.windows.next_ns) {
 			read_totals(s, t, &cost, &cpu);
-			switch (windows__step(&t->windows, now, cost, cpu)) {
+			switch (windows__step(&t->budget.windows, now, cost, cpu)) {
 			case WINDOWS_OPEN:
 				open_window(s, t);
 				break;
@@ -204,9 +206,9 @@ uint64_t budget__keep(struct session *s)
 				break;
 			}
 		}
-		if (now >= t->looks_next_ns)
-			t->looks_next_ns = look(t, now);
-		due = t->windows.next_ns < t->looks_next_ns ? t->windows.next_ns : t->looks_next_ns;
+		if (now >= t->budget.looks_next_ns)
+			t->budget.looks_next_ns = look(t, now);
+		due = t->budget.windows.next_ns < t->budget.looks_next_ns ? t->budget.windows.next_ns : t->budget.looks_next_ns;
 		next = due < next ? due : next;
 	}
 	return next;
@@ -216,19 +218,13 @@ void budget__end(struct session *s, struct target *t)
 {
 	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 
-	if (!(t->windows.budget > 0) || t->budget_ended)
+	if (!(t->budget.windows.budget > 0) || t->budget.ended)
 		return;
-	t->budget_ended = true;
-	if (t->windows.open) {
-		t->windows.open = false;
-		if (t->windows.continuous)
-			t->windows.continuous_ns += now - t->windows.since_ns;
-		else
-			t->windows.windows_ns += now - t->windows.since_ns;
-		/* continuous from its beginning: there is nothing to piece together */
-		if (t->evidence.n_windows && harvest(s, t, now))
-			t->windows_failed++;
-	}
+	t->budget.ended = true;
+	/* continuous from its beginning: there is nothing to piece together */
+	if (windows__end(&t->budget.windows, now) && t->budget.evidence.n_windows &&
+	    harvest(s, t, now))
+		t->budget.failed++;
 	if (!t->ended)
-		evidence__look(&t->evidence, UINT64_MAX - 1, SIZE_MAX, read_memory, t);
+		evidence__look(&t->budget.evidence, UINT64_MAX - 1, SIZE_MAX, read_memory, t);
 }

@@ -26,7 +26,7 @@ void target__clear(struct target *t)
 	allocators__free(t->allocators);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
-	evidence__free(&t->evidence);
+	evidence__free(&t->budget.evidence);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }
@@ -558,7 +558,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_sites(b, p, range, site_of);
 	if (!rc)
-		rc = b->target->evidence.n_windows ? trend__add_windowed(b, p, &sites)
+		rc = b->target->budget.evidence.n_windows ? trend__add_windowed(b, p, &sites)
 						   : add_live(b, p, range, site_of);
 	if (!rc && !b->growth)
 		rc = trend__add_growth(b, p, &sites);

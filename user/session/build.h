@@ -16,6 +16,18 @@
 #include "session/windows.h"
 #include "symbolize/symbolize.h"
 
+/* What holds the cost of tracing a process within its budget (budget.h). */
+struct budget {
+	struct windows windows;	  /* their budget 0: it is traced continuously */
+	struct evidence evidence; /* of blocks born in windows; without one: none were needed */
+	uint64_t start_ns, interval, samples; /* of the present or last window */
+	uint64_t looks_next_ns;
+	uint64_t failed;	 /* windows that could not be opened or read */
+	struct capture *capture; /* where its blocks are followed, */
+	uint32_t process;	 /* as this process's */
+	bool ended;
+};
+
 /* One process of the run. */
 struct target {
 	struct process_info info; /* as it was when tracing began, or at its last exec */
@@ -52,13 +64,7 @@ struct target {
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */
-	struct windows windows;		   /* budget 0: it is traced continuously */
-	struct evidence evidence;	   /* of blocks born in windows; without one: none were needed */
-	uint64_t window_start_ns, window_interval, window_samples; /* of the present or last window */
-	uint64_t looks_next_ns;
-	uint64_t windows_failed;
-	struct capture *windows_capture; /* where its blocks are followed */
-	bool budget_ended;
+	struct budget budget;
 };
 
 void target__clear(struct target *target);

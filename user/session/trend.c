@@ -64,15 +64,15 @@ static long site_of_block(const struct trend_sites *s, const struct evidence_blo
 
 int trend__add_windowed(const struct build *b, struct profile *p, const struct trend_sites *sites)
 {
-	const struct evidence *e = &b->target->evidence;
+	const struct evidence *e = &b->target->budget.evidence;
 	const struct evidence_counts *c = &e->counts;
 	double share = duty(e);
 	int rc = 0;
 
 	p->mode = "windowed";
-	p->n_windows = b->target->windows.n_windows;
-	p->windows_s = (double)b->target->windows.windows_ns * NS;
-	p->continuous_s = (double)b->target->windows.continuous_ns * NS;
+	p->n_windows = b->target->budget.windows.n_windows;
+	p->windows_s = (double)b->target->budget.windows.windows_ns * NS;
+	p->continuous_s = (double)b->target->budget.windows.continuous_ns * NS;
 	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
 		const struct evidence_block *block = &e->blocks[i];
 		double seen = estimate__probability(block->live.size, block->live.interval) * share;
@@ -94,7 +94,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct t
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
 	if (!rc)
-		rc = profile__add_lost(p, "windows_failed", b->target->windows_failed);
+		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
 	if (!rc)
 		rc = profile__add_lost(p, "blocks_changed", c->changed);
 	return rc;
@@ -116,7 +116,7 @@ struct rows {
 static void rows_of_windows(const struct build *b, const struct trend_sites *sites,
 			    struct rows *rows)
 {
-	const struct evidence *e = &b->target->evidence;
+	const struct evidence *e = &b->target->budget.evidence;
 	uint64_t run = last_ns(e) - first_ns(e), from = first_ns(e) + run / 4, step = run / 2 / SERIES_SEGMENTS;
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
 
@@ -187,7 +187,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct tre
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
 	if (!at || !quantum)
 		return -ENOMEM;
-	if (b->target->evidence.n_windows)
+	if (b->target->budget.evidence.n_windows)
 		rows_of_windows(b, sites, &rows);
 	else
 		rows_of_series(b, sites, &rows);

@@ -73,6 +73,14 @@ static double book(struct windows *w, double cost_ns, double cpu_ns)
 	return cpu > cost ? cost / cpu : cost > 0;
 }
 
+/* Adds the time since the last change, in which the probes were in place. */
+static void book_time(struct windows *w, uint64_t now_ns)
+{
+	uint64_t *to = w->continuous ? &w->continuous_ns : &w->windows_ns;
+
+	*to += now_ns - w->since_ns;
+}
+
 /* The probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
@@ -83,10 +91,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		w->cost_rate = smooth(w->cost_rate, cost / wall);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
-	if (w->continuous)
-		w->continuous_ns += now_ns - w->since_ns;
-	else
-		w->windows_ns += now_ns - w->since_ns;
+	book_time(w, now_ns);
 	share = book(w, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	if (w->continuous ? share <= w->budget || w->debt_ns <= 0 : share <= EASY * w->budget) {
@@ -157,4 +162,14 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->length_ns = between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS, MIN_NS, MAX_NS);
 	w->n_windows++;
 	w->next_ns = now_ns + about(w, w->length_ns);
+}
+
+bool windows__end(struct windows *w, uint64_t now_ns)
+{
+	bool open = w->open;
+
+	if (open)
+		book_time(w, now_ns);
+	w->open = false;
+	return open;
 }

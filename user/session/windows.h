@@ -55,4 +55,7 @@ enum windows_action windows__step(struct windows *windows, uint64_t now_ns, doub
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
+/* The run is over. Were the probes in place? */
+bool windows__end(struct windows *windows, uint64_t now_ns);
+
 #endif
