@@ -127,19 +127,34 @@ static size_t first_of(const struct capture_table *t, size_t key_size, size_t pr
 	return low;
 }
 
-/* The sites of one process among the drained ones. */
-struct site_range {
-	size_t first, n;
-};
-
-static struct site_range sites_of(const struct capture_drain *drain, uint32_t process)
+/* Without numbers yet. */
+static struct process_sites sites_of(const struct capture_drain *drain, uint32_t process)
 {
 	const size_t size = sizeof(struct abi_site_key);
 	const size_t at = offsetof(struct abi_site_key, process);
-	struct site_range range = {.first = first_of(&drain->sites, size, at, process)};
+	size_t first = first_of(&drain->sites, size, at, process);
 
-	range.n = first_of(&drain->sites, size, at, process + 1) - range.first;
-	return range;
+	return (struct process_sites){
+		.keys = (const struct abi_site_key *)drain->sites.keys + first,
+		.sites = (const struct abi_site *)drain->sites.values + first,
+		.n = first_of(&drain->sites, size, at, process + 1) - first,
+	};
+}
+
+static int compare_site_stacks(const void *a, const void *b)
+{
+	const struct abi_site_key *x = a, *y = b;
+
+	return stack_key__compare(&x->stack, &y->stack);
+}
+
+long process_sites__find(const struct process_sites *s, const struct abi_stack_key *stack)
+{
+	const struct abi_site_key key = {.stack = *stack};
+	const struct abi_site_key *found =
+		s->n ? bsearch(&key, s->keys, s->n, sizeof(key), compare_site_stacks) : NULL;
+
+	return found && s->site_of[found - s->keys] != NO_SITE ? found - s->keys : -1;
 }
 
 /* Position of key in a sorted table, or -1. */
@@ -188,40 +203,35 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 	return profile__add_lost(p, "stacks_bridged", bridged);
 }
 
-#define NO_SITE SIZE_MAX
-
-/* The process's sites. site_of[i] becomes the profile's number of the i-th of them. */
-static int add_sites(const struct build *b, struct profile *p, struct site_range range,
-		     size_t *site_of)
+/* The process's sites, and their numbers. */
+static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
-	const struct abi_site_key *keys = (const struct abi_site_key *)b->drain->sites.keys + range.first;
-	const struct abi_site *sites = (const struct abi_site *)b->drain->sites.values + range.first;
 	const struct abi_stack *stacks = b->drain->stacks.values;
 	uint64_t ends[STACK_END_MAX] = {}, bridged = 0, missing = 0;
 
-	for (size_t i = 0; i < range.n; i++) {
+	for (size_t i = 0; i < s->n; i++) {
 		struct profile_site *site;
 		long stack;
 		int rc;
 
-		stack = find_in(&b->drain->stacks, &keys[i].stack, sizeof(struct abi_stack_key),
+		stack = find_in(&b->drain->stacks, &s->keys[i].stack, sizeof(struct abi_stack_key),
 				compare_stacks);
 		/* A site is made after its stack was stored; but one that was taken out at that very moment
 		 * may find no room when it is put back. */
 		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
-			site_of[i] = NO_SITE;
-			missing += sites[i].alloc_samples;
+			s->site_of[i] = NO_SITE;
+			missing += s->sites[i].alloc_samples;
 			continue;
 		}
-		rc = add_stack(p, &stacks[stack], sites[i].alloc_samples, &site_of[i], ends,
+		rc = add_stack(p, &stacks[stack], s->sites[i].alloc_samples, &s->site_of[i], ends,
 			       &bridged);
 		if (rc)
 			return rc;
-		site = &p->sites[site_of[i]];
-		site->alloc_objects = (double)sites[i].alloc_objects_q16 / 65536;
-		site->alloc_bytes = (double)sites[i].alloc_bytes;
-		site->freed_objects = (double)sites[i].freed_objects_q16 / 65536;
-		site->freed_bytes = (double)sites[i].freed_bytes;
+		site = &p->sites[s->site_of[i]];
+		site->alloc_objects = (double)s->sites[i].alloc_objects_q16 / 65536;
+		site->alloc_bytes = (double)s->sites[i].alloc_bytes;
+		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
+		site->freed_bytes = (double)s->sites[i].freed_bytes;
 	}
 	p->dropped += missing;
 	if (profile__add_lost(p, "stacks_missing", missing))
@@ -251,8 +261,7 @@ static int open_pagemap(const struct build *b)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int add_live(const struct build *b, struct profile *p, struct site_range range,
-		    const size_t *site_of)
+static int add_live(const struct build *b, struct profile *p, const struct process_sites *s)
 {
 	_cleanup_close_ int pagemap = open_pagemap(b);
 	const struct abi_live_key *keys = b->drain->live.keys;
@@ -263,7 +272,6 @@ static int add_live(const struct build *b, struct profile *p, struct site_range 
 	for (size_t i = first_of(&b->drain->live, sizeof(*keys),
 				 offsetof(struct abi_live_key, process), process);
 	     i < b->drain->live.n && keys[i].process == process; i++) {
-		struct abi_site_key key = {.stack = blocks[i].stack, .process = process};
 		size_t thread;
 		long site;
 		int rc;
@@ -272,17 +280,12 @@ static int add_live(const struct build *b, struct profile *p, struct site_range 
 			dropped++;
 			continue;
 		}
-		site = find_in(&b->drain->sites, &key, sizeof(key), compare_sites);
-		if (site < 0)
-			continue; /* cannot be: the site is made before the block is stored */
-		site -= (long)range.first;
-		if (site_of[site] == NO_SITE)
-			continue;
-		if (page_gone(pagemap, keys[i].addr))
+		site = process_sites__find(s, &blocks[i].stack);
+		if (site < 0 || page_gone(pagemap, keys[i].addr))
 			continue;
 		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
 		if (!rc)
-			rc = profile__add_live(p, site_of[site], thread, blocks[i].size);
+			rc = profile__add_live(p, s->site_of[site], thread, blocks[i].size);
 		if (rc)
 			return rc;
 	}
@@ -526,18 +529,13 @@ static void balance(struct profile *p)
 int build__profile(const struct build *b, struct profile **ret)
 {
 	_cleanup_(cleanup_profile) struct profile *p = profile__new();
-	struct site_range range = sites_of(b->drain, b->target->process);
-	_cleanup_free_ size_t *site_of = calloc(range.n + 1, sizeof(*site_of));
-	struct trend_sites sites = {
-		.keys = (const struct abi_site_key *)b->drain->sites.keys + range.first,
-		.sites = (const struct abi_site *)b->drain->sites.values + range.first,
-		.n = range.n,
-		.site_of = site_of,
-	};
+	struct process_sites sites = sites_of(b->drain, b->target->process);
+	_cleanup_free_ size_t *site_of = calloc(sites.n + 1, sizeof(*site_of));
 	int rc;
 
 	if (!p || !site_of)
 		return -ENOMEM;
+	sites.site_of = site_of;
 	rc = begin_profile(b, p);
 	p->what = b->growth ? "growth" : "heap";
 	p->alloc_calls = b->target->alloc_calls;
@@ -556,10 +554,10 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_threads(b, p);
 	if (!rc)
-		rc = add_sites(b, p, range, site_of);
+		rc = add_sites(b, p, &sites);
 	if (!rc)
 		rc = b->target->budget.evidence.n_windows ? trend__add_windowed(b, p, &sites)
-						   : add_live(b, p, range, site_of);
+						   : add_live(b, p, &sites);
 	if (!rc && !b->growth)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
@@ -622,7 +620,7 @@ static int add_region_sites(const struct build *b, struct profile *p, size_t *si
 		int rc;
 
 		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
-			site_of[i] = SIZE_MAX; /* cannot be: it was stored before */
+			site_of[i] = NO_SITE; /* cannot be: it was stored before */
 			continue;
 		}
 		rc = add_stack(p, &stacks[stack], book->sites[i].objects, &site_of[i], ends,
@@ -645,7 +643,7 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 		size_t thread;
 		int rc;
 
-		if (r->site == EARLIER_SITE || site_of[r->site] == SIZE_MAX)
+		if (r->site == EARLIER_SITE || site_of[r->site] == NO_SITE)
 			continue;
 		rc = profile__add_thread(p, r->tid, "", &thread);
 		if (!rc)

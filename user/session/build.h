@@ -87,6 +87,19 @@ struct build {
 	uint64_t watch_lost, missed_runs, events_lost, processes_refused, forgotten, files_refused;
 };
 
+/* The sites of one process among the drained ones, and what number each has in its profile. */
+struct process_sites {
+	const struct abi_site_key *keys; /* ascending */
+	const struct abi_site *sites;
+	size_t n;
+	size_t *site_of; /* NO_SITE: it has none */
+};
+
+#define NO_SITE SIZE_MAX
+
+/* Which of the sites has that stack, or -1: none that is in the profile. */
+long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
+
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
 int build__prepare(struct capture_drain *drain);
 

@@ -45,24 +45,7 @@ static double duty(const struct evidence *e)
 	return share > 0 && share < 1 ? share : 1;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	const struct abi_site_key *x = a, *y = b;
-
-	return stack_key__compare(&x->stack, &y->stack);
-}
-
-/* Which of the sites the block is of, or -1. */
-static long site_of_block(const struct trend_sites *s, const struct evidence_block *block)
-{
-	struct abi_site_key key = {.stack = block->live.stack};
-	const struct abi_site_key *found =
-		s->n ? bsearch(&key, s->keys, s->n, sizeof(key), compare_keys) : NULL;
-
-	return found && s->site_of[found - s->keys] != SIZE_MAX ? found - s->keys : -1;
-}
-
-int trend__add_windowed(const struct build *b, struct profile *p, const struct trend_sites *sites)
+int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	const struct evidence *e = &b->target->budget.evidence;
 	const struct evidence_counts *c = &e->counts;
@@ -76,7 +59,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct t
 	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
 		const struct evidence_block *block = &e->blocks[i];
 		double seen = estimate__probability(block->live.size, block->live.interval) * share;
-		long site = site_of_block(sites, block);
+		long site = process_sites__find(sites, &block->live.stack);
 		size_t thread;
 
 		if (site < 0)
@@ -113,7 +96,7 @@ struct rows {
  * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
  * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
  * not for ever, is ever fewer by age. */
-static void rows_of_windows(const struct build *b, const struct trend_sites *sites,
+static void rows_of_windows(const struct build *b, const struct process_sites *sites,
 			    struct rows *rows)
 {
 	const struct evidence *e = &b->target->budget.evidence;
@@ -135,7 +118,7 @@ static void rows_of_windows(const struct build *b, const struct trend_sites *sit
 	for (size_t i = 0; i < e->n_blocks; i++) {
 		const struct evidence_block *block = &e->blocks[i];
 		uint64_t slice = (block->live.birth_ns - from) / step;
-		long site = site_of_block(sites, block);
+		long site = process_sites__find(sites, &block->live.stack);
 		double bytes;
 
 		if (site < 0)
@@ -152,7 +135,7 @@ static void rows_of_windows(const struct build *b, const struct trend_sites *sit
 }
 
 /* Continuous tracing sees every free: what the site held, from time to time. */
-static void rows_of_series(const struct build *b, const struct trend_sites *sites,
+static void rows_of_series(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
 	const struct series_snapshot *bounds[SERIES_SEGMENTS];
@@ -177,7 +160,7 @@ static void rows_of_series(const struct build *b, const struct trend_sites *site
 	}
 }
 
-int trend__add_growth(const struct build *b, struct profile *p, const struct trend_sites *sites)
+int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
 	_cleanup_free_ double *quantum = NULL;
@@ -192,7 +175,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct tre
 	else
 		rows_of_series(b, sites, &rows);
 	for (size_t i = 0; i < sites->n; i++)
-		if (sites->site_of[i] != SIZE_MAX)
+		if (sites->site_of[i] != NO_SITE)
 			p->sites[sites->site_of[i]].growth =
 				growth__estimate(at[i], rows.n_segments, quantum[i]);
 	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;

@@ -6,22 +6,14 @@
 
 #include "session/build.h"
 
-/* The sites of one process among the drained ones, and what number each has in the profile. */
-struct trend_sites {
-	const struct abi_site_key *keys; /* ascending */
-	const struct abi_site *sites;
-	size_t n;
-	const size_t *site_of; /* SIZE_MAX: it has none */
-};
-
 /* In the place of the kernel's live table: the blocks that are known from windows, each standing for
  * as many as the share of time is that windows took. (Those that changed under our eyes, in use or replaced, are not
  * among them; they are counted.) 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
-			const struct trend_sites *sites);
+			const struct process_sites *sites);
 
 /* Growth of every site. 0 or -ENOMEM. */
 int trend__add_growth(const struct build *build, struct profile *profile,
-		      const struct trend_sites *sites);
+		      const struct process_sites *sites);
 
 #endif
