@@ -143,53 +143,55 @@ static int parse_pids(const char *text, struct record_config *c)
 	return 0;
 }
 
-static int parse_formats(const char *text, struct record_config *c)
+/* A list of names, separated by commas: bit i of *ret is set when the i-th is in it. 0; -ENOMEM; the status for
+ * a wrong use, having said complaint of the name that is not known. */
+static int parse_names(const char *text, const char *const *names, size_t n, const char *complaint,
+		       unsigned *ret)
 {
 	_cleanup_free_ char *copy = strdup(text);
 	char *rest = copy, *item;
 
 	if (!copy)
 		return -ENOMEM;
-	memset(c->format, 0, sizeof(c->format));
+	*ret = 0;
 	while ((item = strsep(&rest, ","))) {
 		size_t i = 0;
 
-		if (!strcmp(item, "none"))
-			continue;
-		while (i < N_FORMATS && strcmp(item, formats[i].name))
+		while (i < n && strcmp(item, names[i]))
 			i++;
-		if (i == N_FORMATS)
-			return usage_error("record",
-					   "there is no format '%s': heap, collapsed, none", item);
-		c->format[i] = true;
+		if (i == n)
+			return usage_error("record", complaint, item);
+		*ret |= 1U << i;
 	}
 	return 0;
 }
 
+static int parse_formats(const char *text, struct record_config *c)
+{
+	const char *names[N_FORMATS + 1];
+	unsigned found;
+	int rc;
+
+	for (size_t i = 0; i < N_FORMATS; i++)
+		names[i] = formats[i].name;
+	names[N_FORMATS] = "none";
+	rc = parse_names(text, names, N_FORMATS + 1, "there is no format '%s': heap, collapsed, none",
+			 &found);
+	for (size_t i = 0; i < N_FORMATS && !rc; i++)
+		c->format[i] = found >> i & 1;
+	return rc;
+}
+
 static int parse_what(const char *text, struct record_config *c)
 {
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy, *item;
+	static const char *const names[] = {"heap", "regions", "growth"}; /* enum session_what */
+	int rc = parse_names(text, names, 3,
+			     "there is no '%s' to profile: heap, regions, growth", &c->what);
 
-	if (!copy)
-		return -ENOMEM;
-	c->what = 0;
-	while ((item = strsep(&rest, ","))) {
-		if (!strcmp(item, "heap"))
-			c->what |= WHAT_HEAP;
-		else if (!strcmp(item, "regions"))
-			c->what |= WHAT_REGIONS;
-		else if (!strcmp(item, "growth"))
-			c->what |= WHAT_GROWTH;
-		else
-			return usage_error("record",
-					   "there is no '%s' to profile: heap, regions, growth",
-					   item);
-	}
-	if ((c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
+	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
 		return usage_error("record", "growth is what does without the heap's probes: one "
 					     "or the other");
-	return 0;
+	return rc;
 }
 
 /* Per cent, of a process's CPU time. */
@@ -209,26 +211,12 @@ static int parse_overhead(const char *text, double *ret)
 }
 
 /* For experiments: what each kind adds. */
-static int parse_evidence(const char *text, unsigned *ret)
+static int parse_evidence(const char *text, struct record_config *c)
 {
-	static const char *const names[] = {"events", "content", "mapping"};
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy, *item;
+	static const char *const names[] = {"events", "content", "mapping"}; /* enum evidence_kind */
 
-	if (!copy)
-		return -ENOMEM;
-	*ret = 0;
-	while ((item = strsep(&rest, ","))) {
-		size_t i = 0;
-
-		while (i < 3 && strcmp(item, names[i]))
-			i++;
-		if (i == 3)
-			return usage_error("record", "there is no evidence '%s': events, content, mapping",
-					   item);
-		*ret |= 1U << i;
-	}
-	return 0;
+	return parse_names(text, names, 3, "there is no evidence '%s': events, content, mapping",
+			   &c->evidence);
 }
 
 static int parse_options(int argc, char **argv, struct record_config *c)
@@ -464,7 +452,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			c->leaks = true;
 			break;
 		case OPT_EVIDENCE:
-			rc = parse_evidence(optarg, &c->evidence);
+			rc = parse_evidence(optarg, c);
 			if (rc)
 				return rc;
 			break;
