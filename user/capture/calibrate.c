@@ -35,19 +35,24 @@ static int compare_double(const void *a, const void *b)
 }
 
 /* Median over rounds of the time per call: interrupts and a busy neighbour fall out. */
-static double measure_stub(struct self_stub stub)
+static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	double ns[CALIBRATION_ROUNDS];
 
 	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
 		uint64_t start = clock__now_ns(CLOCK_MONOTONIC);
 
-		for (int i = 0; i < CALIBRATION_CALLS; i++)
-			stub.call(64);
-		ns[round] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start) / CALIBRATION_CALLS;
+		for (int i = 0; i < calls; i++)
+			fn(arg);
+		ns[round] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start) / calls;
 	}
 	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
 	return ns[CALIBRATION_ROUNDS / 2];
+}
+
+static void call_stub(const void *stub)
+{
+	((const struct self_stub *)stub)->call(64);
 }
 
 static void calibration_child(struct measured *m, int commands, int answers, pid_t parent)
@@ -61,9 +66,12 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 		if (read(commands, &byte, 1) != 1)
 			_exit(1);
 		for (int class = 0; class < INSN_CLASSES; class ++)
-			for (int role = 0; role < 2; role++)
+			for (int role = 0; role < 2; role++) {
+				struct self_stub stub = self__stub((enum insn_class) class, role);
+
 				m->ns[probed][class][role] =
-					measure_stub(self__stub((enum insn_class) class, role));
+					measure(call_stub, &stub, CALIBRATION_CALLS);
+			}
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
@@ -187,31 +195,18 @@ struct region_measured {
 	double call_ns[REGION_PHASES], other_ns[REGION_PHASES];
 };
 
-static void map_and_unmap(void)
+static void map_and_unmap(const void *nothing)
 {
 	void *p = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	munmap(p, 4096);
+	(void)nothing;
 }
 
-static void other_call(void)
+static void other_call(const void *nothing)
 {
+	(void)nothing;
 	syscall(SYS_getppid);
-}
-
-static double measure(void (*fn)(void), int calls)
-{
-	double ns[CALIBRATION_ROUNDS];
-
-	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
-		uint64_t start = clock__now_ns(CLOCK_MONOTONIC);
-
-		for (int i = 0; i < calls; i++)
-			fn();
-		ns[round] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start) / calls;
-	}
-	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
-	return ns[CALIBRATION_ROUNDS / 2];
 }
 
 static void region_child(struct region_measured *m, int commands, int answers, pid_t parent)
@@ -224,8 +219,8 @@ static void region_child(struct region_measured *m, int commands, int answers, p
 	for (int phase = 0; phase < REGION_PHASES; phase++) {
 		if (read(commands, &byte, 1) != 1)
 			_exit(1);
-		m->other_ns[phase] = measure(other_call, 10 * CALIBRATION_CALLS);
-		m->call_ns[phase] = measure(map_and_unmap, CALIBRATION_CALLS) / 2;
+		m->other_ns[phase] = measure(other_call, NULL, 10 * CALIBRATION_CALLS);
+		m->call_ns[phase] = measure(map_and_unmap, NULL, CALIBRATION_CALLS) / 2;
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
