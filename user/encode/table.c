@@ -141,11 +141,17 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 	return sink->error;
 }
 
+/* Every allocation is recorded, all the time. */
+static bool is_exact(const struct profile *profile)
+{
+	return profile->interval_bytes <= 1 && !profile->n_windows;
+}
+
 /* Growth: page faults in the place of allocations. */
 static void put_growth_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
-	bool exact = profile->interval_bytes <= 1;
+	bool exact = is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(
@@ -167,12 +173,6 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 		sink__printf(sink, "; %.1f %% of stacks complete",
 			     profile__stacks_complete_pct(profile));
 	sink__puts(sink, "\n");
-}
-
-/* Every allocation is recorded, all the time. */
-static bool is_exact(const struct profile *profile)
-{
-	return profile->interval_bytes <= 1 && !profile->n_windows;
 }
 
 static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
