@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every allocator: exact at -i 1, unbiased at 64K, and what throws still catches. The truth comes from
 the targets' own books, of redis-server from its own INFO."""
+import contextlib
 import glob
 import json
 import os
@@ -271,23 +272,30 @@ def redis_used(socket):
     return int(re.search(r"^used_memory:(\d+)", redis_cli(socket, "info", "memory"), re.M)[1])
 
 
-def redis_estimate():
-    """Most of 10,000 keys' memory is in values that fill jemalloc's classes of 5 KiB, so that what is asked
-    for and what is used are the same but for a hundredth: (used, least, most)."""
+@contextlib.contextmanager
+def redis_server():
+    """Debian's, as shipped: the process, and its socket."""
     with place() as directory:
         socket = os.path.join(directory, "socket")
         server = start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
                         "--dir", directory], stdout=subprocess.DEVNULL)
         try:
             wait_until(lambda: os.path.exists(socket), "redis-server's socket")
-            before = redis_used(socket)
-            with Tracer("-p", server.pid, "-i", "64K", "--json", "-f", "none") as tracer:
-                redis_cli(socket, input="".join(f"SET key:{i} {'v' * (5120 - 6)}\n"
-                                                for i in range(10000)))
-                grown = redis_used(socket) - before
-                profile = tracer.stop().json()
+            yield server, socket
         finally:
             end(server)
+
+
+def redis_estimate():
+    """Most of 10,000 keys' memory is in values that fill jemalloc's classes of 5 KiB, so that what is asked
+    for and what is used are the same but for a hundredth: (used, least, most)."""
+    with redis_server() as (server, socket):
+        before = redis_used(socket)
+        with Tracer("-p", server.pid, "-i", "64K", "--json", "-f", "none") as tracer:
+            redis_cli(socket, input="".join(f"SET key:{i} {'v' * (5120 - 6)}\n"
+                                            for i in range(10000)))
+            grown = redis_used(socket) - before
+            profile = tracer.stop().json()
     expect_equal(losses(profile), {}, "losses")
     expect(grown > 10000 * 5120, f"the load is too small: {grown}")
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
@@ -311,20 +319,13 @@ def alloc_redis_estimate():
 def alloc_redis():
     """Debian's redis-server on its jemalloc: it keeps the usable sizes of its blocks itself (used_memory),
     which are at most a quarter above what was asked for, jemalloc's size classes being so."""
-    with place() as directory:
-        socket = os.path.join(directory, "socket")
-        server = start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
-                        "--dir", directory], stdout=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: os.path.exists(socket), "redis-server's socket")
-            before = redis_used(socket)
-            with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:
-                redis_cli(socket, input="".join(f"SET key:{i} {'v' * (20 + i % 400)}\n"
-                                                for i in range(20000)))
-                after = redis_used(socket)
-                profile = tracer.stop().json()
-        finally:
-            end(server)
+    with redis_server() as (server, socket):
+        before = redis_used(socket)
+        with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:
+            redis_cli(socket, input="".join(f"SET key:{i} {'v' * (20 + i % 400)}\n"
+                                            for i in range(20000)))
+            after = redis_used(socket)
+            profile = tracer.stop().json()
     grown, live = after - before, profile["live_bytes"]
     expect_equal(losses(profile), {}, "losses")
     expect("libjemalloc.so.2" in families(profile), "not jemalloc:", families(profile))
