@@ -46,6 +46,7 @@ struct record_config {
 	unsigned what; /* of enum session_what */
 	enum session_region_place region_place;
 	double max_overhead; /* share; 0: no limit */
+	bool overhead_given;
 	unsigned evidence;
 	bool leaks;
 	const char *output;
@@ -72,7 +73,8 @@ const char record_options[] =
 	"                             growth: what becomes resident, by page faults\n"
 	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
 	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
-	"                             is more, in random short windows (default off: no limit)\n"
+	"                             is more, in random short windows (default 5; off: no limit,\n"
+	"                             which is also the default with -i 1)\n"
 	"      --leaks                the table by growth\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
@@ -447,6 +449,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			rc = parse_overhead(optarg, &c->max_overhead);
 			if (rc)
 				return rc;
+			c->overhead_given = true;
 			break;
 		case OPT_LEAKS:
 			c->leaks = true;
@@ -481,6 +484,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	}
 	if (!c->command && !c->n_pids && !c->selection.selection.dynamic)
 		return usage_error("record", "which process? -p PID, -a, or -- COMMAND");
+	/* Who asks for every allocation wants no windows. */
+	if (!c->overhead_given && c->capture.interval == 1)
+		c->max_overhead = 0;
 	/* Hundreds of processes leave files only when they are asked for. */
 	if (c->selection.selection.dynamic && !c->output_given && !c->format_given)
 		memset(c->format, 0, sizeof(c->format));
@@ -862,6 +868,7 @@ int cmd_record(int argc, char **argv)
 	static struct record_config config = {
 		.what = WHAT_HEAP,
 		.output = "memtrace",
+		.max_overhead = 0.05,
 		.capture = {.interval = 512 * 1024, .kind = -1},
 	};
 	_cleanup_(cleanup_session) struct session *session = NULL;
@@ -892,6 +899,7 @@ int cmd_record(int argc, char **argv)
 	options.what = config.what;
 	options.region_place = config.region_place;
 	options.max_overhead = config.max_overhead;
+	options.overhead_given = config.overhead_given;
 	options.evidence = config.evidence;
 	options.capture = config.capture;
 	options.symbolize = config.symbolize;

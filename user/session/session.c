@@ -281,6 +281,28 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	}
 }
 
+/* Can a limit of overhead be kept, if there is one? */
+static int check_limit(const struct session *s, struct error *err)
+{
+	if (!(s->max_overhead > 0))
+		return 0;
+	if (s->everywhere || s->what != WHAT_HEAP)
+		return error__set(err, -ENOTSUP,
+				  "a limit of overhead is kept for the heap of a command or of up to "
+				  "%d processes given by -p, so far: not with -a, -F and the like, nor "
+				  "--what",
+				  MAX_SEPARATE);
+	if (capture__kind(s->capture) == PROBE_PERF)
+		return error__set(err, -ENOTSUP,
+				  "a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes "
+				  "take a tenth of a second each to go, in which they cost as before");
+	if (!s->calibrated)
+		return error__set(err, -ETIMEDOUT,
+				  "a limit of overhead cannot be kept: what probes cost here could not "
+				  "be measured");
+	return 0;
+}
+
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
 	struct watch_handlers handlers;
@@ -314,14 +336,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
 	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
-	if (o->max_overhead > 0 && (s->everywhere || s->what != WHAT_HEAP)) {
-		rc = error__set(err, -ENOTSUP,
-				"a limit of overhead is kept for the heap of a command or of up to "
-				"%d processes given by -p, so far: not with -a, -F and the like, nor "
-				"--what",
-				MAX_SEPARATE);
-		goto fail;
-	}
 	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
 		rc = error__set(err, -ENOTSUP,
 				"on this kernel the return of a probed call kills a process under a "
@@ -356,13 +370,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	rc = capture__new(&capture_options, &s->capture, err);
 	if (rc)
 		goto fail;
-	if (o->max_overhead > 0 && capture__kind(s->capture) == PROBE_PERF) {
-		rc = error__set(err, -ENOTSUP,
-				"a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes take "
-				"a tenth of a second each to go, in which they cost as before");
-		goto fail;
-	}
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
+	rc = check_limit(s, err);
+	if (rc && o->overhead_given)
+		goto fail;
+	if (rc)
+		s->max_overhead = 0;
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
@@ -718,9 +731,10 @@ int session__start(struct session *s, struct error *err)
 	capture__activate(s->capture);
 	s->started = true;
 	if (s->max_overhead > 0) {
-		rc = s->calibrated ? begin_budgets(s) : -ETIMEDOUT;
+		rc = begin_budgets(s);
 		if (rc)
-			return error__set(err, rc, "cannot keep a limit of overhead, for what probes cost here is not known: %s", strerror(-rc));
+			return error__set(err, rc, "cannot keep a limit of overhead: %s",
+					  strerror(-rc));
 	}
 	follow_loading(s);
 	rc = launch__release(&s->launch);

@@ -55,6 +55,7 @@ struct session_options {
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
 	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
+	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then */
 	unsigned evidence;   /* of enum evidence_kind: for experiments; 0: all */
 	struct capture_options capture;
 	struct symbolize_options symbolize;
