@@ -300,7 +300,9 @@ def traced_by(child, ready, sig, pid):
 def memtrace(*options, interval="512K", kind=None):
     @contextlib.contextmanager
     def tracer(pid):
-        argv = [MEMTRACE, "-p", str(pid), "-i", interval, "-f", "none", "-q", "-v", *options]
+        limit = [] if "--max-overhead" in options else ["--max-overhead", "off"]
+        argv = [MEMTRACE, "-p", str(pid), "-i", interval, "-f", "none", "-q", "-v", *limit,
+                *options]
         if kind:
             argv += ["--probe-kind", kind]
         child = Child(argv, OTHER_CPU)

@@ -249,6 +249,8 @@ def memtrace(*args, **options):
 def trace_script(kind, program, *args, options=("-i", "1"), prefix=None, preload=None):
     """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
     profile as JSON and, when there is a prefix for files, the paths of the files by extension."""
+    if "--max-overhead" not in options: # all the time, as its truth is
+        options = ["--max-overhead", "off", *options]
     options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
                *(["-o", prefix] if prefix else ["-f", "none"])]
     with Target(program, *args, preload=preload) as target:

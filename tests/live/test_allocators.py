@@ -291,7 +291,7 @@ def redis_estimate():
     for and what is used are the same but for a hundredth: (used, least, most)."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
-        with Tracer("-p", server.pid, "-i", "64K", "--json", "-f", "none") as tracer:
+        with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
             redis_cli(socket, input="".join(f"SET key:{i} {'v' * (5120 - 6)}\n"
                                             for i in range(10000)))
             grown = redis_used(socket) - before

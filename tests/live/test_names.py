@@ -282,7 +282,7 @@ def names_of_node():
               "process.kill(process.pid, 'SIGKILL')")  # what ends in order frees it all
     with place() as directory:
         path = os.path.join(directory, "json")
-        result = memtrace("-q", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
+        result = memtrace("-q", "--max-overhead", "off", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
                           "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
                           "-e", script, cwd=directory)
         expect_equal(result.status, 128 + signal.SIGKILL, result)
@@ -350,7 +350,7 @@ def names_when_another_has_the_pid():
     """What a process did that has ended keeps its names when its pid is another's."""
     with Target("names") as target, Target("busy") as other:
         pids = f"{target.pid},{other.pid}"
-        with Tracer("-p", pids, "-i", "1K", "-f", "none", "--json") as tracer:
+        with Tracer("-p", pids, "--max-overhead", "off", "-i", "1K", "-f", "none", "--json") as tracer:
             target.go()
             expect_equal(target.quit(), 0, "status of the target")
             successor = start_as(target.pid)

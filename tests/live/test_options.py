@@ -284,7 +284,7 @@ def trace_python(budget, *wrapper, rounds=3000):
 def trace_python_once(budget, *wrapper, rounds):
     with place() as directory:
         path = directory + "/json"
-        result = memtrace("-q", "-i", "16K", "-f", "none", "--json=" + path, "--max-unwind", budget,
+        result = memtrace("-q", "--max-overhead", "off", "-i", "16K", "-f", "none", "--json=" + path, "--max-unwind", budget,
                           "--", *wrapper, "/usr/bin/python3", "-c", PYTHON_SCRIPT % rounds,
                           env={**os.environ, "PYTHONMALLOC": "malloc"})
         expect_equal(result.status, 0, result)

@@ -74,7 +74,7 @@ def libc_path():
 def real_redis():
     with place() as directory, Redis(directory, libc_path()) as redis:
         used_before = redis.used_memory()
-        with Tracer("-p", redis.pid, "-i", "64K", "--json", "-o", directory + "/out") as tracer:
+        with Tracer("-p", redis.pid, "--max-overhead", "off", "-i", "64K", "--json", "-o", directory + "/out") as tracer:
             redis.load()
             grown = redis.used_memory() - used_before
             profile = tracer.stop().json()
@@ -106,7 +106,7 @@ def trace_command(command, *options, env=None):
     """Runs it untraced and traced: the same status and output. The profile."""
     plain = run(command, env=env)
     with place() as directory:
-        result = memtrace("-q", "--json=" + directory + "/json", "-o", directory + "/out",
+        result = memtrace("-q", "--max-overhead", "off", "--json=" + directory + "/json", "-o", directory + "/out",
                           *options, "--", *command, env=env, timeout=120)
         expect_equal((result.status, result.out), (plain.status, plain.out), result)
         with open(directory + "/json", encoding="utf-8") as file:

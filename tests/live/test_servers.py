@@ -220,7 +220,7 @@ def trace_load(directory, pid, interval, load):
         rates.append(load() / (time.monotonic() - begin))
 
     timed()
-    with Tracer("-p", pid, "-i", interval, "--json", "-o", directory + "/out") as tracer:
+    with Tracer("-p", pid, "--max-overhead", "off", "-i", interval, "--json", "-o", directory + "/out") as tracer:
         timed()
         profile = tracer.stop().json()
     timed()

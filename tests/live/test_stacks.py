@@ -128,7 +128,7 @@ def check_complete(profile, what, at_least=100):
 def trace_command(interval, *command, **options):
     with place() as directory:
         path = os.path.join(directory, "profile.json")
-        result = memtrace("-q", "-f", "none", "-i", interval, f"--json={path}", "--", *command,
+        result = memtrace("-q", "--max-overhead", "off", "-f", "none", "-i", interval, f"--json={path}", "--", *command,
                           **options)
         expect_equal(result.status, 0, result)
         with open(path, encoding="utf-8") as file:
