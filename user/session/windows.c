@@ -15,6 +15,7 @@
 #define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
+#define IDLE_CPU   0.5	     /* what a process is credited with at least while tracing is continuous */
 
 static double uniform(struct windows *w)
 {
@@ -62,14 +63,23 @@ void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t no
 	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
 }
 
-/* A stretch since the last change is over: books it. Its cost as a share of its CPU time. */
-static double book(struct windows *w, double cost_ns, double cpu_ns)
+/* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of half
+ * a core. */
+static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
+	double least = IDLE_CPU * (double)(now_ns - w->since_ns);
 
+	if (w->open && !w->continuous) {
+		w->windows_cpu_ns += cpu;
+		w->windows_cost_ns += cost;
+	}
+	if (w->continuous && cpu < least)
+		cpu = least;
 	w->debt_ns += cost - w->budget * cpu;
 	if (w->debt_ns < -CREDIT_NS)
 		w->debt_ns = -CREDIT_NS;
+	cpu = cpu < least ? least : cpu;
 	return cpu > cost ? cost / cpu : cost > 0;
 }
 
@@ -92,7 +102,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	book_time(w, now_ns);
-	share = book(w, cost_ns, cpu_ns);
+	share = book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	if (w->continuous ? share <= w->budget || w->debt_ns <= 0 : share <= EASY * w->budget) {
 		w->n_cheap++;
@@ -125,7 +135,7 @@ static enum windows_action step_closed(struct windows *w, uint64_t now_ns, doubl
 
 	if (wall > 0)
 		w->cpu_rate = smooth(w->cpu_rate, (cpu_ns - w->cpu_ns) / wall);
-	book(w, cost_ns, cpu_ns);
+	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	/* Lengths vary on purpose, and with them the debt: what is left of half a window's is no reason
 	 * to wait on. */
@@ -151,7 +161,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 {
 	double allowed;
 
-	book(w, cost_ns, cpu_ns);
+	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
 	if (!w->open) {

@@ -11,7 +11,10 @@
  *
  * Lengths and gaps are random, uniform within half of their mean to either side: whatever the program
  * does at regular times is met in proportion. What a gap falls short of, or exceeds, the next one makes up
- * for: the debt (cost so far less share of CPU time so far) decides, not the prediction. */
+ * for: the debt (cost so far less share of CPU time so far) decides, not the prediction.
+ *
+ * A process that is idle for most of the time is given, while tracing is continuous, that share of half a
+ * core: it costs the machine little, and windows would see little of it. */
 #ifndef MEMTRACE_SESSION_WINDOWS_H
 #define MEMTRACE_SESSION_WINDOWS_H
 
@@ -38,8 +41,9 @@ struct windows {
 	double cpu_rate;   /* CPU time per wall ns between windows, smoothed */
 	double length_ns;  /* mean length of windows at present */
 	unsigned n_cheap;  /* windows in a row that continuous tracing could have been */
-	/* Told. */
+	/* Told. In windows: the CPU time used, and how much of it was the cost. */
 	uint64_t n_windows, windows_ns, continuous_ns;
+	double windows_cpu_ns, windows_cost_ns;
 };
 
 /* Begins at now, with the probes in place: the first window, which decides. Totals of the process so far:

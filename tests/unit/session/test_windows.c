@@ -79,7 +79,7 @@ static void budget_is_kept(void **state)
 	for (int b = 0; b < 3; b++)
 		for (int o = 0; o < 3; o++)
 			for (int busy = 0; busy < 2; busy++) {
-				struct program p = {own[o], 500, busy ? 1 : 0.3};
+				struct program p = {own[o], 500, busy ? 1 : 0.6};
 				struct windows w;
 				struct run run = {.now = 1};
 
@@ -105,6 +105,21 @@ static void what_fits_is_continuous(void **state)
 	assert_true(w.continuous);
 	assert_int_equal(run.opened, 0);
 	assert_int_equal(run.open_ns, run.now - 1);
+}
+
+static void a_little_of_a_core_is_continuous(void **state)
+{
+	struct program p = {1000, 500, 0.04}; /* 40,000 calls a second, and idle else */
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	drive(&w, &run, &p, 20, 3000000);
+	assert_true(w.continuous);
+	p.busy = 0.06;
+	drive(&w, &run, &p, 20, 3000000);
+	assert_false(w.continuous);
 }
 
 static void no_limit_is_continuous(void **state)
@@ -186,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_is_kept),
 		cmocka_unit_test(what_fits_is_continuous),
+		cmocka_unit_test(a_little_of_a_core_is_continuous),
 		cmocka_unit_test(no_limit_is_continuous),
 		cmocka_unit_test(bursts_end_continuous_tracing_at_once),
 		cmocka_unit_test(idle_processes_cost_nothing),
