@@ -94,13 +94,24 @@ static void json__put_uint(struct json *json, const char *key, uint64_t value)
 }
 
 /* To three decimals; JSON has no infinities. */
+static void put_real(struct sink *sink, double value)
+{
+	if (isfinite(value))
+		sink__printf(sink, "%.3f", value);
+	else
+		sink__puts(sink, "null");
+}
+
 static void json__put_real(struct json *json, const char *key, double value)
 {
 	json__key(json, key);
-	if (isfinite(value))
-		sink__printf(json->sink, "%.3f", value);
-	else
-		sink__puts(json->sink, "null");
+	put_real(json->sink, value);
+}
+
+static void json__put_item(struct json *list, double value)
+{
+	json__comma(list);
+	put_real(list->sink, value);
 }
 
 static void json__put_signed(struct json *json, const char *key, double value)
@@ -154,6 +165,39 @@ static void put_frames(struct json *stack, const struct profile *profile,
 	sink__puts(stack->sink, "]");
 }
 
+/* [[age in seconds, share of the bytes allocated longer ago that are held], ...] */
+static void put_survival(struct json *stack, const struct profile *profile,
+			 const struct profile_site *site)
+{
+	struct json list = json__open(stack, "survival", "[");
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		struct json pair;
+
+		if (!isfinite(site->survival[i]))
+			continue;
+		pair = json__open(&list, NULL, "[");
+		json__put_item(&pair, profile->survival_age_s[i]);
+		json__put_item(&pair, site->survival[i]);
+		sink__puts(stack->sink, "]");
+	}
+	sink__puts(stack->sink, "]");
+}
+
+/* What the process's memory grows by, and what of that is known. */
+static void put_process_growth(struct json *json, const struct process_growth *growth)
+{
+	struct json object = json__open(json, "process_growth", "{");
+
+	json__put_real(&object, "bytes_per_s", growth->bytes_per_s);
+	json__put_real(&object, "attributed", growth->attributed.bytes_per_s);
+	json__put_real(&object, "attributed_low", growth->attributed.low);
+	json__put_real(&object, "attributed_high", growth->attributed.high);
+	json__put_real(&object, "remainder", growth->bytes_per_s - growth->attributed.bytes_per_s);
+	json__put_real(&object, "slowed", growth->slowed);
+	sink__puts(json->sink, "}");
+}
+
 static void put_stacks(struct json *json, const struct profile *profile)
 {
 	struct json stacks = json__open(json, "stacks", "[");
@@ -173,6 +217,8 @@ static void put_stacks(struct json *json, const struct profile *profile)
 			json__put_real(&stack, "growth_low", site->growth.low);
 			json__put_real(&stack, "growth_high", site->growth.high);
 		}
+		if (profile->survival_age_s[0] > 0)
+			put_survival(&stack, profile, site);
 		put_frames(&stack, profile, site);
 		sink__puts(json->sink, "}");
 	}
@@ -259,6 +305,8 @@ int encode_json(const struct profile *profile, struct sink *sink)
 		put_kinds(&json, profile);
 	if (profile__is_growth(profile))
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
+	if (profile->has_growth)
+		put_process_growth(&json, &profile->growth);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

@@ -255,6 +255,45 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	sink__puts(sink, "\n");
 }
 
+static const char *format_signed(double bytes, char *buf)
+{
+	char size[16];
+
+	snprintf(buf, 20, "%s%s", bytes < 0 ? "-" : "", format_bytes(fabs(bytes), size));
+	return buf;
+}
+
+/* What the process grows by is known; how much of it the stacks explain is what the table is worth. */
+static void put_process_growth(const struct profile *profile, struct sink *sink)
+{
+	const struct process_growth *growth = &profile->growth;
+	const struct growth *known = &growth->attributed;
+	char bytes[20], interval[48] = "";
+
+	if (isfinite(growth->bytes_per_s))
+		sink__printf(sink, "anonymous memory grows by %s/s: ",
+			     format_signed(growth->bytes_per_s, bytes));
+	else
+		sink__puts(sink, "growth: ");
+	sink__printf(sink, "%s/s", format_signed(known->bytes_per_s, bytes));
+	if (known->low > 0 && known->high > known->low) {
+		format_interval((struct interval){known->low, known->high}, interval,
+				sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
+		sink__puts(sink, " (may be 0)");
+	}
+	sink__puts(sink, " by the stacks below");
+	if (isfinite(growth->bytes_per_s))
+		sink__printf(sink, ", %s/s by none of them",
+			     format_signed(growth->bytes_per_s - known->bytes_per_s, bytes));
+	if (growth->slowed > 1)
+		sink__printf(sink,
+			     "; windows show 1/%.1f of it, if the program's work drives it",
+			     growth->slowed);
+	sink__puts(sink, "\n");
+}
+
 /* The same of regions. */
 static void put_regions_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
@@ -358,11 +397,14 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* The same by growth. */
+/* By growth: what surely grows before what may be chance. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
+	bool sure_x = x->growth.low > 0, sure_y = y->growth.low > 0;
 
+	if (sure_x != sure_y)
+		return sure_x ? -1 : 1;
 	if (x->growth.bytes_per_s != y->growth.bytes_per_s)
 		return x->growth.bytes_per_s > y->growth.bytes_per_s ? -1 : 1;
 	return strcmp(x->key, y->key);
@@ -574,6 +616,8 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		put_growth_head(profile, &live, sink, comm);
 	else
 		put_head(profile, &live, sink, comm);
+	if (options->leaks && profile->has_growth)
+		put_process_growth(profile, sink);
 	if (live.objects > 0)
 		err = put_rows(profile, options, &live, sink);
 	if (!err)

@@ -163,6 +163,25 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	return 0;
 }
 
+int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
+{
+	const char *resident, *swapped;
+	char path[32], text[8192];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	n = read_text(AT_FDCWD, path, text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	resident = status_value(text, "RssAnon");
+	swapped = status_value(text, "VmSwap");
+	if (!resident)
+		return -ESRCH; /* on its way out, it has no memory any more */
+	*ret_bytes = 1024 * (strtoull(resident, NULL, 10) +
+			     (swapped ? strtoull(swapped, NULL, 10) : 0));
+	return 0;
+}
+
 static int compare_pids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;

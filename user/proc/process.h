@@ -33,6 +33,10 @@ int process__read(pid_t pid, struct process_info *ret_info);
  * may have ended by the time fn hears of it, and another have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
+/* Anonymous memory that pid has in use, resident or swapped out, bytes: what its heap and its other private
+ * memory grow by. 0 or negative errno. Source: RssAnon and VmSwap in /proc/PID/status. */
+int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
+
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);

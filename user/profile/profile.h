@@ -74,6 +74,8 @@ struct profile_site_thread {
 	double objects, bytes;
 };
 
+#define PROFILE_SURVIVAL_AGES 5
+
 /* One stack and what was allocated there. */
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
@@ -85,6 +87,9 @@ struct profile_site {
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
 	double freed_objects, freed_bytes;   /* of those, freed again */
 	struct growth growth; /* when the profile's has_growth is set */
+	/* Share of what was allocated more than so long before the end that was live at the end, by the
+	 * profile's survival_age_s; NaN: nothing was. */
+	double survival[PROFILE_SURVIVAL_AGES];
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
@@ -117,6 +122,16 @@ struct run_cost {
 				* have (before Linux 6.4) */
 };
 
+/* By how much the process's anonymous memory grows, which the kernel knows, and what of that the stacks explain; the
+ * remainder, its difference, is what they do not: what the allocator keeps for itself, memory that was not
+ * its. */
+struct process_growth {
+	double bytes_per_s;	  /* NaN: unknown */
+	struct growth attributed; /* of all stacks together */
+	double slowed;		  /* what the growth of stacks was multiplied by, as the program was slowed in
+				   * windows (session/trend.c); 1: not at all */
+};
+
 struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
@@ -126,7 +141,9 @@ struct profile {
 	const char *mode;	 /* "continuous" or "windowed"; static */
 	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
 	double windows_s, continuous_s;
-	bool has_growth; /* of each site */
+	bool has_growth; /* of each site, and of the process */
+	struct process_growth growth;
+	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	uint64_t interval_bytes; /* R; 1 = exact */
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;

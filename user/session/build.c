@@ -261,17 +261,26 @@ static int open_pagemap(const struct build *b)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+size_t build__live_blocks(const struct build *b, const struct abi_live_key **ret_keys,
+			  const struct abi_live **ret_blocks)
+{
+	const size_t size = sizeof(struct abi_live_key), at = offsetof(struct abi_live_key, process);
+	size_t first = first_of(&b->drain->live, size, at, b->target->process);
+
+	*ret_keys = (const struct abi_live_key *)b->drain->live.keys + first;
+	*ret_blocks = (const struct abi_live *)b->drain->live.values + first;
+	return first_of(&b->drain->live, size, at, b->target->process + 1) - first;
+}
+
 static int add_live(const struct build *b, struct profile *p, const struct process_sites *s)
 {
 	_cleanup_close_ int pagemap = open_pagemap(b);
-	const struct abi_live_key *keys = b->drain->live.keys;
-	const struct abi_live *blocks = b->drain->live.values;
-	uint32_t process = b->target->process;
+	const struct abi_live_key *keys;
+	const struct abi_live *blocks;
+	size_t n = build__live_blocks(b, &keys, &blocks);
 	uint64_t dropped = 0;
 
-	for (size_t i = first_of(&b->drain->live, sizeof(*keys),
-				 offsetof(struct abi_live_key, process), process);
-	     i < b->drain->live.n && keys[i].process == process; i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t thread;
 		long site;
 		int rc;
@@ -485,6 +494,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = "continuous";
 	p->interval_bytes = b->interval;
 	p->earlier_gone_bytes = -1;
+	p->growth.bytes_per_s = NAN;
 	p->resident_change_bytes =
 		b->target->rss_start_bytes && b->target->rss_bytes
 			? (double)b->target->rss_bytes - (double)b->target->rss_start_bytes

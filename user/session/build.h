@@ -64,6 +64,7 @@ struct target {
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
 	double gone_bytes;		   /* what programs held that exec replaced */
+	struct sizes anon;		   /* its anonymous memory */
 	struct budget budget;
 };
 
@@ -99,6 +100,10 @@ struct process_sites {
 
 /* Which of the sites has that stack, or -1: none that is in the profile. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
+
+/* The blocks of the process that the kernel side follows, ascending by address. Their number. */
+size_t build__live_blocks(const struct build *build, const struct abi_live_key **ret_keys,
+			  const struct abi_live **ret_blocks);
 
 /* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
 int build__prepare(struct capture_drain *drain);

@@ -2,6 +2,7 @@
 #include "session/series.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ int series__add(struct series *s, uint64_t now_ns, const struct capture_table *s
 		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++) {
 		snapshot->points[i].site = keys[i];
+		snapshot->points[i].alloc_bytes = (double)values[i].alloc_bytes;
 		snapshot->points[i].bytes =
 			(double)values[i].alloc_bytes - (double)values[i].freed_bytes;
 	}
@@ -85,11 +87,91 @@ size_t series__boundaries(const struct series *s, uint64_t start_ns, uint64_t en
 	return n;
 }
 
-double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site)
+const struct series_point *series__find(const struct series_snapshot *snapshot,
+					const struct abi_site_key *site)
 {
 	struct series_point key = {.site = *site};
-	const struct series_point *found = bsearch(&key, snapshot->points, snapshot->n,
-						   sizeof(key), compare_points);
+
+	return bsearch(&key, snapshot->points, snapshot->n, sizeof(key), compare_points);
+}
+
+double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site)
+{
+	const struct series_point *found = series__find(snapshot, site);
 
 	return found ? found->bytes : 0;
+}
+
+/* At time between (t0, y0) and (t1, y1), t0 <= time <= t1. */
+static double between(uint64_t time, uint64_t t0, double y0, uint64_t t1, double y1)
+{
+	return t1 > t0 ? y0 + (y1 - y0) * (double)(time - t0) / (double)(t1 - t0) : y1;
+}
+
+double series__allocated(const struct series *s, const struct abi_site_key *site, uint64_t time_ns,
+			 uint64_t start_ns, uint64_t end_ns, double total)
+{
+	uint64_t t0 = start_ns;
+	double y0 = 0;
+
+	if (time_ns <= start_ns)
+		return 0;
+	if (time_ns >= end_ns)
+		return total;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct series_point *found = series__find(&s->snapshots[i], site);
+		uint64_t t1 = s->snapshots[i].time_ns;
+		double y1 = found ? found->alloc_bytes : 0;
+
+		if (t1 >= time_ns)
+			return between(time_ns, t0, y0, t1, y1);
+		if (t1 > t0) {
+			t0 = t1;
+			y0 = y1;
+		}
+	}
+	return between(time_ns, t0, y0, end_ns, total);
+}
+
+/* --- sizes --- */
+
+void sizes__add(struct sizes *s, uint64_t now_ns, uint64_t bytes)
+{
+	const size_t max = sizeof(s->at) / sizeof(s->at[0]);
+
+	if (!s->period_ns)
+		s->period_ns = PERIOD_NS;
+	s->n -= s->early;
+	s->early = s->n && now_ns < s->next_ns;
+	if (s->n == max) { /* the first one stays */
+		for (size_t i = 2; i < max; i += 2)
+			s->at[i / 2] = s->at[i];
+		s->n = max / 2;
+		s->period_ns *= 2;
+	}
+	s->at[s->n].time_ns = now_ns;
+	s->at[s->n++].bytes = bytes;
+	if (!s->early)
+		s->next_ns = now_ns + s->period_ns;
+}
+
+static double size_at(const struct sizes *s, uint64_t time_ns)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->at[i].time_ns >= time_ns)
+			return i ? between(time_ns, s->at[i - 1].time_ns,
+					   (double)s->at[i - 1].bytes, s->at[i].time_ns,
+					   (double)s->at[i].bytes)
+				 : (double)s->at[i].bytes;
+	return (double)s->at[s->n - 1].bytes;
+}
+
+double sizes__growth(const struct sizes *s, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t slack = (to_ns - from_ns) / 10;
+
+	if (to_ns <= from_ns || s->n < 2 || s->at[0].time_ns > from_ns + slack ||
+	    s->at[s->n - 1].time_ns + slack < to_ns)
+		return NAN;
+	return (size_at(s, to_ns) - size_at(s, from_ns)) / ((double)(to_ns - from_ns) * 1e-9);
 }

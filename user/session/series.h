@@ -16,7 +16,8 @@
 
 struct series_point {
 	struct abi_site_key site;
-	double bytes; /* held: allocated less freed */
+	double bytes;	    /* held: allocated less freed */
+	double alloc_bytes; /* allocated so far */
 };
 
 /* At one moment. */
@@ -46,7 +47,32 @@ int series__add(struct series *series, uint64_t now_ns, const struct capture_tab
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
+/* What is known of the site then; NULL: it had allocated nothing. */
+const struct series_point *series__find(const struct series_snapshot *snapshot,
+					const struct abi_site_key *site);
 /* What the site held then. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
+
+/* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to total at end_ns. */
+double series__allocated(const struct series *series, const struct abi_site_key *site,
+			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
+
+/* A size from time to time: of the anonymous memory of a process. */
+struct sizes {
+	struct {
+		uint64_t time_ns;
+		uint64_t bytes;
+	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second one goes */
+	size_t n;
+	uint64_t period_ns, next_ns;
+	bool early; /* the last one came before its time: the next takes its place */
+};
+
+/* The size now; of those that come more often than once a second the latest. */
+void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
+
+/* By how much it grew from one time to the other, bytes per second, linear between what is known; NaN when that
+ * does not reach from one to the other (but for a tenth of the time at either end). */
+double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
 #endif

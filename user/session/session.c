@@ -643,6 +643,10 @@ static void watch_growth(struct session *s)
 	_cleanup_(capture_table__free) struct capture_table sites = {};
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
+	if (!s->everywhere && s->started && !s->stopped)
+		for (size_t i = 0; i < s->n_targets; i++)
+			if (now >= s->targets[i]->anon.next_ns)
+				targets__read_size(s->targets[i]);
 	if (s->everywhere || !s->started || s->stopped || !(s->what & WHAT_HEAP) ||
 	    !series__is_due(&s->series, now))
 		return;

@@ -390,6 +390,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 void targets__read_size(struct target *t)
 {
 	struct process_info now;
+	uint64_t anon;
 
 	if (t->ended || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
@@ -397,6 +398,8 @@ void targets__read_size(struct target *t)
 	if (now.rss_bytes) /* it is on its way out without */
 		t->rss_bytes = now.rss_bytes;
 	t->threads = now.threads;
+	if (!process__anon_bytes(t->info.pid, &anon))
+		sizes__add(&t->anon, clock__now_ns(CLOCK_MONOTONIC), anon);
 }
 
 void targets__read(struct session *s, struct target *t)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 
 #define NS 1e-9
+#define FLAT 0.97 /* survival to twice the age, from which no block seems to die any more */
 
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct evidence *e)
@@ -83,6 +84,56 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	return rc;
 }
 
+/* --- blocks that are held --- */
+
+struct held {
+	const struct abi_live *live;
+	bool forgotten; /* as far as is known */
+};
+
+/* The i-th of those that are known, of windows or of the kernel's table. False: there are no more. */
+struct held_walk {
+	const struct build *build;
+	const struct abi_live *blocks; /* the kernel's */
+	size_t n, i;
+};
+
+static struct held_walk walk_held(const struct build *b)
+{
+	struct held_walk walk = {.build = b};
+	const struct abi_live_key *keys;
+
+	walk.n = b->target->budget.evidence.n_windows
+			 ? b->target->budget.evidence.n_blocks
+			 : build__live_blocks(b, &keys, &walk.blocks);
+	return walk;
+}
+
+static bool next_held(struct held_walk *walk, struct held *ret)
+{
+	const struct evidence *e = &walk->build->target->budget.evidence;
+
+	for (; walk->i < walk->n; walk->i++) {
+		if (walk->blocks) {
+			*ret = (struct held){&walk->blocks[walk->i], true};
+		} else {
+			const struct evidence_block *block = &e->blocks[walk->i];
+
+			*ret = (struct held){&block->live, evidence__is_forgotten(e, block)};
+		}
+		if (ret->live->birth_ns >= walk->build->target->exec_ns) {
+			walk->i++;
+			return true;
+		}
+	}
+	return false;
+}
+
+static double weight_of(const struct abi_live *block)
+{
+	return (double)block->size / estimate__probability(block->size, block->interval);
+}
+
 /* --- growth --- */
 
 /* One row of segments per site. */
@@ -90,23 +141,39 @@ struct rows {
 	struct growth_segment (*at)[SERIES_SEGMENTS];
 	double *quantum;
 	size_t n_segments;
+	uint64_t start_ns, end_ns; /* what the segments cover */
+	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
 };
+
+/* What a block takes of the process's memory: glibc's header and rounding, which others come near to. */
+static double footprint(uint64_t size)
+{
+	uint64_t chunk = (size + 8 + 15) & ~15ULL;
+
+	return (double)(chunk < 32 ? 32 : chunk);
+}
 
 /* A leak adds blocks at the same rate all the time, and all of them stay: counted are those that have stayed for a
  * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
  * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
  * not for ever, is ever fewer by age. */
-static void rows_of_windows(const struct build *b, const struct process_sites *sites,
-			    struct rows *rows)
+static void rows_of_births(const struct build *b, const struct process_sites *sites,
+			   struct rows *rows, uint64_t first, uint64_t last)
 {
 	const struct evidence *e = &b->target->budget.evidence;
-	uint64_t run = last_ns(e) - first_ns(e), from = first_ns(e) + run / 4, step = run / 2 / SERIES_SEGMENTS;
+	uint64_t run = last - first, from = first + run / 4, step = run / 2 / SERIES_SEGMENTS;
+	struct held_walk walk = walk_held(b);
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
+	struct held held;
 
 	if (!step)
 		return;
+	rows->start_ns = from;
+	rows->end_ns = from + step * SERIES_SEGMENTS;
 	for (int i = SERIES_SEGMENTS - 1; i >= 0; i--) {
-		double seconds = exposure(e, from + i * step, from + (i + 1) * step);
+		double seconds = e->n_windows
+					 ? exposure(e, from + i * step, from + (i + 1) * step)
+					 : (double)step * NS;
 
 		number[i] = -1;
 		if (!(seconds > 0))
@@ -115,22 +182,23 @@ static void rows_of_windows(const struct build *b, const struct process_sites *s
 		for (size_t site = 0; site < sites->n; site++)
 			rows->at[site][number[i]].seconds = seconds;
 	}
-	for (size_t i = 0; i < e->n_blocks; i++) {
-		const struct evidence_block *block = &e->blocks[i];
-		uint64_t slice = (block->live.birth_ns - from) / step;
-		long site = process_sites__find(sites, &block->live.stack);
+	while (next_held(&walk, &held)) {
+		uint64_t slice = (held.live->birth_ns - from) / step;
+		long site = process_sites__find(sites, &held.live->stack);
 		double bytes;
 
 		if (site < 0)
 			continue;
-		bytes = (double)block->live.size /
-			estimate__probability(block->live.size, block->live.interval);
-		if (bytes > rows->quantum[site])
+		bytes = weight_of(held.live);
+		if (bytes > rows->quantum[site] && held.live->interval > 1)
 			rows->quantum[site] = bytes;
-		if (block->live.birth_ns < from || slice >= SERIES_SEGMENTS || number[slice] < 0 ||
-		    !evidence__is_forgotten(e, block))
+		if (held.live->birth_ns < from || slice >= SERIES_SEGMENTS || number[slice] < 0 ||
+		    !held.forgotten)
 			continue;
 		rows->at[site][number[slice]].bytes += bytes;
+		rows->bytes += bytes;
+		rows->footprint += bytes / (double)(held.live->size ? held.live->size : 1) *
+				   footprint(held.live->size);
 	}
 }
 
@@ -139,45 +207,182 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 			   struct rows *rows)
 {
 	const struct series_snapshot *bounds[SERIES_SEGMENTS];
-	size_t n = b->series ? series__boundaries(b->series, b->begin_ns, b->end_ns, bounds) : 0;
+	size_t n = series__boundaries(b->series, b->begin_ns, b->end_ns, bounds);
 
 	rows->n_segments = n;
+	rows->start_ns = n ? bounds[0]->time_ns : b->end_ns;
+	rows->end_ns = b->end_ns;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct abi_site *site = &sites->sites[i];
+		double objects;
 
 		/* of sampled blocks one more or less of the usual weight; exactly known ones make none */
 		if (b->interval > 1 && site->alloc_samples)
 			rows->quantum[i] = (double)site->alloc_bytes / (double)site->alloc_samples;
 		for (size_t j = 0; j < n; j++) {
-			bool last = j + 1 == n;
-			uint64_t end = last ? b->end_ns : bounds[j + 1]->time_ns;
-			double after = last ? (double)site->alloc_bytes - (double)site->freed_bytes
-					    : series__bytes(bounds[j + 1], &sites->keys[i]);
+			bool end_of_run = j + 1 == n;
+			uint64_t end = end_of_run ? b->end_ns : bounds[j + 1]->time_ns;
+			double after = end_of_run
+					       ? (double)site->alloc_bytes - (double)site->freed_bytes
+					       : series__bytes(bounds[j + 1], &sites->keys[i]);
 
 			rows->at[i][j].seconds = (double)(end - bounds[j]->time_ns) * NS;
 			rows->at[i][j].bytes = after - series__bytes(bounds[j], &sites->keys[i]);
 		}
+		objects = (double)site->alloc_objects_q16 / 65536;
+		if (objects > 0) { /* at the site's mean size */
+			double held = (double)site->alloc_bytes - (double)site->freed_bytes;
+			double size = (double)site->alloc_bytes / objects;
+
+			rows->bytes += held;
+			rows->footprint += held / size * footprint((uint64_t)size);
+		}
+	}
+}
+
+/* What all sites grow by together. */
+static struct growth total_growth(const struct rows *rows, size_t n_sites)
+{
+	struct growth_segment all[SERIES_SEGMENTS] = {};
+	double quantum = 0;
+
+	for (size_t site = 0; site < n_sites; site++) {
+		for (size_t i = 0; i < rows->n_segments; i++) {
+			all[i].seconds = rows->at[site][i].seconds;
+			all[i].bytes += rows->at[site][i].bytes;
+		}
+		quantum = fmax(quantum, rows->quantum[site]);
+	}
+	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum);
+}
+
+/* In a window the program is slowed. A leak that the clock drives (a timer, clients that wait for no answer) goes
+ * on as before, and what windows see of it per second is right. One that goes as fast as the program works is
+ * slowed with it: in windows it gets on with only the share (u - c) / t, u being the CPU time used in them, c
+ * what of it was our cost, t their length, instead of the u / t of the whole run, and what is seen per second is
+ * too little by the ratio of the two, s >= 1. Which of both a leak is, windows cannot tell; the process's exact
+ * growth G can: it is about A, the growth of all stacks as seen (with what the allocator adds to it), or up to
+ * s A. So growth is multiplied by k = G / A, between 1 and s, if G is beyond A's interval; that may be too much,
+ * should G have other reasons: the lower ends of intervals stay where they were.
+ *
+ * c is calibrated, to a tenth: of CPU time in windows that is nearly all cost, a fiftieth is taken for work. */
+static double slowed(const struct build *b, const struct growth *all, double process)
+{
+	const struct windows *w = &b->target->budget.windows;
+	double cost = (double)b->target->probe_ns, most, k, work;
+
+	if (!(all->low > 0) || !(process > all->high) || !(w->windows_ns > 0) || !(b->duration_s > 0))
+		return 1;
+	work = fmax(w->windows_cpu_ns - 1.1 * w->windows_cost_ns, w->windows_cpu_ns / 50) /
+	       (double)w->windows_ns;
+	most = ((double)b->cpu_time_ns - cost) * NS / b->duration_s / work;
+	k = process / all->bytes_per_s;
+	return fmax(1, fmin(k, most));
+}
+
+static struct growth multiplied(struct growth growth, double k)
+{
+	if (k > 1) {
+		growth.bytes_per_s *= k;
+		growth.high *= k;
+	}
+	return growth;
+}
+
+/* How much of what the site allocated until some age ago is still held. Allocation is known by time from the
+ * series, without one taken to be even. */
+static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
+{
+	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
+	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = NULL;
+	static const struct series none;
+	struct held_walk walk = walk_held(b);
+	struct held held;
+
+	held_bytes = calloc(sites->n + 1, sizeof(*held_bytes));
+	if (!held_bytes || b->end_ns <= b->begin_ns)
+		return;
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
+		p->survival_age_s[i] = (double)age_ns[i] * NS;
+	}
+	while (next_held(&walk, &held)) {
+		long site = process_sites__find(sites, &held.live->stack);
+
+		for (int i = 0; site >= 0 && i < PROFILE_SURVIVAL_AGES; i++)
+			if (held.live->birth_ns + age_ns[i] <= b->end_ns)
+				held_bytes[site][i] += weight_of(held.live);
+	}
+	for (size_t s = 0; s < sites->n; s++)
+		for (int i = 0; i < PROFILE_SURVIVAL_AGES && sites->site_of[s] != NO_SITE; i++) {
+			double born = series__allocated(b->series ? b->series : &none,
+							&sites->keys[s], b->end_ns - age_ns[i],
+							b->begin_ns, b->end_ns,
+							(double)sites->sites[s].alloc_bytes);
+
+			p->sites[sites->site_of[s]].survival[i] =
+				born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
+		}
+}
+
+/* Blocks from before the run die unseen: a population in balance that turns over more slowly than the run lasts
+ * (a large cache) seems to grow by as much as those earlier blocks die. Then all stacks together seem to
+ * grow by more than the process does, and any of those whose blocks go on dying may owe the whole excess: the
+ * lower end of its interval goes down by it. A leak's blocks do not die, however many others of its
+ * stack do when they are young: its survival is flat in the end.
+ * process: growth of the process as stacks would show it, bytes per second. */
+static void allow_for_earlier(struct profile *p, double process)
+{
+	const struct growth *all = &p->growth.attributed;
+	double excess = all->bytes_per_s - process, error = all->bytes_per_s - all->low;
+
+	if (!(excess + error > 0)) /* or not known */
+		return;
+	excess = fmax(excess, 0);
+	for (size_t i = 0; i < p->n_sites; i++) {
+		const double *survival = &p->sites[i].survival[PROFILE_SURVIVAL_AGES - 1];
+		struct growth *growth = &p->sites[i].growth;
+
+		if (survival[0] < FLAT * survival[-1])
+			growth->low = fmin(growth->low,
+					   growth->bytes_per_s - excess -
+						   hypot(growth->bytes_per_s - growth->low, error));
 	}
 }
 
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
+	const struct evidence *e = &b->target->budget.evidence;
 	_cleanup_free_ double *quantum = NULL;
 	struct rows rows = {};
+	double k, rounding;
+	struct growth all;
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
 	if (!at || !quantum)
 		return -ENOMEM;
-	if (b->target->budget.evidence.n_windows)
-		rows_of_windows(b, sites, &rows);
-	else
+	if (e->n_windows)
+		rows_of_births(b, sites, &rows, first_ns(e), last_ns(e));
+	else if (b->series)
 		rows_of_series(b, sites, &rows);
+	else if (b->end_ns > b->begin_ns)
+		rows_of_births(b, sites, &rows, b->begin_ns, b->end_ns);
+	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;
+	if (!p->has_growth)
+		return 0;
+	all = total_growth(&rows, sites->n);
+	p->growth.bytes_per_s = sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns);
+	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
+	k = e->n_windows ? slowed(b, &all, p->growth.bytes_per_s / rounding) : 1;
+	p->growth.slowed = k;
+	p->growth.attributed = multiplied(all, k);
 	for (size_t i = 0; i < sites->n; i++)
 		if (sites->site_of[i] != NO_SITE)
-			p->sites[sites->site_of[i]].growth =
-				growth__estimate(at[i], rows.n_segments, quantum[i]);
-	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;
+			p->sites[sites->site_of[i]].growth = multiplied(
+				growth__estimate(at[i], rows.n_segments, quantum[i]), k);
+	add_survival(b, p, sites);
+	allow_for_earlier(p, p->growth.bytes_per_s / rounding);
 	return 0;
 }
