@@ -668,6 +668,8 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 
 /* --- running --- */
 
+#define LEADER_EVERY_S 10.0
+
 struct status_line {
 	bool shown;
 	double last_s, last_live;
@@ -705,6 +707,35 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 		strcpy(line + len, field);
 }
 
+static double monotonic_s(void)
+{
+	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
+}
+
+static int show_leader(void *ctx, const struct profile *profile)
+{
+	struct sink sink = sink__to_stream(stderr);
+
+	(void)ctx;
+	if (profile__is_regions(profile))
+		return 0;
+	fputs("memtrace: ", stderr);
+	encode_leader(profile, 0, &sink);
+	fputc('\n', stderr);
+	return 0;
+}
+
+/* Who waits for a leak need not wait for the end. When to say it again: so that it takes a hundredth of our
+ * time. */
+static double show_leaders(struct session *s)
+{
+	double start = monotonic_s(), took;
+
+	session__peek(s, show_leader, NULL);
+	took = monotonic_s() - start;
+	return monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
+}
+
 static void show_status(struct session *s, struct status_line *line)
 {
 	char text[512] = "", live[16], growth[16];
@@ -728,6 +759,8 @@ static void show_status(struct session *s, struct status_line *line)
 	if (st.overhead_pct >= 0)
 		add_field(text, columns, "  cost ~%.*f %%", st.overhead_pct < 10 ? 1 : 0,
 			  st.overhead_pct);
+	if (st.windowed)
+		add_field(text, columns, " (in windows)");
 	add_field(text, columns, "  alloc %.0f/s",
 		  calls_per_s(st.alloc_calls, line->last_alloc, dt));
 	add_field(text, columns, "  free %.0f/s", calls_per_s(st.free_calls, line->last_free, dt));
@@ -742,10 +775,6 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last_free = st.free_calls;
 }
 
-static double monotonic_s(void)
-{
-	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
-}
 
 /* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
  * SIGTERM goes to memtrace alone and is passed on. Without a command either ends the tracing. A
@@ -769,7 +798,7 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 	struct status_line line = {};
 	/* A command that writes to the terminal has it for itself. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
-	double start = monotonic_s(), next = start + 1;
+	double start = monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
 	int signals = 0;
@@ -790,6 +819,10 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 			break;
 		if (session__dispatch(s))
 			break;
+		if (c->leaks && !c->quiet && !c->selection.given && monotonic_s() >= leaders) {
+			clear_status(&line);
+			leaders = show_leaders(s);
+		}
 		if (monotonic_s() >= next) {
 			next = monotonic_s() + 1;
 			if (show) {

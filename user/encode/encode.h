@@ -38,6 +38,10 @@ struct table_options {
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
+/* While a run goes on, one line (without its end) of a process: how long it has been traced and how, and the stack
+ * that grows fastest, with the interval of that, if one surely grows. width: columns; 0 = 100. */
+int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
+
 /* What the rows are sorted by, descending. */
 enum process_sort {
 	SORT_GROWTH,

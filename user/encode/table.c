@@ -601,6 +601,41 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
+int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	struct group *groups = NULL;
+	char growth[16], interval[48], head[128];
+	size_t n = 0;
+	int rc = comm ? 0 : -ENOMEM;
+
+	if (!rc)
+		rc = group_sites(profile, &groups, &n, true);
+	if (rc)
+		return rc;
+	sink__printf(sink, "pid %d (%s), %.0f s, %s", (int)profile->pid, comm, profile->duration_s,
+		     profile->mode);
+	if (profile->overhead_pct >= 0)
+		sink__printf(sink, ", cost %.1f %%", profile->overhead_pct);
+	if (!n || !profile->has_growth || !(groups[0].growth.low > 0)) {
+		sink__puts(sink, ": no stack surely grows so far");
+	} else {
+		const struct growth *first = &groups[0].growth;
+
+		format_interval((struct interval){first->low, first->high}, interval,
+				sizeof(interval));
+		snprintf(head, sizeof(head), ": fastest growth %s/s (%s) ",
+			 format_bytes(first->bytes_per_s, growth), interval);
+		sink__puts(sink, head);
+		width = width ? width : DEFAULT_WIDTH;
+		rc = put_where(profile, groups[0].site,
+			       width > strlen(head) + MIN_ROOM ? width - strlen(head) : MIN_ROOM,
+			       sink);
+	}
+	free_groups(groups, n);
+	return rc ? rc : sink->error;
+}
+
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink)
 {

@@ -11,6 +11,12 @@
 #include "session/launch.h"
 #include "session/session.h"
 
+/* A list that grows. */
+struct profile_list {
+	struct profile **at;
+	size_t n;
+};
+
 struct session {
 	struct capture *capture;
 	struct calibration calibration;
@@ -60,8 +66,7 @@ struct session {
 	uint64_t settle_next_ns;
 	struct series series; /* while processes are few */
 	uint64_t forgotten; /* profiles of ended processes that found no room */
-	struct profile **profiles;
-	size_t n_profiles;
+	struct profile_list profiles;
 };
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */

@@ -418,6 +418,14 @@ fail:
 	return rc;
 }
 
+static void profile_list__clear(struct profile_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		profile__free(list->at[i]);
+	free(list->at);
+	*list = (struct profile_list){};
+}
+
 void session__free(struct session *s)
 {
 	if (!s)
@@ -430,14 +438,12 @@ void session__free(struct session *s)
 		target__clear(s->targets[i]);
 		free(s->targets[i]);
 	}
-	for (size_t i = 0; i < s->n_profiles; i++)
-		profile__free(s->profiles[i]);
+	profile_list__clear(&s->profiles);
 	for (size_t i = 0; i < s->n_attached; i++)
 		allocators__free(s->attached[i]);
 	free(s->attached);
 	free(s->examined);
 	free(s->orphans);
-	free(s->profiles);
 	free(s->targets);
 	series__free(&s->series);
 	watch__free(s->watch);
@@ -468,10 +474,12 @@ static uint64_t cpu_used_ns(const struct target *t)
 	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
 }
 
-static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t)
+/* Adds the target's to the list. now_ns: the end of a run that goes on for it. */
+static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
+			uint64_t now_ns, struct profile_list *list)
 {
 	uint64_t start_ns = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
-	uint64_t end_ns = t->ended ? t->end_ns : s->stop_ns;
+	uint64_t end_ns = t->ended ? t->end_ns : now_ns;
 	struct build build = {
 		.capture = s->capture,
 		.calibration = s->calibrated ? &s->calibration : NULL,
@@ -497,23 +505,23 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	struct profile **profiles;
 	int rc;
 
-	profiles = reallocarray(s->profiles, s->n_profiles + 2, sizeof(struct profile *));
+	profiles = reallocarray(list->at, list->n + 2, sizeof(struct profile *));
 	if (!profiles)
 		return -ENOMEM;
-	s->profiles = profiles;
+	list->at = profiles;
 	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
-		rc = build__profile(&build, &s->profiles[s->n_profiles]);
+		rc = build__profile(&build, &list->at[list->n]);
 		if (rc)
 			return rc;
-		s->n_profiles++;
+		list->n++;
 	}
 	if (s->what & WHAT_REGIONS) {
 		build.calibration = NULL;
 		build.overhead_pct = -1;
-		rc = build__regions(&build, &s->profiles[s->n_profiles]);
+		rc = build__regions(&build, &list->at[list->n]);
 		if (rc)
 			return rc;
-		s->n_profiles++;
+		list->n++;
 	}
 	return 0;
 }
@@ -537,30 +545,30 @@ static int compare_kept(const void *a, const void *b)
 static void forget_least(struct session *s)
 {
 	_cleanup_free_ struct kept *kept = NULL;
-	size_t bytes = 0, left = s->n_profiles, n = 0;
+	size_t bytes = 0, left = s->profiles.n, n = 0;
 
-	for (size_t i = 0; i < s->n_profiles; i++)
-		bytes += profile__bytes(s->profiles[i]);
+	for (size_t i = 0; i < s->profiles.n; i++)
+		bytes += profile__bytes(s->profiles.at[i]);
 	if (left <= MAX_ENDED && bytes <= MAX_ENDED_BYTES)
 		return;
-	kept = calloc(s->n_profiles, sizeof(*kept));
+	kept = calloc(s->profiles.n, sizeof(*kept));
 	if (!kept)
 		return;
-	for (size_t i = 0; i < s->n_profiles; i++)
-		kept[i] = (struct kept){i, profile__live(s->profiles[i]).bytes};
-	qsort(kept, s->n_profiles, sizeof(*kept), compare_kept);
+	for (size_t i = 0; i < s->profiles.n; i++)
+		kept[i] = (struct kept){i, profile__live(s->profiles.at[i]).bytes};
+	qsort(kept, s->profiles.n, sizeof(*kept), compare_kept);
 	for (size_t i = 0; left > MAX_ENDED || (left > 1 && bytes > MAX_ENDED_BYTES); i++, left--) {
-		struct profile **least = &s->profiles[kept[i].index];
+		struct profile **least = &s->profiles.at[kept[i].index];
 
 		bytes -= profile__bytes(*least);
 		profile__free(*least);
 		*least = NULL;
 		s->forgotten++;
 	}
-	for (size_t i = 0; i < s->n_profiles; i++)
-		if (s->profiles[i])
-			s->profiles[n++] = s->profiles[i];
-	s->n_profiles = n;
+	for (size_t i = 0; i < s->profiles.n; i++)
+		if (s->profiles.at[i])
+			s->profiles.at[n++] = s->profiles.at[i];
+	s->profiles.n = n;
 }
 
 /* Makes the profiles of processes that have ended, and gives the room that they take in the kernel
@@ -587,7 +595,7 @@ static void settle_ended(struct session *s)
 			i++;
 			continue;
 		}
-		if (make_profile(s, &drain, t))
+		if (make_profile(s, &drain, t, now, &s->profiles))
 			break; /* out of memory: it waits */
 		gone[n_gone++] = t->process;
 		targets__remove(s, t);
@@ -607,8 +615,8 @@ static void note_own_cost(struct session *s)
 	cost.kernel_bytes = capture__kernel_bytes(s->capture, &cost.at_most);
 	if (s->watch)
 		cost.kernel_bytes += watch__bytes(s->watch);
-	for (size_t i = 0; i < s->n_profiles; i++)
-		s->profiles[i]->own = cost;
+	for (size_t i = 0; i < s->profiles.n; i++)
+		s->profiles.at[i]->own = cost;
 }
 
 int session__profiles(struct session *s, struct profile *const **ret, size_t *ret_n,
@@ -624,15 +632,33 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	if (rc)
 		return error__set(err, rc, "out of memory");
 	for (size_t i = 0; i < s->n_targets; i++) {
-		rc = make_profile(s, &drain, s->targets[i]);
+		rc = make_profile(s, &drain, s->targets[i], s->stop_ns, &s->profiles);
 		if (rc)
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
 	note_own_cost(s);
-	*ret = s->profiles;
-	*ret_n = s->n_profiles;
+	*ret = s->profiles.at;
+	*ret_n = s->profiles.n;
 	return 0;
+}
+
+int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	struct profile_list list = {};
+	int rc = capture__drain(s->capture, &drain, NULL);
+
+	if (!rc)
+		rc = build__prepare(&drain);
+	for (size_t i = 0; i < s->n_targets && !rc; i++)
+		if (!s->targets[i]->ended)
+			rc = make_profile(s, &drain, s->targets[i], now, &list);
+	for (size_t i = 0; i < list.n && !rc; i++)
+		rc = fn(ctx, list.at[i]);
+	profile_list__clear(&list);
+	return rc;
 }
 
 /* --- running --- */
@@ -800,6 +826,7 @@ void session__status(struct session *s, struct session_status *ret)
 		}
 		cpu_ns += cpu_used_ns(t);
 		probe_ns += t->probe_ns;
+		ret->windowed += t->budget.windows.budget > 0 && !t->budget.windows.continuous;
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;

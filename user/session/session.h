@@ -82,8 +82,15 @@ struct session_status {
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
 	size_t running;	     /* targets that have not ended */
+	size_t windowed;     /* of all, those that are traced in windows at present */
 };
 void session__status(struct session *session, struct session_status *ret);
+
+/* How things stand while the run goes on: calls fn for the profile of each target that has not ended, in order,
+ * until it returns something else than 0, which is then returned; the profile is gone afterwards. Takes as
+ * long as reading all tables does. 0 or negative errno. */
+int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
+		  void *ctx);
 
 /* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
  * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,
