@@ -15,7 +15,6 @@
 #define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
-#define IDLE_CPU   0.5	     /* what a process is credited with at least while tracing is continuous */
 
 static double uniform(struct windows *w)
 {
@@ -63,12 +62,12 @@ void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t no
 	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
 }
 
-/* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of half
- * a core. */
+/* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
+ * a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
-	double least = IDLE_CPU * (double)(now_ns - w->since_ns);
+	double least = (double)(now_ns - w->since_ns);
 
 	if (w->open && !w->continuous) {
 		w->windows_cpu_ns += cpu;

@@ -13,7 +13,7 @@
  * does at regular times is met in proportion. What a gap falls short of, or exceeds, the next one makes up
  * for: the debt (cost so far less share of CPU time so far) decides, not the prediction.
  *
- * A process that is idle for most of the time is given, while tracing is continuous, that share of half a
+ * A process that is idle for most of the time is given, while tracing is continuous, that share of one
  * core: it costs the machine little, and windows would see little of it. */
 #ifndef MEMTRACE_SESSION_WINDOWS_H
 #define MEMTRACE_SESSION_WINDOWS_H

@@ -73,7 +73,7 @@ static double loss(const struct run *run, const struct program *p)
 static void budget_is_kept(void **state)
 {
 	static const double budgets[] = {0.01, 0.05, 0.2};
-	static const double own[] = {5, 100, 2000};
+	static const double own[] = {5, 100, 1000};
 
 	(void)state;
 	for (int b = 0; b < 3; b++)
@@ -109,7 +109,7 @@ static void what_fits_is_continuous(void **state)
 
 static void a_little_of_a_core_is_continuous(void **state)
 {
-	struct program p = {1000, 500, 0.04}; /* 40,000 calls a second, and idle else */
+	struct program p = {1000, 500, 0.08}; /* 80,000 calls a second, and idle else */
 	struct windows w;
 	struct run run = {.now = 1};
 
@@ -117,7 +117,7 @@ static void a_little_of_a_core_is_continuous(void **state)
 	windows__begin(&w, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &p, 20, 3000000);
 	assert_true(w.continuous);
-	p.busy = 0.06;
+	p.busy = 0.12;
 	drive(&w, &run, &p, 20, 3000000);
 	assert_false(w.continuous);
 }
