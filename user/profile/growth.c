@@ -23,7 +23,7 @@ double student_quantile(size_t df, bool one_sided)
 }
 
 /* What the falling rates lead to next; +infinity when they do not fall. */
-static double outlook(const struct growth_segment *segments, size_t n)
+static double outlook(const struct growth_segment *segments, size_t n, bool dying)
 {
 	double middle = (double)(n - 1) / 2, mean = 0, slope = 0, spread = 0, rest = 0, error;
 
@@ -43,12 +43,13 @@ static double outlook(const struct growth_segment *segments, size_t n)
 		rest += miss * miss;
 	}
 	error = sqrt(rest / (double)(n - 2) / spread);
-	if (slope >= -student_quantile(n - 2, true) * error)
+	if (slope >= (dying ? 0 : -student_quantile(n - 2, true) * error))
 		return INFINITY;
 	return mean + slope * ((double)n - middle);
 }
 
-struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum)
+struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
+			       bool dying)
 {
 	struct growth growth = {.low = NAN, .high = NAN};
 	double bytes = 0, seconds = 0, squares = 0, error, least;
@@ -65,15 +66,16 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 	for (size_t i = 0; i < n; i++) {
 		double miss = segments[i].bytes - growth.bytes_per_s * segments[i].seconds;
 
+		miss /= 1 - segments[i].seconds / seconds;
 		squares += miss * miss;
 	}
 	error = student_quantile(n - 1, false) *
-		sqrt((double)n / (double)(n - 1) * squares) / seconds;
+		sqrt((double)(n - 1) / (double)n * squares) / seconds;
 	least = quantum / seconds;
 	error = error > least ? error : least;
 	growth.low = growth.bytes_per_s - error;
 	growth.high = growth.bytes_per_s + error;
-	growth.low = fmin(growth.low, outlook(segments, n));
+	growth.low = fmin(growth.low, outlook(segments, n, dying));
 	return growth;
 }
 

@@ -10,15 +10,21 @@
  * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
  * Sampling Techniques, 3rd ed., section 6.3)
  *
- *	r = sum y_j / sum t_j,	V(r) = n / (n - 1) sum (y_j - r t_j)^2 / (sum t_j)^2,
+ *	r = sum y_j / sum t_j
  *
- * and its interval r +- t(0.975; n - 1) sqrt(V). What is sampled can leave no spread at all where
+ * with the variance of the jackknife (the same, section 6.17), which with T = sum t_j comes to
+ *
+ *	V(r) = (n - 1) / n sum ((y_j - r t_j) / (1 - t_j / T))^2 / T^2:
+ *
+ * a segment that is longer than the others draws r to itself, and its miss is taken for more. The interval
+ * is r +- t(0.975; n - 1) sqrt(V). What is sampled can leave no spread at all where
  * little was seen: V is at least what one more block of the largest size seen would make of it.
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) grows
  * as well, for a while, and by less and less. When the rates of the segments fall - by a line fitted
- * to them whose slope is below zero with 95 % confidence, one-sided - the lower end of the interval is
- * no more than what the line says of the segment after the last. */
+ * to them whose slope is below zero with 95 % confidence, one-sided, or at all where blocks are known
+ * to go on dying - the lower end of the interval is no more than what the line says of the segment after
+ * the last. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 
@@ -38,8 +44,10 @@ struct growth {
 #define GROWTH_MIN_SEGMENTS 3
 
 /* From n segments, in the order in which a population that fills up would show less and less growth. quantum:
- * bytes of the largest block seen, weighted as in the segments; 0: all is exact. */
-struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum);
+ * by how many bytes one block more or less that is seen changes them; 0: all is exact. dying: its blocks go on
+ * dying, however old they are. */
+struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
+			       bool dying);
 
 /* Does it grow, or shrink, more than chance explains? */
 bool growth__is_significant(const struct growth *growth);

@@ -164,6 +164,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	uint64_t run = last - first, from = first + run / 4, step = run / 2 / SERIES_SEGMENTS;
 	struct held_walk walk = walk_held(b);
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
+	double share = e->n_windows ? duty(e) : 1;
 	struct held held;
 
 	if (!step)
@@ -185,13 +186,14 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	while (next_held(&walk, &held)) {
 		uint64_t slice = (held.live->birth_ns - from) / step;
 		long site = process_sites__find(sites, &held.live->stack);
-		double bytes;
+		double bytes, one;
 
 		if (site < 0)
 			continue;
 		bytes = weight_of(held.live);
-		if (bytes > rows->quantum[site] && held.live->interval > 1)
-			rows->quantum[site] = bytes;
+		one = bytes * sqrt(1 - share * estimate__probability(held.live->size,
+								     held.live->interval));
+		rows->quantum[site] = fmax(rows->quantum[site], one);
 		if (held.live->birth_ns < from || slice >= SERIES_SEGMENTS || number[slice] < 0 ||
 		    !held.forgotten)
 			continue;
@@ -214,11 +216,8 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	rows->end_ns = b->end_ns;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct abi_site *site = &sites->sites[i];
-		double objects;
+		double objects, seen;
 
-		/* of sampled blocks one more or less of the usual weight; exactly known ones make none */
-		if (b->interval > 1 && site->alloc_samples)
-			rows->quantum[i] = (double)site->alloc_bytes / (double)site->alloc_samples;
 		for (size_t j = 0; j < n; j++) {
 			bool end_of_run = j + 1 == n;
 			uint64_t end = end_of_run ? b->end_ns : bounds[j + 1]->time_ns;
@@ -236,6 +235,8 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 
 			rows->bytes += held;
 			rows->footprint += held / size * footprint((uint64_t)size);
+			seen = (double)site->alloc_samples / objects;
+			rows->quantum[i] = seen > 0 && seen < 1 ? size / seen * sqrt(1 - seen) : 0;
 		}
 	}
 }
@@ -253,7 +254,7 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 		}
 		quantum = fmax(quantum, rows->quantum[site]);
 	}
-	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum);
+	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum, false);
 }
 
 /* In a window the program is slowed. A leak that the clock drives (a timer, clients that wait for no answer) goes
@@ -325,11 +326,18 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 		}
 }
 
+/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack die young.) */
+static bool is_dying(const struct profile_site *site)
+{
+	const double *last = &site->survival[PROFILE_SURVIVAL_AGES - 1];
+
+	return last[0] < FLAT * last[-1];
+}
+
 /* Blocks from before the run die unseen: a population in balance that turns over more slowly than the run lasts
  * (a large cache) seems to grow by as much as those earlier blocks die. Then all stacks together seem to
  * grow by more than the process does, and any of those whose blocks go on dying may owe the whole excess: the
- * lower end of its interval goes down by it. A leak's blocks do not die, however many others of its
- * stack do when they are young: its survival is flat in the end.
+ * lower end of its interval goes down by it.
  * process: growth of the process as stacks would show it, bytes per second. */
 static void allow_for_earlier(struct profile *p, double process)
 {
@@ -340,10 +348,9 @@ static void allow_for_earlier(struct profile *p, double process)
 		return;
 	excess = fmax(excess, 0);
 	for (size_t i = 0; i < p->n_sites; i++) {
-		const double *survival = &p->sites[i].survival[PROFILE_SURVIVAL_AGES - 1];
 		struct growth *growth = &p->sites[i].growth;
 
-		if (survival[0] < FLAT * survival[-1])
+		if (is_dying(&p->sites[i]))
 			growth->low = fmin(growth->low,
 					   growth->bytes_per_s - excess -
 						   hypot(growth->bytes_per_s - growth->low, error));
@@ -378,11 +385,16 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	k = e->n_windows ? slowed(b, &all, p->growth.bytes_per_s / rounding) : 1;
 	p->growth.slowed = k;
 	p->growth.attributed = multiplied(all, k);
-	for (size_t i = 0; i < sites->n; i++)
-		if (sites->site_of[i] != NO_SITE)
-			p->sites[sites->site_of[i]].growth = multiplied(
-				growth__estimate(at[i], rows.n_segments, quantum[i]), k);
 	add_survival(b, p, sites);
+	for (size_t i = 0; i < sites->n; i++) {
+		struct profile_site *site;
+
+		if (sites->site_of[i] == NO_SITE)
+			continue;
+		site = &p->sites[sites->site_of[i]];
+		site->growth = multiplied(
+			growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site)), k);
+	}
 	allow_for_earlier(p, p->growth.bytes_per_s / rounding);
 	return 0;
 }

@@ -70,7 +70,7 @@ static void intervals_of_a_leak_hold_the_truth(void **state)
 				segments[i] = (struct growth_segment){
 					seconds, 100 * poisson(means[m] * seconds)};
 			}
-			growth = growth__estimate(segments, N, 100);
+			growth = growth__estimate(segments, N, 100, false);
 			held += growth.low <= 100 * means[m] && growth.high >= 100 * means[m];
 			significant += growth__is_significant(&growth);
 		}
@@ -103,7 +103,7 @@ static void what_is_in_balance_does_not_grow(void **state)
 			}
 			for (int i = 0; i < N; i++)
 				segments[i] = (struct growth_segment){1, change[i]};
-			grows += growth__estimate(segments, N, 64).low > 0;
+			grows += growth__estimate(segments, N, 64, false).low > 0;
 		}
 		assert_true(grows < 0.04 * RUNS);
 	}
@@ -127,7 +127,7 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 		}
 		for (int i = 0; i < N; i++)
 			segments[i].seconds = 1;
-		grows += growth__estimate(segments, N, 64).low > 0;
+		grows += growth__estimate(segments, N, 64, false).low > 0;
 	}
 	assert_true(grows < 0.04 * RUNS);
 }
@@ -142,18 +142,18 @@ static void exact_growth_is_exact(void **state)
 		segments[i] = (struct growth_segment){0.5, 4096};
 		burst[i].seconds = 0.5;
 	}
-	growth = growth__estimate(segments, N, 0);
+	growth = growth__estimate(segments, N, 0, false);
 	assert_true(growth.bytes_per_s == 8192 && growth.low == 8192 && growth.high == 8192);
 	assert_true(growth__is_significant(&growth));
-	growth = growth__estimate(burst, N, 0);
+	growth = growth__estimate(burst, N, 0, false);
 	assert_true(growth.bytes_per_s == 0 && !growth__is_significant(&growth));
 	/* all of it in one segment: that is no trend */
 	burst[0].bytes = 1e6;
-	growth = growth__estimate(burst, N, 0);
+	growth = growth__estimate(burst, N, 0, false);
 	assert_false(growth__is_significant(&growth));
-	growth = growth__estimate(segments, 2, 0);
+	growth = growth__estimate(segments, 2, 0, false);
 	assert_true(growth.bytes_per_s == 8192 && isnan(growth.low) && !growth__is_significant(&growth));
-	growth = growth__estimate(segments, 0, 0);
+	growth = growth__estimate(segments, 0, 0, false);
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
