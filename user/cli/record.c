@@ -215,9 +215,10 @@ static int parse_overhead(const char *text, double *ret)
 /* For experiments: what each kind adds. */
 static int parse_evidence(const char *text, struct record_config *c)
 {
-	static const char *const names[] = {"events", "content", "mapping"}; /* enum evidence_kind */
+	static const char *const names[] = {"events", "content", "mapping",
+					    "marks"}; /* enum evidence_kind */
 
-	return parse_names(text, names, 3, "there is no evidence '%s': events, content, mapping",
+	return parse_names(text, names, 4, "there is no evidence '%s': events, content, mapping, marks",
 			   &c->evidence);
 }
 

@@ -260,6 +260,21 @@ static void put_kinds(struct json *json, const struct profile *profile)
 		json__put_real(json, "earlier_gone_bytes", NAN);
 }
 
+/* What became of the blocks of windows. */
+static void put_evidence(struct json *json, const struct profile_evidence *evidence)
+{
+	struct json counts = json__open(json, "evidence", "{");
+
+	json__put_uint(&counts, "born", evidence->born);
+	json__put_uint(&counts, "freed", evidence->freed);
+	json__put_uint(&counts, "replaced", evidence->replaced);
+	json__put_uint(&counts, "unmapped", evidence->unmapped);
+	json__put_uint(&counts, "changed", evidence->changed);
+	json__put_uint(&counts, "marked", evidence->marked);
+	json__put_uint(&counts, "forgotten", evidence->forgotten);
+	sink__puts(json->sink, "}");
+}
+
 /* What the run has cost memtrace itself. */
 static void put_own(struct json *json, const struct run_cost *cost)
 {
@@ -292,6 +307,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 		json__put_real(&list, "seconds", profile->windows_s);
 		json__put_real(&list, "continuous_seconds", profile->continuous_s);
 		sink__puts(sink, "}");
+		put_evidence(&json, &profile->evidence);
 	}
 	json__put_uint(&json, "interval_bytes", profile->interval_bytes);
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);

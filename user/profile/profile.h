@@ -112,6 +112,13 @@ struct profile_probe {
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
+/* What became of the blocks that were sampled in windows: how many of those born were seen to be freed, to be
+ * replaced by another block at their address, to be mapped no more, to have changed, to be marked as free by
+ * their allocator; and how many of the rest are forgotten (session/evidence.h). */
+struct profile_evidence {
+	uint64_t born, freed, replaced, unmapped, changed, marked, forgotten;
+};
+
 /* What tracing has cost memtrace itself: all processes of the run together. */
 struct run_cost {
 	bool known;
@@ -144,6 +151,7 @@ struct profile {
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
+	struct profile_evidence evidence; /* windowed */
 	uint64_t interval_bytes; /* R; 1 = exact */
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;

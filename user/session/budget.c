@@ -170,13 +170,31 @@ static int read_memory(void *ctx, struct evidence_read *reads, size_t n)
 	return 0;
 }
 
+/* Are all its blocks of glibc's malloc? Not those of a pool that the user named, nor when it has another
+ * allocator as well. */
+static bool is_glibc_alone(const struct target *t)
+{
+	const struct allocators *all = t->allocators;
+
+	for (size_t i = 0; all && i < all->n; i++)
+		if (strcmp(all->list[i]->family, "glibc") != 0)
+			return false;
+	return all && all->n;
+}
+
+static int look_at_blocks(struct target *t, uint64_t now_ns, size_t max)
+{
+	t->budget.evidence.glibc = is_glibc_alone(t);
+	return evidence__look(&t->budget.evidence, now_ns, max, read_memory, t);
+}
+
 static uint64_t look(struct target *t, uint64_t now_ns)
 {
 	uint64_t due = evidence__next_look(&t->budget.evidence);
 
 	if (due > now_ns)
 		return due;
-	if (evidence__look(&t->budget.evidence, now_ns, LOOKS_AT_ONCE, read_memory, t) < 0)
+	if (look_at_blocks(t, now_ns, LOOKS_AT_ONCE) < 0)
 		return now_ns + 10 * LOOKS_EVERY_NS; /* on its way out, perhaps */
 	due = evidence__next_look(&t->budget.evidence);
 	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
@@ -226,5 +244,5 @@ void budget__end(struct session *s, struct target *t)
 	    harvest(s, t, now))
 		t->budget.failed++;
 	if (!t->ended)
-		evidence__look(&t->budget.evidence, UINT64_MAX - 1, SIZE_MAX, read_memory, t);
+		look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
 }

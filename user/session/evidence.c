@@ -7,6 +7,16 @@
 
 #define BATCH	     256
 #define SECOND_LOOK_NS 1000000000ULL /* after the first; each later one after twice the time */
+#define LOOKS (EVIDENCE_CONTENT | EVIDENCE_MAPPING | EVIDENCE_MARKS) /* what they are for */
+
+/* glibc's chunks, on 64 bits; its own names. */
+#define SIZE_SZ	     8ULL
+#define MINSIZE	     32ULL
+#define ALIGNMENT    16ULL
+#define PREV_INUSE   1ULL
+#define IS_MMAPPED   2ULL
+#define FLAGS	     7ULL
+#define PAGE	     4096ULL
 
 void evidence__init(struct evidence *e, unsigned kinds, const uint64_t seed[2])
 {
@@ -155,6 +165,7 @@ void evidence__exec(struct evidence *e, uint64_t exec_ns)
 {
 	size_t kept = 0;
 
+	memset(e->whole, 0, sizeof(e->whole));
 	for (size_t i = 0; i < e->n_blocks; i++)
 		if (e->blocks[i].live.birth_ns >= exec_ns)
 			e->blocks[kept++] = e->blocks[i];
@@ -187,12 +198,13 @@ static size_t look_len(const struct evidence_block *block)
 	return block->live.size < EVIDENCE_BYTES ? block->live.size : EVIDENCE_BYTES;
 }
 
+/* content: what was read of it; NULL: it is not mapped. */
 static void look_at(struct evidence *e, struct evidence_block *block, uint64_t now_ns,
-		    const struct evidence_read *read)
+		    const unsigned char *content)
 {
 	uint64_t h;
 
-	if (!read->ok) {
+	if (!content) {
 		block->next_ns = UINT64_MAX;
 		if (e->kinds & EVIDENCE_MAPPING)
 			block->fate = FATE_UNMAPPED;
@@ -202,7 +214,7 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 		block->next_ns = now_ns + SECOND_LOOK_NS;
 		return;
 	}
-	h = hash(e, read->to, read->len);
+	h = hash(e, content, look_len(block));
 	if (!block->hashed_ns) {
 		block->hash = h;
 		block->hashed_ns = now_ns;
@@ -215,10 +227,91 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 	}
 }
 
+/* --- marks --- */
+
+/* Bytes before a block that are read with it. */
+static size_t header_len(const struct evidence *e)
+{
+	return (e->kinds & EVIDENCE_MARKS) && e->glibc ? SIZE_SZ : 0;
+}
+
+/* Of the chunk that a request of that size gets, at the least. */
+static uint64_t chunk_size(uint64_t size)
+{
+	uint64_t chunk = (size + SIZE_SZ + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+
+	return chunk < MINSIZE ? MINSIZE : chunk;
+}
+
+static uint8_t *whole_of(struct evidence *e, const struct evidence_block *block)
+{
+	uint64_t class = chunk_size(block->live.size) / ALIGNMENT;
+
+	return &e->whole[class < EVIDENCE_CLASSES ? class : EVIDENCE_CLASSES - 1];
+}
+
+/* It is not as a chunk in use must be: the block's end, if that is known to hold for such blocks. */
+static void note_broken(struct evidence *e, struct evidence_block *block)
+{
+	if (*whole_of(e, block) >= EVIDENCE_WHOLE)
+		block->fate = FATE_MARKED;
+}
+
+/* Can the word before the block be that of its chunk? A chunk of its own mapping may be of any size
+ * above. */
+static bool is_its_size(const struct evidence_block *block, uint64_t word)
+{
+	uint64_t least = chunk_size(block->live.size), size = word & ~FLAGS;
+	uint64_t spare = MINSIZE + (block->addr % PAGE ? 0 : PAGE);
+
+	return size % ALIGNMENT == 0 && size >= least && (word & IS_MMAPPED || size <= least + spare);
+}
+
+/* Judges n open blocks, which[], by the words before them, as they stand in reads[], and those after them, which it
+ * reads. 0 or what the reader answers. */
+static int look_at_marks(struct evidence *e, const size_t *which, const struct evidence_read *reads,
+			 size_t n, evidence_reader reader, void *ctx)
+{
+	struct evidence_read next[BATCH];
+	uint64_t words[BATCH];
+	size_t of[BATCH], n_next = 0;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		struct evidence_block *block = &e->blocks[which[i]];
+		uint64_t word;
+
+		if (block->fate || !reads[i].ok)
+			continue;
+		memcpy(&word, reads[i].to, sizeof(word));
+		if (!is_its_size(block, word)) {
+			note_broken(e, block);
+		} else if (!(word & IS_MMAPPED)) {
+			next[n_next] = (struct evidence_read){
+				block->addr - SIZE_SZ + (word & ~FLAGS), &words[n_next], SIZE_SZ, false};
+			of[n_next++] = which[i];
+		}
+	}
+	rc = n_next ? reader(ctx, next, n_next) : 0;
+	for (size_t i = 0; i < n_next && !rc; i++) {
+		struct evidence_block *block = &e->blocks[of[i]];
+		uint8_t *whole = whole_of(e, block);
+
+		if (!next[i].ok)
+			continue; /* its end, but the next look will say so by the mapping */
+		if (!(words[i] & PREV_INUSE))
+			note_broken(e, block);
+		else if (*whole < UINT8_MAX)
+			++*whole;
+	}
+	return rc;
+}
+
 static bool is_settled(struct evidence *e, struct evidence_block *block)
 {
 	e->counts.unmapped += block->fate == FATE_UNMAPPED;
 	e->counts.changed += block->fate == FATE_CHANGED;
+	e->counts.marked += block->fate == FATE_MARKED;
 	if (block->fate && e->settled)
 		e->settled(e->ctx, block->addr);
 	return block->fate;
@@ -227,25 +320,28 @@ static bool is_settled(struct evidence *e, struct evidence_block *block)
 int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_reader reader,
 		   void *ctx)
 {
-	static unsigned char content[BATCH][EVIDENCE_BYTES];
+	static unsigned char content[BATCH][EVIDENCE_MAX_READ];
+	size_t looked = 0, i = 0, header = header_len(e);
 	struct evidence_read reads[BATCH];
-	size_t looked = 0, i = 0;
 	int rc = 0;
 
-	if (!(e->kinds & (EVIDENCE_CONTENT | EVIDENCE_MAPPING)))
+	if (!(e->kinds & LOOKS))
 		return 0;
 	while (i < e->n_blocks && looked < max && !rc) {
 		size_t which[BATCH], n = 0;
 
 		for (; i < e->n_blocks && n < BATCH && looked + n < max; i++)
 			if (e->blocks[i].next_ns <= now_ns) {
-				reads[n] = (struct evidence_read){e->blocks[i].addr, content[n],
-								  look_len(&e->blocks[i]), false};
+				reads[n] = (struct evidence_read){e->blocks[i].addr - header, content[n],
+								  look_len(&e->blocks[i]) + header, false};
 				which[n++] = i;
 			}
 		rc = n ? reader(ctx, reads, n) : 0;
 		for (size_t k = 0; k < n && !rc; k++)
-			look_at(e, &e->blocks[which[k]], now_ns, &reads[k]);
+			look_at(e, &e->blocks[which[k]], now_ns,
+				reads[k].ok ? content[k] + header : NULL);
+		if (header && !rc)
+			rc = look_at_marks(e, which, reads, n, reader, ctx);
 		looked += n;
 	}
 	if (looked)
@@ -257,7 +353,7 @@ uint64_t evidence__next_look(const struct evidence *e)
 {
 	uint64_t next = UINT64_MAX;
 
-	if (e->kinds & (EVIDENCE_CONTENT | EVIDENCE_MAPPING))
+	if (e->kinds & LOOKS)
 		for (size_t i = 0; i < e->n_blocks; i++)
 			if (e->blocks[i].next_ns < next)
 				next = e->blocks[i].next_ns;
@@ -267,4 +363,13 @@ uint64_t evidence__next_look(const struct evidence *e)
 bool evidence__is_forgotten(const struct evidence *e, const struct evidence_block *block)
 {
 	return e->kinds & EVIDENCE_CONTENT ? block->n_same > 0 : true;
+}
+
+uint64_t evidence__n_forgotten(const struct evidence *e)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < e->n_blocks; i++)
+		n += evidence__is_forgotten(e, &e->blocks[i]);
+	return n;
 }

@@ -7,10 +7,35 @@
  *	       filled it in by then) and again later: changed, it is in use, or replaced; unchanged, it is
  *	       forgotten, or data that nobody writes to.
  *   mapping   its memory is not mapped any more: it is dead.
+ *   marks     what the allocator notes beside it says that it is free: it is dead (see below).
  *
  * What is left, the survivors, is what a leak leaves behind; what stays and is only read looks the same, but
  * is not added to for ever, which is what growth is computed from (profile/growth.h). The content itself
- * is never kept. */
+ * is never kept.
+ *
+ * Marks are glibc's alone, whose notes stand beside each block: the word before it holds its chunk's size and
+ * three flags, and the lowest bit (PREV_INUSE) of the same word of the next chunk says whether it is in use. (musl,
+ * jemalloc, tcmalloc and mimalloc keep theirs elsewhere, in forms that differ by version and build: no marks.) Of
+ * a block in use this holds at every moment, whatever other threads do:
+ *
+ *  1. The size is what the request was rounded up to, or up to 32 bytes more (a remainder too small for a chunk of
+ *     its own; of page-aligned blocks, pvalloc's, up to a page more). It is written before malloc returns; from
+ *     then on nothing but that bit of the word changes, until the block is freed or reallocated.
+ *  2. The next chunk's bit is set. It is cleared by the free of the block, and by that of no other, under the
+ *     arena's lock; who allocates, splits, merges or trims the next chunk writes its word with the bit set.
+ *
+ * So neither has to be read at the same moment as the other, and one look that finds either broken has read after
+ * the block's end: free, merged into a larger free chunk, reallocated, or its place taken by another's data. What
+ * is read is the target's and may be anything: it decides about the block, and where one more word is read.
+ *
+ * Beyond a proof are program and library versions where a block is not where its chunk is (mcheck() and hooks in
+ * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it as above.
+ *
+ * Not seen is the free of blocks that glibc leaves marked as in use: up to seven of a size in each thread's cache, and
+ * small ones in fast bins; and of those whose neighbours on both sides were free. All of them but the last kind
+ * have their first words written to, which is for the content to tell. (The caches' own marks, a key in the second
+ * word and a scrambled pointer in the first, could be a living block's content: no proof.) Chunks of their own
+ * mapping are the mapping's to tell of. */
 #ifndef MEMTRACE_SESSION_EVIDENCE_H
 #define MEMTRACE_SESSION_EVIDENCE_H
 
@@ -26,8 +51,12 @@ enum evidence_kind {
 	EVIDENCE_EVENTS = 1,
 	EVIDENCE_CONTENT = 2,
 	EVIDENCE_MAPPING = 4,
-	EVIDENCE_ALL = 7,
+	EVIDENCE_MARKS = 8,
+	EVIDENCE_ALL = 15,
 };
+
+#define EVIDENCE_CLASSES 64 /* of sizes, 16 bytes apart; the last has all larger ones */
+#define EVIDENCE_WHOLE	 8
 
 struct evidence_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
@@ -42,6 +71,7 @@ struct evidence_block {
 		FATE_OPEN,
 		FATE_UNMAPPED,
 		FATE_CHANGED, /* in use, or replaced */
+		FATE_MARKED,  /* by the allocator, as free */
 	} fate;		  /* by looks; what is not open is on its way out of the book */
 	uint64_t hash, hashed_ns; /* of its content when first looked at; hashed_ns 0: not yet */
 	uint64_t next_ns;	  /* when to look at it again */
@@ -50,7 +80,7 @@ struct evidence_block {
 
 /* How many blocks ended how. */
 struct evidence_counts {
-	uint64_t born, freed, replaced, unmapped, changed;
+	uint64_t born, freed, replaced, unmapped, changed, marked;
 };
 
 struct evidence {
@@ -64,6 +94,8 @@ struct evidence {
 	size_t n_slots;
 	uint64_t harvest;
 	struct evidence_counts counts;
+	bool glibc; /* every block is of glibc's malloc: the caller's to say, before each look */
+	uint8_t whole[EVIDENCE_CLASSES]; /* looks that have found a chunk as it should be, up to 255 */
 	/* Told of a block that a look has settled: nobody need follow it any more. NULL: nobody. */
 	void (*settled)(void *ctx, uint64_t addr);
 	void *ctx;
@@ -79,11 +111,13 @@ int evidence__harvest(struct evidence *evidence, uint64_t start_ns, uint64_t end
 		      const uint64_t *addrs, const struct abi_live *live, size_t n,
 		      uint64_t first_look_ns);
 
+#define EVIDENCE_MAX_READ (8 + EVIDENCE_BYTES) /* with the chunk's word before it */
+
 /* A piece of the process's memory. */
 struct evidence_read {
 	uint64_t addr;
-	void *to; /* EVIDENCE_BYTES */
-	size_t len;
+	void *to;
+	size_t len; /* at most EVIDENCE_MAX_READ */
 	bool ok; /* set by the reader; false: not mapped */
 };
 /* Reads n pieces. 0, or negative errno when the process cannot be read at all. */
@@ -98,6 +132,9 @@ uint64_t evidence__next_look(const struct evidence *evidence);
 
 /* Is the block forgotten: looked at twice or more, and the same? (Without EVIDENCE_CONTENT: alive.) */
 bool evidence__is_forgotten(const struct evidence *evidence, const struct evidence_block *block);
+
+/* How many blocks of those that are left are forgotten. */
+uint64_t evidence__n_forgotten(const struct evidence *evidence);
 
 /* The process runs another program since: what is known of its memory is void. */
 void evidence__exec(struct evidence *evidence, uint64_t exec_ns);

@@ -57,6 +57,15 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	p->n_windows = b->target->budget.windows.n_windows;
 	p->windows_s = (double)b->target->budget.windows.windows_ns * NS;
 	p->continuous_s = (double)b->target->budget.windows.continuous_ns * NS;
+	p->evidence = (struct profile_evidence){
+		.born = c->born,
+		.freed = c->freed,
+		.replaced = c->replaced,
+		.unmapped = c->unmapped,
+		.changed = c->changed,
+		.marked = c->marked,
+		.forgotten = evidence__n_forgotten(e),
+	};
 	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
 		const struct evidence_block *block = &e->blocks[i];
 		double seen = estimate__probability(block->live.size, block->live.interval) * share;

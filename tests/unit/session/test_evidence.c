@@ -27,7 +27,7 @@ static int read_memory(void *ctx, struct evidence_read *reads, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		size_t block = (reads[i].addr - BASE) / STRIDE;
 
-		assert_true(block < N && reads[i].len <= EVIDENCE_BYTES);
+		assert_true(block < N && reads[i].len <= EVIDENCE_MAX_READ);
 		reads[i].ok = mapped[block];
 		if (mapped[block])
 			memcpy(reads[i].to, memory[block], reads[i].len);
@@ -261,6 +261,203 @@ static void a_process_that_cannot_be_read(void **state)
 	evidence__free(&e);
 }
 
+/* --- marks: memory[] as glibc would lay it out, chunks of CHUNK bytes --- */
+
+#define HEAP	(BASE + STRIDE / 2) /* chunks begin in the middle, so that words before the first are there */
+#define CHUNK	112		    /* what malloc(100) gets */
+#define PREV	1
+#define MMAPPED 2
+#define ARENA	4
+
+static uint64_t block_addr(size_t i)
+{
+	return HEAP + i * CHUNK + 16;
+}
+
+/* The word before the block at addr. */
+static void set_word(uint64_t addr, uint64_t word)
+{
+	memcpy((unsigned char *)memory + (addr - 8 - BASE), &word, sizeof(word));
+}
+
+static int read_heap(void *ctx, struct evidence_read *reads, size_t n)
+{
+	assert_ptr_equal(ctx, memory);
+	for (size_t i = 0; i < n; i++) {
+		reads[i].ok = reads[i].addr >= BASE && reads[i].len <= EVIDENCE_MAX_READ &&
+			      reads[i].addr + reads[i].len <= BASE + sizeof(memory);
+		if (reads[i].ok)
+			memcpy(reads[i].to, (unsigned char *)memory + (reads[i].addr - BASE), reads[i].len);
+	}
+	n_read += n;
+	return 0;
+}
+
+/* n blocks of size bytes in chunks of CHUNK are born, and all in use. */
+static struct evidence begin_heap(unsigned kinds, size_t n, uint64_t size)
+{
+	static struct abi_live live[N];
+	static uint64_t addrs[N];
+	struct evidence e = begin(kinds);
+
+	e.glibc = true;
+	for (size_t i = 0; i <= n; i++) {
+		addrs[i] = block_addr(i);
+		live[i] = (struct abi_live){.size = size, .interval = 1, .birth_ns = S + 1 + i};
+		set_word(addrs[i], CHUNK | PREV | (i % 2 ? ARENA : 0));
+	}
+	assert_int_equal(evidence__harvest(&e, S, 2 * S, addrs, live, n, LOOK), 0);
+	return e;
+}
+
+static bool is_there(const struct evidence *e, size_t block)
+{
+	for (size_t i = 0; i < e->n_blocks; i++)
+		if (e->blocks[i].addr == block_addr(block))
+			return true;
+	return false;
+}
+
+static void glibc_marks_what_is_free(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_ALL, 100, 100);
+	static unsigned char before[sizeof(memory)];
+
+	(void)state;
+	memcpy(before, memory, sizeof(memory));
+	assert_int_equal(evidence__look(&e, 3 * S, N, read_heap, memory), 100);
+	assert_int_equal(n_read, 200);
+	assert_int_equal(e.n_blocks, 100);
+	/* 10: into a bin. 20: with the one behind it. 30: its place is another's. None of their content changes. */
+	set_word(block_addr(11), CHUNK | ARENA);
+	set_word(block_addr(20), 2 * CHUNK | PREV);
+	set_word(block_addr(22), CHUNK);
+	set_word(block_addr(30), 0x6f77206f6c6c6569);
+	/* 40's neighbour before it is free: nothing to 40 */
+	set_word(block_addr(40), CHUNK);
+	set_word(block_addr(39), CHUNK | PREV);
+	assert_int_equal(evidence__look(&e, 9 * S, N, read_heap, memory), 100);
+	assert_int_equal(e.counts.marked, 5);
+	assert_int_equal(e.counts.changed, 0);
+	assert_int_equal(n_settled, 5);
+	for (size_t i = 0; i < 100; i++)
+		assert_int_equal(is_there(&e, i),
+				 i != 10 && i != 20 && i != 21 && i != 30 && i != 39);
+	assert_int_equal(evidence__n_forgotten(&e), 95);
+	evidence__free(&e);
+
+	/* the same is nothing without them, and elsewhere than in glibc */
+	for (int i = 0; i < 2; i++) {
+		e = begin_heap(i ? EVIDENCE_ALL : EVIDENCE_ALL & ~EVIDENCE_MARKS, 100, 100);
+		e.glibc = !i;
+		evidence__look(&e, 3 * S, N, read_heap, memory);
+		assert_int_equal(n_read, 100);
+		for (size_t k = 0; k <= 100; k++)
+			set_word(block_addr(k), 0);
+		evidence__look(&e, 9 * S, N, read_heap, memory);
+		assert_int_equal(e.n_blocks, 100);
+		assert_int_equal(e.counts.marked, 0);
+		evidence__free(&e);
+	}
+}
+
+static void marks_alone_will_do(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_MARKS, 20, 100);
+
+	(void)state;
+	assert_int_equal(evidence__next_look(&e), 2 * S + LOOK);
+	evidence__look(&e, 3 * S, N, read_heap, memory);
+	set_word(block_addr(6), CHUNK);
+	evidence__look(&e, 9 * S, N, read_heap, memory);
+	assert_int_equal(e.counts.marked, 1);
+	assert_int_equal(e.n_blocks, 19);
+	evidence__free(&e);
+}
+
+/* What may stand before a living block of so many bytes. */
+static void living_blocks_are_left_alone(void **state)
+{
+	static const struct {
+		uint64_t size, word;
+		bool lives;
+	} cases[] = {
+		{0, 32 | PREV, true},
+		{24, 32 | PREV | ARENA, true},
+		{25, 48 | PREV, true},
+		{25, 32 | PREV, false},	       /* too small */
+		{100, 112, true},	       /* the one before it is free */
+		{100, 128 | PREV, true},       /* a remainder too small to be split off */
+		{100, 144 | PREV, true},       /* ... of an aligned one */
+		{100, 160 | PREV, false},      /* more than that: merged */
+		{100, 112 | 8 | PREV, false},  /* no size */
+		{100, 4096 | MMAPPED, true},
+		{100, 2097152 - 64 + MMAPPED, true},
+		{5000, 4096 | MMAPPED, false},
+		{100, 0, false},
+		{100, UINT64_MAX, false},
+		{100, UINT64_MAX & ~(uint64_t)13, true}, /* as if mapped: not for this to tell */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct evidence e = begin_heap(EVIDENCE_MARKS, 1, cases[i].size);
+
+		memset(e.whole, EVIDENCE_WHOLE, sizeof(e.whole));
+		for (size_t size = 32; size < 256; size += 16)
+			set_word(block_addr(0) + size, 32 | PREV); /* whichever is the next */
+		set_word(block_addr(0), cases[i].word);
+		evidence__look(&e, 3 * S, N, read_heap, memory);
+		assert_int_equal(e.n_blocks, cases[i].lives);
+		evidence__free(&e);
+	}
+}
+
+static void other_layouts_are_not_judged(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_ALL, 100, 100);
+
+	(void)state;
+	/* of that class one less than it takes are found as they should be: the last one's next is not */
+	for (size_t i = 0; i <= 100; i++)
+		set_word(block_addr(i), i < EVIDENCE_WHOLE ? CHUNK | PREV : 0x1234);
+	evidence__look(&e, 3 * S, N, read_heap, memory);
+	assert_int_equal(e.n_blocks, 100);
+	assert_int_equal(e.whole[7], EVIDENCE_WHOLE - 1);
+	/* one more, and from then on they are known */
+	set_word(block_addr(EVIDENCE_WHOLE), CHUNK | PREV);
+	evidence__look(&e, 9 * S, N, read_heap, memory);
+	evidence__look(&e, 99 * S, N, read_heap, memory);
+	assert_int_equal(e.counts.marked, 100 - EVIDENCE_WHOLE);
+	/* until another program runs */
+	evidence__exec(&e, 9 * S);
+	assert_int_equal(e.whole[7], 0);
+	evidence__free(&e);
+}
+
+/* Whatever stands there: nothing is read but next to blocks, and nothing ends but blocks. */
+static void hostile_marks(void **state)
+{
+	uint64_t random = 1;
+
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		struct evidence e = begin_heap(EVIDENCE_ALL, 100, 100);
+
+		memset(e.whole, EVIDENCE_WHOLE, sizeof(e.whole));
+		for (uint64_t look = 3; look < 40; look *= 2) {
+			for (size_t i = 0; i <= 100; i++) {
+				random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+				if (random >> 62 != 0)
+					set_word(block_addr(i), random >> 63 ? random : CHUNK | (random >> 40 & 7));
+			}
+			assert_true(evidence__look(&e, look * S, N, read_heap, memory) >= 0);
+		}
+		assert_int_equal(e.counts.marked + e.counts.changed + e.counts.unmapped + e.n_blocks, 100);
+		evidence__free(&e);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +469,11 @@ int main(void)
 		cmocka_unit_test(each_kind_can_be_left_out),
 		cmocka_unit_test(exec_voids_all),
 		cmocka_unit_test(a_process_that_cannot_be_read),
+		cmocka_unit_test(glibc_marks_what_is_free),
+		cmocka_unit_test(marks_alone_will_do),
+		cmocka_unit_test(living_blocks_are_left_alone),
+		cmocka_unit_test(other_layouts_are_not_judged),
+		cmocka_unit_test(hostile_marks),
 	};
 
 	return cmocka_run_group_tests_name("evidence", tests, NULL, NULL);
