@@ -108,7 +108,7 @@ PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c)
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
-	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
+	bursts_static truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \

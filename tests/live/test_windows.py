@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A limit to what tracing costs: in windows, and what they find all the same."""
+import contextlib
 import json
 import os
 import time
 
-from harness import (Failure, Target, Tracer, expect, expect_equal, expect_words, losses, memtrace,
-                     test)
+from harness import (Failure, Target, Tracer, by_function, expect, expect_equal, expect_words, losses,
+                     memtrace, test)
+from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
 
 FUNCTIONS = ("set_up", "forget", "parse_request", "replace_cached", "open_connection")
@@ -106,6 +108,49 @@ def windows_leaks_without_limit():
     expect_words(result.out, r"GROWTH/s +95 % INTERVAL +LIVE +OBJECTS +WHERE")
     rows = [line for line in result.out.splitlines() if " < main < " in line]
     expect(rows and "forget <" in rows[0], "the first of", rows, "for", truth)
+
+
+def trace_bursts(program, seconds, *evidence, preload=None):
+    """For each kind of evidence, all of them at the same time: its counts, by function the live bytes, and
+    what the function that keeps its blocks allocated in the windows, as far as that is seen."""
+    functions = ("allocate_kept", "allocate_freed")
+    with Target(program, preload=preload) as target, contextlib.ExitStack() as stack:
+        target.say("go")
+        tracers = [stack.enter_context(Tracer("-p", target.pid, "-d", seconds, "-i", "1K", "--max-overhead",
+                                              "5", "--json", "-f", "none", "--evidence", kinds))
+                   for kinds in evidence]
+        profiles = [tracer.wait().json() for tracer in tracers]
+        target.say("stop")
+        target.line()
+        expect_equal(target.quit(), 0, f"status of {program}")
+    told = []
+    for profile in profiles:
+        expect_equal(profile["mode"], "windowed", "mode")
+        held = by_function(profile, functions)
+        told.append((profile["evidence"], {name: held.get(name, [0])[0] for name in functions},
+                     sum(s["alloc_bytes"] for s in profile["stacks"] if functions[0] in s["frames"])))
+    return told
+
+
+@test
+def windows_marks_of_the_allocator():
+    """Blocks that are freed between windows, and whose content stays as it was: only glibc's own notes tell.
+    There are none of another allocator's, and of what lives nothing is taken for dead."""
+    without, every = "events,content,mapping", "events,content,mapping,marks"
+    ends = ("freed", "replaced", "unmapped", "changed", "marked", "forgotten")
+    for program, seconds, *evidence in (("bursts", 5, every, without), ("bursts_static", 4, every)):
+        told = trace_bursts(program, seconds, *evidence)
+        counts, held, allocated = told[0]
+        expect(counts["marked"] >= 4, program, counts)
+        expect(held["allocate_freed"] < held["allocate_kept"] / 10, program, held, counts)
+        expect(held["allocate_kept"] > allocated / 2, program, held, counts, allocated)
+        expect(counts["born"] >= sum(counts[end] for end in ends), counts)
+        for counts, held, _ in told[1:]:
+            expect(held["allocate_freed"] > held["allocate_kept"] / 3, "without marks:", held, counts)
+            expect_equal(counts["marked"], 0, "marked without marks")
+    (counts, _, _), = trace_bursts("bursts", 2, every, preload=library(LIBRARIES["jemalloc"]))
+    expect(counts["born"] and not counts["marked"], "jemalloc's:", counts)
+    return f"with marks {told[0][0]}"
 
 
 @test

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Blocks whose end leaves no trace in their content, from "go" until the line "stop", beside pairs of malloc and
- * free as fast as they go: every 20 ms eight blocks, of which every second one is freed 40 ms later and the others
+ * free as fast as they go: every 20 ms eight blocks, of which every second one is freed 60 ms later and the others
  * stay. The sizes rise from burst to burst, so that what was freed, between two that stay, is too small for those
  * to come: nobody writes there again but the allocator, soon after the free, for its lists. Larger than what
  * glibc's caches of free blocks take. Prints {"pairs", "kept_bytes", "freed_bytes", "seconds"}. */
@@ -12,7 +12,7 @@
 
 #define BLOCKS	   8
 #define PERIOD_NS  20000000ull
-#define LIFE	   2 /* bursts */
+#define LIFE	   3 /* bursts */
 #define FIRST_SIZE 1100
 #define STEP	   16
 
