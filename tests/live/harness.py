@@ -48,17 +48,30 @@ def expect_words(text, *words):
 # --- the list of tests ---
 
 tests = {}  # name -> function; in the order of definition
+sociable = set()  # names of those that may run beside another one
 
 
-def test(function):
+def test(function=None, *, beside=False):
+    """beside: it may run at the same time as another such test. Not for what measures time or cost, or
+    traces processes by anything else than their pids (probes for the whole machine), or counts what all of the
+    machine has."""
+    if not function:
+        return functools.partial(test, beside=beside)
     tests[function.__name__] = function
+    if beside:
+        sociable.add(function.__name__)
     return function
 
 
-def test_each_kind(function):
+def test_each_kind(function=None, *, beside=False):
     """A test per kind of probe that this kernel has; the function takes the kind."""
+    if not function:
+        return functools.partial(test_each_kind, beside=beside)
     for kind in kinds():
-        tests[f"{function.__name__}[{kind}]"] = functools.partial(function, kind)
+        name = f"{function.__name__}[{kind}]"
+        tests[name] = functools.partial(function, kind)
+        if beside:
+            sociable.add(name)
     return function
 
 

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests with real probes in real processes. Needs root, and `make all progs` before.
 
-usage: tests/live/run.py [-l] [-v] [PATTERN...]
+usage: tests/live/run.py [-l] [-v] [-1] [PATTERN...]
 
-  -l  lists the tests     -v  traces of failures
+  -l  lists the tests     -v  traces of failures     -1  one at a time, all of them
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
 What cannot run here is skipped with its reason; where nothing may be skipped (CI=true or
 MEMTRACE_NO_SKIP=1 in the environment) it fails. Kinds of probe that this kernel does not have are
-not in the list."""
+not in the list.
+
+Tests that say that they may (harness.test) run two at a time, first; all others alone after them."""
 import argparse
+import collections
 import fnmatch
 import glob
 import importlib
@@ -22,6 +25,8 @@ import traceback
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+
+OUTCOMES = ("passed", "failed", "skipped")
 
 
 def no_skips():
@@ -60,10 +65,54 @@ def run_one(name, reason, verbose):
     return outcome
 
 
+def fork_one(name, reason, verbose):
+    """The same in a process of its own, whose exit status is the outcome's number. Its pid."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = len(OUTCOMES)
+    try:
+        status = OUTCOMES.index(run_one(name, reason, verbose))
+    finally:  # also when it is told to end: run_one() has ended what it had started
+        os._exit(status)
+
+
+def run_pairs(names, reason, verbose, note):
+    """Two at a time. Those with perf uprobes spend their time waiting for the kernel to remove these, which it
+    does one after the other: they come from the one end and the others from the other, so that two of
+    them meet only when nothing else is left."""
+    waiting = collections.deque(sorted(names, key=lambda name: not name.endswith("[perf]")))
+    running = {}  # pid -> name, whether from the left, start
+    try:
+        while waiting or running:
+            while waiting and len(running) < 2:
+                left = not any(left for _, left, _ in running.values())
+                name = waiting.popleft() if left else waiting.pop()
+                running[fork_one(name, reason, verbose)] = name, left, time.monotonic()
+            pid, status = os.wait()
+            if pid in running:
+                name, _, begin = running.pop(pid)
+                code = os.waitstatus_to_exitcode(status)
+                outcome = OUTCOMES[code] if 0 <= code < len(OUTCOMES) else "failed"
+                note(name, outcome, time.monotonic() - begin)
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+
+
+def print_slowest(seconds):
+    print("the slowest of", f"{sum(seconds.values()):.0f} s:")
+    for name in sorted(seconds, key=seconds.get, reverse=True)[:20]:
+        print(f"{seconds[name]:14.1f} s  {name}")
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1], add_help=False)
     parser.add_argument("-l", action="store_true")
     parser.add_argument("-v", action="store_true")
+    parser.add_argument("-1", dest="single", action="store_true")
     parser.add_argument("patterns", nargs="*")
     args = parser.parse_args()
 
@@ -79,14 +128,25 @@ def main():
     reason = missing()
     if reason and not names:
         print(f"cannot run: {reason}")
-    count = {"passed": 0, "failed": 0, "skipped": 0}
+    count, seconds = dict.fromkeys(OUTCOMES, 0), {}
+
+    def note(name, outcome, took):
+        count[outcome] += 1
+        seconds[name] = took
+
+    pairs = [name for name in names if name in harness.sociable and not args.single]
     try:
+        run_pairs(pairs, reason, args.v, note)
         for name in names:
-            count[run_one(name, reason, args.v)] += 1
+            if name not in pairs:
+                begin = time.monotonic()
+                note(name, run_one(name, reason, args.v), time.monotonic() - begin)
     finally:
         harness.end_all()
     if not names:  # nothing tested is nothing passed
         count["failed"] += 1
+    if len(names) > 20:
+        print_slowest(seconds)
     print(", ".join(f"{n} {outcome}" for outcome, n in count.items()))
     return 1 if count["failed"] else 0
 

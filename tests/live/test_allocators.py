@@ -43,7 +43,7 @@ def check_functions(truth, profile):
     check_calls(truth, profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_preloaded(kind):
     """The malloc family of each, in place of glibc's."""
     for name in LIBRARIES.values():
@@ -52,14 +52,14 @@ def alloc_preloaded(kind):
         expect("libc.so.6" not in families(profile), "probes on a malloc that nobody reaches")
 
 
-@test
+@test(beside=True)
 def alloc_static_and_musl():
     for variant in ("static", "musl", "musl_static"):
         truth, profile, _ = trace_script(None, f"truth_basic_{variant}", "--portable")
         check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def alloc_stripped_static():
     """Nothing can be found in it, and that is said."""
     with place() as directory:
@@ -71,7 +71,7 @@ def alloc_stripped_static():
     expect_words(result.err, "stripped static program", target.pid)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_jemalloc_own(kind):
     """mallocx and its relatives, resizing in place; beside them glibc's malloc in the copy with a prefix."""
     for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
@@ -80,13 +80,13 @@ def alloc_jemalloc_own(kind):
     expect_equal(families(profile), {"truth_alloc_rjem", "libc.so.6"}, "files with probes")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_mimalloc_own(kind):
     truth, profile, _ = trace_script(kind, "truth_alloc_mi")
     check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def alloc_loaded_late():
     """mimalloc comes with dlopen while the program is traced."""
     with Target("truth_alloc_mi", "--dlopen") as target:
@@ -107,7 +107,7 @@ def alloc_loaded_late():
         library("libmimalloc.so.2.0")))}, "files with probes")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_cxx(kind):
     """operator new and delete in all their forms, also failing."""
     for family, name in LIBRARIES.items():
@@ -120,7 +120,7 @@ def alloc_cxx(kind):
                      "files whose operator new is probed")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_bad_alloc(kind):
     """Ten thousand times: a program that is traced catches what it would catch alone. The kinds differ at
     entries only: the best one does it all. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
@@ -137,7 +137,7 @@ def alloc_bad_alloc(kind):
         expect_equal(got, wanted, f"what the program says under {name}")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_all_names(kind):
     """What the programs above leave out (pvalloc, C23's free_sized ...), under each that has it."""
     truth, profile, _ = trace_script(kind, "truth_alloc_names")
@@ -148,7 +148,7 @@ def alloc_all_names(kind):
         check_functions(truth, profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_standin(kind):
     """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins with their
     names (tests/progs/standin.cc). Nothing is missed, nothing counted twice."""
@@ -164,7 +164,7 @@ def alloc_standin(kind):
     check_functions(truth, profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_standin_linked(kind):
     """The same linked into a program; and stripped of all names but those that it exports to libc,
     as vendors' servers are. Then the functions have no names, either, and the sum must do."""
@@ -182,7 +182,7 @@ POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--alloc", "exe:pool_get(size=
         "--free", "exe:pool_free(ptr=2)")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def alloc_pool(kind):
     """A pool that the user names: its blocks are counted, what it takes from malloc for them is not."""
     for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
@@ -191,7 +191,7 @@ def alloc_pool(kind):
         expect_equal(losses(profile), {}, "losses")
 
 
-@test
+@test(beside=True)
 def alloc_pool_unnamed():
     """The same without naming it is one big malloc: the test above can fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
@@ -199,7 +199,7 @@ def alloc_pool_unnamed():
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
 
 
-@test
+@test(beside=True)
 def alloc_named_wrongly():
     with Target("truth_alloc_pool") as target:
         result = memtrace("-p", target.pid, "-d", "1", "--alloc", "exe:no_such_function(size=1)->ret")
@@ -216,7 +216,7 @@ def alloc_named_wrongly():
         expect_words(result.err, re.escape(word))
 
 
-@test
+@test(beside=True)
 def alloc_named_checked():
     """check says of functions that the user names where they are, or why they are not."""
     with Target("truth_alloc_pool") as target:
@@ -250,7 +250,7 @@ def sampled_under(program, preload):
     return expect(False, f"twice wrong under {program} {preload}:", "; ".join(told))
 
 
-@test
+@test(beside=True)
 def alloc_sampled():
     told = []
     for program, name in (("truth_sampled", "libjemalloc.so.2"),
@@ -303,7 +303,7 @@ def redis_estimate():
     return grown, low, high
 
 
-@test
+@test(beside=True)
 def alloc_redis_estimate():
     """used_memory has grown by what lies in the interval that is given, which one in twenty may not do."""
     told = []
@@ -315,7 +315,7 @@ def alloc_redis_estimate():
     return expect(False, "; then ".join(told))
 
 
-@test
+@test(beside=True)
 def alloc_redis():
     """Debian's redis-server on its jemalloc: it keeps the usable sizes of its blocks itself (used_memory),
     which are at most a quarter above what was asked for, jemalloc's size classes being so."""

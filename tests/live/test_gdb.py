@@ -11,7 +11,7 @@ import os
 import re
 
 from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, need_tool, place, run,
-                     tests)
+                     sociable, tests)
 
 AGREE_PCT = 99  # of calls, stacks and frames, at least
 LEAST_STACKS = 200  # different ones, of each program
@@ -273,4 +273,6 @@ def stacks_as_gdb(path, prepare):
 for prepare in (sqlite3, python3, git, clang):
     # not the first python3 in PATH: that may be anyone's
     path = f"/usr/bin/{prepare.__name__}"
-    tests[f"stacks_as_gdb[{prepare.__name__}]"] = functools.partial(stacks_as_gdb, path, prepare)
+    name = f"stacks_as_gdb[{prepare.__name__}]"
+    tests[name] = functools.partial(stacks_as_gdb, path, prepare)
+    sociable.add(name)

@@ -89,17 +89,17 @@ def same_as_untraced(kind, program, rounds):
                          f"status and output of {program} at -i {interval}")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def harmless_to_signals_jumps_coroutines(kind):
     same_as_untraced(kind, "stubborn", 30)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def harmless_to_exceptions(kind):
     same_as_untraced(kind, "cxx_throw", 500)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def harmless_attach_and_detach(kind):
     """Eight threads hammer the allocator meanwhile; afterwards the code is the original one."""
     with Busy(8) as target:
@@ -145,7 +145,7 @@ class Victims:
         self.busy.stop()
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def harmless_when_killed(kind):
     """SIGKILL at a random moment of attaching, running and detaching."""
     seed = int.from_bytes(os.urandom(4), "little")

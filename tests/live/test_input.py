@@ -32,7 +32,7 @@ def refused_pid(pid, *words):
 
 # --- processes that cannot be traced ---
 
-@test
+@test(beside=True)
 def input_no_such_pid():
     child = start(["true"])
     child.wait(10)
@@ -40,7 +40,7 @@ def input_no_such_pid():
     refused_pid(2**31 - 1, "no process")
 
 
-@test
+@test(beside=True)
 def input_zombie():
     # its parent, which does not wait for it, tells its pid
     parent = start([sys.executable, "-c", "import os,sys\npid = os.fork()\n"
@@ -54,7 +54,7 @@ def input_zombie():
     refused_pid(pid, "ended")
 
 
-@test
+@test(beside=True)
 def input_kernel_thread():
     with open("/proc/2/stat", encoding="utf-8") as stat:
         if not int(stat.read().rsplit(")", 1)[1].split()[6]) & 0x200000:  # PF_KTHREAD
@@ -62,14 +62,14 @@ def input_kernel_thread():
     refused_pid(2, "kernel thread")
 
 
-@test
+@test(beside=True)
 def input_thread_id():
     with Target("truth_threads") as target:
         tids = {int(t) for t in os.listdir(f"/proc/{target.pid}/task")} - {target.pid}
         refused_pid(min(tids), "thread", f"-p {target.pid}")
 
 
-@test
+@test(beside=True)
 def input_memtrace_itself():
     """Its own pid is known to the shell that becomes memtrace."""
     result = run(["sh", "-c", f"exec {shlex.quote(MEMTRACE)} -p $$ -d 0.1 -q -f none"])
@@ -93,7 +93,7 @@ def compile_c(directory, text, *options):
     return program if not result.status else None
 
 
-@test
+@test(beside=True)
 def input_no_allocator():
     with place() as directory:
         program = compile_c(directory, STATIC, "-nostdlib", "-static", "-fno-pie", "-no-pie")
@@ -105,7 +105,7 @@ def input_no_allocator():
         end(process)
 
 
-@test
+@test(beside=True)
 def input_32_bit():
     with place() as directory:
         # nothing of libc needed, so that it compiles wherever the compiler can
@@ -122,7 +122,7 @@ def input_32_bit():
         end(process)
 
 
-@test
+@test(beside=True)
 def input_exits_during_attach():
     """A target that ends at any moment: a profile, or a message, soon. With the kernel's usual
     attach time every stage of it is met."""
@@ -149,7 +149,7 @@ def input_exits_during_attach():
 
 # --- rights and the kernel ---
 
-@test
+@test(beside=True)
 def input_not_root():
     with Target("truth_basic") as target:
         # the directory of the build may be closed to others: hand the program over open
@@ -161,7 +161,7 @@ def input_not_root():
         refused(result, 1, "root|sudo", "cap_", "missing")
 
 
-@test
+@test(beside=True)
 def input_missing_capability():
     """As root, but without one that is needed: it is named, and only what is missing."""
     with Target("truth_basic") as target:
@@ -178,7 +178,7 @@ def in_own_mounts(script, *args):
                 *args])
 
 
-@test
+@test(beside=True)
 def input_no_btf():
     with Target("truth_basic") as target:
         script = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
@@ -189,7 +189,7 @@ def input_no_btf():
         expect_words(result.out, "NO +BTF")
 
 
-@test
+@test(beside=True)
 def input_missing_kind():
     for kind in {"session", "multi", "perf"} - set(kinds()):
         with Target("truth_basic") as target:
@@ -198,7 +198,7 @@ def input_missing_kind():
 
 # --- the command line ---
 
-@test
+@test(beside=True)
 def input_usage():
     pid = os.getpid()
     for options, words in (
@@ -246,7 +246,7 @@ def input_usage():
     expect_words(result.err, "-p PID", "--")
 
 
-@test
+@test(beside=True)
 def input_help():
     for options, words in ((["--help"], ["-p PID", "check"]), (["record", "--help"], ["--pid"]),
                            (["check", "--help"], ["check"]), (["--version"], [r"memtrace \d"])):
@@ -265,7 +265,7 @@ def refused_before_start(target, output, *words, runner=run):
     expect(time.monotonic() - begin < 25, "told only after the run")
 
 
-@test
+@test(beside=True)
 def output_missing_directory():
     with Target("truth_basic") as target, place() as directory:
         refused_before_start(target, directory + "/not/there", "No such file or directory",
@@ -275,14 +275,14 @@ def output_missing_directory():
         refused(result, 1, "No such file or directory", "not/json")
 
 
-@test
+@test(beside=True)
 def output_is_a_directory():
     with Target("truth_basic") as target, place() as directory:
         os.mkdir(f"{directory}/out.{target.pid}.heap")
         refused_before_start(target, directory + "/out", f"out.{target.pid}.heap")
 
 
-@test
+@test(beside=True)
 def output_read_only():
     with Target("truth_basic") as target, place() as directory:
         refused_before_start(target, directory + "/out", "Read-only", runner=lambda args:
@@ -290,7 +290,7 @@ def output_read_only():
                                            *args))
 
 
-@test
+@test(beside=True)
 def output_not_permitted():
     """Root writes everywhere, unless it has not the capability to."""
     with Target("truth_basic") as target, place() as directory:
@@ -305,7 +305,7 @@ def in_small_disk(directory, script, *args):
     return in_own_mounts(f"mount -t tmpfs -o size=64k none {directory}; {script}", *args)
 
 
-@test
+@test(beside=True)
 def output_disk_is_full():
     with Target("truth_basic") as target, place() as directory:
         fill = f"dd if=/dev/zero of={directory}/fill bs=4k 2>/dev/null || true; "
@@ -313,7 +313,7 @@ def output_disk_is_full():
                              in_small_disk(directory, fill + 'exec "$@"', *args))
 
 
-@test
+@test(beside=True)
 def output_disk_fills_meanwhile():
     """The disk fills while the run goes on. An earlier file is still there and whole, and
     nothing half-written is."""
@@ -336,7 +336,7 @@ def output_disk_fills_meanwhile():
         expect_equal(sorted(files), ["err", "fill", f"out.{target.pid}.heap"], "files")
 
 
-@test
+@test(beside=True)
 def output_full_device():
     with Target("truth_basic") as target, open("/dev/full", "w", encoding="utf-8") as full:
         for options in (["--json"], []):
@@ -345,7 +345,7 @@ def output_full_device():
             expect_words(result.err, "standard output", "No space")
 
 
-@test
+@test(beside=True)
 def output_closed():
     """stdout is closed, or a pipe that nobody reads: the files are written all the same."""
     with Target("truth_basic") as target:

@@ -124,17 +124,17 @@ def check(program, options):
         return profile
 
 
-@test
+@test(beside=True)
 def jeprof_exact():
     check("truth_basic", ("-i", "1"))
 
 
-@test
+@test(beside=True)
 def jeprof_sampled():
     check("truth_sampled", ("-i", "64K"))
 
 
-@test
+@test(beside=True)
 def table_agrees():
     """The table's rows are the truth of truth_basic, in the units that people read."""
     result = memtrace("-i", "1", "-f", "none", "-n", "5", "--", f"{PROGS}/truth_basic", "--auto")

@@ -33,14 +33,14 @@ def check_chain(program, kind=None):
     return f"{program} {len(truth)} stacks"
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def stacks_of_go(kind):
     """Goroutines, stacks that grow and move, C that calls back, C's threads; as Go links a program by
     itself and for any address."""
     return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
 
 
-@test
+@test(beside=True)
 def stacks_of_stripped_go():
     """Without symbols Go's functions have no names; the stacks are the same."""
     _, named, _ = trace_chain("go_chain")
@@ -51,7 +51,7 @@ def stacks_of_stripped_go():
     expect_equal(profile["stacks_complete_pct"], 100.0, "complete")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def stacks_of_rust(kind):
     """Optimized, in both ways to mangle names."""
     return ", ".join(check_chain(program, kind) for program in ("rust_chain", "rust_chain_v0"))

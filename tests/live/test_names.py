@@ -49,7 +49,7 @@ def check_inlined(truth, profile):
         expect(told.endswith(f"names.c:{line}"), f"{name} is in line {line}, not in {told}")
 
 
-@test
+@test(beside=True)
 def names_of_inlined_functions():
     with Target("names") as target:
         truth, profile = trace(target)
@@ -57,7 +57,7 @@ def names_of_inlined_functions():
     expect_equal(profile["lost"]["debug_info_failed"], 0, "debug_info_failed")
 
 
-@test
+@test(beside=True)
 def names_without_inlined_functions():
     """--no-inline: the functions that were compiled, no lines."""
     with Target("names") as target:
@@ -96,7 +96,7 @@ def strip_into(directory, name="names"):
     return path, debug
 
 
-@test
+@test(beside=True)
 def names_from_debug_file():
     """Beside the program; and not from another program's."""
     with place() as directory:
@@ -111,7 +111,7 @@ def names_from_debug_file():
         expect(profile["lost"]["frames_no_symbols"] > 0, profile["lost"])
 
 
-@test
+@test(beside=True)
 def names_from_debug_file_in_container():
     """The debug file is below the target's root, where only its mount namespace leads."""
     need_tool("unshare")
@@ -149,7 +149,7 @@ def debuginfod(directory):
             server.shutdown()
 
 
-@test
+@test(beside=True)
 def names_from_debuginfod():
     """Only when DEBUGINFOD_URLS says so."""
     with place() as directory:
@@ -172,7 +172,7 @@ def names_from_debuginfod():
                     expect_words(the_stack(result[1], INLINED)["frames"][1], r"^names\+0x")
 
 
-@test
+@test(beside=True)
 def names_of_the_vdso():
     """A handler that interrupts it is unwound through it."""
     with Target("names") as target:
@@ -214,7 +214,7 @@ def write_map(path):
         file.write("0fffff00 10 before\n10000000 8 LazyCompile:*hot /app.js:1\nnonsense\n")
 
 
-@test
+@test(beside=True)
 def names_of_a_jit():
     with names_with_map(write_map) as (profile, frames):
         expect_equal(frames[1:4], ["allocate", "LazyCompile:*hot /app.js:1", "run_jit"], "frames")
@@ -228,18 +228,18 @@ def refuse_map(make):
         expect(profile["lost"]["frames_not_a_file"] > 0, profile["lost"])
 
 
-@test
+@test(beside=True)
 def names_of_a_jit_without_a_map():
     refuse_map(lambda path: None)
 
 
-@test
+@test(beside=True)
 def hostile_perf_map_fifo():
     """Nobody waits for its writer."""
     refuse_map(os.mkfifo)
 
 
-@test
+@test(beside=True)
 def hostile_perf_map_symlink():
     with place() as directory:
         path = os.path.join(directory, "map")
@@ -247,7 +247,7 @@ def hostile_perf_map_symlink():
         refuse_map(lambda link: os.symlink(path, link))
 
 
-@test
+@test(beside=True)
 def hostile_perf_map_of_another_user():
     def make(path):
         write_map(path)
@@ -255,12 +255,12 @@ def hostile_perf_map_of_another_user():
     refuse_map(make)
 
 
-@test
+@test(beside=True)
 def hostile_perf_map_directory():
     refuse_map(os.mkdir)
 
 
-@test
+@test(beside=True)
 def hostile_perf_map_huge():
     """A gigabyte of nothing is not read to its end, and what is sound in it counts."""
     def make(path):
@@ -271,7 +271,7 @@ def hostile_perf_map_huge():
         expect(profile["lost"]["perf_map_skipped"] > 1, profile["lost"])
 
 
-@test
+@test(beside=True)
 def names_of_node():
     """The functions of a script, by node's own word."""
     node = "/usr/bin/node"
@@ -296,7 +296,7 @@ def names_of_node():
     expect(named > 0.8 * 20000 * 5003, f"only {named} of {total} bytes are leakyHandler's")
 
 
-@test
+@test(beside=True)
 def hostile_symbol_table():
     """A symbol table of 4 GB, all of it a hole in a file."""
     with place() as directory:
@@ -318,7 +318,7 @@ def hostile_symbol_table():
 
 # --- places and pids that change hands ---
 
-@test
+@test(beside=True)
 def names_of_code_that_took_a_place():
     """Generated code where a library was is not called as the library's functions, and that the
     library's names are gone is told."""
@@ -368,7 +368,7 @@ def names_when_another_has_the_pid():
 
 # --- linkers' names ---
 
-@test
+@test(beside=True)
 def names_mangled():
     """--no-demangle keeps the linker's names; without it they are people's."""
     for options, wanted in (([], "std::"), (["--no-demangle"], "_ZSt")):

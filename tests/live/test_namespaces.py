@@ -78,7 +78,7 @@ def check_contained(*selection):
         expect(all(re.fullmatch(r"\w+", f) for f in ours), "without a name:", stack["frames"])
 
 
-@test
+@test(beside=True)
 def namespaces_by_pid():
     check_contained()
 

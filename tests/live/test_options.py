@@ -22,7 +22,7 @@ def children(pid):
 
 # --- output ---
 
-@test
+@test(beside=True)
 def options_json_file():
     """One object per process, each on a line, in a file; nothing on stdout; the keys of the
     documentation."""
@@ -57,7 +57,7 @@ def options_json_file():
             expect_equal(target.quit(), 0, "status of the target")
 
 
-@test
+@test(beside=True)
 def options_duration():
     with Target("truth_basic") as target, place() as directory:
         profile = memtrace("-p", target.pid, "-d", "0.5", "--json", "-o",
@@ -66,7 +66,7 @@ def options_duration():
         expect(0.5 <= profile["duration_s"] < PATIENCE_S, "duration", profile["duration_s"])
 
 
-@test
+@test(beside=True)
 def options_quiet_and_formats():
     with place() as directory:
         for options, extensions in ((["-f", "heap"], ["heap"]),
@@ -81,7 +81,7 @@ def options_quiet_and_formats():
                 os.unlink(f"{directory}/{name}")
 
 
-@test
+@test(beside=True)
 def options_default_output():
     """memtrace.PID.heap and .collapsed in the directory it is started in."""
     with place() as directory:
@@ -93,7 +93,7 @@ def options_default_output():
             expect_words(result.out, "written:.*" + re.escape(name))
 
 
-@test
+@test(beside=True)
 def options_top():
     counts = []
     for top in (3, 1000):
@@ -105,7 +105,7 @@ def options_top():
     expect(counts[1] > 12, "rows", counts[1])
 
 
-@test
+@test(beside=True)
 def options_max_live():
     """A full table: what is in it stays right, what is dropped is counted."""
     result = memtrace("-i", "1", "--max-live", "1000", "--json", "-f", "none", "--", BASIC,
@@ -119,7 +119,7 @@ def options_max_live():
         expect(nbytes <= truth["functions"][name]["live_bytes"], f"too much in {name}: {nbytes}")
 
 
-@test
+@test(beside=True)
 def options_small_tables():
     """Nothing but the target's own blocks and stacks takes room."""
     for option, n in (("--max-live", 10), ("--max-stacks", 2)):
@@ -146,7 +146,7 @@ def check_shows_a_process():
 
 # --- the end of a run ---
 
-@test
+@test(beside=True)
 def end_by_signal():
     """SIGINT and SIGTERM end the run, and nothing is lost."""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -160,7 +160,7 @@ def end_by_signal():
             expect(target.alive(), "the target died")
 
 
-@test
+@test(beside=True)
 def end_of_the_target():
     """The target's exit ends the run. Its memory at the end and the names are still found."""
     with Target("truth_basic") as target, place() as directory:
@@ -174,7 +174,7 @@ def end_of_the_target():
             expect_equal(held.get(name, [0])[0], wanted["live_bytes"], name)
 
 
-@test
+@test(beside=True)
 def end_of_one_of_two():
     with Target("truth_basic") as first, Target("truth_basic") as second:
         with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", "--json", "-f", "none") as tracer:
@@ -192,7 +192,7 @@ def command(*args, **options):
     return memtrace("-q", "-f", "none", "--", *args, **options)
 
 
-@test
+@test(beside=True)
 def command_statuses():
     for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137),
                            ("kill -TERM $$", 143)):
@@ -200,7 +200,7 @@ def command_statuses():
         expect_equal((result.status, result.out, result.err), (status, "", ""), script)
 
 
-@test
+@test(beside=True)
 def command_cannot_run():
     with place() as directory:
         with open(directory + "/text", "w", encoding="utf-8") as file:
@@ -214,13 +214,13 @@ def command_cannot_run():
             expect_words(result.err, "^memtrace: ", re.escape(name), words)
 
 
-@test
+@test(beside=True)
 def command_gets_its_streams_and_arguments():
     result = command("sh", "-c", 'cat; echo "$@" >&2', "sh", "-d", "--", "a b", input="text")
     expect_equal((result.status, result.out, result.err), (0, "text", "-d -- a b\n"), result)
 
 
-@test
+@test(beside=True)
 def command_is_told_to_end():
     """SIGTERM to memtrace alone is passed on; the command decides, here for status 9."""
     with place() as directory:
@@ -233,14 +233,14 @@ def command_is_told_to_end():
         expect_equal(len(os.listdir(directory)), 2, "files")
 
 
-@test
+@test(beside=True)
 def command_outlives_its_duration():
     """-d ends the tracing, not the command; memtrace waits for its status."""
     result = memtrace("-q", "-f", "none", "-d", "0.1", "--", "sh", "-c", "sleep 1; exit 6")
     expect_equal(result.status, 6, result)
 
 
-@test
+@test(beside=True)
 def command_killed_with_memtrace():
     """While it is held before its start, the command must not outlive memtrace, stopped for ever;
     once it runs it goes on and ends as always."""
@@ -254,7 +254,7 @@ def command_killed_with_memtrace():
             wait_until(lambda: not os.path.exists(f"/proc/{pid}"), f"end of {pid}", 10)
 
 
-@test
+@test(beside=True)
 def command_of_a_script():
     """A #! script: the interpreter is what is traced."""
     with place() as directory:

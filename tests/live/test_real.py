@@ -70,7 +70,7 @@ def libc_path():
         return re.search(r"(/\S*/libc\.so\.6)\n", maps.read())[1]
 
 
-@test
+@test(beside=True)
 def real_redis():
     with place() as directory, Redis(directory, libc_path()) as redis:
         used_before = redis.used_memory()
@@ -125,7 +125,7 @@ os._exit(0)
 """
 
 
-@test
+@test(beside=True)
 def real_python():
     """What 20,000 bytes objects of 1000 bytes add is known, to the byte but for the list that holds
     them: 33 bytes of header each."""
@@ -153,7 +153,7 @@ pragma page_count;
 """
 
 
-@test
+@test(beside=True)
 def real_sqlite():
     """The pages of the database in memory are alive at the end."""
     script = SQL.encode()

@@ -54,7 +54,7 @@ def check_all(truth, profiles, change):
     expect_equal(change, regions["live_bytes"] - regions["earlier_gone_bytes"], "change in smaps")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def regions_truth(kind):
     """By libc's functions."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
@@ -67,7 +67,7 @@ def regions_truth(kind):
     expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
 
 
-@test
+@test(beside=True)
 def regions_truth_at_syscalls():
     """The same program and the same answer, seen at the system calls."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions",
@@ -95,7 +95,7 @@ def regions_of_static():
         expect_words(result.err, "libc")
 
 
-@test
+@test(beside=True)
 def regions_beside_heap():
     """Both at once: two objects, four files, each of its own numbers."""
     with place() as directory:
@@ -116,7 +116,7 @@ def regions_beside_heap():
            profiles["heap"]["stacks"])
 
 
-@test
+@test(beside=True)
 def regions_of_command():
     """From a command's first instruction to its end, in a table."""
     program = os.path.join(PROGS, "truth_regions")
@@ -133,7 +133,7 @@ def regions_of_command():
     expect_words(result.out, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
 
 
-@test
+@test(beside=True)
 def regions_of_go():
     """Go makes the system calls itself; its heap is seen nowhere else."""
     truth, profiles, change, log = trace("go_regions", "--what", "regions")
@@ -168,7 +168,7 @@ def trace_shell(commands, n, *options):
     return truths, [json.loads(line) for line in result.out.splitlines()]
 
 
-@test
+@test(beside=True)
 def regions_after_exec():
     """What the old program had is gone with it, and its accounts."""
     program = os.path.join(PROGS, "truth_regions")
@@ -203,7 +203,7 @@ def regions_of_children():
 FEW = 40 * 4096
 
 
-@test
+@test(beside=True)
 def growth_truth():
     """Every fault: pages by who touched them first and that are still there."""
     truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "1")
@@ -219,7 +219,7 @@ def growth_truth():
     expect_equal(profile["probes"], [], "probes")
 
 
-@test
+@test(beside=True)
 def growth_sampled():
     """One page in 16: the largest is known to a fifth (3,000 pages: 194 samples)."""
     truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "64K")
@@ -230,7 +230,7 @@ def growth_sampled():
     expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], profile)
 
 
-@test
+@test(beside=True)
 def growth_with_regions():
     """Both, of a command; growth and the heap exclude each other."""
     with place() as directory:
@@ -248,7 +248,7 @@ def growth_with_regions():
     expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")
 
 
-@test
+@test(beside=True)
 def regions_of_python():
     """A program that knows nothing of us: what it takes and gives back in sum, as smaps has it."""
     script = ("import sys, threading\n"

@@ -66,7 +66,7 @@ def check_stacks(program, truth, profile):
     return len(truth["stacks"])
 
 
-@test
+@test(beside=True)
 def chains_are_built_as_said():
     """Which functions have unwind tables, and how each program is linked: what the next test
     stands on."""
@@ -96,7 +96,7 @@ def chains_are_built_as_said():
            "chains_step.so: has .eh_frame")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def stacks_as_declared(kind):
     """What each program says of each block's stack: deep chains, callbacks of C and C++, signal
     handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
@@ -175,7 +175,7 @@ def wander(places, *options):
     return profile
 
 
-@test
+@test(beside=True)
 def stacks_after_many_mappings():
     """What is gone takes no place from what is there."""
     profile = wander(1200, "-f", "none")
@@ -183,7 +183,7 @@ def stacks_after_many_mappings():
     expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
 
 
-@test
+@test(beside=True)
 def stacks_after_endless_mappings():
     """What is gone is not remembered for ever."""
     with place() as directory:
@@ -207,7 +207,7 @@ input()
 """
 
 
-@test
+@test(beside=True)
 def stacks_through_many_libraries():
     """More tables at once than are put into the kernel with one call."""
     n = 150

@@ -41,14 +41,14 @@ def wait_restored(pid):
 
 # --- threads ---
 
-@test_each_kind
+@test_each_kind(beside=True)
 def strange_short_threads(kind):
     """A thousand that come and go: no call of theirs stays behind as under way."""
     truth, profile, _ = trace_script(kind, "strange", "threads")
     check_functions(truth, profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def strange_main_thread_ends(kind):
     """Some kinds of probe see nothing of what comes after that, which is told."""
     truth, profile, _ = trace_script(kind, "strange", "headless")
@@ -59,7 +59,7 @@ def strange_main_thread_ends(kind):
         check_functions(truth, profile)
 
 
-@test
+@test(beside=True)
 def strange_main_thread_has_ended():
     """Nothing finds the memory of such a process: it is refused, and goes on."""
     with Target("strange", "headless", "--early") as target:
@@ -110,13 +110,13 @@ def strange_daemon():
 
 # --- what they may do ---
 
-@test
+@test(beside=True)
 def strange_undumpable():
     truth, profile, _ = trace_script(None, "strange", "undumpable")
     check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def strange_seccomp():
     """Strictly, or by a filter that kills, from before the attach or from a moment after it."""
     for args in (["strict"], ["filter"], ["filter", "--early"]):
@@ -134,7 +134,7 @@ def size_of(pid):
     return len(os.listdir(f"/proc/{pid}/fd")), 1024 * int(status_of(pid, "VmRSS").split()[0])
 
 
-@test
+@test(beside=True)
 def strange_dlopen_cycles():
     """A library that is loaded at 400 places, one after the other, is one file with one table."""
     with Target("strange", "dlopen", LIBRARY, "400") as target:
@@ -154,7 +154,7 @@ def strange_dlopen_cycles():
     return f"{before} and {after[1]} bytes"
 
 
-@test
+@test(beside=True)
 def strange_dlopen_copies():
     """400 files, of which memtrace may hold less than a hundred open: the rest are without names,
     not the run without its end."""
@@ -185,7 +185,7 @@ def stop_it(pid):
                            for tid in os.listdir(f"/proc/{pid}/task")), f"pid {pid} stops")
 
 
-@test
+@test(beside=True)
 def strange_stopped():
     """Stopped while memtrace comes, and again while it goes."""
     with Target("truth_basic") as target:
@@ -201,7 +201,7 @@ def strange_stopped():
     check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def strange_stopped_anywhere():
     """Stopped in the midst of whatever it does: in traps, in calls that return through a probe."""
     target = Busy(2)
@@ -279,7 +279,7 @@ def look_around(gdb):
     gdb.ask("delete")
 
 
-@test
+@test(beside=True)
 def strange_debugged():
     """Under a debugger all the time; memtrace comes and goes while it is stopped there."""
     with Target("truth_threads", "--blocks", "500") as target:
@@ -299,7 +299,7 @@ def strange_debugged():
     check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def strange_debugger_comes():
     """And goes, while memtrace is there."""
     with Target("truth_threads", "--blocks", "500") as target:

@@ -84,7 +84,7 @@ def check_collapsed(path, profile):
     expect_equal(got, profile["live_bytes"], f"sum of {path}")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_basic(kind):
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_basic", prefix=directory + "/out")
@@ -95,7 +95,7 @@ def truth_basic(kind):
         check_collapsed(files["collapsed"], profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_threads(kind):
     """Eight threads free each other's blocks; each has a line of its own in the heap file."""
     with place() as directory:
@@ -109,7 +109,7 @@ def truth_threads(kind):
                      (wanted["live_bytes"], wanted["live_objects"]), f"lines of {name}")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_exec(kind):
     """What the old program held is gone with it."""
     truth, profile, _ = trace_script(kind, "exec_chain")
@@ -122,14 +122,14 @@ def truth_exec(kind):
     expect_equal(profile["live_bytes"], truth["functions"]["after_exec"]["live_bytes"], "total")
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_fork(kind):
     """A child that frees and reuses inherited addresses changes nothing in the parent's books."""
     truth, profile, _ = trace_script(kind, "fork_child")
     check_exact(truth, profile)
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_command(kind):
     """As a command of memtrace's own, traced from its first allocation."""
     result = run([MEMTRACE, "-i", "1", "--json", "-f", "none", "--probe-kind", kind, "--",
@@ -139,7 +139,7 @@ def truth_command(kind):
     check_exact(json.loads(truth), json.loads(profile))
 
 
-@test_each_kind
+@test_each_kind(beside=True)
 def truth_two_tracers(kind):
     """Two memtraces on one target: both are exact."""
     with Target("truth_basic") as target:
@@ -152,7 +152,7 @@ def truth_two_tracers(kind):
         check_exact(truth, profile)
 
 
-@test
+@test(beside=True)
 def truth_beside_another_tracer():
     """Another tracer's return probes on the same libc put the kernel's address in the place of return
     addresses here, too: an allocator's calls to itself must be told from others all the same."""
