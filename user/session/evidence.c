@@ -17,6 +17,7 @@
 #define IS_MMAPPED   2ULL
 #define FLAGS	     7ULL
 #define PAGE	     4096ULL
+#define MAX_CHUNK   (1ULL << 46)
 
 void evidence__init(struct evidence *e, unsigned kinds, const uint64_t seed[2])
 {
@@ -267,16 +268,35 @@ static bool is_its_size(const struct evidence_block *block, uint64_t word)
 	return size % ALIGNMENT == 0 && size >= least && (word & IS_MMAPPED || size <= least + spare);
 }
 
-/* Judges n open blocks, which[], by the words before them, as they stand in reads[], and those after them, which it
- * reads. 0 or what the reader answers. */
-static int look_at_marks(struct evidence *e, const size_t *which, const struct evidence_read *reads,
-			 size_t n, evidence_reader reader, void *ctx)
-{
-	struct evidence_read next[BATCH];
-	uint64_t words[BATCH];
-	size_t of[BATCH], n_next = 0;
-	int rc;
+/* Blocks that nothing speaks against so far, and for each what is read next: up to two words at an address. */
+struct suspects {
+	size_t n;
+	size_t block[BATCH];
+	uint64_t size[BATCH]; /* of the chunk that is known to be in question */
+	uint64_t words[BATCH][2];
+	struct evidence_read reads[BATCH];
+};
 
+static void suspects__add(struct suspects *s, size_t block, uint64_t size, uint64_t addr,
+			  size_t n_words)
+{
+	s->block[s->n] = block;
+	s->size[s->n] = size;
+	s->reads[s->n] = (struct evidence_read){addr, s->words[s->n], n_words * SIZE_SZ, false};
+	s->n++;
+}
+
+static int suspects__read(struct suspects *s, evidence_reader reader, void *ctx)
+{
+	return s->n ? reader(ctx, s->reads, s->n) : 0;
+}
+
+/* Rule 1, for n blocks, which[], by the words before them, as they stand in reads[]. Of the others the word
+ * of the next chunk is to be read. */
+static void judge_own(struct evidence *e, const size_t *which, const struct evidence_read *reads,
+		      size_t n, struct suspects *next)
+{
+	next->n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct evidence_block *block = &e->blocks[which[i]];
 		uint64_t word;
@@ -284,26 +304,77 @@ static int look_at_marks(struct evidence *e, const size_t *which, const struct e
 		if (block->fate || !reads[i].ok)
 			continue;
 		memcpy(&word, reads[i].to, sizeof(word));
-		if (!is_its_size(block, word)) {
+		if (!is_its_size(block, word))
 			note_broken(e, block);
-		} else if (!(word & IS_MMAPPED)) {
-			next[n_next] = (struct evidence_read){
-				block->addr - SIZE_SZ + (word & ~FLAGS), &words[n_next], SIZE_SZ, false};
-			of[n_next++] = which[i];
-		}
+		else if (!(word & IS_MMAPPED))
+			suspects__add(next, which[i], word & ~FLAGS,
+				      block->addr - SIZE_SZ + (word & ~FLAGS), 1);
 	}
-	rc = n_next ? reader(ctx, next, n_next) : 0;
-	for (size_t i = 0; i < n_next && !rc; i++) {
-		struct evidence_block *block = &e->blocks[of[i]];
-		uint8_t *whole = whole_of(e, block);
+}
 
-		if (!next[i].ok)
+/* Rule 2. Of the others what stands between the next chunk and the one after it is to be read. */
+static void judge_next(struct evidence *e, const struct suspects *s, struct suspects *next)
+{
+	next->n = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		struct evidence_block *block = &e->blocks[s->block[i]];
+		uint64_t word = s->words[i][0], size = word & ~FLAGS;
+
+		if (!s->reads[i].ok)
 			continue; /* its end, but the next look will say so by the mapping */
-		if (!(words[i] & PREV_INUSE))
+		if (!(word & PREV_INUSE)) {
 			note_broken(e, block);
-		else if (*whole < UINT8_MAX)
-			++*whole;
+			continue;
+		}
+		if (*whole_of(e, block) < UINT8_MAX)
+			++*whole_of(e, block);
+		if (size >= MINSIZE && size % ALIGNMENT == 0 && size <= MAX_CHUNK)
+			suspects__add(next, s->block[i], s->size[i] + size,
+				      s->reads[i].addr - SIZE_SZ + size, 2);
 	}
+}
+
+/* Rule 3: what ends there is a free chunk that is larger than the block's and the next one together, and what it
+ * says of its size is to be found at its beginning as well, which is to be read. */
+static void judge_foot(const struct suspects *s, struct suspects *next)
+{
+	next->n = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		uint64_t foot = s->words[i][0], end = s->reads[i].addr;
+
+		if (s->reads[i].ok && !(s->words[i][1] & PREV_INUSE) && foot > s->size[i] &&
+		    foot % ALIGNMENT == 0 && foot <= MAX_CHUNK)
+			suspects__add(next, s->block[i], foot, end - foot + SIZE_SZ, 1);
+	}
+}
+
+static void judge_head(struct evidence *e, const struct suspects *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->reads[i].ok && (s->words[i][0] & ~FLAGS) == s->size[i] &&
+		    s->words[i][0] & PREV_INUSE)
+			note_broken(e, &e->blocks[s->block[i]]);
+}
+
+/* Judges the blocks of a batch that are still open. 0 or what the reader answers. */
+static int look_at_marks(struct evidence *e, const size_t *which, const struct evidence_read *reads,
+			 size_t n, evidence_reader reader, void *ctx)
+{
+	static struct suspects one, other;
+	int rc;
+
+	judge_own(e, which, reads, n, &one);
+	rc = suspects__read(&one, reader, ctx);
+	if (rc)
+		return rc;
+	judge_next(e, &one, &other);
+	rc = suspects__read(&other, reader, ctx);
+	if (rc)
+		return rc;
+	judge_foot(&other, &one);
+	rc = suspects__read(&one, reader, ctx);
+	if (!rc)
+		judge_head(e, &one);
 	return rc;
 }
 

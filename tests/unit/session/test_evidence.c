@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A process of a few blocks whose fate the test decides. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "session/evidence.h"
@@ -326,7 +331,7 @@ static void glibc_marks_what_is_free(void **state)
 	(void)state;
 	memcpy(before, memory, sizeof(memory));
 	assert_int_equal(evidence__look(&e, 3 * S, N, read_heap, memory), 100);
-	assert_int_equal(n_read, 200);
+	assert_int_equal(n_read, 300);
 	assert_int_equal(e.n_blocks, 100);
 	/* 10: into a bin. 20: with the one behind it. 30: its place is another's. None of their content changes. */
 	set_word(block_addr(11), CHUNK | ARENA);
@@ -359,6 +364,36 @@ static void glibc_marks_what_is_free(void **state)
 		assert_int_equal(e.counts.marked, 0);
 		evidence__free(&e);
 	}
+}
+
+/* A free chunk from one block's on, n chunks long: as free() writes it. */
+static void set_free(size_t first, size_t n)
+{
+	uint64_t size = n * CHUNK;
+
+	set_word(block_addr(first), size | PREV);
+	set_word(block_addr(first + n) - 8, size);
+	set_word(block_addr(first + n), CHUNK);
+}
+
+static void glibc_marks_what_was_joined_on_both_sides(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_MARKS, 100, 100);
+
+	(void)state;
+	evidence__look(&e, 3 * S, N, read_heap, memory);
+	/* 10 and 12 first, then 11 between them: its own word and the next one's stay as they are */
+	set_free(10, 3);
+	/* what a single free chunk behind a block looks like: nothing to 20 */
+	set_free(21, 1);
+	/* two ends that do not agree are nothing */
+	set_free(30, 3);
+	set_word(block_addr(30), 2 * CHUNK | PREV);
+	set_word(block_addr(32), CHUNK | PREV);
+	assert_int_equal(evidence__look(&e, 9 * S, N, read_heap, memory), 100);
+	for (size_t i = 0; i < 100; i++)
+		assert_int_equal(is_there(&e, i), i != 10 && i != 11 && i != 12 && i != 21 && i != 30 && i != 32);
+	evidence__free(&e);
 }
 
 static void marks_alone_will_do(void **state)
@@ -458,6 +493,181 @@ static void hostile_marks(void **state)
 	}
 }
 
+/* --- the C library itself: its malloc is still there beneath the sanitizer's --- */
+
+static struct {
+	void *(*malloc)(size_t size);
+	void *(*realloc)(void *p, size_t size);
+	void *(*memalign)(size_t alignment, size_t size);
+	void *(*pvalloc)(size_t size);
+	void (*free)(void *p);
+} libc;
+
+static int find_libc(void **state)
+{
+	void *handle = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	(void)state;
+	assert_non_null(handle);
+	*(void **)&libc.malloc = dlsym(handle, "malloc");
+	*(void **)&libc.realloc = dlsym(handle, "realloc");
+	*(void **)&libc.memalign = dlsym(handle, "memalign");
+	*(void **)&libc.pvalloc = dlsym(handle, "pvalloc");
+	*(void **)&libc.free = dlsym(handle, "free");
+	assert_true(libc.malloc && libc.realloc && libc.memalign && libc.pvalloc && libc.free);
+	return dlclose(handle);
+}
+
+#define BLOCKS 3000
+
+struct owner {
+	uint64_t random;
+	void *blocks[BLOCKS]; /* NULL: none */
+	size_t sizes[BLOCKS];
+	atomic_bool *stop;
+};
+
+static uint64_t owner__random(struct owner *o)
+{
+	o->random = o->random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return o->random >> 33;
+}
+
+/* Allocates, frees or reallocates one of the blocks [first, BLOCKS), somehow, and fills it. */
+static void owner__step(struct owner *o, size_t first)
+{
+	static const size_t scales[] = {40, 200, 1500, 1500, 6000, 200000};
+	size_t i = first + owner__random(o) % (BLOCKS - first);
+	size_t size = owner__random(o) % scales[owner__random(o) % 6];
+
+	if (o->blocks[i] && owner__random(o) % 8) {
+		libc.free(o->blocks[i]);
+		o->blocks[i] = NULL;
+		return;
+	}
+	o->sizes[i] = size;
+	if (o->blocks[i])
+		o->blocks[i] = libc.realloc(o->blocks[i], size ? size : (o->sizes[i] = 1));
+	else if (owner__random(o) % 16 == 0)
+		o->blocks[i] = libc.memalign((size_t)32 << owner__random(o) % 9, size);
+	else if (owner__random(o) % 64 == 0)
+		o->blocks[i] = libc.pvalloc(size);
+	else
+		o->blocks[i] = libc.malloc(size);
+	assert_non_null(o->blocks[i]);
+	memset(o->blocks[i], (int)owner__random(o), o->sizes[i]);
+}
+
+static void *allocate_busily(void *arg)
+{
+	struct owner *o = arg;
+
+	while (!atomic_load(o->stop))
+		owner__step(o, BLOCKS / 3); /* what comes before stays */
+	return NULL;
+}
+
+static int read_own(void *ctx, struct evidence_read *reads, size_t n)
+{
+	(void)ctx;
+	for (size_t i = 0; i < n; i++) {
+		struct iovec local = {reads[i].to, reads[i].len};
+		struct iovec remote = {(void *)(uintptr_t)reads[i].addr, reads[i].len};
+
+		reads[i].ok = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) ==
+			      (ssize_t)reads[i].len;
+	}
+	return 0;
+}
+
+/* The blocks [0, n) that the owners have. */
+static struct evidence begin_own(const struct owner *owners, size_t n_owners, size_t n)
+{
+	static const uint64_t seed[2] = {1, 2};
+	static struct abi_live live[4 * BLOCKS];
+	static uint64_t addrs[4 * BLOCKS];
+	struct evidence e;
+	size_t all = 0;
+
+	evidence__init(&e, EVIDENCE_MARKS, seed);
+	e.glibc = true;
+	memset(e.whole, EVIDENCE_WHOLE, sizeof(e.whole));
+	for (size_t i = 0; i < n_owners; i++)
+		for (size_t k = 0; k < n; k++)
+			if (owners[i].blocks[k]) {
+				addrs[all] = (uintptr_t)owners[i].blocks[k];
+				live[all++] = (struct abi_live){
+					.size = owners[i].sizes[k], .interval = 1, .birth_ns = S + 1};
+			}
+	assert_int_equal(evidence__harvest(&e, S, 2 * S, addrs, live, all, LOOK), 0);
+	return e;
+}
+
+/* Threads allocate and free beside blocks that live: none of these is ever taken for dead. */
+static void the_living_are_never_marked(void **state)
+{
+	enum { THREADS = 4, LOOKS = 60 };
+	static struct owner owners[THREADS];
+	pthread_t threads[THREADS];
+	atomic_bool stop = false;
+	struct evidence e;
+
+	(void)state;
+	for (size_t i = 0; i < THREADS; i++) {
+		memset(&owners[i], 0, sizeof(owners[i]));
+		owners[i].random = i + 1;
+		owners[i].stop = &stop;
+		for (int k = 0; k < 20000; k++)
+			owner__step(&owners[i], 0);
+	}
+	e = begin_own(owners, THREADS, BLOCKS / 3);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, allocate_busily, &owners[i]), 0);
+	for (uint64_t i = 3; i < LOOKS && !e.counts.marked; i++)
+		assert_true(evidence__look(&e, i * 2 * S, SIZE_MAX, read_own, NULL) > 0);
+	atomic_store(&stop, true);
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(e.counts.marked, 0);
+	assert_true(e.n_blocks > THREADS * BLOCKS / 10);
+	evidence__free(&e);
+	for (size_t i = 0; i < THREADS; i++)
+		for (size_t k = 0; k < BLOCKS; k++)
+			libc.free(owners[i].blocks[k]);
+}
+
+/* Of blocks that are freed in a random order, too large for caches, and whose place nobody takes: most are
+ * seen, and of those between them that live none. */
+static void the_dead_are_marked(void **state)
+{
+	static struct owner o;
+	struct evidence e;
+	size_t dead = 0;
+
+	(void)state;
+	memset(&o, 0, sizeof(o));
+	o.random = 9;
+	for (size_t i = 0; i < BLOCKS; i++)
+		assert_non_null(o.blocks[i] = libc.malloc(o.sizes[i] = 1100 + owner__random(&o) % 100));
+	e = begin_own(&o, 1, BLOCKS);
+	for (size_t k = 0; k < 2 * BLOCKS; k++) {
+		size_t i = owner__random(&o) % BLOCKS;
+
+		if (i % 10 == 0 || !o.blocks[i])
+			continue;
+		libc.free(o.blocks[i]);
+		o.blocks[i] = NULL;
+		dead++;
+	}
+	evidence__look(&e, 3 * S, SIZE_MAX, read_own, NULL);
+	print_message("%zu of %zu are seen\n", (size_t)e.counts.marked, dead);
+	assert_true(e.counts.marked > dead * 3 / 4);
+	assert_true(e.counts.marked <= dead);
+	evidence__free(&e);
+	for (size_t i = 0; i < BLOCKS; i++)
+		libc.free(o.blocks[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,11 +680,14 @@ int main(void)
 		cmocka_unit_test(exec_voids_all),
 		cmocka_unit_test(a_process_that_cannot_be_read),
 		cmocka_unit_test(glibc_marks_what_is_free),
+		cmocka_unit_test(glibc_marks_what_was_joined_on_both_sides),
 		cmocka_unit_test(marks_alone_will_do),
 		cmocka_unit_test(living_blocks_are_left_alone),
 		cmocka_unit_test(other_layouts_are_not_judged),
 		cmocka_unit_test(hostile_marks),
+		cmocka_unit_test(the_living_are_never_marked),
+		cmocka_unit_test(the_dead_are_marked),
 	};
 
-	return cmocka_run_group_tests_name("evidence", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("evidence", tests, find_libc, NULL);
 }
