@@ -24,10 +24,10 @@
  *  2. The next chunk's bit is set. It is cleared by the free of the block, and by that of no other, under the
  *     arena's lock; who allocates, splits, merges or trims the next chunk writes its word with the bit set.
  *
- *  3. It lies in no free chunk. One of these has its size twice: in the word at its beginning, whose bit is set, and
- *     just before the chunk behind it, whose bit is cleared; where free space is split or joined both are written anew.
- *     This tells of a block that was joined with free chunks on both sides, which leaves 1 and 2 as they were. Looked
- *     at is the end of the next chunk.
+ *  3. It lies in no free chunk. One of these has its size twice: in the word at its beginning, whose bit is
+ *     set, and just before the chunk behind it, whose bit is cleared; where free space is split or joined both
+ *     are written anew. This tells of a block that was joined with free chunks on both sides, which leaves 1 and
+ *     2 as they were. Looked at is the end of the next chunk.
  *
  * So none has to be read at the same moment as the other, and one look that finds one broken has read after the
  * block's end: free, merged into a larger free chunk, reallocated, or its place taken by another's data. What is
@@ -37,9 +37,10 @@
  * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it as above.
  *
  * Not seen is the free of blocks that glibc leaves marked as in use: a few of each size in each thread's cache, and
- * small ones in fast bins. These have their first words written to, which is for the content to tell. (What is written,
- * a key in the second word and a scrambled pointer in the first, could be a living block's content: no proof.)
- * Nor of those joined with top, or with what ends further away. Chunks of their own mapping are the mapping's to tell of. */
+ * small ones in fast bins. These have their first words written to, which is for the content to tell. (What is
+ * written, a key in the second word and a scrambled pointer in the first, could be a living block's content: no
+ * proof.) Nor of those joined on both sides with top, or with what ends further away than the next chunk. Chunks
+ * of their own mapping are the mapping's to tell of. */
 #ifndef MEMTRACE_SESSION_EVIDENCE_H
 #define MEMTRACE_SESSION_EVIDENCE_H
 
