@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What becomes of blocks that are sampled in windows: most of their frees happen while no probe is in
- * place. Three kinds of evidence are held together for each block.
+ * place. Four kinds of evidence are held together for each block.
  *
  *   events    its free, or a sampled block at its address, was seen in a later window: it is dead.
  *   content   a keyed hash of its first bytes, taken a moment after its window (whoever asked for it has
@@ -23,7 +23,6 @@
  *     then on nothing but that bit of the word changes, until the block is freed or reallocated.
  *  2. The next chunk's bit is set. It is cleared by the free of the block, and by that of no other, under the
  *     arena's lock; who allocates, splits, merges or trims the next chunk writes its word with the bit set.
- *
  *  3. It lies in no free chunk. One of these has its size twice: in the word at its beginning, whose bit is
  *     set, and just before the chunk behind it, whose bit is cleared; where free space is split or joined both
  *     are written anew. This tells of a block that was joined with free chunks on both sides, which leaves 1 and
