@@ -258,14 +258,20 @@ static void note_broken(struct evidence *e, struct evidence_block *block)
 		block->fate = FATE_MARKED;
 }
 
-/* Can the word before the block be that of its chunk? A chunk of its own mapping may be of any size
- * above. */
-static bool is_its_size(const struct evidence_block *block, uint64_t word)
+/* Can that be a chunk's word? */
+static bool is_chunk(uint64_t word)
 {
-	uint64_t least = chunk_size(block->live.size), size = word & ~FLAGS;
-	uint64_t spare = MINSIZE + (block->addr % PAGE ? 0 : PAGE);
+	uint64_t size = word & ~FLAGS;
 
-	return size % ALIGNMENT == 0 && size >= least && (word & IS_MMAPPED || size <= least + spare);
+	return size % ALIGNMENT == 0 && size >= MINSIZE && size <= MAX_CHUNK;
+}
+
+/* Is that the chunk that the block got when it was allocated? */
+static bool is_its_own(const struct evidence_block *block, uint64_t size)
+{
+	uint64_t least = chunk_size(block->live.size);
+
+	return size >= least && size <= least + MINSIZE + (block->addr % PAGE ? 0 : PAGE);
 }
 
 /* Blocks that nothing speaks against so far, and for each what is read next: up to two words at an address. */
@@ -304,7 +310,7 @@ static void judge_own(struct evidence *e, const size_t *which, const struct evid
 		if (block->fate || !reads[i].ok)
 			continue;
 		memcpy(&word, reads[i].to, sizeof(word));
-		if (!is_its_size(block, word))
+		if (!is_chunk(word))
 			note_broken(e, block);
 		else if (!(word & IS_MMAPPED))
 			suspects__add(next, which[i], word & ~FLAGS,
@@ -318,7 +324,7 @@ static void judge_next(struct evidence *e, const struct suspects *s, struct susp
 	next->n = 0;
 	for (size_t i = 0; i < s->n; i++) {
 		struct evidence_block *block = &e->blocks[s->block[i]];
-		uint64_t word = s->words[i][0], size = word & ~FLAGS;
+		uint64_t word = s->words[i][0];
 
 		if (!s->reads[i].ok)
 			continue; /* its end, but the next look will say so by the mapping */
@@ -326,11 +332,11 @@ static void judge_next(struct evidence *e, const struct suspects *s, struct susp
 			note_broken(e, block);
 			continue;
 		}
-		if (*whole_of(e, block) < UINT8_MAX)
+		if (is_its_own(block, s->size[i]) && *whole_of(e, block) < UINT8_MAX)
 			++*whole_of(e, block);
-		if (size >= MINSIZE && size % ALIGNMENT == 0 && size <= MAX_CHUNK)
-			suspects__add(next, s->block[i], s->size[i] + size,
-				      s->reads[i].addr - SIZE_SZ + size, 2);
+		if (is_chunk(word))
+			suspects__add(next, s->block[i], s->size[i] + (word & ~FLAGS),
+				      s->reads[i].addr - SIZE_SZ + (word & ~FLAGS), 2);
 	}
 }
 
@@ -342,8 +348,7 @@ static void judge_foot(const struct suspects *s, struct suspects *next)
 	for (size_t i = 0; i < s->n; i++) {
 		uint64_t foot = s->words[i][0], end = s->reads[i].addr;
 
-		if (s->reads[i].ok && !(s->words[i][1] & PREV_INUSE) && foot > s->size[i] &&
-		    foot % ALIGNMENT == 0 && foot <= MAX_CHUNK)
+		if (s->reads[i].ok && !(s->words[i][1] & PREV_INUSE) && foot > s->size[i] && is_chunk(foot))
 			suspects__add(next, s->block[i], foot, end - foot + SIZE_SZ, 1);
 	}
 }

@@ -18,9 +18,9 @@
  * jemalloc, tcmalloc and mimalloc keep theirs elsewhere, in forms that differ by version and build: no marks.) Of
  * a block in use this holds at every moment, whatever other threads do:
  *
- *  1. The size is what the request was rounded up to, or up to 32 bytes more (a remainder too small for a chunk of
- *     its own; of page-aligned blocks, pvalloc's, up to a page more). It is written before malloc returns; from
- *     then on nothing but that bit of the word changes, until the block is freed or reallocated.
+ *  1. The size is one that chunks have: 32 bytes or more, in steps of 16. It is written before malloc returns; from
+ *     then on nothing but that bit of the word changes until the block is freed, or resized by realloc where it is.
+ *     (What is there then is the content's to tell: the same block, or another at its place.)
  *  2. The next chunk's bit is set. It is cleared by the free of the block, and by that of no other, under the
  *     arena's lock; who allocates, splits, merges or trims the next chunk writes its word with the bit set.
  *  3. It lies in no free chunk. One of these has its size twice: in the word at its beginning, whose bit is
@@ -29,11 +29,13 @@
  *     2 as they were. Looked at is the end of the next chunk.
  *
  * So none has to be read at the same moment as the other, and one look that finds one broken has read after the
- * block's end: free, merged into a larger free chunk, reallocated, or its place taken by another's data. What is
- * read is the target's and may be anything: it decides about the block, and where a few more words are read.
+ * block's end: free, merged into a larger free chunk, or its place taken by another's data. What is read is the
+ * target's and may be anything: it decides about the block, and where a few more words are read.
  *
  * Beyond a proof are program and library versions where a block is not where its chunk is (mcheck() and hooks in
- * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it as above.
+ * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it as above, and of the size
+ * that their requests were rounded up to, or up to 32 bytes more (a remainder too small for a chunk of its own; of
+ * page-aligned blocks, pvalloc's, up to a page more).
  *
  * Not seen is the free of blocks that glibc leaves marked as in use: a few of each size in each thread's cache, and
  * small ones in fast bins. These have their first words written to, which is for the content to tell. (What is

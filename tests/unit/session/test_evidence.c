@@ -392,7 +392,7 @@ static void glibc_marks_what_was_joined_on_both_sides(void **state)
 	set_word(block_addr(32), CHUNK | PREV);
 	assert_int_equal(evidence__look(&e, 9 * S, N, read_heap, memory), 100);
 	for (size_t i = 0; i < 100; i++)
-		assert_int_equal(is_there(&e, i), i != 10 && i != 11 && i != 12 && i != 21 && i != 30 && i != 32);
+		assert_int_equal(is_there(&e, i), i != 10 && i != 11 && i != 12 && i != 21 && i != 32);
 	evidence__free(&e);
 }
 
@@ -420,18 +420,17 @@ static void living_blocks_are_left_alone(void **state)
 		{0, 32 | PREV, true},
 		{24, 32 | PREV | ARENA, true},
 		{25, 48 | PREV, true},
-		{25, 32 | PREV, false},	       /* too small */
+		{25, 32 | PREV, true},	       /* resized */
 		{100, 112, true},	       /* the one before it is free */
 		{100, 128 | PREV, true},       /* a remainder too small to be split off */
-		{100, 144 | PREV, true},       /* ... of an aligned one */
-		{100, 160 | PREV, false},      /* more than that: merged */
+		{100, 160 | PREV, true},
 		{100, 112 | 8 | PREV, false},  /* no size */
+		{0, 16 | PREV, false},
 		{100, 4096 | MMAPPED, true},
 		{100, 2097152 - 64 + MMAPPED, true},
-		{5000, 4096 | MMAPPED, false},
 		{100, 0, false},
 		{100, UINT64_MAX, false},
-		{100, UINT64_MAX & ~(uint64_t)13, true}, /* as if mapped: not for this to tell */
+		{100, 1ULL << 47 | PREV, false}, /* a pointer */
 	};
 
 	(void)state;
@@ -455,7 +454,7 @@ static void other_layouts_are_not_judged(void **state)
 	(void)state;
 	/* of that class one less than it takes are found as they should be: the last one's next is not */
 	for (size_t i = 0; i <= 100; i++)
-		set_word(block_addr(i), i < EVIDENCE_WHOLE ? CHUNK | PREV : 0x1234);
+		set_word(block_addr(i), i < EVIDENCE_WHOLE ? CHUNK | PREV : 0x1238);
 	evidence__look(&e, 3 * S, N, read_heap, memory);
 	assert_int_equal(e.n_blocks, 100);
 	assert_int_equal(e.whole[7], EVIDENCE_WHOLE - 1);
