@@ -529,6 +529,8 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 
 	for (size_t i = 0; i < allocators->n_attached && !rc; i++)
 		rc = attach_one(c, allocators->list[i], pid, true, err);
+	if (rc)
+		capture__pause(c, pid);
 	return rc;
 }
 
@@ -664,12 +666,52 @@ static void close_links(struct capture *c, pid_t pid)
 
 void capture__pause(struct capture *c, pid_t pid)
 {
-	close_links(c, pid);
+	size_t kept = 0, room = c->n_closings + c->n_links;
+	struct capture_closing *closings = c->closings;
+
+	if (room > c->closings_room) {
+		closings = reallocarray(closings, room, sizeof(*closings));
+		if (!closings) {
+			close_links(c, pid); /* it takes us longer, no more */
+			return;
+		}
+		c->closings = closings;
+		c->closings_room = room;
+	}
+	for (size_t i = 0; i < c->n_links; i++) {
+		struct shield_closer *closer;
+
+		if (c->links[i].pid != pid) {
+			c->links[kept++] = c->links[i];
+			continue;
+		}
+		closer = shield__begin_close(c->links[i].fd);
+		if (closer)
+			closings[c->n_closings++] = (struct capture_closing){closer, pid};
+	}
+	c->n_links = kept;
+}
+
+size_t capture__pausing(struct capture *c, pid_t pid)
+{
+	size_t kept = 0, n = 0;
+
+	for (size_t i = 0; i < c->n_closings; i++) {
+		if (shield__end_close(c->closings[i].closer, false))
+			continue;
+		n += c->closings[i].pid == pid;
+		c->closings[kept++] = c->closings[i];
+	}
+	c->n_closings = kept;
+	return n;
 }
 
 void capture__detach(struct capture *c)
 {
 	close_links(c, -1);
+	for (size_t i = 0; i < c->n_closings; i++)
+		shield__end_close(c->closings[i].closer, true);
+	c->n_closings = 0;
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
@@ -688,6 +730,7 @@ void capture__free(struct capture *c)
 	unwind_store__free(&c->unwind);
 	free(c->links);
 	free(c->closing);
+	free(c->closings);
 	free(c->probes);
 	capture_table__free(&c->retired);
 	free(c->counters);

@@ -111,9 +111,14 @@ uint32_t capture__tables_refused(const struct capture *capture);
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* Takes the probes out of process pid alone, and puts those on the allocators' functions back. Not for processes
- * with probes of regions. */
+/* Begins to take the probes out of process pid alone: they are gone some 10 ms later, but to let the links go the
+ * kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. Not for processes with probes of
+ * regions. */
 void capture__pause(struct capture *capture, pid_t pid);
+/* How many links of process pid are still to go. */
+size_t capture__pausing(struct capture *capture, pid_t pid);
+/* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or negative errno
+ * with err, and none is back. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 

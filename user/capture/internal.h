@@ -32,6 +32,12 @@ struct capture_link {
 	pid_t pid; /* in whose memory; 0: everybody's */
 };
 
+/* A link that is being closed. */
+struct capture_closing {
+	struct shield_closer *closer;
+	pid_t pid; /* as of the link */
+};
+
 #define NEW_TABLES 64 /* at a time: a descriptor each */
 
 /* The unwind tables in the kernel. */
@@ -60,6 +66,8 @@ struct capture {
 	struct capture_link *links;
 	size_t n_links;
 	int *closing; /* room for as many descriptors */
+	struct capture_closing *closings; /* links on their way out, while we go on */
+	size_t n_closings, closings_room;
 	struct capture_probe *probes;
 	size_t n_probes;
 	struct unwind_store unwind;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -118,4 +119,63 @@ void shield__close(const int *fds, size_t n)
 
 	if (n)
 		shield__run(n > 1 ? close_shares : close_share, &all);
+}
+
+/* --- one at a time, beside us --- */
+
+struct shield_closer {
+	pid_t pid;
+	int fd;
+	char *stack;
+};
+
+/* Like close_share: all it does succeeds, and so leaves errno alone, which is ours. */
+static int close_beside(void *arg)
+{
+	const struct shield_closer *closer = arg;
+
+	setpgid(0, 0);
+	prctl(PR_SET_NAME, "mt-probes");
+	close(closer->fd);
+	return 0;
+}
+
+struct shield_closer *shield__begin_close(int fd)
+{
+	struct shield_closer *closer = malloc(sizeof(*closer));
+	sigset_t all, old;
+
+	if (!closer)
+		goto at_once;
+	closer->fd = fd;
+	closer->stack = mmap(NULL, CLOSER_STACK_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (closer->stack == MAP_FAILED)
+		goto at_once;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	closer->pid = clone(close_beside, closer->stack + CLOSER_STACK_SIZE, CLONE_VM | CLONE_FILES,
+			    closer);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (closer->pid > 0)
+		return closer;
+	munmap(closer->stack, CLOSER_STACK_SIZE);
+at_once:
+	free(closer);
+	shield__close(&fd, 1);
+	return NULL;
+}
+
+bool shield__end_close(struct shield_closer *closer, bool wait)
+{
+	pid_t pid;
+
+	do
+		pid = waitpid(closer->pid, NULL, __WCLONE | (wait ? 0 : WNOHANG));
+	while (pid < 0 && errno == EINTR);
+	if (!pid)
+		return false;
+	munmap(closer->stack, CLOSER_STACK_SIZE);
+	free(closer);
+	return true;
 }

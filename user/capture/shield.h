@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* fn(arg), out of the reach of a SIGKILL for memtrace; what it returns. It runs in our memory and
@@ -13,5 +14,12 @@ int shield__run(int (*fn)(void *arg), void *arg);
  * waits for all CPUs to have left the probe's program, and such waits run side by side. (Not those
  * for perf events: they are under one lock.) */
 void shield__close(const int *fds, size_t n);
+
+/* The same of one descriptor, while we go on: it is not ours any more. NULL: it could not be begun, and is
+ * closed already. */
+struct shield_closer *shield__begin_close(int fd);
+
+/* Is it closed? wait: waits until it is. Then the closer is freed. */
+bool shield__end_close(struct shield_closer *closer, bool wait);
 
 #endif

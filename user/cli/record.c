@@ -48,6 +48,7 @@ struct record_config {
 	double max_overhead; /* share; 0: no limit */
 	bool overhead_given;
 	unsigned evidence;
+	uint64_t window_period_ms;
 	bool leaks;
 	const char *output;
 	bool output_given, format_given;
@@ -247,6 +248,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_OVERHEAD,
 		OPT_LEAKS,
 		OPT_EVIDENCE,
+		OPT_WINDOW_PERIOD,
 		OPT_HELP,
 		OPT_VERSION,
 	};
@@ -283,6 +285,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
 		{"evidence", required_argument, NULL, OPT_EVIDENCE},
+		{"window-period", required_argument, NULL, OPT_WINDOW_PERIOD},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
@@ -459,6 +462,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			rc = parse_evidence(optarg, c);
 			if (rc)
 				return rc;
+			break;
+		case OPT_WINDOW_PERIOD: /* for tests, in ms: a thousand windows in a minute */
+			if (parse_count(optarg, 10, 10000, &c->window_period_ms))
+				return usage_error("record", "'%s' is not 10 to 10000 ms", optarg);
 			break;
 		case 'h':
 		case OPT_HELP:
@@ -935,6 +942,7 @@ int cmd_record(int argc, char **argv)
 	options.max_overhead = config.max_overhead;
 	options.overhead_given = config.overhead_given;
 	options.evidence = config.evidence;
+	options.window_period_ns = config.window_period_ms * 1000000;
 	options.capture = config.capture;
 	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;

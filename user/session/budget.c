@@ -18,6 +18,8 @@
 #define FIRST_LOOK_NS	 100000000ULL
 #define LOOKS_AT_ONCE	 4096
 #define LOOKS_EVERY_NS	 100000000ULL
+#define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
+#define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define SAMPLE_NS	 3500 /* what a sample costs beyond an unsampled call, at 20 frames (make bench) */
 
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
@@ -63,6 +65,8 @@ int budget__begin(struct session *s, struct target *t, double share)
 	b->evidence.ctx = b;
 	read_totals(s, t, &cost, &cpu);
 	windows__begin(&b->windows, AIM * share, seed[2], b->start_ns, cost, cpu);
+	if (s->window_period_ns)
+		windows__set_period(&b->windows, s->window_period_ns);
 	return 0;
 }
 
@@ -86,45 +90,89 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 		t->budget.interval = (uint64_t)interval;
 }
 
-static int harvest(struct session *s, struct target *t, uint64_t end_ns)
+/* Takes in what the last window of t has brought. table: the live blocks of all processes. */
+static int harvest(struct target *t, const struct capture_table *table)
 {
-	_cleanup_(capture_table__free) struct capture_table table = {};
-	const struct abi_live_key *keys;
-	struct abi_live *live;
-	uint64_t *addrs;
-	size_t n = 0;
-	int rc;
+	_cleanup_free_ struct abi_live *live = NULL;
+	_cleanup_free_ uint64_t *addrs = NULL;
+	const struct abi_live_key *keys = table->keys;
+	const struct abi_live *values = table->values;
+	size_t n = 0, found = 0;
 
-	rc = capture__read_live(s->capture, &table);
-	if (rc)
-		return rc;
-	keys = table.keys;
-	live = table.values;
-	/* in place: an address takes less room than its key */
-	addrs = table.keys;
-	for (size_t i = 0; i < table.n; i++)
-		if (keys[i].process == t->process) {
-			addrs[n] = keys[i].addr;
-			live[n++] = live[i];
+	for (size_t i = 0; i < table->n; i++)
+		n += keys[i].process == t->process;
+	addrs = calloc(n + 1, sizeof(*addrs));
+	live = calloc(n + 1, sizeof(*live));
+	if (!addrs || !live)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->n; i++)
+		/* what a program held that an exec replaced is nobody's */
+		if (keys[i].process == t->process && values[i].birth_ns >= t->exec_ns) {
+			addrs[found] = keys[i].addr;
+			live[found++] = values[i];
 		}
 	t->budget.looks_next_ns = 0; /* there may be new ones */
-	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, end_ns, addrs, live, n,
-				 FIRST_LOOK_NS);
+	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs,
+				 live, found, FIRST_LOOK_NS);
 }
 
 /* --- opening and closing --- */
 
-static void close_window(struct session *s, struct target *t)
+/* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
+ * has done: others' windows do not wait for that. */
+static void begin_close(struct session *s, struct target *t)
 {
-	uint64_t end_ns = clock__now_ns(CLOCK_MONOTONIC), samples = t->counters.samples;
+	t->budget.end_ns = clock__now_ns(CLOCK_MONOTONIC);
+	t->budget.closing = true;
+	t->budget.calls = UINT64_MAX;
+	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
+	capture__pause(s->capture, t->info.pid);
+}
+
+/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
+ * time may still have them, and it does not matter.) */
+static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
+{
+	struct budget *b = &t->budget;
+	uint64_t before = b->calls;
+
+	if (now_ns < b->closed_look_ns)
+		return false;
+	b->closed_look_ns = now_ns + CLOSED_LOOK_NS;
+	targets__read(s, t);
+	b->calls = t->alloc_calls + t->free_calls;
+	return b->calls == before || !capture__pausing(s->capture, t->info.pid);
+}
+
+static void end_close(struct session *s, struct target *t, const struct capture_table *live)
+{
 	double cost, cpu;
 
-	capture__pause(s->capture, t->info.pid);
+	t->budget.closing = false;
 	read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (harvest(s, t, end_ns))
+	if (!live || harvest(t, live))
 		t->budget.failed++;
-	adapt_interval(s, t, samples - t->budget.samples);
+	adapt_interval(s, t, t->counters.samples - t->budget.samples);
+}
+
+/* All that are closed by now, for one reading of the table. */
+static void end_closes(struct session *s)
+{
+	_cleanup_(capture_table__free) struct capture_table live = {};
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	bool have = false, tried = false;
+
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->ended || !t->budget.closing || !is_closed(s, t, now))
+			continue;
+		if (!tried)
+			have = !capture__read_live(s->capture, &live);
+		tried = true;
+		end_close(s, t, have ? &live : NULL);
+	}
 }
 
 static void open_window(struct session *s, struct target *t)
@@ -134,10 +182,18 @@ static void open_window(struct session *s, struct target *t)
 
 	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
 		t->budget.failed++;
+	targets__attach_own(s, t); /* to what was loaded meanwhile */
 	t->budget.start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	read_totals(s, t, &cost, &cpu);
 	t->budget.samples = t->counters.samples;
 	windows__done(&t->budget.windows, WINDOWS_OPEN, t->budget.start_ns, cost, cpu);
+}
+
+bool budget__wants_probes(const struct target *t)
+{
+	const struct budget *b = &t->budget;
+
+	return !(b->windows.budget > 0) || (b->windows.open && !b->closing);
 }
 
 /* --- looking at blocks from outside --- */
@@ -200,33 +256,46 @@ static uint64_t look(struct target *t, uint64_t now_ns)
 	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
 }
 
+/* What is due of one target; when there is something again. */
+static uint64_t keep(struct session *s, struct target *t)
+{
+	struct budget *b = &t->budget;
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
+	double cost, cpu;
+
+	if (!b->closing && now >= b->windows.next_ns &&
+	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
+		read_totals(s, t, &cost, &cpu);
+		switch (windows__step(&b->windows, now, cost, cpu)) {
+		case WINDOWS_OPEN:
+			open_window(s, t);
+			break;
+		case WINDOWS_CLOSE:
+			begin_close(s, t);
+			break;
+		case WINDOWS_NONE:
+			break;
+		}
+	}
+	if (now >= b->looks_next_ns)
+		b->looks_next_ns = look(t, now);
+	due = b->closing ? b->closed_look_ns : b->windows.next_ns;
+	due = due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
+	return due < b->looks_next_ns ? due : b->looks_next_ns;
+}
+
 uint64_t budget__keep(struct session *s)
 {
 	uint64_t next = UINT64_MAX;
 
+	end_closes(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
-		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
-		double cost, cpu;
+		uint64_t due;
 
 		if (!(t->budget.windows.budget > 0) || t->ended)
 			continue;
-		if (now >= t->budget.windows.next_ns) {
-			read_totals(s, t, &cost, &cpu);
-			switch (windows__step(&t->budget.windows, now, cost, cpu)) {
-			case WINDOWS_OPEN:
-				open_window(s, t);
-				break;
-			case WINDOWS_CLOSE:
-				close_window(s, t);
-				break;
-			case WINDOWS_NONE:
-				break;
-			}
-		}
-		if (now >= t->budget.looks_next_ns)
-			t->budget.looks_next_ns = look(t, now);
-		due = t->budget.windows.next_ns < t->budget.looks_next_ns ? t->budget.windows.next_ns : t->budget.looks_next_ns;
+		due = keep(s, t);
 		next = due < next ? due : next;
 	}
 	return next;
@@ -234,15 +303,26 @@ uint64_t budget__keep(struct session *s)
 
 void budget__end(struct session *s, struct target *t)
 {
+	_cleanup_(capture_table__free) struct capture_table live = {};
+	struct budget *b = &t->budget;
 	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+	bool have;
 
-	if (!(t->budget.windows.budget > 0) || t->budget.ended)
+	if (!(b->windows.budget > 0) || b->ended)
 		return;
-	t->budget.ended = true;
+	b->ended = true;
 	/* continuous from its beginning: there is nothing to piece together */
-	if (windows__end(&t->budget.windows, now) && t->budget.evidence.n_windows &&
-	    harvest(s, t, now))
-		t->budget.failed++;
+	if (b->closing || (b->windows.open && b->evidence.n_windows)) {
+		have = !capture__read_live(s->capture, &live);
+		if (b->closing) {
+			end_close(s, t, have ? &live : NULL);
+		} else {
+			b->end_ns = now;
+			if (!have || harvest(t, &live))
+				b->failed++;
+		}
+	}
+	windows__end(&b->windows, now);
 	if (!t->ended)
 		look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
 }

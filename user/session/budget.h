@@ -16,6 +16,9 @@ uint64_t budget__keep(struct session *session);
 /* The run is over, or the target: takes in the last window. Before the tables are read. */
 void budget__end(struct session *session, struct target *target);
 
+/* Are probes that the target lacks to be put in place now, or with its next window? */
+bool budget__wants_probes(const struct target *target);
+
 /* Cost of tracing the target so far, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 

@@ -25,6 +25,9 @@ struct budget {
 	uint64_t failed;	 /* windows that could not be opened or read */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
+	bool closing;	 /* the window is over, its probes are on their way out */
+	uint64_t end_ns; /* then: when it was over, */
+	uint64_t calls, closed_look_ns; /* what was called at the last look, and when the next one is due */
 	bool ended;
 };
 

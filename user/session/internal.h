@@ -55,6 +55,7 @@ struct session {
 	uint64_t interval;
 	double max_overhead; /* share of a target's CPU time; 0: no limit */
 	unsigned evidence;   /* enum evidence_kind that count; 0: all */
+	uint64_t window_period_ns; /* 0: as always */
 	int timer_fd;	     /* for what is due next; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
@@ -92,6 +93,9 @@ void targets__welcome(struct session *session, const struct abi_event *event);
 /* Puts probes into the files of the target's allocators, those that have none, for all who run them; the
  * session's from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
+
+/* Puts probes of its own on those of the target's allocators that have none. */
+void targets__attach_own(struct session *session, struct target *target);
 
 /* Puts probes into the C library that memtrace itself runs on, as most of the machine does: processes that are
  * still to come find them there. */

@@ -327,6 +327,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->epoll_fd = s->timer_fd = -1;
 	s->max_overhead = o->max_overhead;
 	s->evidence = o->evidence;
+	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
@@ -693,7 +694,7 @@ static void keep_budgets(struct session *s)
 	next = budget__keep(s);
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / 1000000000);
-		at.it_value.tv_nsec = (long)(next % 1000000000) + 1;
+		at.it_value.tv_nsec = (long)(next % 1000000000);
 	}
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }

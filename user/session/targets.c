@@ -238,6 +238,12 @@ void targets__probe_own_libc(struct session *s)
 	maps__free(&self.maps);
 }
 
+void targets__attach_own(struct session *s, struct target *t)
+{
+	while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
+		t->allocators->n_refused++;
+}
+
 /* Puts probes into the allocators that a target brings along, or has loaded since. A selected process without
  * one that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
@@ -252,8 +258,8 @@ static void provide_probes(struct session *s, struct target *t)
 		/* One that cannot be probed stays as it is: the others are. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
-		while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
-			t->allocators->n_refused++;
+		if (budget__wants_probes(t))
+			targets__attach_own(s, t);
 		return;
 	}
 	if (new_files(s, t) && !allocators__find(s->alloc_files, t->info.pid, &t->maps, false,

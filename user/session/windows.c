@@ -10,7 +10,7 @@
 #define MAX_NS	   (400 * MS)
 #define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
 #define LOOK_NS	   (100 * MS)  /* while tracing is continuous */
-#define MAX_GAP_NS (20000 * MS)
+#define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
 #define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
 #define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
@@ -57,9 +57,18 @@ void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t no
 	w->open = true;
 	w->continuous = budget <= 0;
 	w->length_ns = FIRST_NS;
+	w->scale = 1;
 	w->n_windows = 1;
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
+}
+
+void windows__set_period(struct windows *w, uint64_t period_ns)
+{
+	w->scale = (double)period_ns / PERIOD_NS;
+	w->length_ns = FIRST_NS * w->scale;
+	if (!w->continuous)
+		w->next_ns = w->since_ns + (uint64_t)w->length_ns;
 }
 
 /* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
@@ -98,7 +107,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 
 	if (!w->n_cheap && wall > 0)
 		w->cost_rate = smooth(w->cost_rate, cost / wall);
-	if (wall > 0 && !(w->cpu_rate > 0))
+	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	book_time(w, now_ns);
 	share = book(w, now_ns, cost_ns, cpu_ns);
@@ -119,31 +128,27 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	return WINDOWS_CLOSE;
 }
 
-/* How long the process takes to work the debt off. */
-static double gap_ns(const struct windows *w)
+/* When the process will have worked off what is to be worked off before the next window. */
+static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * between(w->cpu_rate, MIN_CPU, 1e6);
 
-	return between(w->debt_ns / rate, 0, MAX_GAP_NS);
+	w->next_ns = now_ns + (uint64_t)between((w->debt_ns - w->open_at_ns) / rate, 1 * MS, GLANCE_NS);
 }
 
 static enum windows_action step_closed(struct windows *w, uint64_t now_ns, double cost_ns,
 				       double cpu_ns)
 {
-	double wall = (double)(now_ns - w->since_ns), spent;
+	double wall = (double)(now_ns - w->since_ns);
 
 	if (wall > 0)
 		w->cpu_rate = smooth(w->cpu_rate, (cpu_ns - w->cpu_ns) / wall);
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	/* Lengths vary on purpose, and with them the debt: what is left of half a window's is no reason
-	 * to wait on. */
-	spent = w->cost_rate * w->length_ns;
-	if (w->debt_ns > spent / 2) {
-		w->next_ns = now_ns + (uint64_t)between(gap_ns(w), 1 * MS, MAX_GAP_NS);
-		return WINDOWS_NONE;
-	}
-	return WINDOWS_OPEN;
+	if (w->debt_ns <= w->open_at_ns)
+		return WINDOWS_OPEN;
+	plan_look(w, now_ns);
+	return WINDOWS_NONE;
 }
 
 enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cost_ns,
@@ -164,11 +169,14 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
 	if (!w->open) {
-		w->next_ns = now_ns + about(w, between(gap_ns(w), 1 * MS, MAX_GAP_NS));
+		/* a random share of it, on the average all; more than the credit is not to be had */
+		w->open_at_ns = w->debt_ns - (w->debt_ns > 0 ? w->debt_ns * (0.5 + uniform(w)) : 0);
+		w->open_at_ns = between(w->open_at_ns, -CREDIT_NS / 2, w->debt_ns);
+		plan_look(w, now_ns);
 		return;
 	}
 	allowed = w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS;
-	w->length_ns = between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS, MIN_NS, MAX_NS);
+	w->length_ns = w->scale * between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS, MIN_NS, MAX_NS);
 	w->n_windows++;
 	w->next_ns = now_ns + about(w, w->length_ns);
 }

@@ -11,7 +11,8 @@
  *
  * Lengths and gaps are random, uniform within half of their mean to either side: whatever the program
  * does at regular times is met in proportion. What a gap falls short of, or exceeds, the next one makes up
- * for: the debt (cost so far less share of CPU time so far) decides, not the prediction.
+ * for: the debt (cost so far less share of CPU time so far) decides, and not a prediction, for a process may be
+ * busy, idle or stopped at any time. It is looked at several times a second.
  *
  * A process that is idle for most of the time is given, while tracing is continuous, that share of one
  * core: it costs the machine little, and windows would see little of it. */
@@ -32,11 +33,13 @@ struct windows {
 	uint64_t random; /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
+	double scale;	  /* of lengths and gaps, 1 but in tests */
 	/* At the last change. */
 	uint64_t since_ns;
 	double cost_ns, cpu_ns;
 	/* Learnt. */
 	double debt_ns;	   /* cost beyond the budget so far; negative: what is left of it */
+	double open_at_ns; /* the debt at which the next window comes */
 	double cost_rate;  /* cost per wall ns in a window, smoothed; 0: not known */
 	double cpu_rate;   /* CPU time per wall ns between windows, smoothed */
 	double length_ns;  /* mean length of windows at present */
@@ -50,6 +53,9 @@ struct windows {
  * cost and CPU time. */
 void windows__begin(struct windows *windows, double budget, uint64_t seed, uint64_t now_ns,
 		    double cost_ns, double cpu_ns);
+
+/* For tests: windows come about so often, and are shorter in proportion. Right after the beginning. */
+void windows__set_period(struct windows *windows, uint64_t period_ns);
 
 /* Call at next_ns or later, with the totals at now. What is to be done: when it is done, windows__done(). */
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,

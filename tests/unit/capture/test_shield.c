@@ -49,10 +49,46 @@ static void each_is_closed(void **state)
 	check_close(MAX_FDS);
 }
 
+static void others_are_closed_beside_us(void **state)
+{
+	struct shield_closer *closers[8];
+	int fds[8], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		assert_true(fds[i] >= 0);
+		closers[i] = shield__begin_close(fds[i]);
+	}
+	for (int i = 0; i < 8; i++)
+		if (closers[i])
+			assert_true(shield__end_close(closers[i], true));
+	for (int i = 0; i < 8; i++)
+		assert_false(is_open(fds[i]));
+	assert_true(is_open(other));
+	close(other);
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void who_looks_need_not_wait(void **state)
+{
+	struct shield_closer *closer = shield__begin_close(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	int looks = 1;
+
+	(void)state;
+	assert_non_null(closer);
+	for (; !shield__end_close(closer, false) && looks < 10000; looks++)
+		usleep(1000);
+	assert_true(looks < 10000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_is_closed),
+		cmocka_unit_test(others_are_closed_beside_us),
+		cmocka_unit_test(who_looks_need_not_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,36 @@ static void idle_processes_cost_nothing(void **state)
 	assert_true(run.cost / run.cpu > 0.03);
 }
 
+/* What it used of the CPU before says nothing of what it uses now. */
+static void gaps_follow_the_process(void **state)
+{
+	struct program idle = {100000, 500, 0.001}, wild = {5, 500, 1};
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	drive(&w, &run, &idle, 5, 3000000);
+	assert_true(w.continuous);
+	drive(&w, &run, &wild, 10, 3000000);
+	assert_true(run.opened >= 5);
+	assert_true(run.cost / run.cpu < 0.06);
+}
+
+static void windows_of_tests_are_short(void **state)
+{
+	struct program p = {5, 500, 1};
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.2, 1, 1, 0, 0);
+	windows__set_period(&w, 50000000);
+	drive(&w, &run, &p, 20, 1000000);
+	assert_true(run.opened > 200);
+	assert_true(run.cost / run.cpu < 0.23);
+}
+
 static void lengths_and_gaps_are_random(void **state)
 {
 	struct program p = {5, 500, 1};
@@ -205,6 +235,8 @@ int main(void)
 		cmocka_unit_test(no_limit_is_continuous),
 		cmocka_unit_test(bursts_end_continuous_tracing_at_once),
 		cmocka_unit_test(idle_processes_cost_nothing),
+		cmocka_unit_test(gaps_follow_the_process),
+		cmocka_unit_test(windows_of_tests_are_short),
 		cmocka_unit_test(lengths_and_gaps_are_random),
 	};
 
