@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The limit to what tracing costs holds whatever the target does, and windows leave nothing behind."""
+import contextlib
+import glob
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import time
+
+from harness import (Failure, Target, Tracer, end, expect, expect_equal, losses, need_tool, run,
+                     test, wait_until)
+from test_harmless import changed_text, wait_unchanged
+from test_processes import own_bytes, own_cpu_s
+
+LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
+SHORT = ("--window-period", "100")  # for tests: many windows in little time
+
+
+class Restless(Target):
+    """tests/progs/restless, which goes on until it is told to stop."""
+
+    def __init__(self, *args):
+        super().__init__("restless", *args)
+        self.say("go")
+
+    def stop(self):
+        self.say("stop")
+        truth = json.loads(self.line())
+        expect_equal(self.quit(), 0, "status of restless")
+        return truth
+
+
+def in_window(pid, timeout=20):
+    """Waits until a window of the target is open; none may be at the moment."""
+    wait_until(lambda: not changed_text(pid), "no window", timeout)
+    wait_until(lambda: changed_text(pid), "a window", timeout)
+
+
+def cpu_ns(pid):
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path, encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total
+
+
+def share(sites, name):
+    """(live bytes, growth per second) of the stacks through a function."""
+    found = [s for s in sites if name in s["frames"]]
+    return (sum(s["live_bytes"] for s in found),
+            sum(s.get("growth_bytes_per_s") or 0 for s in found))
+
+
+# --- what targets do ---
+
+@test
+def budget_bursts():
+    """Silence, a second of full speed, silence: what the bursts lose is what is printed, and no more than may be."""
+    def burst(target):
+        before = cpu_ns(target.pid)
+        pairs = target.go()["pairs"]
+        return pairs / (cpu_ns(target.pid) - before)
+
+    with Target("churn", "--seconds", "1") as target, Target("churn", "--seconds", "1") as other:
+        target.go()
+        rates = {True: [], False: []}
+        with Tracer("-p", target.pid, *LIMIT) as tracer:
+            for _ in range(5):
+                time.sleep(0.7)
+                rates[True].append(burst(target))
+                rates[False].append(burst(other))
+            profile = tracer.stop().json()
+        expect_equal(changed_text(target.pid), [], "code changed after the end")
+    untraced = statistics.median(rates[False])
+    lost = 100 * (1 - statistics.mean(rates[True]) / untraced)
+    printed = profile["overhead_pct"]
+    expect(profile["windows"]["n"] >= 2, profile["windows"])
+    expect(printed < 6.5, "printed are", printed, "%")
+    expect(lost < 5 + 5, f"{lost:.1f} % of the pairs are lost, {printed} % printed: {rates}")
+    return f"{lost:.1f} % lost, {printed:.1f} % printed, {profile['windows']['n']} windows"
+
+
+@test
+def budget_idle():
+    """Of a target that does nothing there is nothing to do."""
+    with Target("churn", "--seconds", "1") as target:
+        with Tracer("-p", target.pid, *LIMIT) as tracer:
+            before = own_cpu_s(tracer.process.pid)
+            time.sleep(4)
+            used = (own_cpu_s(tracer.process.pid) - before) / 4
+            profile = tracer.stop().json()
+    expect_equal(profile["mode"], "continuous", "mode")
+    expect(used < 0.05, "memtrace used", used, "of a CPU")
+    return f"{100 * used:.1f} % of a CPU"
+
+
+@test
+def budget_reacts():
+    """From silence to full speed: how long the probes stay in place."""
+    took = []
+    for _ in range(4):
+        with Target("churn", "--seconds", "2") as target, Tracer("-p", target.pid, *LIMIT):
+            time.sleep(0.5)
+            expect(changed_text(target.pid), "no probe in place")
+            target.say("go")
+            begin = time.monotonic()
+            wait_until(lambda: not changed_text(target.pid), "the probes are out", 10)
+            took.append(time.monotonic() - begin)
+    expect(statistics.median(took) < 0.5, "took", took)
+    return ", ".join(f"{t:.2f}" for t in took) + " s"
+
+
+@test
+def budget_stopped_target():
+    """SIGSTOP in the middle of a window."""
+    with Restless() as target:
+        with Tracer("-p", target.pid, *LIMIT) as tracer:
+            in_window(target.pid)
+            os.kill(target.pid, signal.SIGSTOP)
+            time.sleep(2)
+            os.kill(target.pid, signal.SIGCONT)
+            for _ in range(3):
+                in_window(target.pid)
+            profile = tracer.stop().json()
+        expect(profile["windows"]["n"] >= 4, profile["windows"])
+        expect(profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
+        # and memtrace ends while the target stands still, with probes or without
+        with Tracer("-p", target.pid, *LIMIT) as tracer:
+            in_window(target.pid)
+            os.kill(target.pid, signal.SIGSTOP)
+            tracer.stop()
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+            os.kill(target.pid, signal.SIGCONT)
+        target.stop()
+
+
+def exec_in_window(*preload):
+    with Restless(*preload) as target:
+        with Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
+            time.sleep(2)
+            in_window(target.pid)
+            target.say("exec")
+            expect_equal(target.line(), f"again {target.pid}\n", "after the exec")
+            time.sleep(7)
+            with open(f"/proc/{target.pid}/maps", encoding="utf-8") as maps:
+                expect(not preload or os.path.basename(preload[1]) in maps.read(), "not preloaded")
+            profile = tracer.stop().json()
+        expect_equal(changed_text(target.pid), [], "code changed after the end")
+        truth = target.stop()
+    lost = losses(profile)
+    expect("exec_untraced" not in lost, lost)
+    expect_equal(share(profile["stacks"], "first_life")[0], 0, "bytes of the first life")
+    live = share(profile["stacks"], "second_life")[0]
+    expect(0.3 * truth["kept_bytes"] < live < 3 * truth["kept_bytes"],
+           live, "live bytes of the second life, which kept", truth["kept_bytes"])
+    expect(profile["windows"]["n"] > 10, profile["windows"])
+    expect(profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
+    return f"{live} bytes live of {truth['kept_bytes']} kept, {profile['windows']['n']} windows"
+
+
+@test
+def budget_exec():
+    """In the middle of a window the target becomes another program."""
+    return exec_in_window()
+
+
+@test
+def budget_exec_other_allocator():
+    """The same, and that one has another allocator."""
+    found = sorted(glob.glob("/usr/lib/*/libjemalloc.so.2"))
+    expect(found, "libjemalloc2 is not installed")
+    return exec_in_window("--preload", found[0])
+
+
+@test
+def budget_forks():
+    """A child forked in a window has the probes in its code, but no longer than the window lasts."""
+    children, inherited = [], 0
+    with Restless() as target:
+        with Tracer("-p", target.pid, "--max-overhead", "20", *LIMIT[2:]) as tracer:
+            for i in range(12):
+                if i % 2:
+                    in_window(target.pid)
+                target.say("fork")
+                children.append(int(target.line().split()[1]))
+                inherited += bool(changed_text(children[-1]))
+                time.sleep(0.05)
+            wait_until(lambda: not changed_text(target.pid), "the window is over", 20)
+            time.sleep(0.5)
+            left = [pid for pid in children if changed_text(pid)]
+            if left:  # another window was open meanwhile; a child does not get its probes
+                time.sleep(0.5)
+            expect_equal([pid for pid in children if changed_text(pid)], [],
+                         "children with probes after the windows")
+            tracer.stop()
+        target.stop()
+    return f"{inherited} of {len(children)} children were forked in windows"
+
+
+@test
+def budget_target_ends():
+    """The target is killed in the middle of a window."""
+    for _ in range(3):
+        with Restless() as target, Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
+            in_window(target.pid)
+            os.kill(target.pid, signal.SIGKILL)
+            result = tracer.wait(20)
+            expect_equal(result.status, 0, result)
+            expect_equal(result.json()["mode"], "windowed", "mode")
+
+
+@test
+def budget_killed():
+    """memtrace is killed when windows are opening, open, closing; the target's code is its own again."""
+    dice, longest = random.Random(os.urandom(4)), 0
+    with Restless("--threads", "2") as target:
+        for i in range(12):
+            with Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
+                time.sleep(dice.uniform(0.05, 0.4))
+                if i % 2:
+                    in_window(target.pid)
+                    time.sleep(dice.uniform(0, 0.02))
+                dice.choice((os.kill, os.killpg) if os.getpgid(tracer.process.pid) != os.getpgid(0)
+                            else (os.kill,))(tracer.process.pid, signal.SIGKILL)
+            longest = max(longest, wait_unchanged(target.pid))
+        target.stop()
+    return f"probes gone {1000 * longest:.0f} ms later at most"
+
+
+@test
+def budget_threads_come_and_go():
+    with Restless("--threads", "3") as target:
+        with Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
+            time.sleep(5)
+            profile = tracer.stop().json()
+        expect_equal(changed_text(target.pid), [], "code changed after the end")
+        truth = target.stop()
+    expect(profile["windows"]["n"] > 10, profile["windows"])
+    expect(profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
+    return f"{truth['threads']} threads, {profile['windows']['n']} windows"
+
+
+# --- what windows leave behind ---
+
+def own_programs(pid):
+    """Numbers of the BPF programs that a process holds."""
+    found = set()
+    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+            found |= set(re.findall(r"^prog_id:\s*(\d+)", file.read(), re.M))
+    return found
+
+
+def held(pid, programs):
+    """What memtrace holds at its least within a second: (descriptors, links of its programs, helpers)."""
+    bpftool, seen = need_tool("bpftool"), []
+    for _ in range(5):
+        links = json.loads(run([bpftool, "-j", "link", "show"]).out or "[]")
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            helpers = len(file.read().split())
+        seen.append((len(os.listdir(f"/proc/{pid}/fd")),
+                     sum(str(link["prog_id"]) in programs for link in links), helpers))
+        time.sleep(0.1)
+    return tuple(min(values) for values in zip(*seen))
+
+
+def windows_so_far(targets, counts):
+    """Counts windows from outside, by the code of the targets that has come to be changed."""
+    for target in targets:
+        changed = bool(changed_text(target.pid))
+        counts[target.pid] = (counts[target.pid][0] + (changed and not counts[target.pid][1]), changed)
+    return sum(n for n, _ in counts.values())
+
+
+@test
+def budget_nothing_leaks():
+    """A thousand windows, of five targets: the same links, maps, descriptors and memory as after fifty."""
+    with contextlib.ExitStack() as stack:
+        targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
+        tracer = stack.enter_context(
+            Tracer("-p", ",".join(str(t.pid) for t in targets), "--max-overhead", "20", *LIMIT[2:],
+                   "--window-period", "10"))
+        pid, begin = tracer.process.pid, time.monotonic()
+        time.sleep(2)
+        programs = own_programs(pid)
+        before, bytes_before = held(pid, programs), own_bytes(pid)
+        time.sleep(20)
+        after, bytes_after = held(pid, programs), own_bytes(pid)
+        profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
+        seconds = time.monotonic() - begin
+        for target in targets:
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+            target.stop()
+        left = {str(p["id"]) for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
+        expect_equal(left & programs, set(), "programs after the end")
+    n = sum(p["windows"]["n"] for p in profiles)
+    # each target may have a window open, two links, and as many on their way out
+    for what, b, a, room in zip(("descriptors", "links", "helpers"), before, after, (10, 10, 20)):
+        expect(a <= b + room, what, "before:", b, "after:", a)
+    expect(bytes_after[0] < bytes_before[0] + (8 << 20), "resident:", bytes_before, bytes_after)
+    expect(bytes_after[2] <= bytes_before[2] + (4 << 20), "maps:", bytes_before, bytes_after)
+    return f"{n} windows in {seconds:.0f} s: {before} and {after}, RSS {bytes_after[0] - bytes_before[0]:+}"
+
+
+# --- many targets ---
+
+@test
+def budget_of_each_of_many():
+    """Eight targets on as many CPUs as there are: each within its limit, its windows as long as planned."""
+    with contextlib.ExitStack() as stack:
+        targets = [stack.enter_context(Restless()) for _ in range(8)]
+        tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
+        time.sleep(8)
+        cpu = own_cpu_s(tracer.process.pid)
+        profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
+        for target in targets:
+            target.stop()
+    expect_equal(len(profiles), 8, "profiles")
+    costs = [p["overhead_pct"] for p in profiles]
+    n = [p["windows"]["n"] for p in profiles]
+    expect(max(costs) < 8, "overhead, %:", costs)
+    expect(min(n) >= 2, "windows:", n)
+    return (f"{min(costs):.1f} - {max(costs):.1f} %, {min(n)} - {max(n)} windows, "
+            f"memtrace {cpu:.1f} s of CPU")
