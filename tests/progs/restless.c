@@ -156,8 +156,8 @@ int main(int argc, char **argv)
 			fork_child();
 		if (line == 'e')
 			become_another(argc, argv);
-		pairs_of(4000);
-		pairs += 4000;
+		pairs_of(500);
+		pairs += 500;
 		now = now_ns();
 		for (; kept < (now - start) / 1000 * leak / 1000000; kept += SIZE)
 			second ? second_life() : first_life();

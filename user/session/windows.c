@@ -9,7 +9,7 @@
 #define MIN_NS	   (15 * MS)  /* mean lengths */
 #define MAX_NS	   (400 * MS)
 #define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
-#define LOOK_NS	   (100 * MS)  /* while tracing is continuous */
+#define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
 #define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
 #define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
