@@ -271,6 +271,7 @@ struct abi_process_cpu {
 	__s64 until_sample; /* bytes to the next sample; meaningless unless drawn for the process's interval */
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
+	__u64 stack_ns;	       /* what taking the stacks of the heap's samples took */
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
@@ -351,7 +352,7 @@ ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 112);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_process, 24);
-ABI_ASSERT(struct abi_process_cpu, 16 + 48 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 16 + 56 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);

@@ -209,6 +209,22 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	outer->inner_sp = 0;
 }
 
+/* An interruption on the way is nobody's cost. */
+#define STACK_MOST_NS 100000
+
+/* How long it takes depends on the stack's depth: measured, for it belongs to the cost that is told. */
+static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,
+				      const struct abi_process *process,
+				      struct abi_stack_key *key)
+{
+	__u64 begin = bpf_ktime_get_ns(), ns;
+	int rc = take_stack(from, cpu, process, key);
+
+	ns = bpf_ktime_get_ns() - begin;
+	count(&cpu->stack_ns, ns < STACK_MOST_NS ? ns : STACK_MOST_NS);
+	return rc;
+}
+
 /* Throws away what a call at sp has left that did not return: a longjmp, an exception. */
 static __always_inline void forget_call(__u64 sp)
 {
@@ -282,7 +298,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 			live_forget(cpu, process, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
-	if (sampled && take_stack(&from, cpu, process, &call.stack))
+	if (sampled && take_timed(&from, cpu, process, &call.stack))
 		sampled = false;
 	if (fn->role == ROLE_REALLOC) {
 		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg),

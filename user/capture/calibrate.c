@@ -137,8 +137,21 @@ static int attach_stubs(struct capture *c, pid_t pid)
 	return capture__attach_points(c, "/proc/self/exe", offsets, pid);
 }
 
+/* What stacks were part of the average call. */
+static double stacks_ns(struct capture *c, uint32_t process)
+{
+	struct abi_process_cpu counters;
+	uint64_t calls;
+
+	if (capture__counters(c, process, &counters))
+		return 0;
+	calls = capture__alloc_calls(&counters);
+	return calls ? (double)counters.stack_ns / (double)calls : 0;
+}
+
 int capture__calibrate(struct capture *c, struct calibration *ret)
 {
+	double stacks = 0;
 	int commands[2] = {-1, -1}, answers[2] = {-1, -1}, rc;
 	pid_t parent = getpid(), pid = -1;
 	uint32_t process = 0;
@@ -167,6 +180,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		capture__activate(c);
 		rc = ask_child(commands[1], answers[0]);
 		capture__deactivate(c);
+		stacks = stacks_ns(c, process);
 	}
 	capture__detach(c);
 	capture__clear_tables(c);
@@ -175,7 +189,7 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		double cost[2];
 
 		for (int role = 0; role < 2; role++) {
-			cost[role] = m->ns[1][class][role] - m->ns[0][class][role];
+			cost[role] = m->ns[1][class][role] - m->ns[0][class][role] - (role ? 0 : stacks);
 			cost[role] = cost[role] > 0 ? cost[role] : 0;
 		}
 		ret->alloc_ns[class] = cost[0];
@@ -343,7 +357,7 @@ double calibration__total_ns(const struct calibration *calibration,
 
 	for (int cost = 0; cost < ABI_COSTS; cost++)
 		total += (double)counters->calls[cost] * cost_ns(calibration, cost);
-	return total;
+	return total + (double)counters->stack_ns;
 }
 
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters)

@@ -754,6 +754,7 @@ int capture__counters(struct capture *c, uint32_t process, struct abi_process_cp
 		const struct abi_process_cpu *one = &cpus[cpu];
 
 		ret->samples += one->samples;
+		ret->stack_ns += one->stack_ns;
 		ret->armed += one->armed;
 		ret->returned += one->returned;
 		ret->inner += one->inner;

@@ -224,7 +224,7 @@ int capture__calibrate_regions(struct capture *capture, struct region_calibratio
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
 
-/* Nanoseconds that all calls counted have cost. */
+/* Nanoseconds that all calls counted, and their stacks, have cost. */
 double calibration__total_ns(const struct calibration *calibration,
 			     const struct abi_process_cpu *counters);
 

@@ -20,7 +20,7 @@
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
-#define SAMPLE_NS	 3500 /* what a sample costs beyond an unsampled call, at 20 frames (make bench) */
+#define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
 
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
