@@ -275,6 +275,7 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
+	__u64 region_calls, region_stacks; /* calls of mmap and its like; stacks walked for them */
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
@@ -352,7 +353,7 @@ ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 112);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_process, 24);
-ABI_ASSERT(struct abi_process_cpu, 16 + 56 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 16 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);

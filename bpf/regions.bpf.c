@@ -47,6 +47,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
 	if (!cpu)
 		return 0;
+	count(&cpu->region_calls, 1);
 	call->process = process->id;
 	call->entry_ns = bpf_ktime_get_ns();
 	if (call->kind == REGION_BRK) {
@@ -56,9 +57,11 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	}
 	/* What only takes away is nobody's. Without a stack it has an effect all the same. */
 	if (call->kind != REGION_MUNMAP &&
-	    !(call->kind == REGION_BRK && call->addr < call->old_addr) &&
-	    take_stack(from, cpu, process, &call->stack))
-		call->stack.lo = call->stack.hi = 0;
+	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
+		count(&cpu->region_stacks, 1);
+		if (take_stack(from, cpu, process, &call->stack))
+			call->stack.lo = call->stack.hi = 0;
+	}
 	inflight_key(&key, from->sp);
 	if (bpf_map_update_elem(&region_calls, &key, call, BPF_ANY)) {
 		lose(cpu, LOST_REGION_CALLS);

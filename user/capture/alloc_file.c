@@ -267,6 +267,7 @@ static int add_offer(struct reader *r, size_t name, const char *text, const stru
 	part->offers = offers;
 	offers[i] = (struct alloc_offer){.name = text, .func = *func, .leads_to = ALLOC_NOWHERE};
 	offers[i].func.vaddr = symbol->vaddr;
+	offers[i].bytes = symbol->size;
 	r->sizes[i] = symbol->size;
 	part->n_offers++;
 	return 0;

@@ -35,6 +35,7 @@ struct alloc_insn {
 struct alloc_offer {
 	const char *name;     /* static, of the table of functions, or the user's */
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
+	uint64_t bytes;	      /* of its code; 0: unknown */
 	struct probe_site site;
 	struct alloc_insn insn;	   /* the probed one */
 	size_t first_exit, n_exits; /* of alloc_part.exits: where it returns if it may throw */

@@ -88,6 +88,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 	*point = (struct alloc_point){.name = offer->name,
 				      .func = offer->func,
 				      .off = offer->insn.off,
+				      .bytes = offer->bytes,
 				      .site = offer->site};
 	if (point->func.exits)
 		add_exits(s, a, point, entry, part->exits + offer->first_exit, offer->n_exits);

@@ -18,6 +18,7 @@ struct alloc_point {
 	const char *name;	/* static, of the table of functions, or the user's */
 	struct abi_func func;	/* how the kernel side reads the call; object is not set */
 	uint64_t off;		/* file offset of the probed instruction */
+	uint64_t bytes;		/* of its code; 0: unknown */
 	struct probe_site site; /* what stands there */
 };
 

@@ -301,6 +301,7 @@ int capture__calibrate_regions(struct capture *c, struct region_calibration *ret
 		rc = capture__attach_region_syscalls(c, NULL) ?: run_phase(c, commands, answers);
 	capture__detach(c);
 	capture__clear_tables(c);
+	ring_buffer__consume(c->events); /* its calls are nobody's */
 	capture__drop_process(c, process);
 	if (!rc)
 		*ret = (struct region_calibration){
@@ -358,6 +359,13 @@ double calibration__total_ns(const struct calibration *calibration,
 	for (int cost = 0; cost < ABI_COSTS; cost++)
 		total += (double)counters->calls[cost] * cost_ns(calibration, cost);
 	return total + (double)counters->stack_ns;
+}
+
+double region_calibration__total_ns(const struct region_calibration *calibration,
+				    const struct abi_process_cpu *counters, bool syscalls)
+{
+	return (double)counters->region_calls *
+	       (syscalls ? calibration->syscall_call_ns : calibration->libc_call_ns);
 }
 
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters)

@@ -321,7 +321,7 @@ static int keep_link(struct capture *c, int fd, pid_t pid)
 		return -ENOMEM;
 	}
 	c->closing = closing;
-	links[c->n_links++] = (struct capture_link){fd, pid};
+	links[c->n_links++] = (struct capture_link){fd, pid, false};
 	return 0;
 }
 
@@ -599,12 +599,15 @@ int capture__attach_regions(struct capture *c, const struct region_source *sourc
 			    struct error *err)
 {
 	struct attach_regions attach = {.c = c, .source = source, .pid = pid};
+	size_t before = c->n_links;
 	char path[64];
 	int rc;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", source->fd);
 	attach.path = path;
 	rc = shield__run(attach_region_points, &attach);
+	for (size_t i = before; i < c->n_links; i++)
+		c->links[i].regions = true;
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", source->path,
 				  pid, strerror(-rc));
@@ -650,13 +653,13 @@ void capture__deactivate(struct capture *c)
 	__atomic_store_n(&c->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Closes those of a process, or all (pid -1). */
-static void close_links(struct capture *c, pid_t pid)
+/* Closes those of a process on its allocators, or on mmap and its like; or all (pid -1). */
+static void close_links(struct capture *c, pid_t pid, bool regions)
 {
 	size_t kept = 0, n = 0;
 
 	for (size_t i = 0; i < c->n_links; i++)
-		if (pid < 0 || c->links[i].pid == pid)
+		if (pid < 0 || (c->links[i].pid == pid && c->links[i].regions == regions))
 			c->closing[n++] = c->links[i].fd;
 		else
 			c->links[kept++] = c->links[i];
@@ -672,7 +675,7 @@ void capture__pause(struct capture *c, pid_t pid)
 	if (room > c->closings_room) {
 		closings = reallocarray(closings, room, sizeof(*closings));
 		if (!closings) {
-			close_links(c, pid); /* it takes us longer, no more */
+			close_links(c, pid, false); /* it takes us longer, no more */
 			return;
 		}
 		c->closings = closings;
@@ -681,7 +684,7 @@ void capture__pause(struct capture *c, pid_t pid)
 	for (size_t i = 0; i < c->n_links; i++) {
 		struct shield_closer *closer;
 
-		if (c->links[i].pid != pid) {
+		if (c->links[i].pid != pid || c->links[i].regions) {
 			c->links[kept++] = c->links[i];
 			continue;
 		}
@@ -706,15 +709,25 @@ size_t capture__pausing(struct capture *c, pid_t pid)
 	return n;
 }
 
-void capture__detach(struct capture *c)
+void capture__detach_regions(struct capture *c, pid_t pid)
 {
-	close_links(c, -1);
-	for (size_t i = 0; i < c->n_closings; i++)
-		shield__end_close(c->closings[i].closer, true);
-	c->n_closings = 0;
+	close_links(c, pid, true);
+}
+
+void capture__detach_region_syscalls(struct capture *c)
+{
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
+}
+
+void capture__detach(struct capture *c)
+{
+	close_links(c, -1, false);
+	for (size_t i = 0; i < c->n_closings; i++)
+		shield__end_close(c->closings[i].closer, true);
+	c->n_closings = 0;
+	capture__detach_region_syscalls(c);
 	bpf_link__destroy(c->skel->links.growth_user);
 	bpf_link__destroy(c->skel->links.growth_kernel);
 	c->skel->links.growth_user = c->skel->links.growth_kernel = NULL;
@@ -760,6 +773,8 @@ int capture__counters(struct capture *c, uint32_t process, struct abi_process_cp
 		ret->inner += one->inner;
 		ret->alloc_bytes += one->alloc_bytes;
 		ret->freed_bytes += one->freed_bytes;
+		ret->region_calls += one->region_calls;
+		ret->region_stacks += one->region_stacks;
 		for (int i = 0; i < LOST_MAX; i++)
 			ret->lost[i] += one->lost[i];
 		for (int i = 0; i < ABI_COSTS; i++)

@@ -111,9 +111,8 @@ uint32_t capture__tables_refused(const struct capture *capture);
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* Begins to take the probes out of process pid alone: they are gone some 10 ms later, but to let the links go the
- * kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. Not for processes with probes of
- * regions. */
+/* Begins to take the probes on the allocators' functions out of process pid alone: they are gone some 10 ms later, but
+ * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. */
 void capture__pause(struct capture *capture, pid_t pid);
 /* How many links of process pid are still to go. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
@@ -129,9 +128,12 @@ int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval)
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
+/* Takes them out again. */
+void capture__detach_regions(struct capture *capture, pid_t pid);
 /* The same for the system calls of traced processes, seen through tracepoints: each system call of
  * the machine takes longer meanwhile (capture__calibrate_regions()). */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
+void capture__detach_region_syscalls(struct capture *capture);
 
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
  * within capture__events(). NULL: nobody. */
@@ -220,6 +222,11 @@ struct region_calibration {
 /* Measures it likewise: for some hundredths of a second all system calls of the machine pay. The
  * capture was made with regions. 0 or negative errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
+
+/* Nanoseconds that all calls of mmap and its like counted have cost, stacks aside; syscalls: they were seen as
+ * system calls (what the process's other ones cost there is not in it). */
+double region_calibration__total_ns(const struct region_calibration *calibration,
+				    const struct abi_process_cpu *counters, bool syscalls);
 
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);

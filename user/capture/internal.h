@@ -30,6 +30,7 @@ struct capture_offsets {
 struct capture_link {
 	int fd; /* of a link or, of the kind perf, of its event */
 	pid_t pid; /* in whose memory; 0: everybody's */
+	bool regions; /* the probes are on mmap and its like */
 };
 
 /* A link that is being closed. */

@@ -219,6 +219,10 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		}
 		if (profile->survival_age_s[0] > 0)
 			put_survival(&stack, profile, site);
+		if (site->allocators_own) {
+			json__key(&stack, "allocators_own");
+			sink__puts(json->sink, "true");
+		}
 		put_frames(&stack, profile, site);
 		sink__puts(json->sink, "}");
 	}
@@ -258,6 +262,8 @@ static void put_kinds(struct json *json, const struct profile *profile)
 		json__put_uint(json, "earlier_gone_bytes", to_integer(profile->earlier_gone_bytes));
 	else
 		json__put_real(json, "earlier_gone_bytes", NAN);
+	if (profile->regions_followed_s > 0)
+		json__put_real(json, "regions_followed_s", profile->regions_followed_s);
 }
 
 /* What became of the blocks of windows. */
@@ -321,7 +327,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 		put_kinds(&json, profile);
 	if (profile__is_growth(profile))
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
-	if (profile->has_growth)
+	if (profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(&json, &profile->growth);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");

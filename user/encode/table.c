@@ -17,6 +17,7 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
+#define OWN	      "[allocator's own] "
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
 
 /* The frames of one stack that tell its story, printable, leaf first. */
@@ -119,6 +120,10 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 
 	if (err)
 		return err;
+	if (site->allocators_own) {
+		sink__puts(sink, OWN);
+		room -= room > MIN_ROOM + strlen(OWN) ? strlen(OWN) : 0;
+	}
 	used = text_columns(story.frames[0]);
 	sink__puts(sink, story.frames[0]);
 	for (size_t i = 1; i <= story.n; i++) {
@@ -307,7 +312,8 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		"brk that took memory, %s others\n",
 		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
 		with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
-	sink__printf(sink, "live regions: %s%s in %s piece%s", profile->dropped ? "AT LEAST " : "",
+	sink__printf(sink, "live regions: %s%s in %s piece%s",
+		     profile->dropped || profile->regions_followed_s > 0 ? "AT LEAST " : "",
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
 		     live->objects == 1 ? "" : "s");
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {
@@ -321,6 +327,14 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 	if (profile->dropped)
 		sink__printf(sink, "; INCOMPLETE: %s calls found no room and are missing",
 			     with_commas(profile->dropped, a));
+	if (profile->regions_followed_s > 0)
+		sink__printf(sink,
+			     "; INCOMPLETE: followed for the first %.1f s only, for so many calls "
+			     "were too dear to see (--max-overhead)",
+			     profile->regions_followed_s);
+	if (profile->overhead_pct >= 0)
+		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
+			     profile->overhead_pct);
 	if (profile->earlier_gone_bytes > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",
 			     format_bytes(profile->earlier_gone_bytes, bytes));
@@ -397,12 +411,15 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth: what surely grows before what may be chance. */
+/* By growth: what surely grows before what may be chance; what an allocator takes for the heap is no leak's of
+ * its own, and comes after all others. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
 	bool sure_x = x->growth.low > 0, sure_y = y->growth.low > 0;
 
+	if (x->site->allocators_own != y->site->allocators_own)
+		return x->site->allocators_own ? 1 : -1;
 	if (sure_x != sure_y)
 		return sure_x ? -1 : 1;
 	if (x->growth.bytes_per_s != y->growth.bytes_per_s)
@@ -651,7 +668,7 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		put_growth_head(profile, &live, sink, comm);
 	else
 		put_head(profile, &live, sink, comm);
-	if (options->leaks && profile->has_growth)
+	if (options->leaks && profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(profile, sink);
 	if (live.objects > 0)
 		err = put_rows(profile, options, &live, sink);

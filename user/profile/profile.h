@@ -82,6 +82,7 @@ struct profile_site {
 	uint32_t n_locations;
 	bool complete;	/* it reaches the process's or thread's start */
 	bool truncated; /* the walk stopped at its limit; more callers exist */
+	bool allocators_own; /* of regions: a traced allocator took them, for the heap */
 
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
@@ -173,6 +174,7 @@ struct profile {
 	/* regions: live bytes by kind of memory, and those of before the run that were given back
 	 * during it, negative when unknown */
 	double kind_bytes[REGION_MEMORY_KINDS], earlier_gone_bytes;
+	double regions_followed_s; /* from the start on, then it was too dear; 0: to the end */
 
 	/* growth: change of the resident set over the run, bytes; NaN when unknown */
 	double resident_change_bytes;

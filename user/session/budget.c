@@ -20,17 +20,41 @@
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
+#define REGIONS_EVERY_NS 100000000ULL
+#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share: a burst */
+#define REGION_STACK_NS	 3500 /* what the stack of such a call costs, at 20 frames (make bench) */
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
+
+/* What seeing its regions has cost, its stacks included. */
+static double regions_cost_of(const struct session *s, const struct abi_process_cpu *counters)
+{
+	if (!s->regions_calibrated)
+		return 0;
+	return region_calibration__total_ns(&s->region_calibration, counters,
+					    s->region_place == REGIONS_SYSCALLS) +
+	       REGION_STACK_NS * (double)counters->region_stacks;
+}
 
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
-	return calibration__total_ns(&s->calibration, counters) +
-	       (s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0);
+	double heap = 0;
+
+	if (s->calibrated)
+		heap = calibration__total_ns(&s->calibration, counters) +
+		       (s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0);
+	return heap + regions_cost_of(s, counters);
+}
+
+bool budget__cost_known(const struct session *s)
+{
+	return (s->calibrated || !(s->what & WHAT_HEAP)) &&
+	       (s->regions_calibrated || !(s->what & WHAT_REGIONS) ||
+		(s->calibrated && !(s->max_overhead > 0)));
 }
 
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return s->calibrated ? cost_of(s, &t->counters) : -1;
+	return budget__cost_known(s) ? cost_of(s, &t->counters) : -1;
 }
 
 /* The totals now. */
@@ -63,6 +87,12 @@ int budget__begin(struct session *s, struct target *t, double share)
 	evidence__init(&b->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
 	b->evidence.settled = forget_block;
 	b->evidence.ctx = b;
+	/* Where there is a heap to be seen as well, regions leave half to it. */
+	if (s->what & WHAT_REGIONS)
+		b->regions_share = AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
+	b->regions_next_ns = b->start_ns + REGIONS_EVERY_NS;
+	if (!(s->what & WHAT_HEAP))
+		return 0;
 	read_totals(s, t, &cost, &cpu);
 	windows__begin(&b->windows, AIM * share, seed[2], b->start_ns, cost, cpu);
 	if (s->window_period_ns)
@@ -284,6 +314,23 @@ static uint64_t keep(struct session *s, struct target *t)
 	return due < b->looks_next_ns ? due : b->looks_next_ns;
 }
 
+/* --- regions --- */
+
+/* Calls of mmap and its like are few, as a rule, and seen all the time, beside whatever windows. A program that
+ * makes so many of them that this alone is too dear is told from a burst by what has come together. */
+static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
+{
+	double since = (double)(now_ns - s->start_ns), cost, used;
+
+	targets__read(s, t);
+	cost = regions_cost_of(s, &t->counters);
+	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
+	used = used > since ? used : since; /* at least a core's, as in windows.h */
+	if (cost > t->budget.regions_share * used + REGIONS_CREDIT_NS)
+		region_calls__stop(s, t);
+	return t->regions_stopped_ns ? UINT64_MAX : now_ns + REGIONS_EVERY_NS;
+}
+
 uint64_t budget__keep(struct session *s)
 {
 	uint64_t next = UINT64_MAX;
@@ -291,9 +338,16 @@ uint64_t budget__keep(struct session *s)
 	end_closes(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
-		uint64_t due;
+		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
 
-		if (!(t->budget.windows.budget > 0) || t->ended)
+		if (t->ended)
+			continue;
+		if (t->budget.regions_share > 0 && !t->regions_stopped_ns) {
+			if (now >= t->budget.regions_next_ns)
+				t->budget.regions_next_ns = keep_regions(s, t, now);
+			next = t->budget.regions_next_ns < next ? t->budget.regions_next_ns : next;
+		}
+		if (!(t->budget.windows.budget > 0))
 			continue;
 		due = keep(s, t);
 		next = due < next ? due : next;

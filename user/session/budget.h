@@ -19,6 +19,9 @@ void budget__end(struct session *session, struct target *target);
 /* Are probes that the target lacks to be put in place now, or with its next window? */
 bool budget__wants_probes(const struct target *target);
 
+/* Has what tracing costs been measured: calls of the allocator and, where there is a limit, of mmap and its like? */
+bool budget__cost_known(const struct session *session);
+
 /* Cost of tracing the target so far, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "session/region_trend.h"
 #include "session/trend.h"
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
@@ -26,6 +27,7 @@ void target__clear(struct target *t)
 	allocators__free(t->allocators);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
+	series__free(&t->region_series);
 	evidence__free(&t->budget.evidence);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
@@ -666,6 +668,43 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 	return 0;
 }
 
+/* Does the location lie in one of the allocator's functions, or in a library that is nothing but it? */
+static bool is_in(const struct allocator *a, const struct profile *p,
+		  const struct profile_location *location)
+{
+	const struct profile_mapping *m =
+		location->mapping < 0 ? NULL : &p->mappings[location->mapping];
+	uint64_t off, vaddr;
+
+	if (!m || !a->n_points || !file_id__equal(&m->file, &a->file))
+		return false;
+	off = location->addr - 1 - m->start + m->off;
+	for (size_t i = 0; i < a->n_points; i++) {
+		uint64_t entry = a->points[i].off - a->points[i].site.delta;
+
+		if (off >= entry && off - entry < a->points[i].bytes)
+			return true;
+	}
+	/* code of one segment: what is a function's way is every function's */
+	vaddr = off + a->points[0].func.vaddr - (a->points[0].off - a->points[0].site.delta);
+	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
+}
+
+/* What a traced allocator has taken from the kernel to give out is the heap's. */
+static void mark_allocators_own(const struct build *b, struct profile *p)
+{
+	const struct allocators *allocators = b->target->allocators;
+
+	for (size_t i = 0; allocators && i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+
+		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
+			for (size_t a = 0; a < allocators->n && !site->allocators_own; a++)
+				site->allocators_own = is_in(allocators->list[a], p,
+							     profile__location(p, site, k));
+	}
+}
+
 int build__regions(const struct build *b, struct profile **ret)
 {
 	const struct region_book *book = &b->target->book;
@@ -690,6 +729,11 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = profile__add_lost(p, "regions_too_many", book->too_many);
 	if (!rc)
+		rc = profile__add_lost(p, "regions_stopped", b->target->regions_stopped_ns != 0);
+	if (b->target->regions_stopped_ns)
+		p->regions_followed_s =
+			(double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
+	if (!rc)
 		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
 	p->dropped += book->too_many;
 	if (!rc)
@@ -702,8 +746,12 @@ int build__regions(const struct build *b, struct profile **ret)
 		rc = add_region_sites(b, p, site_of);
 	if (!rc)
 		rc = add_live_regions(b, p, site_of);
+	if (!rc && !b->target->regions_stopped_ns)
+		rc = region_trend__add_growth(b, p, site_of);
 	if (!rc)
 		rc = finish_profile(b, p);
+	if (!rc)
+		mark_allocators_own(b, p);
 	if (rc)
 		return rc;
 	*ret = p;

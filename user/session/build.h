@@ -22,6 +22,8 @@ struct budget {
 	struct evidence evidence; /* of blocks born in windows; without one: none were needed */
 	uint64_t start_ns, interval, samples; /* of the present or last window */
 	uint64_t looks_next_ns;
+	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */
+	uint64_t regions_next_ns; /* when that is looked at again */
 	uint64_t failed;	 /* windows that could not be opened or read */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
@@ -57,6 +59,8 @@ struct target {
 	bool heap_attached, regions_attached; /* its probes are in place */
 	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
 	struct region_book book;
+	struct series region_series; /* of what its stacks hold */
+	uint64_t regions_stopped_ns; /* when following them became too dear, monotonic; 0: never */
 	bool uninvited; /* it was not named, but selected */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */

@@ -21,6 +21,8 @@ struct session {
 	struct capture *capture;
 	struct calibration calibration;
 	bool calibrated;
+	struct region_calibration region_calibration;
+	bool regions_calibrated;
 	struct watch *watch;
 	struct binaries *binaries;
 	struct alloc_files *alloc_files;
@@ -124,6 +126,16 @@ struct watch_handlers targets__handlers(struct session *session);
 /* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are known; a
  * command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
 int region_calls__attach(struct session *session, bool loading, struct error *err);
+
+/* Takes the probes by which the target's regions are seen away for good, and at the system calls those of all:
+ * it has become too dear. */
+void region_calls__stop(struct session *session, struct target *target);
+
+/* Takes what is no longer mapped out of the book of a target whose calls are not seen any more. */
+void region_calls__compare(struct target *target);
+
+/* Snapshots of what stacks hold, when they are due. */
+void region_calls__note(struct session *session);
 
 /* After news of processes: gives them the calls that came before. */
 void region_calls__find_parents(struct session *session);

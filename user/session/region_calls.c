@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "proc/maps.h"
 #include "session/internal.h"
+#include "session/region_trend.h"
 
 #define SETTLE_AFTER_NS 1000000000ULL /* no call of the four takes longer; else it is out of order */
 
@@ -52,6 +54,52 @@ void region_calls__settle(struct session *s, bool all)
 		region_book__settle(&s->targets[i]->book,
 				    all || s->targets[i]->ended ? UINT64_MAX
 								: now - SETTLE_AFTER_NS);
+}
+
+/* Many processes have too much to note. */
+void region_calls__note(struct session *s)
+{
+	uint64_t at = clock__now_ns(CLOCK_MONOTONIC) - SETTLE_AFTER_NS;
+
+	if (!(s->what & WHAT_REGIONS) || s->everywhere || !s->started || s->stopped ||
+	    at < s->start_ns)
+		return;
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (!s->targets[i]->ended && !s->targets[i]->regions_stopped_ns)
+			region_trend__note(s->targets[i], at);
+}
+
+static void stop(struct target *t)
+{
+	t->regions_stopped_ns = clock__now_ns(CLOCK_MONOTONIC);
+}
+
+void region_calls__stop(struct session *s, struct target *t)
+{
+	if (s->region_place == REGIONS_LIBC) {
+		capture__detach_regions(s->capture, t->info.pid);
+		stop(t);
+		return;
+	}
+	capture__detach_region_syscalls(s->capture);
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (!s->targets[i]->ended && !s->targets[i]->regions_stopped_ns)
+			stop(s->targets[i]);
+}
+
+void region_calls__compare(struct target *t)
+{
+	struct maps maps;
+	uint64_t end = 0;
+
+	if (!t->regions_stopped_ns || t->ended || maps__read(t->info.pid, &maps))
+		return;
+	for (size_t i = 0; i < maps.n; i++) {
+		regions__remove(&t->book.map, end, maps.entries[i].start, NULL);
+		end = maps.entries[i].end > end ? maps.entries[i].end : end;
+	}
+	regions__remove(&t->book.map, end, UINT64_MAX, NULL);
+	maps__free(&maps);
 }
 
 static int attach_syscalls(struct session *s, const char *why, struct error *err)

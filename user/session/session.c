@@ -286,17 +286,17 @@ static int check_limit(const struct session *s, struct error *err)
 {
 	if (!(s->max_overhead > 0))
 		return 0;
-	if (s->everywhere || s->what != WHAT_HEAP)
+	if (s->everywhere || s->what & WHAT_GROWTH)
 		return error__set(err, -ENOTSUP,
-				  "a limit of overhead is kept for the heap of a command or of up to "
-				  "%d processes given by -p, so far: not with -a, -F and the like, nor "
-				  "--what",
+				  "a limit of overhead is kept for heap and regions of a command or of "
+				  "up to %d processes given by -p, so far: not with -a, -F and the like, "
+				  "nor for growth",
 				  MAX_SEPARATE);
 	if (capture__kind(s->capture) == PROBE_PERF)
 		return error__set(err, -ENOTSUP,
 				  "a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes "
 				  "take a tenth of a second each to go, in which they cost as before");
-	if (!s->calibrated)
+	if (!budget__cost_known(s))
 		return error__set(err, -ETIMEDOUT,
 				  "a limit of overhead cannot be kept: what probes cost here could not "
 				  "be measured");
@@ -372,6 +372,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (rc)
 		goto fail;
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
+	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
+		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
 	rc = check_limit(s, err);
 	if (rc && o->overhead_given)
 		goto fail;
@@ -518,7 +520,8 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	}
 	if (s->what & WHAT_REGIONS) {
 		build.calibration = NULL;
-		build.overhead_pct = -1;
+		if (!s->regions_calibrated)
+			build.overhead_pct = -1;
 		rc = build__regions(&build, &list->at[list->n]);
 		if (rc)
 			return rc;
@@ -792,6 +795,7 @@ bool session__dispatch(struct session *s)
 			targets__note_end(s, events[i].data.ptr);
 	keep_budgets(s);
 	watch_growth(s);
+	region_calls__note(s);
 	settle_ended(s);
 	/* Others may come as long as there is a selection, but for one that only follows. */
 	if (s->selection && s->selection->dynamic)
@@ -831,7 +835,7 @@ void session__status(struct session *s, struct session_status *ret)
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
-	ret->overhead_pct = share_pct(s->calibrated ? probe_ns : -1, cpu_ns);
+	ret->overhead_pct = share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
 }
 
 void session__stop(struct session *s)
@@ -845,6 +849,8 @@ void session__stop(struct session *s)
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);
+	for (size_t i = 0; i < s->n_targets; i++)
+		region_calls__compare(s->targets[i]);
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);

@@ -371,6 +371,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		t->exec_ns = event->time_ns;
 		if (s->what & WHAT_REGIONS)
 			region_book__exec(&t->book, event->time_ns);
+		series__free(&t->region_series);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
 		t->headless = false; /* who calls it is the main thread from then on */
 		if (!capture__counters(s->capture, t->process, &counters))

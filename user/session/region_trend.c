@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/region_trend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+/* Bytes that each site of the book holds; NULL: out of memory. */
+static double *held_by_site(const struct region_book *book)
+{
+	double *held = calloc(book->n_sites + 1, sizeof(*held));
+
+	for (size_t i = 0; held && i < book->map.n; i++)
+		if (book->map.at[i].site != EARLIER_SITE)
+			held[book->map.at[i].site] +=
+				(double)(book->map.at[i].end - book->map.at[i].start);
+	return held;
+}
+
+static struct abi_site_key key_of(const struct target *t, size_t site)
+{
+	return (struct abi_site_key){.stack = t->book.sites[site].stack, .process = t->process};
+}
+
+int region_trend__note(struct target *t, uint64_t at_ns)
+{
+	_cleanup_(capture_table__free) struct capture_table table = {};
+	_cleanup_free_ double *held = NULL;
+	struct abi_site_key *keys;
+	struct abi_site *sites;
+
+	if (!series__is_due(&t->region_series, at_ns))
+		return 0;
+	held = held_by_site(&t->book);
+	table.keys = keys = calloc(t->book.n_sites + 1, sizeof(*keys));
+	table.values = sites = calloc(t->book.n_sites + 1, sizeof(*sites));
+	if (!held || !keys || !sites)
+		return -ENOMEM;
+	for (; table.n < t->book.n_sites; table.n++) {
+		keys[table.n] = key_of(t, table.n);
+		sites[table.n].alloc_bytes = (uint64_t)held[table.n];
+	}
+	return series__add(&t->region_series, at_ns, &table);
+}
+
+int region_trend__add_growth(const struct build *b, struct profile *p, const size_t *site_of)
+{
+	const struct target *t = b->target;
+	const struct series_snapshot *bounds[SERIES_SEGMENTS];
+	size_t n = series__boundaries(&t->region_series, b->begin_ns, b->end_ns, bounds);
+	_cleanup_free_ double *held = held_by_site(&t->book);
+
+	if (!held)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->book.n_sites; i++) {
+		struct growth_segment segments[SERIES_SEGMENTS];
+		struct abi_site_key key = key_of(t, i);
+
+		if (site_of[i] == NO_SITE)
+			continue;
+		for (size_t j = 0; j < n; j++) {
+			bool last = j + 1 == n;
+			uint64_t end_ns = last ? b->end_ns : bounds[j + 1]->time_ns;
+			double after = last ? held[i] : series__bytes(bounds[j + 1], &key);
+
+			segments[j].seconds = (double)(end_ns - bounds[j]->time_ns) * 1e-9;
+			segments[j].bytes = after - series__bytes(bounds[j], &key);
+		}
+		/* nothing is sampled: what is uncertain is in the ups and downs alone */
+		p->sites[site_of[i]].growth = growth__estimate(segments, n, 0, false);
+	}
+	p->has_growth = n >= GROWTH_MIN_SEGMENTS;
+	return 0;
+}
