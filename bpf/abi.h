@@ -91,6 +91,8 @@ struct abi_object {
 	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that call others inside */
+	__u32 header; /* 1: in front of each block stands its size, as glibc has it */
+	__u32 pad;
 };
 
 /* Stacks are found by 128 bits of a hash keyed with a secret of the run: no two stacks share a key
@@ -197,6 +199,11 @@ struct abi_site {
 	__u64 alloc_samples, freed_samples;
 	__u64 alloc_objects_q16, freed_objects_q16;
 	__u64 alloc_bytes, freed_bytes;
+	/* Of these the ones by realloc whose growth is known, and by how much they have grown, weighted like bytes
+	 * (a shrinking counts against it: two's complement). */
+	__u64 grown_samples, grown_bytes;
+	/* How blocks born in the window at hand were seen to end in it: taken over by realloc, or freed. */
+	__u64 moved_samples, ended_samples;
 };
 
 struct abi_live_key {
@@ -205,13 +212,20 @@ struct abi_live_key {
 	__u32 pad;
 };
 
+enum abi_birth {
+	BIRTH_NEW,     /* all of it is new */
+	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */
+	BIRTH_UNKNOWN, /* by realloc, and of what is not known, or was not asked */
+};
+
 struct abi_live {
 	__u64 size;	/* as requested, bytes */
 	__u64 interval; /* at which it was sampled, mean bytes between samples */
 	__u64 birth_ns; /* CLOCK_MONOTONIC */
 	struct abi_stack_key stack;
 	__u32 tid;
-	__u32 pad;
+	__u32 birth; /* enum abi_birth */
+	__s64 grown; /* more than the block that it took the place of: bytes; not below -size */
 };
 
 /* A call between its entry and its return, found by thread and stack pointer so that nested calls
@@ -227,11 +241,14 @@ struct abi_inflight {
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
 	__u64 old_addr;	     /* 0: was not tracked */
 	__u64 size;
+	__u64 had;	     /* what a reallocated block had, bytes; 0: it was not asked, or not to be read */
 	__u64 out;	     /* posix_memalign: address of the result */
 	__u64 in_place;	     /* xallocx: address of the block */
 	__u64 ret;	     /* a function that may throw: its return address; 0: another one */
 	__u32 sampled;	     /* the new block is a sample */
 	__u32 process;
+	__u32 birth;  /* enum abi_birth */
+	__u32 header; /* had is of the allocator's measure, as the new block's header has it */
 };
 
 /* A call that takes memory from the kernel or gives it back, as user space hears of it. */
@@ -264,6 +281,7 @@ struct abi_process {
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
+	__u64 window_ns; /* when the probes were put in place last; 0: they stay, and nothing is missed */
 };
 
 /* Its state on one CPU. */
@@ -341,18 +359,18 @@ struct abi_config {
 
 #define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
 ABI_ASSERT(struct abi_func, 24);
-ABI_ASSERT(struct abi_object, 40 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
+ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
-ABI_ASSERT(struct abi_site, 48);
+ABI_ASSERT(struct abi_site, 80);
 ABI_ASSERT(struct abi_live_key, 16);
-ABI_ASSERT(struct abi_live, 48);
+ABI_ASSERT(struct abi_live, 56);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 112);
+ABI_ASSERT(struct abi_inflight, 136);
 ABI_ASSERT(struct abi_region_call, 88);
-ABI_ASSERT(struct abi_process, 24);
+ABI_ASSERT(struct abi_process, 32);
 ABI_ASSERT(struct abi_process_cpu, 16 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);

@@ -246,6 +246,73 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 		forget_call(sp);
 }
 
+/* --- what realloc adds ---
+ *
+ * In windows most of a block's reallocs happen unseen, and what is new of it at one that is seen has to be
+ * known there and then. glibc has a block's size in front of it, in its own measure (a multiple of 16, or whole
+ * pages, less what it takes itself), which is taken of both blocks: over all reallocs it adds up. Others keep it where it
+ * cannot be read cheaply; there it is known of a block that is tracked since this very window began.
+ * What a target has written there itself cannot but falsify its own profile; the new block's must fit what was asked
+ * for. */
+
+#define HEADER_FLAGS   7ULL
+#define HEADER_MMAPPED 2ULL
+#define MAX_BLOCK      (1ULL << 47)
+#define MAX_ROUNDING   (4ULL << 20) /* to huge pages */
+
+/* What the block at addr has room for; 0: no such thing stands there. */
+static __always_inline __u64 header_bytes(__u64 addr)
+{
+	__u64 header, size;
+
+	if (addr < 16 || read_user_u64(&header, addr - 8))
+		return 0;
+	size = header & ~HEADER_FLAGS;
+	return size < 32 || size > MAX_BLOCK ? 0 : size - (header & HEADER_MMAPPED ? 16 : 8);
+}
+
+/* A sampled realloc of the block at addr begins; old: that block, when it is tracked. */
+static __always_inline void note_old_size(const struct abi_func *fn,
+					  const struct abi_process *process, __u64 addr,
+					  const struct abi_live *old, struct abi_inflight *call)
+{
+	__u32 index = fn->object;
+
+	if (!process->window_ns || !addr)
+		return;
+	call->birth = BIRTH_UNKNOWN;
+	barrier_var(index);
+	if (index < ABI_MAX_OBJECTS && objects[index].header) {
+		call->header = 1;
+		call->had = header_bytes(addr);
+	} else if (old && old->birth_ns >= process->window_ns) {
+		call->had = old->size;
+	}
+}
+
+/* It has returned the block at addr. */
+static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
+					struct abi_live *block)
+{
+	__u64 has = block->size;
+	__s64 grown;
+
+	block->birth = call->birth;
+	if (!call->had)
+		return;
+	if (call->header) {
+		has = header_bytes(addr);
+		if (has < block->size || (has - block->size > MAX_ROUNDING && has != call->had))
+			return;
+	}
+	grown = has - call->had;
+	/* A weight is of the new size. */
+	if (grown < -(__s64)block->size)
+		grown = -(__s64)block->size;
+	block->birth = BIRTH_GROWN;
+	block->grown = grown;
+}
+
 /* Entry of an allocating function. 1: the return is awaited. */
 static __always_inline int enter(struct pt_regs *ctx)
 {
@@ -312,6 +379,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 			call.old = *old;
 			call.old_addr = old_key.addr;
 		}
+		if (sampled)
+			note_old_size(fn, process, old_key.addr, old, &call);
 	}
 	inflight_key(&key, sp);
 	if (!sampled && !call.old_addr) {
@@ -408,7 +477,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 				lose_insert(cpu, err, LOST_LIVE_FULL);
 			return;
 		}
-		live_settle(cpu, process, &call.old);
+		live_settle(cpu, process, &call.old, ret ? LIVE_MOVED : LIVE_FREED);
 	}
 	if (!call.sampled || !ret)
 		return;
@@ -417,6 +486,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	block.birth_ns = bpf_ktime_get_ns();
 	block.stack = call.stack;
 	block.tid = key.tid;
+	note_growth(&call, ret, &block);
 	live_remember(cpu, process, ret, &block);
 	note_thread(cpu, process->id, key.tid);
 }

@@ -12,11 +12,18 @@
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 
+/* What ended a block. */
+enum live_end {
+	LIVE_FREED,
+	LIVE_MOVED,  /* realloc has put another in its place */
+	LIVE_UNSEEN, /* nobody knows */
+};
+
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a
  * program that exec has replaced since, which is no free. */
 static __always_inline bool live_settle(struct abi_process_cpu *cpu,
 					const struct abi_process *process,
-					const struct abi_live *block)
+					const struct abi_live *block, enum live_end how)
 {
 	struct abi_site_key key = {.stack = block->stack, .process = process->id};
 	struct abi_site *site;
@@ -35,6 +42,9 @@ static __always_inline bool live_settle(struct abi_process_cpu *cpu,
 	count(&site->freed_objects_q16, weight);
 	count(&site->freed_bytes, bytes);
 	count(&cpu->freed_bytes, bytes);
+	/* One of an earlier window may have gone unseen, and what ends here be another at its address. */
+	if (how != LIVE_UNSEEN && block->birth_ns >= process->window_ns)
+		count(how == LIVE_MOVED ? &site->moved_samples : &site->ended_samples, 1);
 	return true;
 }
 
@@ -51,7 +61,7 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 	block = *found; /* copied before the deletion: another block may take its place in the map
 			 */
 	if (!bpf_map_delete_elem(&live, &key))
-		live_settle(cpu, process, &block);
+		live_settle(cpu, process, &block, LIVE_FREED);
 }
 
 
@@ -71,7 +81,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	if (found) {
 		old = *found;
 		bpf_map_delete_elem(&live, &key);
-		if (live_settle(cpu, process, &old))
+		if (live_settle(cpu, process, &old, LIVE_UNSEEN))
 			lose(cpu, LOST_FREED_UNOBSERVED);
 	}
 
@@ -99,6 +109,12 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	count(&site->alloc_bytes, bytes);
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
+	if (block->birth == BIRTH_GROWN) {
+		bytes = block->grown < 0 ? -weighted_bytes(-block->grown, weight)
+					 : weighted_bytes(block->grown, weight);
+		count(&site->grown_samples, 1);
+		count(&site->grown_bytes, bytes);
+	}
 }
 
 #endif

@@ -212,6 +212,7 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 	if (r->alone)
 		elf_image__code_span(r->image, (uint64_t *)&o->text_start,
 				     (uint64_t *)&o->text_end);
+	o->header = !strcmp(r->part->family, "glibc");
 	for (size_t i = 0; i < r->part->n_offers; i++) {
 		const struct abi_func *func = &r->part->offers[i].func;
 		size_t room = ABI_MAX_INNER - o->n_inner, n;

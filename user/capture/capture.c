@@ -534,7 +534,8 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	return rc;
 }
 
-int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
+/* What is 0 stays as it is. */
+static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;
@@ -546,9 +547,20 @@ int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
 				  sizeof(process), 0);
 	if (rc)
 		return rc;
-	process.interval = interval;
+	process.interval = interval ? interval : process.interval;
+	process.window_ns = window_ns ? window_ns : process.window_ns;
 	return bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
 				    sizeof(process), BPF_EXIST);
+}
+
+int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
+{
+	return set_process(c, pid, interval, 0);
+}
+
+int capture__set_window(struct capture *c, pid_t pid, uint64_t start_ns)
+{
+	return set_process(c, pid, 0, start_ns);
 }
 
 /* --- regions --- */

@@ -124,6 +124,8 @@ int capture__resume(struct capture *capture, struct allocators *allocators, pid_
 /* From now on one sample is taken per interval bytes of process pid. An exec at this very moment may go
  * unnoticed by the kernel side. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
+/* Likewise: its probes, which come and go, are in place since start_ns. */
+int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,

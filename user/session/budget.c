@@ -93,6 +93,7 @@ int budget__begin(struct session *s, struct target *t, double share)
 	b->regions_next_ns = b->start_ns + REGIONS_EVERY_NS;
 	if (!(s->what & WHAT_HEAP))
 		return 0;
+	capture__set_window(s->capture, t->info.pid, b->start_ns);
 	read_totals(s, t, &cost, &cpu);
 	windows__begin(&b->windows, AIM * share, seed[2], b->start_ns, cost, cpu);
 	if (s->window_period_ns)
@@ -210,6 +211,7 @@ static void open_window(struct session *s, struct target *t)
 	struct error none = {};
 	double cost, cpu;
 
+	capture__set_window(s->capture, t->info.pid, clock__now_ns(CLOCK_MONOTONIC));
 	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
 		t->budget.failed++;
 	targets__attach_own(s, t); /* to what was loaded meanwhile */
