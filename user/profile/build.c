@@ -265,3 +265,9 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 	estimate__add_seen(&one, size, p);
 	return add_live(profile, site, thread, &one);
 }
+
+int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
+			       const struct estimate *estimate)
+{
+	return add_live(profile, site, thread, estimate);
+}

@@ -223,6 +223,10 @@ int profile__add_live(struct profile *profile, size_t site, size_t thread, uint6
 int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, uint64_t size,
 			   double p);
 
+/* The same of what an estimate says of any number of them. */
+int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
+			       const struct estimate *estimate);
+
 /* These copy the strings they are given (NULL is ""; a build_id may stay NULL). A counter that is
  * there already grows by count. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);

@@ -121,22 +121,46 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 		t->budget.interval = (uint64_t)interval;
 }
 
-/* Takes in what the last window of t has brought. table: the live blocks of all processes. */
-static int harvest(struct target *t, const struct capture_table *table)
+/* The kernel's tables, of all processes, read when a window is over. */
+struct window_tables {
+	struct capture_table live, sites;
+};
+
+static void window_tables__clear(struct window_tables *tables)
+{
+	capture_table__free(&tables->live);
+	capture_table__free(&tables->sites);
+}
+
+static int window_tables__read(struct session *s, struct window_tables *ret)
+{
+	int rc = capture__read_sites(s->capture, &ret->sites);
+
+	return rc ? rc : capture__read_live(s->capture, &ret->live);
+}
+
+/* Takes in what the last window of t has brought. */
+static int harvest(struct target *t, const struct window_tables *tables)
 {
 	_cleanup_free_ struct abi_live *live = NULL;
 	_cleanup_free_ uint64_t *addrs = NULL;
-	const struct abi_live_key *keys = table->keys;
-	const struct abi_live *values = table->values;
+	const struct abi_live_key *keys = tables->live.keys;
+	const struct abi_live *values = tables->live.values;
 	size_t n = 0, found = 0;
+	int rc;
 
-	for (size_t i = 0; i < table->n; i++)
+	rc = chains__harvest(&t->budget.chains, t->process, t->budget.start_ns, t->budget.end_ns,
+			     &tables->sites);
+	if (rc)
+		return rc;
+
+	for (size_t i = 0; i < tables->live.n; i++)
 		n += keys[i].process == t->process;
 	addrs = calloc(n + 1, sizeof(*addrs));
 	live = calloc(n + 1, sizeof(*live));
 	if (!addrs || !live)
 		return -ENOMEM;
-	for (size_t i = 0; i < table->n; i++)
+	for (size_t i = 0; i < tables->live.n; i++)
 		/* what a program held that an exec replaced is nobody's */
 		if (keys[i].process == t->process && values[i].birth_ns >= t->exec_ns) {
 			addrs[found] = keys[i].addr;
@@ -175,22 +199,22 @@ static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
 	return b->calls == before || !capture__pausing(s->capture, t->info.pid);
 }
 
-static void end_close(struct session *s, struct target *t, const struct capture_table *live)
+static void end_close(struct session *s, struct target *t, const struct window_tables *tables)
 {
 	double cost, cpu;
 
 	t->budget.closing = false;
 	read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!live || harvest(t, live))
+	if (!tables || harvest(t, tables))
 		t->budget.failed++;
 	adapt_interval(s, t, t->counters.samples - t->budget.samples);
 }
 
-/* All that are closed by now, for one reading of the table. */
+/* All that are closed by now, for one reading of the tables. */
 static void end_closes(struct session *s)
 {
-	_cleanup_(capture_table__free) struct capture_table live = {};
+	_cleanup_(window_tables__clear) struct window_tables tables = {};
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	bool have = false, tried = false;
 
@@ -200,9 +224,9 @@ static void end_closes(struct session *s)
 		if (t->ended || !t->budget.closing || !is_closed(s, t, now))
 			continue;
 		if (!tried)
-			have = !capture__read_live(s->capture, &live);
+			have = !window_tables__read(s, &tables);
 		tried = true;
-		end_close(s, t, have ? &live : NULL);
+		end_close(s, t, have ? &tables : NULL);
 	}
 }
 
@@ -359,7 +383,7 @@ uint64_t budget__keep(struct session *s)
 
 void budget__end(struct session *s, struct target *t)
 {
-	_cleanup_(capture_table__free) struct capture_table live = {};
+	_cleanup_(window_tables__clear) struct window_tables tables = {};
 	struct budget *b = &t->budget;
 	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 	bool have;
@@ -369,12 +393,12 @@ void budget__end(struct session *s, struct target *t)
 	b->ended = true;
 	/* continuous from its beginning: there is nothing to piece together */
 	if (b->closing || (b->windows.open && b->evidence.n_windows)) {
-		have = !capture__read_live(s->capture, &live);
+		have = !window_tables__read(s, &tables);
 		if (b->closing) {
-			end_close(s, t, have ? &live : NULL);
+			end_close(s, t, have ? &tables : NULL);
 		} else {
 			b->end_ns = now;
-			if (!have || harvest(t, &live))
+			if (!have || harvest(t, &tables))
 				b->failed++;
 		}
 	}

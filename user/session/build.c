@@ -29,6 +29,7 @@ void target__clear(struct target *t)
 	region_book__free(&t->book);
 	series__free(&t->region_series);
 	evidence__free(&t->budget.evidence);
+	chains__free(&t->budget.chains);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }

@@ -10,6 +10,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
+#include "session/chains.h"
 #include "session/evidence.h"
 #include "session/regions.h"
 #include "session/series.h"
@@ -20,6 +21,7 @@
 struct budget {
 	struct windows windows;	  /* their budget 0: it is traced continuously */
 	struct evidence evidence; /* of blocks born in windows; without one: none were needed */
+	struct chains chains;	  /* and of those that realloc has grown */
 	uint64_t start_ns, interval, samples; /* of the present or last window */
 	uint64_t looks_next_ns;
 	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */

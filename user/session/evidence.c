@@ -156,6 +156,7 @@ int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
 		if (block == &e->blocks[e->n_blocks])
 			e->slots[find_slot(e, addrs[i])] = (uint32_t)++e->n_blocks;
 		e->counts.born++;
+		e->counts.grown_unknown += live[i].birth == BIRTH_UNKNOWN;
 	}
 	e->n_windows++;
 	remove_if(e, is_gone);

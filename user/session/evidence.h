@@ -87,6 +87,7 @@ struct evidence_block {
 /* How many blocks ended how. */
 struct evidence_counts {
 	uint64_t born, freed, replaced, unmapped, changed, marked;
+	uint64_t grown_unknown; /* born by realloc, and how much of them is new is not known */
 };
 
 struct evidence {

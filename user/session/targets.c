@@ -377,6 +377,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		evidence__exec(&t->budget.evidence, event->time_ns);
+		chains__exec(&t->budget.chains);
 		break;
 	case EVENT_HEADLESS:
 		if (t)

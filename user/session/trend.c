@@ -46,6 +46,129 @@ static double duty(const struct evidence *e)
 	return share > 0 && share < 1 ? share : 1;
 }
 
+/* One row of segments per site. */
+struct rows {
+	struct growth_segment (*at)[SERIES_SEGMENTS];
+	double *quantum;
+	size_t n_segments;
+	uint64_t start_ns, end_ns; /* what the segments cover */
+	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
+};
+
+/* --- vectors that realloc has grown (chains.h) --- */
+
+/* What is known of them by site; NULL: out of memory. */
+static struct chain_slices *slices_of(const struct build *b, const struct process_sites *sites,
+				      uint64_t from_ns, uint64_t step_ns)
+{
+	const struct chains *c = &b->target->budget.chains;
+	struct chain_slices *slices = calloc(sites->n + 1, sizeof(*slices));
+
+	for (size_t i = 0; slices && i < c->n_records; i++) {
+		long site = process_sites__find(sites, &c->records[i].stack);
+
+		if (site >= 0)
+			chain_slices__add(&slices[site], &c->records[i], from_ns, step_ns);
+	}
+	return slices;
+}
+
+/* The middle half of the run, in slices. */
+static uint64_t middle(const struct evidence *e, uint64_t *ret_step)
+{
+	uint64_t run = last_ns(e) - first_ns(e);
+
+	*ret_step = run / 2 / SERIES_SEGMENTS;
+	return first_ns(e) + run / 4;
+}
+
+/* The share of what it has grown by that is held, of each site; NULL: out of memory. */
+static double *held_shares(const struct build *b, const struct process_sites *sites,
+			   const struct chain_slices *slices)
+{
+	const struct evidence *e = &b->target->budget.evidence;
+	double *shares = calloc(sites->n + 1, sizeof(*shares));
+	uint64_t step, from = middle(e, &step);
+
+	if (!shares)
+		return NULL;
+	for (size_t i = 0; i < e->n_blocks; i++) { /* those that stay */
+		const struct abi_live *live = &e->blocks[i].live;
+		long site = process_sites__find(sites, &live->stack);
+
+		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
+		    live->birth_ns < from + step * SERIES_SEGMENTS &&
+		    evidence__is_forgotten(e, &e->blocks[i]))
+			shares[site]++;
+	}
+	for (size_t site = 0; site < sites->n; site++)
+		shares[site] = chain_slices__held(&slices[site], shares[site]);
+	return shares;
+}
+
+/* What they have added is live as far as it is held, in at least one vector. */
+static int add_live_chains(const struct build *b, struct profile *p,
+			   const struct process_sites *sites, double share)
+{
+	const struct chains *c = &b->target->budget.chains;
+	uint64_t step, from = middle(&b->target->budget.evidence, &step);
+	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
+	_cleanup_free_ struct estimate *live = calloc(sites->n + 1, sizeof(*live));
+	size_t thread;
+	int rc;
+
+	if (!held || !live)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n_records; i++) {
+		const struct chain_record *r = &c->records[i];
+		long site = process_sites__find(sites, &r->stack);
+		double bytes, one;
+
+		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0))
+			continue;
+		bytes = r->grown / share * held[site];
+		one = bytes / r->samples;
+		live[site].samples += (uint64_t)r->samples;
+		live[site].objects = 1;
+		live[site].bytes += bytes;
+		live[site].variance += r->samples * one * one;
+		live[site].variance_max = fmax(live[site].variance_max, one * one);
+	}
+	rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
+	for (size_t i = 0; i < sites->n && !rc; i++)
+		if (live[i].bytes > 0)
+			rc = profile__add_live_estimate(p, sites->site_of[i], thread, &live[i]);
+	return rc;
+}
+
+/* Their growth, in the rows' slices. */
+static int rows_of_chains(const struct build *b, const struct process_sites *sites,
+			  struct rows *rows, const int number[SERIES_SEGMENTS])
+{
+	uint64_t step, from = middle(&b->target->budget.evidence, &step);
+	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
+
+	if (!held)
+		return -ENOMEM;
+	for (size_t site = 0; site < sites->n; site++) {
+		double samples = 0, grown = 0;
+
+		for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
+			double bytes = slices[site].at[i].grown * held[site];
+
+			samples += slices[site].at[i].samples;
+			grown += fabs(bytes);
+			if (number[i] >= 0)
+				rows->at[site][number[i]].bytes += bytes;
+		}
+		if (samples > 0)
+			rows->quantum[site] = fmax(rows->quantum[site], grown / samples);
+	}
+	return 0;
+}
+
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	const struct evidence *e = &b->target->budget.evidence;
@@ -72,12 +195,14 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		long site = process_sites__find(sites, &block->live.stack);
 		size_t thread;
 
-		if (site < 0)
+		if (site < 0 || block->live.birth == BIRTH_GROWN)
 			continue;
 		rc = profile__add_thread(p, block->live.tid, "", &thread);
 		if (!rc)
 			rc = profile__add_live_seen(p, sites->site_of[site], thread, block->live.size, seen);
 	}
+	if (!rc)
+		rc = add_live_chains(b, p, sites, share);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
@@ -90,6 +215,11 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
 	if (!rc)
 		rc = profile__add_lost(p, "blocks_changed", c->changed);
+	if (!rc)
+		rc = profile__add_lost(p, "realloc_old_size_unknown", c->grown_unknown);
+	if (!rc)
+		rc = profile__add_lost(p, "realloc_records_left_out",
+				       b->target->budget.chains.left_out);
 	return rc;
 }
 
@@ -145,15 +275,6 @@ static double weight_of(const struct abi_live *block)
 
 /* --- growth --- */
 
-/* One row of segments per site. */
-struct rows {
-	struct growth_segment (*at)[SERIES_SEGMENTS];
-	double *quantum;
-	size_t n_segments;
-	uint64_t start_ns, end_ns; /* what the segments cover */
-	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
-};
-
 /* What a block takes of the process's memory: glibc's header and rounding, which others come near to. */
 static double footprint(uint64_t size)
 {
@@ -166,8 +287,8 @@ static double footprint(uint64_t size)
  * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
  * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
  * not for ever, is ever fewer by age. */
-static void rows_of_births(const struct build *b, const struct process_sites *sites,
-			   struct rows *rows, uint64_t first, uint64_t last)
+static int rows_of_births(const struct build *b, const struct process_sites *sites,
+			  struct rows *rows, uint64_t first, uint64_t last)
 {
 	const struct evidence *e = &b->target->budget.evidence;
 	uint64_t run = last - first, from = first + run / 4, step = run / 2 / SERIES_SEGMENTS;
@@ -177,7 +298,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	struct held held;
 
 	if (!step)
-		return;
+		return 0;
 	rows->start_ns = from;
 	rows->end_ns = from + step * SERIES_SEGMENTS;
 	for (int i = SERIES_SEGMENTS - 1; i >= 0; i--) {
@@ -197,7 +318,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 		long site = process_sites__find(sites, &held.live->stack);
 		double bytes, one;
 
-		if (site < 0)
+		if (site < 0 || (e->n_windows && held.live->birth != BIRTH_NEW))
 			continue;
 		bytes = weight_of(held.live);
 		one = bytes * sqrt(1 - share * estimate__probability(held.live->size,
@@ -211,6 +332,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 		rows->footprint += bytes / (double)(held.live->size ? held.live->size : 1) *
 				   footprint(held.live->size);
 	}
+	return e->n_windows ? rows_of_chains(b, sites, rows, number) : 0;
 }
 
 /* Continuous tracing sees every free: what the site held, from time to time. */
@@ -374,17 +496,20 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	struct rows rows = {};
 	double k, rounding;
 	struct growth all;
+	int rc = 0;
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
 	if (!at || !quantum)
 		return -ENOMEM;
 	if (e->n_windows)
-		rows_of_births(b, sites, &rows, first_ns(e), last_ns(e));
+		rc = rows_of_births(b, sites, &rows, first_ns(e), last_ns(e));
 	else if (b->series)
 		rows_of_series(b, sites, &rows);
 	else if (b->end_ns > b->begin_ns)
-		rows_of_births(b, sites, &rows, b->begin_ns, b->end_ns);
+		rc = rows_of_births(b, sites, &rows, b->begin_ns, b->end_ns);
+	if (rc)
+		return rc;
 	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;
 	if (!p->has_growth)
 		return 0;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/chains.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define MAX_RECORDS 500000 /* 36 MB */
+#define MIN_SLICES  4	   /* for a line through their sizes */
+
+void chains__free(struct chains *c)
+{
+	free(c->keys);
+	free(c->last);
+	free(c->records);
+	memset(c, 0, sizeof(*c));
+}
+
+void chains__exec(struct chains *c)
+{
+	c->n_records = 0;
+}
+
+/* A site of the table at hand. */
+struct found {
+	struct abi_site_key key;
+	struct abi_site site;
+};
+
+static int compare_found(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	return stack_key__compare(&x->key.stack, &y->key.stack);
+}
+
+static int add_record(struct chains *c, const struct chain_record *record)
+{
+	struct chain_record *records;
+	size_t room = c->room ? 2 * c->room : 256;
+
+	if (c->n_records == MAX_RECORDS) {
+		c->left_out++;
+		return 0;
+	}
+	if (c->n_records == c->room) {
+		records = reallocarray(c->records, room, sizeof(*records));
+		if (!records)
+			return -ENOMEM;
+		c->records = records;
+		c->room = room;
+	}
+	c->records[c->n_records++] = *record;
+	return 0;
+}
+
+/* Between the counters before and those now. */
+static struct chain_record difference(const struct abi_site *old, const struct abi_site *now)
+{
+	double objects = (double)(now->alloc_objects_q16 - old->alloc_objects_q16) / 65536;
+
+	return (struct chain_record){
+		.samples = (double)(now->grown_samples - old->grown_samples),
+		.grown = (double)(int64_t)(now->grown_bytes - old->grown_bytes),
+		.mean_size = objects > 0 ? (double)(now->alloc_bytes - old->alloc_bytes) / objects : 0,
+		.moved = (double)(now->moved_samples - old->moved_samples),
+		.ended = (double)(now->ended_samples - old->ended_samples),
+	};
+}
+
+int chains__harvest(struct chains *c, uint32_t process, uint64_t start_ns, uint64_t end_ns,
+		    const struct capture_table *sites)
+{
+	const struct abi_site_key *keys = sites->keys;
+	const struct abi_site *values = sites->values;
+	_cleanup_free_ struct found *found = calloc(sites->n + 1, sizeof(*found));
+	struct abi_site_key *new_keys = calloc(sites->n + 1, sizeof(*new_keys));
+	struct abi_site *last = calloc(sites->n + 1, sizeof(*last));
+	size_t n = 0, k = 0;
+	int rc = found && new_keys && last ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < sites->n && !rc; i++)
+		if (keys[i].process == process && values[i].grown_samples)
+			found[n++] = (struct found){keys[i], values[i]};
+	if (n)
+		qsort(found, n, sizeof(*found), compare_found);
+	for (size_t i = 0; i < n && !rc; i++) {
+		static const struct abi_site none;
+		const struct abi_site *old = &none;
+		struct chain_record record;
+
+		while (k < c->n && stack_key__compare(&c->keys[k].stack, &found[i].key.stack) < 0)
+			k++;
+		if (k < c->n && !stack_key__compare(&c->keys[k].stack, &found[i].key.stack))
+			old = &c->last[k];
+		new_keys[i] = found[i].key;
+		last[i] = found[i].site;
+		if (old->alloc_samples == found[i].site.alloc_samples &&
+		    old->freed_samples == found[i].site.freed_samples)
+			continue;
+		record = difference(old, &found[i].site);
+		record.stack = found[i].key.stack;
+		record.start_ns = start_ns;
+		record.end_ns = end_ns;
+		rc = add_record(c, &record);
+	}
+	if (rc) {
+		free(new_keys);
+		free(last);
+		return rc;
+	}
+	free(c->keys);
+	free(c->last);
+	c->keys = new_keys;
+	c->last = last;
+	c->n = n;
+	return 0;
+}
+
+void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uint64_t from_ns,
+		       uint64_t step_ns)
+{
+	double length = (double)(r->end_ns - r->start_ns);
+
+	s->moved += r->moved;
+	s->ended += r->ended;
+	for (size_t i = 0; i < SERIES_SEGMENTS && length > 0; i++) {
+		uint64_t start = from_ns + i * step_ns, end = start + step_ns;
+		double share;
+
+		start = start > r->start_ns ? start : r->start_ns;
+		end = end < r->end_ns ? end : r->end_ns;
+		if (start >= end)
+			continue;
+		share = (double)(end - start) / length;
+		s->at[i].samples += share * r->samples;
+		s->at[i].grown += share * r->grown;
+		if (r->mean_size > 0) {
+			s->at[i].sizes += share * r->mean_size;
+			s->at[i].with_sizes += share;
+		}
+	}
+}
+
+/* Do the sizes rise, by a line fitted to them, more than chance explains? */
+static bool sizes_rise(const struct chain_slices *s)
+{
+	double n = 0, x = 0, y = 0, xx = 0, xy = 0, rest = 0, slope;
+
+	for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
+		if (!(s->at[i].with_sizes > 0))
+			continue;
+		n++;
+		x += (double)i;
+		y += s->at[i].sizes / s->at[i].with_sizes;
+	}
+	if (n < MIN_SLICES)
+		return false;
+	x /= n;
+	y /= n;
+	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
+		if (s->at[i].with_sizes > 0) {
+			xx += ((double)i - x) * ((double)i - x);
+			xy += ((double)i - x) * (s->at[i].sizes / s->at[i].with_sizes - y);
+		}
+	slope = xy / xx;
+	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
+		if (s->at[i].with_sizes > 0) {
+			double miss = s->at[i].sizes / s->at[i].with_sizes - y -
+				      slope * ((double)i - x);
+
+			rest += miss * miss;
+		}
+	return slope > student_quantile((size_t)n - 2, true) * sqrt(rest / (n - 2) / xx);
+}
+
+double chain_slices__held(const struct chain_slices *s, double stay)
+{
+	double samples = 0, q = (s->ended + 1) / (s->ended + s->moved + 1), left;
+
+	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
+		samples += s->at[i].samples;
+	if (!(samples > 0))
+		return 0;
+	if (!(s->ended > 0) && sizes_rise(s))
+		return 1;
+	left = samples > stay ? samples - stay : 0;
+	return stay > 0 ? stay / (stay + q * left) : 0;
+}
