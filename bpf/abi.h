@@ -19,6 +19,7 @@
 #define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
 #define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
 #define ABI_MAX_FILE_PARTS 16384 /* mappings of files by which their tables are found */
+#define ABI_NO_WINDOW	 (~0ULL)
 #define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -281,7 +282,8 @@ struct abi_process {
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
-	__u64 window_ns; /* when the probes were put in place last; 0: they stay, and nothing is missed */
+	__u64 window_ns; /* all probes are in place since then; ABI_NO_WINDOW: not all, or not for long; 0: they
+			  * always are */
 };
 
 /* Its state on one CPU. */

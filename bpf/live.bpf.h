@@ -109,7 +109,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	count(&site->alloc_bytes, bytes);
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
-	if (block->birth == BIRTH_GROWN) {
+	if (block->birth == BIRTH_GROWN && block->birth_ns >= process->window_ns) {
 		bytes = block->grown < 0 ? -weighted_bytes(-block->grown, weight)
 					 : weighted_bytes(block->grown, weight);
 		count(&site->grown_samples, 1);

@@ -124,7 +124,7 @@ int capture__resume(struct capture *capture, struct allocators *allocators, pid_
 /* From now on one sample is taken per interval bytes of process pid. An exec at this very moment may go
  * unnoticed by the kernel side. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* Likewise: its probes, which come and go, are in place since start_ns. */
+/* Likewise: its probes, which come and go, are all in place since start_ns; ABI_NO_WINDOW: they are not. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
 /* Puts probes on the functions of a source (of libc's) in process pid. */

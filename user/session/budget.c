@@ -181,6 +181,7 @@ static void begin_close(struct session *s, struct target *t)
 	t->budget.closing = true;
 	t->budget.calls = UINT64_MAX;
 	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
+	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
 	capture__pause(s->capture, t->info.pid);
 }
 
@@ -235,11 +236,11 @@ static void open_window(struct session *s, struct target *t)
 	struct error none = {};
 	double cost, cpu;
 
-	capture__set_window(s->capture, t->info.pid, clock__now_ns(CLOCK_MONOTONIC));
 	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
 		t->budget.failed++;
 	targets__attach_own(s, t); /* to what was loaded meanwhile */
 	t->budget.start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
 	read_totals(s, t, &cost, &cpu);
 	t->budget.samples = t->counters.samples;
 	windows__done(&t->budget.windows, WINDOWS_OPEN, t->budget.start_ns, cost, cpu);
