@@ -20,8 +20,9 @@
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
-#define REGIONS_EVERY_NS 100000000ULL
-#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share: a burst */
+#define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
+#define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
+#define REGIONS_CREDIT_NS 30000000     /* what seeing regions may cost beyond its share: a burst */
 #define REGION_STACK_NS	 3500 /* what the stack of such a call costs, at 20 frames (make bench) */
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
 
@@ -90,7 +91,7 @@ int budget__begin(struct session *s, struct target *t, double share)
 	/* Where there is a heap to be seen as well, regions leave half to it. */
 	if (s->what & WHAT_REGIONS)
 		b->regions_share = AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
-	b->regions_next_ns = b->start_ns + REGIONS_EVERY_NS;
+	b->regions_next_ns = b->start_ns + REGIONS_OFTEN_NS;
 	if (!(s->what & WHAT_HEAP))
 		return 0;
 	capture__set_window(s->capture, t->info.pid, b->start_ns);
@@ -347,15 +348,20 @@ static uint64_t keep(struct session *s, struct target *t)
  * makes so many of them that this alone is too dear is told from a burst by what has come together. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
-	double since = (double)(now_ns - s->start_ns), cost, used;
+	double since = (double)(now_ns - s->start_ns), used, left;
 
 	targets__read(s, t);
-	cost = regions_cost_of(s, &t->counters);
 	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
 	used = used > since ? used : since; /* at least a core's, as in windows.h */
-	if (cost > t->budget.regions_share * used + REGIONS_CREDIT_NS)
+	left = t->budget.regions_share * used + REGIONS_CREDIT_NS - regions_cost_of(s, &t->counters);
+	if (left < 0) {
 		region_calls__stop(s, t);
-	return t->regions_stopped_ns ? UINT64_MAX : now_ns + REGIONS_EVERY_NS;
+		return UINT64_MAX;
+	}
+	/* all of a core cannot have used up what is left before that */
+	return now_ns + (left < REGIONS_OFTEN_NS    ? REGIONS_OFTEN_NS
+			 : left > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
+						    : (uint64_t)left);
 }
 
 uint64_t budget__keep(struct session *s)

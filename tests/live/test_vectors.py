@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Leaks that malloc and free alone do not show, beside so much of both that they are seen in windows: vectors
+that realloc grows, and memory from mmap."""
+import json
+import time
+
+from harness import Failure, Target, Tracer, expect, expect_equal, expect_words, memtrace, test
+
+INNOCENT = ("build_reply", "grow_session", "map_briefly", "parse_request")
+
+
+class Vectors(Target):
+    """tests/progs/vectors, which goes on until it is told to stop."""
+
+    def __init__(self, *args):
+        super().__init__("vectors", *args)
+        self.say("go")
+
+    def stop(self):
+        self.say("stop")
+        truth = json.loads(self.line())
+        expect_equal(self.quit(), 0, "status of vectors")
+        return truth
+
+
+def trace(seconds, arguments, options=()):
+    """The profiles by what they are of, and the truth."""
+    with Vectors(*arguments) as target:
+        time.sleep(0.5)
+        with Tracer("-p", target.pid, "--max-overhead", "5", "--json", "-f", "none",
+                    *options) as tracer:
+            time.sleep(seconds)
+            profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
+        truth = target.stop()
+    return {profile["what"]: profile for profile in profiles}, truth
+
+
+def growth_of(profile):
+    """By function: growth per second, and its interval. What allocators take for themselves is left out."""
+    growth = {}
+    for stack in profile["stacks"]:
+        if stack.get("growth_low") is None or stack.get("allocators_own"):
+            continue
+        name = next((f for f in stack["frames"] if f in INNOCENT + (
+            "grow_vector", "grow_many", "leak_map")), "other")
+        sums = growth.setdefault(name, [0, 0, 0])
+        for i, key in enumerate(("growth_bytes_per_s", "growth_low", "growth_high")):
+            sums[i] += stack[key]
+    return growth
+
+
+def check_leak(profile, function, rate):
+    """The function's growth is found, comes first, and nobody else's. (Intervals: as in test_windows.)"""
+    growth = growth_of(profile)
+    first = max(growth, key=lambda name: growth[name][0], default=None)
+    expect_equal(first, function, f"what grows fastest of {growth}")
+    estimate, low, high = growth[function]
+    expect(0 < low < 1.5 * rate and high > 0.5 * rate, growth[function], "for", rate)
+    for name in INNOCENT:
+        expect(name not in growth or growth[name][1] <= 0, name, "grows:", growth)
+    return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
+
+
+def find_vector(seconds, function, truth_key, arguments):
+    profiles, truth = trace(seconds, arguments)
+    expect_equal(profiles["heap"]["mode"], "windowed", "mode")
+    expect_equal(profiles["heap"]["lost"]["realloc_old_size_unknown"], 0, "sizes not known")
+    return check_leak(profiles["heap"], function, truth[truth_key] / truth["seconds"])
+
+
+def twice(find, *arguments):
+    """Chance hides a leak in a few of a hundred runs; not twice."""
+    try:
+        return find(20, *arguments)
+    except Failure:
+        return "at the second attempt: " + find(30, *arguments)
+
+
+@test
+def vectors_one_that_grows():
+    return twice(find_vector, "grow_vector", "vector",
+                 ("--vector", "300000", "--sessions", "200"))
+
+
+@test
+def vectors_many_that_grow():
+    return twice(find_vector, "grow_many", "many",
+                 ("--many", "300000", "--step", "200", "--sessions", "200"))
+
+
+@test
+def vectors_in_balance():
+    """Vectors that come and go: none of them grows."""
+    profiles, _ = trace(15, ("--sessions", "200"))
+    growth = growth_of(profiles["heap"])
+    for name in INNOCENT:
+        expect(name not in growth or growth[name][1] <= 0, name, "grows:", growth)
+
+
+def find_map(seconds, arguments):
+    profiles, truth = trace(seconds, arguments, ("--what", "heap,regions"))
+    heap, regions = profiles["heap"], profiles["regions"]
+    expect_equal(heap["mode"], "windowed", "mode of the heap")
+    expect_equal(regions["mode"], "continuous", "mode of the regions")
+    expect_equal(regions["lost"]["regions_stopped"], 0, "regions stopped")
+    expect(regions["overhead_pct"] < 8, "overhead, %:", regions["overhead_pct"])
+    own = [s for s in regions["stacks"] if s.get("allocators_own")]
+    expect(own and all("leak_map" not in s["frames"] for s in own), "the allocator's own:", own)
+    return check_leak(regions, "leak_map", truth["maps"] / truth["seconds"])
+
+
+@test
+def vectors_and_maps():
+    """Buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
+    return twice(find_map, ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step",
+                            "4000"))
+
+
+@test
+def vectors_regions_alone():
+    """Regions are exact, whatever the limit, when their calls are few."""
+    profiles, truth = trace(12, ("--maps", "300000", "--pairs", "50", "--rate", "1000"),
+                            ("--what", "regions"))
+    expect_equal(list(profiles), ["regions"], "profiles")
+    expect(0 < profiles["regions"]["overhead_pct"] < 8, profiles["regions"]["overhead_pct"], "%")
+    return check_leak(profiles["regions"], "leak_map", truth["maps"] / truth["seconds"])
+
+
+@test
+def vectors_too_many_maps():
+    """Where seeing the calls alone would cost too much they are not followed to the end, and that is said."""
+    with Vectors("--maps", "300000", "--pairs", "50000") as target:
+        result = memtrace("-p", target.pid, "-d", "6", "--what", "regions", "--max-overhead", "2",
+                          "--json", "-f", "none")
+        table = memtrace("-p", target.pid, "-d", "3", "--what", "regions", "--max-overhead", "2",
+                         "-f", "none")
+        target.stop()
+    profile = result.json()
+    expect_equal(profile["lost"]["regions_stopped"], 1, "regions stopped")
+    expect(0 < profile["regions_followed_s"] < 4, profile["regions_followed_s"], "s")
+    expect(profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
+    # what is mapped briefly is not there any more
+    for stack in profile["stacks"]:
+        expect("map_briefly" not in stack["frames"] or stack["live_objects"] < 5, stack)
+    expect_words(table.out, "AT LEAST", r"followed for the first [0-9.]+ s only", "regions_stopped 1")
