@@ -69,23 +69,26 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct abi_process **process)
 {
-	struct abi_process_cpu *cpu;
+	struct abi_process_cpu *cpu, *machine;
 	__u64 index;
 	__u32 cost;
 
 	if (!active)
-		return NULL;
-	*process = process_current();
-	if (!*process)
-		return NULL;
-	cpu = bpf_map_lookup_elem(&process_cpus, &(*process)->id);
-	if (!cpu)
 		return NULL;
 	index = bpf_get_attach_cookie(ctx);
 	if (index >= ABI_MAX_FUNCS)
 		return NULL;
 	*fn = &funcs[index];
 	cost = (*fn)->cost;
+	machine = machine_cpu();
+	if (machine)
+		count(&machine->calls[within(cost, ABI_COSTS)], 1);
+	*process = process_current();
+	if (!*process)
+		return NULL;
+	cpu = bpf_map_lookup_elem(&process_cpus, &(*process)->id);
+	if (!cpu)
+		return NULL;
 	count(&cpu->calls[within(cost, ABI_COSTS)], 1);
 	return cpu;
 }

@@ -73,6 +73,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	struct abi_site_key site_key = {.stack = block->stack, .process = process->id};
 	struct abi_live_key key = {.addr = addr, .process = process->id};
 	struct abi_live *found, old;
+	struct abi_process_cpu *machine = machine_cpu();
 	struct abi_site *site;
 	__u64 weight, bytes;
 	long err;
@@ -109,6 +110,8 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	count(&site->alloc_bytes, bytes);
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
+	if (machine)
+		count(&machine->samples, 1);
 	if (block->birth == BIRTH_GROWN && block->birth_ns >= process->window_ns) {
 		bytes = block->grown < 0 ? -weighted_bytes(-block->grown, weight)
 					 : weighted_bytes(block->grown, weight);

@@ -78,6 +78,15 @@ struct {
 	__type(value, struct abi_process_cpu);
 } process_cpus __weak SEC(".maps");
 
+/* The same of the whole machine, where probes stand in everybody's code: calls of processes that are not traced
+ * are among them. The only entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct abi_process_cpu);
+} machine_cpus __weak SEC(".maps");
+
 /* Where each process has which code mapped. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -125,6 +134,9 @@ const volatile bool use_tables __weak = false;
 /* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
 const volatile bool returns_always __weak = false;
 
+/* What all probes cost together is to be known: machine_cpus is kept. */
+const volatile bool count_machine __weak = false;
+
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
 /* The last process's number. */
@@ -139,6 +151,14 @@ struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 static __always_inline void count(__u64 *counter, __u64 n)
 {
 	__sync_fetch_and_add(counter, n);
+}
+
+/* The machine's counters on this CPU; NULL: they are not wanted. */
+static __always_inline struct abi_process_cpu *machine_cpu(void)
+{
+	__u32 only = 0;
+
+	return count_machine ? bpf_map_lookup_elem(&machine_cpus, &only) : NULL;
 }
 
 static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what)

@@ -87,6 +87,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		goto fail;
 	}
 	skel->rodata->returns_always = kind != PROBE_SESSION;
+	skel->rodata->count_machine = o->machine;
 
 	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
 	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
@@ -484,7 +485,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 					  "too many different allocators: %u files with %u "
 					  "functions are known already",
 					  c->n_objects, c->n_funcs);
-		if (!pid && c->everywhere[index])
+		if (!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE))
 			continue;
 		throwing = throwing || point->func.exits;
 		add_offset(point->func.role == ROLE_FREE		   ? &offsets->free
@@ -500,7 +501,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		return 0;
 	/* The descriptor names the very file, whatever its path leads to by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	rc = capture__attach_points(c, path, offsets, pid);
+	rc = !pid && c->everywhere_out ? 0 : capture__attach_points(c, path, offsets, pid);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
 				  pid);
@@ -510,7 +511,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	if (!again)
 		c->n_probes = n_probes;
 	for (uint32_t i = 0; i < n_indices && !pid; i++)
-		c->everywhere[indices[i]] = true;
+		c->everywhere[indices[i]] = c->everywhere_out ? PLACE_OUT : PLACE_IN;
 	return 0;
 }
 
@@ -527,6 +528,7 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 {
 	int rc = 0;
 
+	c->everywhere_out = c->everywhere_out && pid;
 	for (size_t i = 0; i < allocators->n_attached && !rc; i++)
 		rc = attach_one(c, allocators->list[i], pid, true, err);
 	if (rc)
@@ -679,6 +681,17 @@ static void close_links(struct capture *c, pid_t pid, bool regions)
 	shield__close(c->closing, n);
 }
 
+/* Those of a process are out; 0: everybody's. */
+static void note_out(struct capture *c, pid_t pid)
+{
+	if (pid)
+		return;
+	c->everywhere_out = true;
+	for (uint32_t i = 0; i < c->n_funcs; i++)
+		if (c->everywhere[i] == PLACE_IN)
+			c->everywhere[i] = PLACE_OUT;
+}
+
 void capture__pause(struct capture *c, pid_t pid)
 {
 	size_t kept = 0, room = c->n_closings + c->n_links;
@@ -688,6 +701,7 @@ void capture__pause(struct capture *c, pid_t pid)
 		closings = reallocarray(closings, room, sizeof(*closings));
 		if (!closings) {
 			close_links(c, pid, false); /* it takes us longer, no more */
+			note_out(c, pid);
 			return;
 		}
 		c->closings = closings;
@@ -705,6 +719,7 @@ void capture__pause(struct capture *c, pid_t pid)
 			closings[c->n_closings++] = (struct capture_closing){closer, pid};
 	}
 	c->n_links = kept;
+	note_out(c, pid);
 }
 
 size_t capture__pausing(struct capture *c, pid_t pid)
@@ -764,13 +779,13 @@ void capture__free(struct capture *c)
 
 /* --- reading --- */
 
-int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)
+static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t key,
+			 struct abi_process_cpu *ret)
 {
 	struct abi_process_cpu *cpus = c->counters;
 	int rc;
 
-	rc = bpf_map__lookup_elem(c->skel->maps.process_cpus, &process, sizeof(process), cpus,
-				  sizeof(*cpus) * (size_t)c->cpus, 0);
+	rc = bpf_map__lookup_elem(map, &key, sizeof(key), cpus, sizeof(*cpus) * (size_t)c->cpus, 0);
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
@@ -793,6 +808,16 @@ int capture__counters(struct capture *c, uint32_t process, struct abi_process_cp
 			ret->calls[i] += one->calls[i];
 	}
 	return 0;
+}
+
+int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)
+{
+	return read_counters(c, c->skel->maps.process_cpus, process, ret);
+}
+
+int capture__machine_counters(struct capture *c, struct abi_process_cpu *ret)
+{
+	return read_counters(c, c->skel->maps.machine_cpus, 0, ret);
 }
 
 uint64_t capture__missed_runs(struct capture *c)

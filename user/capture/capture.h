@@ -36,6 +36,7 @@ struct capture_options {
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
 	bool growth;		/* page faults are recorded, in the place of allocations */
+	bool machine;		/* what all probes cost together is to be known: capture__machine_counters() */
 	bool verbose;		/* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; the caller's */
 	size_t n_extra;
@@ -112,12 +113,14 @@ int capture__attach(struct capture *capture, struct allocators *allocators, pid_
 		    struct error *err);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone: they are gone some 10 ms later, but
- * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. */
+ * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. pid 0: the probes in all
+ * processes; while these are out, capture__attach() with pid 0 takes down what is to be put in place with them. */
 void capture__pause(struct capture *capture, pid_t pid);
 /* How many links of process pid are still to go. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or negative errno
- * with err, and none is back. */
+ * with err, and none is back. Allocators that are only resumed need never have been attached, and are not among the
+ * capture's probes. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -158,6 +161,9 @@ void capture__detach(struct capture *capture);
 
 /* A process's counters, added up over the CPUs. until_sample and drawn_for mean nothing there. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
+
+/* The same of all processes that met a probe, traced or not: calls and samples alone. Only with the option. */
+int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
 /* Calls of allocating and of freeing functions, by counters. */
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);

@@ -72,7 +72,12 @@ struct capture {
 	struct capture_probe *probes;
 	size_t n_probes;
 	struct unwind_store unwind;
-	bool everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
+	enum capture_place {
+		PLACE_NONE,
+		PLACE_OUT, /* it has one, but they are out */
+		PLACE_IN,
+	} everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
+	bool everywhere_out;
 	struct ring_buffer *events;
 	void (*on_event)(void *ctx, const struct abi_event *event);
 	void *event_ctx;

@@ -69,6 +69,9 @@ static int parse_stat(const char *text, struct process_info *info)
 		case 9:
 			info->kernel_thread = value & PF_KTHREAD;
 			break;
+		case 10:
+			info->minor_faults = value;
+			break;
 		case 20:
 			info->threads = value;
 			break;
@@ -161,6 +164,23 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	info.compat32 = is_compat32(dir_fd);
 	*ret_info = info;
 	return 0;
+}
+
+int process__read_stat(pid_t pid, struct process_info *ret_info)
+{
+	struct process_info info = {.pid = pid};
+	char path[32], text[4096];
+	ssize_t n;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	n = read_text(AT_FDCWD, path, text, sizeof(text));
+	if (n < 0)
+		return n;
+	err = parse_stat(text, &info);
+	if (!err)
+		*ret_info = info;
+	return err;
 }
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)

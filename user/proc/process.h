@@ -22,11 +22,16 @@ struct process_info {
 	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
 	uint32_t threads;     /* number of threads */
 	uint64_t rss_bytes;   /* resident set */
+	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
 };
 
 /* 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is parsed from its last
  * ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
+
+/* What /proc/PID/stat alone says (pid, comm, state, parent, kernel_thread, threads, start_ticks, rss_bytes,
+ * minor_faults; all else is zero), at a third of the cost. 0 or negative errno. */
+int process__read_stat(pid_t pid, struct process_info *ret_info);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid,
  * until it returns something other than 0, which is then returned. 0, or negative errno. A process

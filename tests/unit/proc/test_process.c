@@ -48,6 +48,35 @@ static void test_read_self(void **state)
 	assert_string_equal(info.exe, exe);
 }
 
+/* stat alone tells the same as all of it, and counts the pages that this test touches. */
+static void test_read_stat(void **state)
+{
+	struct process_info whole, before, after;
+	size_t size = 4 << 20;
+	char *pages;
+
+	(void)state;
+	assert_int_equal(process__read(getpid(), &whole), 0);
+	assert_int_equal(process__read_stat(getpid(), &before), 0);
+	assert_int_equal(before.pid, getpid());
+	assert_string_equal(before.comm, whole.comm);
+	assert_int_equal(before.start_ticks, whole.start_ticks);
+	assert_int_equal(before.parent, getppid());
+	assert_int_equal(before.tgid, 0); /* of other files */
+	assert_true(before.minor_faults >= whole.minor_faults && whole.minor_faults > 0);
+	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(pages != MAP_FAILED);
+	madvise(pages, size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < size; i += 4096)
+		pages[i] = 1;
+	assert_int_equal(process__read_stat(getpid(), &after), 0);
+	assert_true(after.minor_faults - before.minor_faults >= size / 4096);
+	assert_true(after.rss_bytes >= before.rss_bytes + size / 2);
+	munmap(pages, size);
+	assert_int_equal(process__read_stat(0x7fffffff, &after), -ESRCH);
+	assert_int_equal(process__read_stat(-5, &after), -ESRCH);
+}
+
 /* A child that has set its name and waits to be killed. */
 static pid_t named_child(const char *name)
 {
@@ -741,6 +770,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read_self),
+		cmocka_unit_test(test_read_stat),
 		cmocka_unit_test(test_hostile_names),
 		cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_effective_user),
