@@ -290,6 +290,8 @@ static void put_own(struct json *json, const struct run_cost *cost)
 		return;
 	own = json__open(json, "memtrace", "{");
 	json__put_real(&own, "cpu_pct", cost->cpu_pct);
+	if (cost->host_known)
+		json__put_real(&own, "overhead_host_pct", cost->host_pct);
 	json__put_uint(&own, "user_bytes", cost->user_bytes);
 	json__put_uint(&own, cost->at_most ? "kernel_bytes_at_most" : "kernel_bytes",
 		       cost->kernel_bytes);
@@ -307,7 +309,7 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	json__put_text(&json, "comm", profile->comm);
 	json__put_real(&json, "duration_s", profile->duration_s);
 	json__put_text(&json, "mode", profile->mode);
-	if (profile->n_windows) {
+	if (profile__is_windowed(profile)) {
 		list = json__open(&json, "windows", "{");
 		json__put_uint(&list, "n", profile->n_windows);
 		json__put_real(&list, "seconds", profile->windows_s);

@@ -355,6 +355,7 @@ static void put_head(const struct run *run, struct sink *sink)
 {
 	const struct profile *first = run->processes[0].profile;
 	uint64_t samples = 0, calls = 0, dropped = 0;
+	size_t windowed = 0;
 	char a[32], b[32];
 	const char *unit;
 	double size;
@@ -363,10 +364,14 @@ static void put_head(const struct run *run, struct sink *sink)
 		samples += run->processes[i].profile->samples;
 		calls += run->processes[i].profile->alloc_calls;
 		dropped += run->processes[i].profile->dropped;
+		windowed += profile__is_windowed(run->processes[i].profile);
 	}
 	sink__puts(sink, "memtrace: ");
 	put_count(run->n, "process", "es", sink);
-	sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
+	if (windowed && windowed < run->n)
+		sink__printf(sink, ", %.1f s, %s of them windowed, ", run->duration_s, with_commas(windowed, a));
+	else
+		sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
 	if (run->exact) {
 		sink__printf(sink, "exact: %s of %s allocations recorded\n",
 			     with_commas(samples, a), with_commas(calls, b));
@@ -431,6 +436,8 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 
 	if (!cost->known)
 		return;
+	if (cost->host_known)
+		sink__printf(sink, "cost to the machine: %.2f %% of its CPU time\n", cost->host_pct);
 	sink__printf(sink, "memtrace itself: %.1f %% of one core, %s%s, of which %s in the kernel\n",
 		     cost->cpu_pct, cost->at_most ? "at most " : "",
 		     format_bytes((double)(cost->user_bytes + cost->kernel_bytes), total),
@@ -503,7 +510,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 			run.duration_s = profile->duration_s;
 		if (profile->interval_bytes > run.interval_bytes)
 			run.interval_bytes = profile->interval_bytes;
-		run.exact &= profile->interval_bytes <= 1;
+		run.exact &= profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 	}
 	qsort(processes, n, sizeof(*processes),
 	      options->sort == SORT_RSS ? compare_rss : compare_live);

@@ -149,7 +149,7 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 /* Every allocation is recorded, all the time. */
 static bool is_exact(const struct profile *profile)
 {
-	return profile->interval_bytes <= 1 && !profile->n_windows;
+	return profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 }
 
 /* Growth: page faults in the place of allocations. */

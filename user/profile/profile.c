@@ -239,3 +239,8 @@ bool profile__is_growth(const struct profile *profile)
 {
 	return profile->what && !strcmp(profile->what, "growth");
 }
+
+bool profile__is_windowed(const struct profile *profile)
+{
+	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
+}

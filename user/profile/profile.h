@@ -124,6 +124,8 @@ struct profile_evidence {
 struct run_cost {
 	bool known;
 	double cpu_pct;	       /* of one core, over the run */
+	bool host_known;
+	double host_pct;       /* share of the machine's CPU time that probes took, if known */
 	uint64_t user_bytes;   /* largest resident set */
 	uint64_t kernel_bytes; /* the kernel's tables, at the end of the run */
 	bool at_most;	       /* kernel_bytes is what these may grow to: this kernel does not count what they
@@ -269,6 +271,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 /* Is it a profile of regions, of growth? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_growth(const struct profile *profile);
+/* Was it not traced all the time? */
+bool profile__is_windowed(const struct profile *profile);
 
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);

@@ -182,9 +182,10 @@ static void own_cost_is_told(void **state)
 	assert_non_null(strstr(text, "],\"memtrace\":{\"cpu_pct\":1.250,\"user_bytes\":1000,"
 				     "\"kernel_bytes\":2000},\"files\":["));
 	free(text);
-	profile->own.at_most = true;
+	profile->own.at_most = profile->own.host_known = true;
+	profile->own.host_pct = 0.5;
 	text = encoded(encode_json, profile);
-	assert_non_null(strstr(text, "\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
+	assert_non_null(strstr(text, "\"overhead_host_pct\":0.500,\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
 	free(text);
 	profile->own.known = false;
 	text = encoded(encode_json, profile);
@@ -211,9 +212,10 @@ static void windows_and_growth_are_told(void **state)
 	profile->n_windows = 3;
 	profile->windows_s = 0.25;
 	profile->continuous_s = 0.5;
+	profile->mode = "windowed";
 	profile->evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5, 6};
 	text = encoded(encode_json, profile);
-	assert_non_null(strstr(text, "\"windows\":{\"n\":3,\"seconds\":0.250,"
+	assert_non_null(strstr(text, "\"mode\":\"windowed\",\"windows\":{\"n\":3,\"seconds\":0.250,"
 				     "\"continuous_seconds\":0.500},"
 				     "\"evidence\":{\"born\":10,\"freed\":1,\"replaced\":2,"
 				     "\"unmapped\":3,\"changed\":4,\"marked\":5,"

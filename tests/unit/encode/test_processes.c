@@ -435,7 +435,13 @@ static void own_cost_is_told_once(void **state)
 			 "lost: live_full 2\n");
 	free(text);
 	((struct profile *)all[0])->own.at_most = true;
+	((struct profile *)all[0])->own.host_known = true;
+	((struct profile *)all[0])->own.host_pct = 1.234;
+	((struct profile *)all[1])->mode = "windowed";
 	text = table((struct process_table_options){.width = 120});
+	assert_has(text, "memtrace: 2 processes, ");
+	assert_has(text, " s, 1 of them windowed, ");
+	assert_has(text, "\ncost to the machine: 1.23 % of its CPU time\nmemtrace itself: ");
 	assert_has(text, " of one core, at most 80.5 MiB, of which 60.5 MiB in the kernel\n");
 	free(text);
 }
