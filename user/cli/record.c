@@ -46,6 +46,7 @@ struct record_config {
 	unsigned what; /* of enum session_what */
 	enum session_region_place region_place;
 	double max_overhead; /* share; 0: no limit */
+	double max_host_overhead;
 	bool overhead_given;
 	unsigned evidence;
 	uint64_t window_period_ms;
@@ -76,6 +77,9 @@ const char record_options[] =
 	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
 	"                             is more, in random short windows (default 5; off: no limit,\n"
 	"                             which is also the default with -i 1)\n"
+	"      --max-host-overhead PCT\n"
+	"                             with -a, --comm ...: share of the machine's CPU time that tracing\n"
+	"                             may cost all of them together (default 2, off: no limit)\n"
 	"      --leaks                the table by growth\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
@@ -246,6 +250,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_WHAT,
 		OPT_REGIONS_AT,
 		OPT_MAX_OVERHEAD,
+		OPT_MAX_HOST_OVERHEAD,
 		OPT_LEAKS,
 		OPT_EVIDENCE,
 		OPT_WINDOW_PERIOD,
@@ -283,6 +288,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"what", required_argument, NULL, OPT_WHAT},
 		{"regions-at", required_argument, NULL, OPT_REGIONS_AT},
 		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
+		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
 		{"evidence", required_argument, NULL, OPT_EVIDENCE},
 		{"window-period", required_argument, NULL, OPT_WINDOW_PERIOD},
@@ -454,6 +460,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (rc)
 				return rc;
 			c->overhead_given = true;
+			break;
+		case OPT_MAX_HOST_OVERHEAD:
+			rc = parse_overhead(optarg, &c->max_host_overhead);
+			if (rc)
+				return rc;
 			break;
 		case OPT_LEAKS:
 			c->leaks = true;
@@ -908,6 +919,7 @@ int cmd_record(int argc, char **argv)
 {
 	static struct record_config config = {
 		.what = WHAT_HEAP,
+		.max_host_overhead = 0.02,
 		.output = "memtrace",
 		.max_overhead = 0.05,
 		.capture = {.interval = 512 * 1024, .kind = -1},
@@ -940,6 +952,7 @@ int cmd_record(int argc, char **argv)
 	options.what = config.what;
 	options.region_place = config.region_place;
 	options.max_overhead = config.max_overhead;
+	options.max_host_overhead = config.max_host_overhead;
 	options.overhead_given = config.overhead_given;
 	options.evidence = config.evidence;
 	options.window_period_ns = config.window_period_ms * 1000000;

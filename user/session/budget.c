@@ -9,12 +9,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "session/rota.h"
 
 #define SAMPLES_WANTED	 1000 /* of a window */
+#define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define MIN_INTERVAL	 64
-/* Of the budget that is aimed at: what probes do to the caches is in no calibration (measured: a
- * tenth of their cost), and a run ends when it ends, also just behind a window. */
-#define AIM 0.9
 #define FIRST_LOOK_NS	 100000000ULL
 #define LOOKS_AT_ONCE	 4096
 #define LOOKS_EVERY_NS	 100000000ULL
@@ -55,14 +54,14 @@ bool budget__cost_known(const struct session *s)
 
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return budget__cost_known(s) ? cost_of(s, &t->counters) : -1;
+	return budget__cost_known(s) ? cost_of(s, &t->counters) + t->budget.extra_ns : -1;
 }
 
 /* The totals now. */
 static void read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
 {
 	targets__read(s, t);
-	*ret_cost = cost_of(s, &t->counters);
+	*ret_cost = cost_of(s, &t->counters) + t->budget.extra_ns;
 	*ret_cpu = (double)t->cpu_now_ns;
 }
 
@@ -90,13 +89,13 @@ int budget__begin(struct session *s, struct target *t, double share)
 	b->evidence.ctx = b;
 	/* Where there is a heap to be seen as well, regions leave half to it. */
 	if (s->what & WHAT_REGIONS)
-		b->regions_share = AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
+		b->regions_share = BUDGET_AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
 	b->regions_next_ns = b->start_ns + REGIONS_OFTEN_NS;
 	if (!(s->what & WHAT_HEAP))
 		return 0;
 	capture__set_window(s->capture, t->info.pid, b->start_ns);
 	read_totals(s, t, &cost, &cpu);
-	windows__begin(&b->windows, AIM * share, seed[2], b->start_ns, cost, cpu);
+	windows__begin(&b->windows, BUDGET_AIM * share, seed[2], b->start_ns, cost, cpu);
 	if (s->window_period_ns)
 		windows__set_period(&b->windows, s->window_period_ns);
 	return 0;
@@ -232,14 +231,15 @@ static void end_closes(struct session *s)
 	}
 }
 
-static void open_window(struct session *s, struct target *t)
+void budget__open(struct session *s, struct target *t, struct allocators *allocators)
 {
 	struct error none = {};
 	double cost, cpu;
 
-	if (capture__resume(s->capture, t->allocators, t->info.pid, &none))
+	if (capture__resume(s->capture, allocators, t->info.pid, &none))
 		t->budget.failed++;
-	targets__attach_own(s, t); /* to what was loaded meanwhile */
+	if (!s->everywhere)
+		targets__attach_own(s, t); /* to what was loaded meanwhile */
 	t->budget.start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
 	read_totals(s, t, &cost, &cpu);
@@ -326,7 +326,7 @@ static uint64_t keep(struct session *s, struct target *t)
 		read_totals(s, t, &cost, &cpu);
 		switch (windows__step(&b->windows, now, cost, cpu)) {
 		case WINDOWS_OPEN:
-			open_window(s, t);
+			budget__open(s, t, t->allocators);
 			break;
 		case WINDOWS_CLOSE:
 			begin_close(s, t);
@@ -395,6 +395,10 @@ void budget__end(struct session *s, struct target *t)
 	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 	bool have;
 
+	if (s->everywhere) {
+		rota__end_target(s, t);
+		return;
+	}
 	if (!(b->windows.budget > 0) || b->ended)
 		return;
 	b->ended = true;
@@ -411,5 +415,64 @@ void budget__end(struct session *s, struct target *t)
 	}
 	windows__end(&b->windows, now);
 	if (!t->ended)
-		look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
+		budget__look_at_all(t);
+}
+
+/* --- for those whose turn others decide --- */
+
+double budget__machine_cost_ns(struct session *s)
+{
+	struct abi_process_cpu counters;
+
+	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
+}
+
+void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
+{
+	read_totals(s, t, ret_cost, ret_cpu);
+}
+
+int budget__take(struct target *t, const struct capture_table *live, const struct capture_table *sites)
+{
+	const struct window_tables tables = {*live, *sites};
+
+	t->budget.end_ns = t->budget.due_ns;
+	return harvest(t, &tables);
+}
+
+void budget__close(struct session *s, struct target *t)
+{
+	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
+	capture__pause(s->capture, t->info.pid);
+}
+
+/* Where tracing fits all the time samples must not change that. */
+void budget__adapt_interval(struct session *s, struct target *t, double cost_ns, double cpu_ns)
+{
+	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
+
+	if (cost_ns < s->max_overhead * cpu_ns)
+		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
+	if (wanted > 1 && wanted < SAMPLES_WANTED)
+		samples *= SAMPLES_WANTED / wanted;
+	if (wanted > 1)
+		adapt_interval(s, t, (uint64_t)samples);
+	t->budget.samples = t->counters.samples;
+}
+
+void budget__restore_interval(struct session *s, struct target *t)
+{
+	if (t->budget.interval != s->interval &&
+	    !capture__set_interval(s->capture, t->info.pid, s->interval))
+		t->budget.interval = s->interval;
+}
+
+void budget__look(struct target *t, uint64_t now_ns)
+{
+	t->budget.looks_next_ns = look(t, now_ns);
+}
+
+void budget__look_at_all(struct target *t)
+{
+	look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
 }

@@ -6,6 +6,10 @@
 
 #include "session/internal.h"
 
+/* Of the budget that is aimed at: what probes do to the caches is in no calibration (measured: a
+ * tenth of their cost), and a run ends when it ends, also just behind a window. */
+#define BUDGET_AIM 0.9
+
 /* From now on the target's probes, which are in place, come and go. share: of its CPU time; 0: no limit. 0
  * or -ENOMEM. */
 int budget__begin(struct session *session, struct target *target, double share);
@@ -24,5 +28,32 @@ bool budget__cost_known(const struct session *session);
 
 /* Cost of tracing the target so far, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
+
+/* --- the parts of it, for rota.c, which decides itself when --- */
+
+/* Cost of all probes on the machine so far, ns, calls of processes that are not traced included. */
+double budget__machine_cost_ns(struct session *session);
+
+/* The target's totals now: cost and CPU time. */
+void budget__read_totals(struct session *session, struct target *target, double *ret_cost, double *ret_cpu);
+
+/* Opens a window, with probes on the functions of these allocators. */
+void budget__open(struct session *session, struct target *target, struct allocators *allocators);
+
+/* Begins to take its window's probes out. */
+void budget__close(struct session *session, struct target *target);
+
+/* Takes in its window from start_ns to due_ns: the blocks that the kernel side tracks of it, and its sites (others' are
+ * passed over). 0 or -ENOMEM. */
+int budget__take(struct target *target, const struct capture_table *live, const struct capture_table *sites);
+
+/* Sets its sampling interval by what its last window, or a piece of it, has brought: its cost and CPU time. Back to what
+ * was asked for. */
+void budget__adapt_interval(struct session *session, struct target *target, double cost_ns, double cpu_ns);
+void budget__restore_interval(struct session *session, struct target *target);
+
+/* Looks at its blocks: those whose time has come; all. */
+void budget__look(struct target *target, uint64_t now_ns);
+void budget__look_at_all(struct target *target);
 
 #endif

@@ -17,6 +17,11 @@
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
 
+bool budget__is_windowed(const struct budget *b)
+{
+	return b->evidence.n_windows || (b->begun && !b->windows.continuous_ns && !b->windows.windows_ns);
+}
+
 void target__clear(struct target *t)
 {
 	if (t->pidfd >= 0)
@@ -494,7 +499,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->pid = b->target->info.pid;
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);
-	p->mode = "continuous";
+	p->mode = budget__is_windowed(&b->target->budget) ? "windowed" : "continuous";
 	p->interval_bytes = b->interval;
 	p->earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = NAN;

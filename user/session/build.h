@@ -12,6 +12,7 @@
 #include "profile/profile.h"
 #include "session/chains.h"
 #include "session/evidence.h"
+#include "session/host.h"
 #include "session/regions.h"
 #include "session/series.h"
 #include "session/windows.h"
@@ -33,7 +34,18 @@ struct budget {
 	uint64_t end_ns; /* then: when it was over, */
 	uint64_t calls, closed_look_ns; /* what was called at the last look, and when the next one is due */
 	bool ended;
+	/* Where others decide when it is traced (rota.h). */
+	struct host_process turn;
+	double open_cost_ns, open_cpu_ns; /* totals when its window was opened, */
+	double extra_ns, noted_cost_ns; /* what other windows made dearer so far; its cost without that, when noted */
+	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
+	uint64_t open_ns;
+	uint64_t due_ns, taken_ns; /* end of a window that was not taken in yet (0: none); of the last that was */
+	bool begun, over, cut;	  /* its window is to end: as it decided itself; for another reason */
 };
+
+/* Has it been traced in windows, or was it never its turn? */
+bool budget__is_windowed(const struct budget *budget);
 
 /* One process of the run. */
 struct target {

@@ -131,7 +131,11 @@ int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
 	e->windows = windows;
 	if (reserve(e, e->n_blocks + n))
 		return -ENOMEM;
-	windows[e->n_windows] = (struct evidence_window){start_ns, end_ns};
+	/* what follows the last one at once is more of it */
+	if (e->n_windows && windows[e->n_windows - 1].end_ns == start_ns)
+		windows[--e->n_windows].end_ns = end_ns;
+	else
+		windows[e->n_windows] = (struct evidence_window){start_ns, end_ns};
 	e->harvest++;
 	for (size_t i = 0; i < n; i++) {
 		struct evidence_block *block = find(e, addrs[i]);

@@ -20,6 +20,7 @@
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
+#include "session/rota.h"
 
 #define MAX_SEPARATE	   16	      /* processes with probes of their own; each takes the kernel 10 to 30 ms */
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
@@ -286,11 +287,10 @@ static int check_limit(const struct session *s, struct error *err)
 {
 	if (!(s->max_overhead > 0))
 		return 0;
-	if (s->everywhere || s->what & WHAT_GROWTH)
+	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
 		return error__set(err, -ENOTSUP,
-				  "a limit of overhead is kept for heap and regions of a command or of "
-				  "up to %d processes given by -p, so far: not with -a, -F and the like, "
-				  "nor for growth",
+				  "a limit of overhead is kept for the heap and, of a command or of "
+				  "up to %d processes given by -p, for regions, so far; not for growth",
 				  MAX_SEPARATE);
 	if (capture__kind(s->capture) == PROBE_PERF)
 		return error__set(err, -ENOTSUP,
@@ -326,6 +326,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = s->timer_fd = -1;
 	s->max_overhead = o->max_overhead;
+	s->max_host_overhead = o->max_host_overhead;
 	s->evidence = o->evidence;
 	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
@@ -366,6 +367,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		selection__to_kernel(s->selection, &capture_options.selection);
 		capture_options.max_processes = SELECTED_PROCESSES;
 	}
+	capture_options.machine = s->everywhere && s->max_overhead > 0 && s->what == WHAT_HEAP;
 	if (capture_options.max_processes < o->n_pids)
 		capture_options.max_processes = (uint32_t)o->n_pids;
 	rc = capture__new(&capture_options, &s->capture, err);
@@ -589,6 +591,7 @@ static void settle_ended(struct session *s)
 	if (n < MIN_SETTLED || now < s->settle_next_ns)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
+	rota__harvest(s);
 	gone = calloc(n, sizeof(*gone));
 	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
 		return;
@@ -611,8 +614,9 @@ static void settle_ended(struct session *s)
 /* What the run has cost ourselves, for all who are told of it. */
 static void note_own_cost(struct session *s)
 {
-	struct run_cost cost = {.known = true};
+	struct run_cost cost = {.known = true, .host_pct = rota__overhead_pct(s)};
 
+	cost.host_known = cost.host_pct >= 0;
 	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
 		return;
 	cost.cpu_pct = 100.0 * (double)s->own_cpu_ns / (double)(s->stop_ns - s->start_ns);
@@ -694,7 +698,7 @@ static void keep_budgets(struct session *s)
 		return;
 	if (read(s->timer_fd, &passed, sizeof(passed)) < 0 && errno != EAGAIN)
 		return;
-	next = budget__keep(s);
+	next = s->everywhere ? rota__keep(s) : budget__keep(s);
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / 1000000000);
 		at.it_value.tv_nsec = (long)(next % 1000000000);
@@ -741,7 +745,9 @@ static int begin_budgets(struct session *s)
 	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (s->timer_fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->timer_fd, &event))
 		return -errno;
-	for (size_t i = 0; i < s->n_targets && !rc; i++)
+	if (s->everywhere)
+		rc = rota__begin(s);
+	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
 		rc = budget__begin(s, s->targets[i], s->max_overhead);
 	keep_budgets(s);
 	return rc;
@@ -854,6 +860,7 @@ void session__stop(struct session *s)
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
+	rota__stop(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		budget__end(s, s->targets[i]);
 		targets__read(s, s->targets[i]);

@@ -56,6 +56,9 @@ struct session_options {
 	int *ret_command_status;
 	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
 	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then */
+	/* Where probes are in all processes (a selection, many pids): share of the machine's CPU time that tracing may
+	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
+	double max_host_overhead;
 	unsigned evidence;   /* of enum evidence_kind: for experiments; 0: all */
 	uint64_t window_period_ns; /* for tests: how often windows come about; 0: about every second */
 	struct capture_options capture;

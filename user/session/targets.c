@@ -16,6 +16,7 @@
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
+#include "session/rota.h"
 
 /* Above lies the kernel's half, with the one page of code that every process sees there:
  * [vsyscall], which is nobody's JIT. */
@@ -351,6 +352,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		maps__copy(&parent->maps, &t->maps);
 	if (targets__refresh_maps(s, t) && t->maps.n)
 		t->maps_changed = true;
+	rota__welcome(s, t);
 }
 
 static void on_event(void *ctx, const struct abi_event *event)
@@ -377,6 +379,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		evidence__exec(&t->budget.evidence, event->time_ns);
+		t->budget.cut = true;
 		chains__exec(&t->budget.chains);
 		break;
 	case EVENT_HEADLESS:

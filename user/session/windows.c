@@ -181,6 +181,34 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->next_ns = now_ns + about(w, w->length_ns);
 }
 
+void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns,
+		  double cost_rate)
+{
+	double wall = (double)(now_ns - w->since_ns);
+
+	if (cost_rate < 0)
+		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
+	w->cost_rate = smooth(w->cost_rate, cost_rate);
+	if (wall > 0 && !(w->cpu_rate > 0))
+		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
+	if (w->open)
+		book_time(w, now_ns);
+	book(w, now_ns, cost_ns, cpu_ns);
+	restart(w, now_ns, cost_ns, cpu_ns);
+	w->open = w->continuous = false;
+	/* what is left of a few ms more or less is no reason to wait on */
+	w->open_at_ns = 0;
+	w->next_ns = now_ns;
+}
+
+void windows__hold(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+{
+	book(w, now_ns, cost_ns, cpu_ns);
+	restart(w, now_ns, cost_ns, cpu_ns);
+	w->open = w->continuous = true;
+	w->next_ns = UINT64_MAX;
+}
+
 bool windows__end(struct windows *w, uint64_t now_ns)
 {
 	bool open = w->open;

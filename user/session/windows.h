@@ -65,6 +65,14 @@ enum windows_action windows__step(struct windows *windows, uint64_t now_ns, doub
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
+/* Something else decides when this process is traced (host.h): its probes go out now, whatever was planned. The
+ * totals then; cost_rate: cost per wall ns of late, negative: as since the last change. Its next window may
+ * begin, by windows__step(), when it can be paid for. */
+void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
+		  double cost_rate);
+/* Its probes are in place for as long as somebody else wants. The totals now. */
+void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
+
 /* The run is over. Were the probes in place? */
 bool windows__end(struct windows *windows, uint64_t now_ns);
 

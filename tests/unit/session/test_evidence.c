@@ -150,6 +150,27 @@ static void another_block_at_the_address_is_a_death(void **state)
 	evidence__free(&e);
 }
 
+static void pieces_are_one_window(void **state)
+{
+	struct evidence e = begin(EVIDENCE_ALL);
+	const struct abi_live early = {.size = 8, .birth_ns = S / 2}, late = {.size = 8, .birth_ns = 3 * S / 2};
+	const uint64_t addrs[] = {BASE, BASE + STRIDE};
+	const struct abi_live both[] = {early, late};
+
+	(void)state;
+	assert_int_equal(evidence__harvest(&e, 1, S, addrs, both, 1, LOOK), 0);
+	assert_int_equal(evidence__harvest(&e, S, 2 * S, addrs, both, 2, LOOK), 0);
+	assert_int_equal(e.n_windows, 1);
+	assert_int_equal(e.windows[0].start_ns, 1);
+	assert_int_equal(e.windows[0].end_ns, 2 * S);
+	assert_int_equal(e.n_blocks, 2);
+	assert_int_equal(e.blocks[1].window, 0);
+	assert_int_equal(evidence__harvest(&e, 2 * S + 1, 3 * S, addrs, both, 0, LOOK), 0);
+	assert_int_equal(e.n_windows, 2);
+	assert_int_equal(e.counts.freed, 2);
+	evidence__free(&e);
+}
+
 static void content_tells_the_forgotten(void **state)
 {
 	struct evidence e = begin(EVIDENCE_ALL);
@@ -673,6 +694,7 @@ int main(void)
 		cmocka_unit_test(seen_frees_are_deaths),
 		cmocka_unit_test(blocks_born_outside_are_passed_over),
 		cmocka_unit_test(another_block_at_the_address_is_a_death),
+		cmocka_unit_test(pieces_are_one_window),
 		cmocka_unit_test(content_tells_the_forgotten),
 		cmocka_unit_test(small_blocks_are_read_no_further),
 		cmocka_unit_test(each_kind_can_be_left_out),

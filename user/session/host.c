@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/host.h"
+
+#include <string.h>
+
+#define MS 1e6
+#define S  1e9
+
+#define CREDIT_NS   (2 * S)	/* unused budget of that time is kept */
+#define STRETCH_NS  (500 * MS)	/* over which a process is judged */
+#define STALE_NS    (1000 * MS) /* a stretch that was not looked at for so long is none */
+#define FLOOR	    5e-3	/* cost per wall time: less than that of one process is nobody's concern */
+#define BACK_OFF_NS (5 * S)
+#define MAX_BACK_OFF_NS (900 * S)
+#define LASTING_NS  (30 * S) /* everywhere for so long: the attempt has not failed */
+#define MIN_CPU_NS  (2 * MS) /* of CPU time used are worth a window */
+#define CALM	    0.5	     /* of the budget, and of EASY's: what may be expected at the return */
+#define EASY	    0.8
+#define GROWTH_WEIGHT 8
+#define GROWTH_HALF   (256 * 1024.0) /* bytes a second that get half of it */
+#define FAULT_BYTES   1024.0	     /* that a page fault counts as growth: it may be for memory that was given back */
+#define CPU_WEIGHT    2
+#define ROUND_NS      (20 * S) /* in which everybody who waits should have a turn */
+#define MIN_TURN_NS   (500 * MS)
+#define MAX_TURN_NS   (2 * S)
+
+static double between(double x, double low, double high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+/* --- the host --- */
+
+void host__begin(struct host *h, double budget, double own, unsigned cpus, uint64_t now_ns, double cost_ns)
+{
+	memset(h, 0, sizeof(*h));
+	h->budget = budget;
+	h->own = own;
+	h->cpus = cpus ? cpus : 1;
+	h->everywhere = true;
+	h->since_ns = h->changed_ns = now_ns;
+	h->cost_ns = cost_ns;
+	h->debt_ns = -budget * h->cpus * CREDIT_NS;
+	h->back_off_ns = (uint64_t)BACK_OFF_NS;
+}
+
+void host__book(struct host *h, uint64_t now_ns, double cost_ns)
+{
+	double wall = (double)(now_ns - h->since_ns), cost = cost_ns - h->cost_ns, least;
+
+	if (now_ns <= h->since_ns)
+		return;
+	h->rate = cost / wall;
+	least = -h->budget * h->cpus * CREDIT_NS;
+	h->debt_ns += cost - h->budget * h->cpus * wall;
+	if (h->debt_ns < least)
+		h->debt_ns = least;
+	*(h->everywhere ? &h->everywhere_ns : &h->windowed_ns) += now_ns - h->since_ns;
+	h->since_ns = now_ns;
+	h->cost_ns = cost_ns;
+}
+
+bool host__is_busy(const struct host *h)
+{
+	return h->rate > FLOOR / 2 || host__is_over(h);
+}
+
+bool host__is_over(const struct host *h)
+{
+	return h->budget > 0 && h->debt_ns > 0;
+}
+
+void host__left(struct host *h, uint64_t now_ns)
+{
+	bool failed = h->n_returns && (double)(now_ns - h->changed_ns) < LASTING_NS;
+
+	h->everywhere = false;
+	h->back_off_ns = failed ? (uint64_t)between(2.0 * (double)h->back_off_ns, BACK_OFF_NS, MAX_BACK_OFF_NS)
+				: (uint64_t)BACK_OFF_NS;
+	h->changed_ns = now_ns;
+	h->return_ns = now_ns + h->back_off_ns;
+}
+
+void host__returned(struct host *h, uint64_t now_ns)
+{
+	h->everywhere = true;
+	h->changed_ns = now_ns;
+	h->n_returns++;
+}
+
+bool host__may_open(const struct host *h, double pending_ns)
+{
+	return !(h->budget > 0) || h->debt_ns + pending_ns <= 0;
+}
+
+uint64_t host__turn_ns(size_t n_waiting, size_t n_slots)
+{
+	if (!n_waiting)
+		return UINT64_MAX;
+	return (uint64_t)between(ROUND_NS * (double)n_slots / (double)n_waiting, MIN_TURN_NS, MAX_TURN_NS);
+}
+
+bool host__may_return(const struct host *h, uint64_t now_ns, double forecast, bool over)
+{
+	return now_ns >= h->return_ns && !over && !host__is_over(h) &&
+	       (!(h->budget > 0) || forecast <= CALM * h->budget * h->cpus);
+}
+
+/* --- a process --- */
+
+void host_process__learn(struct host_process *p, double cost_ns, double cpu_ns)
+{
+	if (!(cpu_ns > 1 * MS))
+		return; /* too little to tell */
+	p->share = between(cost_ns / cpu_ns, 0, 1);
+	p->known = true;
+}
+
+bool host_process__judge(struct host_process *p, const struct host *h, uint64_t now_ns, double cost_ns,
+			 double cpu_ns)
+{
+	double wall = (double)(now_ns - p->since_ns), cost = cost_ns - p->cost_ns, cpu = cpu_ns - p->cpu_ns;
+	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS);
+	bool over = false;
+
+	if (p->since_ns && wall < STALE_NS) {
+		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU */
+		over = cost > h->own * (cpu + rest) && cost > FLOOR * (wall + rest);
+		if (!over && rest > 0)
+			return false;
+		host_process__learn(p, cost, cpu);
+		p->cpu_rate = cpu / wall;
+	}
+	p->since_ns = now_ns;
+	p->cost_ns = cost_ns;
+	p->cpu_ns = cpu_ns;
+	return over;
+}
+
+void host_process__end_turn(struct host_process *p, uint64_t now_ns, double cpu_ns)
+{
+	p->turn_ns = now_ns;
+	p->turn_cpu_ns = cpu_ns;
+}
+
+bool host_process__watch(struct host_process *p, uint64_t now_ns, double cpu_ns)
+{
+	double wall = (double)(now_ns - p->watched_ns);
+	bool used = !p->watched_ns || cpu_ns - p->watched_cpu_ns >= 1e-3 * wall;
+
+	if (p->watched_ns && wall > 0) {
+		double rate = (cpu_ns - p->watched_cpu_ns) / wall;
+
+		p->cpu_rate = 0.5 * p->cpu_rate + 0.5 * between(rate, 0, 1e6);
+	}
+	p->watched_ns = now_ns;
+	p->watched_cpu_ns = cpu_ns;
+	if (!used)
+		p->growth_rate *= 0.7;
+	return used;
+}
+
+void host_process__watch_size(struct host_process *p, uint64_t now_ns, uint64_t rss_bytes, uint64_t faults)
+{
+	double seconds = (double)(now_ns - p->read_ns) / S, bytes;
+
+	if (p->read_ns && seconds > 0) {
+		bytes = (rss_bytes > p->rss_bytes ? (double)(rss_bytes - p->rss_bytes) : 0) +
+			(faults > p->faults ? FAULT_BYTES * (double)(faults - p->faults) : 0);
+		p->growth_rate = 0.7 * p->growth_rate + 0.3 * bytes / seconds;
+	}
+	p->read_ns = now_ns;
+	p->rss_bytes = rss_bytes;
+	p->faults = faults;
+}
+
+double host_process__urgency(const struct host_process *p, uint64_t now_ns)
+{
+	double weight = 1 + GROWTH_WEIGHT * p->growth_rate / (p->growth_rate + GROWTH_HALF) +
+			CPU_WEIGHT * between(p->cpu_rate, 0, 1);
+
+	if (p->watched_cpu_ns - p->turn_cpu_ns < MIN_CPU_NS || now_ns <= p->turn_ns)
+		return 0;
+	return weight * (double)(now_ns - p->turn_ns);
+}
+
+bool host_process__forecast(const struct host_process *p, const struct host *h, double *sum)
+{
+	/* of one that was never seen: that it just fits */
+	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
+
+	*sum += rate;
+	return share > EASY * h->own && rate > FLOOR;
+}
