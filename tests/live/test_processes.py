@@ -300,7 +300,7 @@ def processes_all():
             stack.enter_context(leaker(64, every_ms=200, stdout=subprocess.DEVNULL))
         leak = stack.enter_context(leaker(200000, every_ms=5))
         path = os.path.join(directory, "all.json")
-        with Tracer("-a", "-i", interval, f"--json={path}") as tracer:
+        with Tracer("-a", "--max-overhead", "off", "-i", interval, f"--json={path}") as tracer:
             pid, begin = tracer.process.pid, time.monotonic()
             cpu = own_cpu_s(pid)
             time.sleep(4)
@@ -314,7 +314,7 @@ def processes_all():
             profiles = by_pid(file.read())
         crowd.check(profiles, 500)
         own = profiles[leak.pid]["memtrace"]
-        with Tracer("-a", "-i", interval, "-n", "5") as tracer:
+        with Tracer("-a", "--max-overhead", "off", "-i", interval, "-n", "5") as tracer:
             time.sleep(2)
             result = tracer.stop()
         rows = [line.split() for line in result.out.splitlines()]
