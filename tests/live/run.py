@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests with real probes in real processes. Needs root, and `make all progs` before.
 
-usage: tests/live/run.py [-l] [-v] [-1] [PATTERN...]
+usage: tests/live/run.py [-l] [-v] [-1|-2] [PATTERN...]
 
-  -l  lists the tests     -v  traces of failures     -1  one at a time, all of them
+  -l  lists the tests     -v  traces of failures
+  -1  one at a time, all of them     -2  only those that run two at a time
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
 What cannot run here is skipped with its reason; where nothing may be skipped (CI=true or
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("-l", action="store_true")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("-1", dest="single", action="store_true")
+    parser.add_argument("-2", dest="pairs", action="store_true")
     parser.add_argument("patterns", nargs="*")
     args = parser.parse_args()
 
@@ -120,8 +122,9 @@ def main():
     for module in sorted(glob.glob("test_*.py", root_dir=os.path.dirname(__file__))):
         importlib.import_module(module[:-len(".py")])
     names = [name for name in harness.tests
-             if not args.patterns or
-             any(p in name or fnmatch.fnmatch(name, p) for p in args.patterns)]
+             if (not args.patterns or
+                 any(p in name or fnmatch.fnmatch(name, p) for p in args.patterns))
+             and (not args.pairs or name in harness.sociable)]
     if args.l:
         print("\n".join(names))
         return 0
