@@ -140,6 +140,8 @@ def windows_marks_of_the_allocator():
     ends = ("freed", "replaced", "unmapped", "changed", "marked", "forgotten")
     for program, seconds, *evidence in (("bursts", 5, every, without), ("bursts_static", 4, every)):
         told = trace_bursts(program, seconds, *evidence)
+        if told[0][0]["born"] < 30:  # on a machine that has no time for it
+            told = trace_bursts(program, 5 * seconds, *evidence)
         counts, held, allocated = told[0]
         expect(counts["marked"] >= 4, program, counts)
         expect(held["allocate_freed"] < held["allocate_kept"] / 10, program, held, counts)
