@@ -213,7 +213,7 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 }
 
 /* An interruption on the way is nobody's cost. */
-#define STACK_MOST_NS 100000
+#define STACK_MOST_NS 30000
 
 /* How long it takes depends on the stack's depth: measured, for it belongs to the cost that is told. */
 static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,

@@ -12,6 +12,7 @@
 #define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
 #define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
+#define PATIENCE_NS (250 * MS) /* of the budget of so long continuous tracing may be in debt: chance */
 #define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
@@ -112,7 +113,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	book_time(w, now_ns);
 	share = book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	if (w->continuous ? share <= w->budget || w->debt_ns <= 0 : share <= EASY * w->budget) {
+	if (w->continuous ? share <= w->budget || w->debt_ns <= w->budget * PATIENCE_NS
+			  : share <= EASY * w->budget) {
 		w->n_cheap++;
 		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
 			w->continuous = true;
@@ -176,7 +178,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		return;
 	}
 	allowed = w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS;
-	w->length_ns = w->scale * between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS, MIN_NS, MAX_NS);
+	w->length_ns = w->scale * between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS,
+					  MIN_NS, MAX_NS);
 	w->n_windows++;
 	w->next_ns = now_ns + about(w, w->length_ns);
 }
