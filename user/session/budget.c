@@ -160,12 +160,16 @@ static int harvest(struct target *t, const struct window_tables *tables)
 	live = calloc(n + 1, sizeof(*live));
 	if (!addrs || !live)
 		return -ENOMEM;
-	for (size_t i = 0; i < tables->live.n; i++)
-		/* what a program held that an exec replaced is nobody's */
-		if (keys[i].process == t->process && values[i].birth_ns >= t->exec_ns) {
-			addrs[found] = keys[i].addr;
-			live[found++] = values[i];
+	for (size_t i = 0; i < tables->live.n; i++) {
+		if (keys[i].process != t->process)
+			continue;
+		if (values[i].birth_ns < t->exec_ns) { /* of the program before: nobody's */
+			forget_block(&t->budget, keys[i].addr);
+			continue;
 		}
+		addrs[found] = keys[i].addr;
+		live[found++] = values[i];
+	}
 	t->budget.looks_next_ns = 0; /* there may be new ones */
 	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs,
 				 live, found, FIRST_LOOK_NS);

@@ -144,8 +144,11 @@ int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
 			block->seen = e->harvest;
 			continue;
 		}
-		if (live[i].birth_ns < start_ns || live[i].birth_ns > end_ns)
+		if (live[i].birth_ns < start_ns || live[i].birth_ns > end_ns) {
+			if (e->settled)
+				e->settled(e->ctx, addrs[i]);
 			continue;
+		}
 		if (block)
 			e->counts.replaced++;
 		else

@@ -103,7 +103,8 @@ struct evidence {
 	struct evidence_counts counts;
 	bool glibc; /* every block is of glibc's malloc: the caller's to say, before each look */
 	uint8_t whole[EVIDENCE_CLASSES]; /* looks that have found a chunk as it should be, up to 255 */
-	/* Told of a block that a look has settled: nobody need follow it any more. NULL: nobody. */
+	/* Told of a block that a look has settled, or that was born while probes came or went: nobody need
+	 * follow it any more. NULL: nobody. */
 	void (*settled)(void *ctx, uint64_t addr);
 	void *ctx;
 };
