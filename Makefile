@@ -355,7 +355,7 @@ test: deps
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 bench: $(B)/memtrace progs $(BENCH_BIN)
-	$(Q)python3 tests/bench/bench.py $(if $(ONLY),--only $(ONLY))
+	$(Q)python3 tests/bench/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 
 $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_obj,$(r)))
 	$(say) LD $@
@@ -381,7 +381,8 @@ help:
 	'make check-live   tests with real probes in real processes (root)' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make test         deps, build, check, check-live and check-kernels (root)' \
-	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it' \
+	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
+	'                  MARKDOWN=FILE the tables there, too' \
 	'make clean' \
 	'' \
 	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \

@@ -74,7 +74,7 @@ TABLES = os.path.join(ROOT, "build", "bench", "tables")
 NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
-WHOLE_RUN_S = 960
+WHOLE_RUN_S = 2400
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
@@ -1409,14 +1409,15 @@ def measure_stalls(threads, seconds, traced):
 
 
 def report_stalls(runs):
-    rows = []
-    for (threads, traced), stalls in runs.items():
-        for what, moments in stalls.moments.items():
-            for op, name in OPS.items() if moments else ():
-                us = stalls.longest(what, op)
-                rows.append((threads, what if traced else "untraced", len(us), name,
-                             *(number(percentile(us, p)) for p in (0.5, 0.9, 0.99)), number(max(us))))
-    return table(("threads", "at", "moments", "operation", "p50, us", "p90", "p99", "longest"), rows)
+    def cell(stalls, what, op):
+        us = stalls.longest(what, op)
+        return " / ".join(number(x / 1e3, 1) for x in (percentile(us, 0.5), percentile(us, 0.99),
+                                                        max(us, default=0)))
+    rows = [(threads, len(stalls.moments["opening"]), name, cell(runs[threads, False], "gap", op),
+             *(cell(stalls, what, op) for what in ("gap", "opening", "window", "closing")))
+            for (threads, traced), stalls in runs.items() if traced for op, name in OPS.items()]
+    return table(("threads", "windows", "longest wait, ms: p50 / p99 / most", "untraced", "between windows",
+                  "at an opening", "in a window", "at a closing"), rows)
 
 
 def judge_stalls(runs):
@@ -1523,7 +1524,7 @@ def part_windows(args, scratch):
     interleave(list(redis.values()), 1 if args.quick else 5, 150)
     loops = [Felt(between, scratch) for between in BETWEEN]
     for felt in loops:  # each by itself: rounds that are compared follow each other
-        interleave([felt.untraced, *felt.traced.values()], 3 if args.quick else 9, 150)
+        interleave([felt.untraced, *felt.traced.values()], 3 if args.quick else 7, 120)
     flat = [c for felt in loops for c in (felt.untraced, *felt.traced.values())]
     sections = [report_limited(candidates), report_limited_redis(redis), report_felt(loops)]
     judge_missing([*candidates.values(), *redis.values(), *flat], args.allow_missing)

@@ -16,9 +16,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define CALIBRATION_ROUNDS 15
-#define CALIBRATION_CALLS  200
-#define CALIBRATION_MS	   3000 /* give up after */
+#define CALIBRATION_ROUNDS 11
+#define CALIBRATION_CALLS  150
+#define CALIBRATION_MS	   15000 /* give up after: a busy machine takes its time */
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
