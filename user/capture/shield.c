@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,11 +40,29 @@ static int helper(void *arg)
 	return 0;
 }
 
+/* To change its code the kernel locks the target's address space: who holds that lock shall not wait for a CPU, on
+ * a busy machine for tens of milliseconds, in which the target's page faults, mappings and probes wait as well. No signal
+ * at its end, so that nobody's wait() for another child meets it. */
+static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
+{
+	int priority = getpriority(PRIO_PROCESS, 0);
+	sigset_t all, old;
+	pid_t pid;
+
+	/* It must not take part in a Ctrl-C, nor run a handler in our memory. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	setpriority(PRIO_PROCESS, 0, -20);
+	pid = clone(fn, stack_end, CLONE_VM | CLONE_FILES | flags, arg);
+	setpriority(PRIO_PROCESS, 0, priority);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
 int shield__run(int (*fn)(void *arg), void *arg)
 {
 	/* what it is when the helper is killed half-way */
 	struct call call = {.fn = fn, .arg = arg, .result = -EINTR};
-	sigset_t all, old;
 	char *stack;
 	int pid;
 
@@ -51,17 +70,12 @@ int shield__run(int (*fn)(void *arg), void *arg)
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (stack == MAP_FAILED)
 		return fn(arg);
-	/* The helper must not take part in a Ctrl-C, nor run a handler in our memory. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);
-	/* No signal at its end, so that nobody's wait() for another child meets it. */
-	pid = clone(helper, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | CLONE_FILES, &call);
+	pid = clone_helper(helper, stack + STACK_SIZE, CLONE_VFORK, &call);
 	if (pid < 0)
 		call.result = fn(arg);
 	else
 		while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
-	sigprocmask(SIG_SETMASK, &old, NULL);
 	munmap(stack, STACK_SIZE);
 	return call.result;
 }
@@ -143,7 +157,6 @@ static int close_beside(void *arg)
 struct shield_closer *shield__begin_close(int fd)
 {
 	struct shield_closer *closer = malloc(sizeof(*closer));
-	sigset_t all, old;
 
 	if (!closer)
 		goto at_once;
@@ -152,11 +165,7 @@ struct shield_closer *shield__begin_close(int fd)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (closer->stack == MAP_FAILED)
 		goto at_once;
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);
-	closer->pid = clone(close_beside, closer->stack + CLOSER_STACK_SIZE, CLONE_VM | CLONE_FILES,
-			    closer);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	closer->pid = clone_helper(close_beside, closer->stack + CLOSER_STACK_SIZE, 0, closer);
 	if (closer->pid > 0)
 		return closer;
 	munmap(closer->stack, CLOSER_STACK_SIZE);
