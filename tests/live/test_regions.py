@@ -36,7 +36,7 @@ def check_regions(truth, profile):
 def trace(program, *options, prefix=None, arguments=()):
     """The truth, the profiles by what they are of, the change in smaps, and memtrace's log."""
     with Target(program, *arguments) as target:
-        with Tracer("-p", target.pid, "--json", *options,
+        with Tracer("-p", target.pid, "--json", "--max-overhead", "off", *options,
                     *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
             before = smaps_bytes(target.pid)
             truth = target.go()
@@ -121,15 +121,16 @@ def regions_of_command():
     """From a command's first instruction to its end, in a table."""
     program = os.path.join(PROGS, "truth_regions")
     for options in ((), ("--regions-at", "syscalls")):
-        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json", *options, "--",
-                      program, "--auto"])
+        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json", "--max-overhead", "off",
+                      *options, "--", program, "--auto"])
         expect_equal(result.status, 0, result)
         truth, profile = (json.loads(line) for line in result.out.splitlines())
         held = by_function(profile, truth["functions"])
         for name, wanted in truth["functions"].items():
             expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
         expect_equal(losses(profile), {}, "losses")
-    result = run([MEMTRACE, "--what", "regions", "-f", "none", "--", program, "--auto"])
+    result = run([MEMTRACE, "--what", "regions", "-f", "none", "--max-overhead", "off", "--",
+                  program, "--auto"])
     expect_words(result.out, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
 
 
@@ -152,7 +153,8 @@ def trace_shell(commands, n, *options):
     only when the tables of its code must be in place: a moment after its exec."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
-    with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+    with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",
+                "--max-overhead", "off", *options) as tracer:
         shell.stdin.write("go\n")
         shell.stdin.flush()
         for _ in range(n):
@@ -261,7 +263,8 @@ def regions_of_python():
     for options in ((), ("--regions-at", "syscalls")):
         target = start([need_tool("python3"), "-u", "-c", script])
         read_line(target, target.stdout)
-        with Tracer("-p", target.pid, "--what", "regions", "-f", "none", "--json", *options) as tracer:
+        with Tracer("-p", target.pid, "--what", "regions", "-f", "none", "--json",
+                "--max-overhead", "off", *options) as tracer:
             before = smaps_bytes(target.pid)
             target.stdin.write("\n")
             target.stdin.flush()
