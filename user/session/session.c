@@ -376,7 +376,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
-	rc = check_limit(s, err);
+	rc = check_limit(s, o->overhead_given ? err : NULL);
 	if (rc && o->overhead_given)
 		goto fail;
 	if (rc)
