@@ -295,7 +295,7 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
-	__u64 region_calls, region_stacks; /* calls of mmap and its like; stacks walked for them */
+	__u64 region_calls, region_stack_ns; /* calls of mmap and its like; what taking their stacks took */
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };

@@ -58,9 +58,9 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	/* What only takes away is nobody's. Without a stack it has an effect all the same. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
-		count(&cpu->region_stacks, 1);
 		if (take_stack(from, cpu, process, &call->stack))
 			call->stack.lo = call->stack.hi = 0;
+		count(&cpu->region_stack_ns, bpf_ktime_get_ns() - call->entry_ns);
 	}
 	inflight_key(&key, from->sp);
 	if (bpf_map_update_elem(&region_calls, &key, call, BPF_ANY)) {

@@ -681,18 +681,8 @@ static void close_links(struct capture *c, pid_t pid, bool regions)
 	shield__close(c->closing, n);
 }
 
-/* Those of a process are out; 0: everybody's. */
-static void note_out(struct capture *c, pid_t pid)
-{
-	if (pid)
-		return;
-	c->everywhere_out = true;
-	for (uint32_t i = 0; i < c->n_funcs; i++)
-		if (c->everywhere[i] == PLACE_IN)
-			c->everywhere[i] = PLACE_OUT;
-}
-
-void capture__pause(struct capture *c, pid_t pid)
+/* Begins to close them. */
+static void pause_links(struct capture *c, pid_t pid, bool regions)
 {
 	size_t kept = 0, room = c->n_closings + c->n_links;
 	struct capture_closing *closings = c->closings;
@@ -700,8 +690,7 @@ void capture__pause(struct capture *c, pid_t pid)
 	if (room > c->closings_room) {
 		closings = reallocarray(closings, room, sizeof(*closings));
 		if (!closings) {
-			close_links(c, pid, false); /* it takes us longer, no more */
-			note_out(c, pid);
+			close_links(c, pid, regions); /* it takes us longer, no more */
 			return;
 		}
 		c->closings = closings;
@@ -710,7 +699,7 @@ void capture__pause(struct capture *c, pid_t pid)
 	for (size_t i = 0; i < c->n_links; i++) {
 		struct shield_closer *closer;
 
-		if (c->links[i].pid != pid || c->links[i].regions) {
+		if (c->links[i].pid != pid || c->links[i].regions != regions) {
 			c->links[kept++] = c->links[i];
 			continue;
 		}
@@ -719,7 +708,17 @@ void capture__pause(struct capture *c, pid_t pid)
 			closings[c->n_closings++] = (struct capture_closing){closer, pid};
 	}
 	c->n_links = kept;
-	note_out(c, pid);
+}
+
+void capture__pause(struct capture *c, pid_t pid)
+{
+	pause_links(c, pid, false);
+	if (pid)
+		return;
+	c->everywhere_out = true;
+	for (uint32_t i = 0; i < c->n_funcs; i++)
+		if (c->everywhere[i] == PLACE_IN)
+			c->everywhere[i] = PLACE_OUT;
 }
 
 size_t capture__pausing(struct capture *c, pid_t pid)
@@ -738,7 +737,7 @@ size_t capture__pausing(struct capture *c, pid_t pid)
 
 void capture__detach_regions(struct capture *c, pid_t pid)
 {
-	close_links(c, pid, true);
+	pause_links(c, pid, true);
 }
 
 void capture__detach_region_syscalls(struct capture *c)
@@ -801,7 +800,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->alloc_bytes += one->alloc_bytes;
 		ret->freed_bytes += one->freed_bytes;
 		ret->region_calls += one->region_calls;
-		ret->region_stacks += one->region_stacks;
+		ret->region_stack_ns += one->region_stack_ns;
 		for (int i = 0; i < LOST_MAX; i++)
 			ret->lost[i] += one->lost[i];
 		for (int i = 0; i < ABI_COSTS; i++)

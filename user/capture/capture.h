@@ -133,7 +133,7 @@ int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
-/* Takes them out again. */
+/* Begins to take them out again, as capture__pause() does. */
 void capture__detach_regions(struct capture *capture, pid_t pid);
 /* The same for the system calls of traced processes, seen through tracepoints: each system call of
  * the machine takes longer meanwhile (capture__calibrate_regions()). */

@@ -21,8 +21,7 @@
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
-#define REGIONS_CREDIT_NS 30000000     /* what seeing regions may cost beyond its share: a burst */
-#define REGION_STACK_NS	 3500 /* what the stack of such a call costs, at 20 frames (make bench) */
+#define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
 
 /* What seeing its regions has cost, its stacks included. */
@@ -32,7 +31,7 @@ static double regions_cost_of(const struct session *s, const struct abi_process_
 		return 0;
 	return region_calibration__total_ns(&s->region_calibration, counters,
 					    s->region_place == REGIONS_SYSCALLS) +
-	       REGION_STACK_NS * (double)counters->region_stacks;
+	       (double)counters->region_stack_ns;
 }
 
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
