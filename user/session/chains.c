@@ -125,6 +125,7 @@ void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uin
 {
 	double length = (double)(r->end_ns - r->start_ns);
 
+	s->known = true;
 	s->moved += r->moved;
 	s->ended += r->ended;
 	for (size_t i = 0; i < SERIES_SEGMENTS && length > 0; i++) {

@@ -28,6 +28,7 @@
 #ifndef MEMTRACE_SESSION_CHAINS_H
 #define MEMTRACE_SESSION_CHAINS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,7 @@ struct chain_slices {
 		double sizes, with_sizes; /* sum of mean sizes, number of windows with one */
 	} at[SERIES_SEGMENTS];
 	double moved, ended; /* of the whole run */
+	bool known;	     /* there is a record of it */
 };
 
 /* Adds a record to its stack's slices: step_ns each from from_ns on. A window that reaches over several belongs to each

@@ -50,6 +50,7 @@ static double duty(const struct evidence *e)
 struct rows {
 	struct growth_segment (*at)[SERIES_SEGMENTS];
 	double *quantum;
+	double *held; /* of what vectors have added, the share that is held; negative: there are none */
 	size_t n_segments;
 	uint64_t start_ns, end_ns; /* what the segments cover */
 	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
@@ -155,13 +156,17 @@ static int rows_of_chains(const struct build *b, const struct process_sites *sit
 	for (size_t site = 0; site < sites->n; site++) {
 		double samples = 0, grown = 0;
 
+		rows->held[site] = slices[site].known ? held[site] : -1;
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
 			double bytes = slices[site].at[i].grown * held[site];
 
 			samples += slices[site].at[i].samples;
 			grown += fabs(bytes);
-			if (number[i] >= 0)
-				rows->at[site][number[i]].bytes += bytes;
+			if (number[i] < 0)
+				continue;
+			rows->at[site][number[i]].bytes += bytes;
+			rows->bytes += bytes;
+			rows->footprint += bytes;
 		}
 		if (samples > 0)
 			rows->quantum[site] = fmax(rows->quantum[site], grown / samples);
@@ -488,11 +493,21 @@ static void allow_for_earlier(struct profile *p, double process)
 	}
 }
 
+/* Of vectors it is said of what they have added: that their blocks have moved is no death. */
+static void add_chains_survival(struct profile *p, const struct process_sites *sites,
+				const struct rows *rows)
+{
+	for (size_t i = 0; i < sites->n; i++)
+		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++)
+			if (rows->held[i] >= 0 && sites->site_of[i] != NO_SITE)
+				p->sites[sites->site_of[i]].survival[age] = rows->held[i];
+}
+
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
 	const struct evidence *e = &b->target->budget.evidence;
-	_cleanup_free_ double *quantum = NULL;
+	_cleanup_free_ double *quantum = NULL, *held = NULL;
 	struct rows rows = {};
 	double k, rounding;
 	struct growth all;
@@ -500,8 +515,11 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
-	if (!at || !quantum)
+	held = rows.held = calloc(sites->n + 1, sizeof(*held));
+	if (!at || !quantum || !held)
 		return -ENOMEM;
+	for (size_t i = 0; i < sites->n; i++)
+		held[i] = -1;
 	if (e->n_windows)
 		rc = rows_of_births(b, sites, &rows, first_ns(e), last_ns(e));
 	else if (b->series)
@@ -520,6 +538,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	p->growth.slowed = k;
 	p->growth.attributed = multiplied(all, k);
 	add_survival(b, p, sites);
+	add_chains_survival(p, sites, &rows);
 	for (size_t i = 0; i < sites->n; i++) {
 		struct profile_site *site;
 
