@@ -104,14 +104,14 @@ install: $(B)/memtrace
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
 
 # --- tests -------------------------------------------------------------------------------------
-PROG_C   := $(filter-out %/library.c %/chains_step.c,$(wildcard tests/progs/*.c))
+PROG_C   := $(filter-out %/library.c %/leaking_plugin.c %/chains_step.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
 	bursts_static truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/truth_regions_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
+	$(B)/progs/truth_regions_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
 	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
@@ -133,7 +133,7 @@ $(B)/progs/newborn_large: tests/progs/newborn.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DFRAME=2000 $< -o $@
 
-$(B)/progs/library.so: tests/progs/library.c
+$(B)/progs/library.so $(B)/progs/leaking_plugin.so: $(B)/progs/%.so: tests/progs/%.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
