@@ -44,7 +44,8 @@ COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
 LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench help clean
+.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \
+	leaks-tables help clean
 all: $(B)/memtrace
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -362,6 +363,13 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
 
+# Hours: what is in build/leaks/results.jsonl is not run again.
+leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
+	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS EVIDENCE RESULTS,$(if $($o),$o=$($o)))
+
+leaks-tables:
+	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
+
 deps:
 	$(Q)scripts/install-deps
 
@@ -383,6 +391,9 @@ help:
 	'make test         deps, build, check, check-live and check-kernels (root)' \
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
+	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
+	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
+	'make leaks-tables docs/leaks.md from what make leaks has measured' \
 	'make clean' \
 	'' \
 	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \

@@ -20,7 +20,10 @@
 
 #include "truth.h"
 
-#define TURN	    4000 /* pairs between looks at the clock */
+/* Pairs between looks at the clock: few, so that what is due by the clock comes in time also where each of them takes
+ * a microsecond more. */
+#define TURN	    250
+#define LISTEN_TURNS 64 /* turns between looks at what the tester says */
 #define CACHE	    50000
 #define SLOW_CACHE  4000
 #define CONNECTIONS 100000
@@ -566,8 +569,11 @@ static void tell(const struct scenario *s, uint64_t pairs)
 static char told(void)
 {
 	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+	static unsigned turns;
 	char line[16];
 
+	if (turns++ % LISTEN_TURNS)
+		return '\0';
 	if (poll(&fd, 1, 0) <= 0)
 		return '\0';
 	return read(STDIN_FILENO, line, sizeof(line)) > 0 ? line[0] : 's';

@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does memtrace find the leak, how sure is it of the rate, and what does that cost? Runs the scenarios of
+tests/progs/leaking.c under every method, again and again, and keeps each run as one line of JSON in
+build/leaks/results.jsonl: what is there is not run again. Needs root, and `make all progs` before.
+
+usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
+       tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from what is kept
+
+  ONLY=churn,cache   programs; METHODS=windowed,continuous,growth; RUNS=20 of each; SECONDS=60 of tracing
+  JOBS=1             runs at a time: programs take a core each, and threads two
+  EVIDENCE=all       what blocks are judged by in windows, for the ablation: all,events,content,
+                     events+content (methods other than windowed have only: all)
+  RESULTS=FILE       another file of results
+
+A run: the program has its way for two seconds and is watched for four, then traced. Truth is what the
+program says when tracing begins and when it ends. Everything is started and ended here, by pid; every
+wait is bounded."""
+import collections
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(HERE, "..", "live"))
+from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all, place, run,  # noqa: E402
+                     start, wait_until)
+
+RESULTS = os.path.join(ROOT, "build", "leaks", "results.jsonl")
+WARM_S, WATCH_S = 2, 4
+EVENT_S = 3  # into tracing
+ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
+
+# What each program is, in its table's words, and whether something happens to it while it is traced.
+PROGRAMS = {
+    "churn": ("fast churn of the same and other sizes", False),
+    "cache": ("full caches, random replacement (40 ms, 8 s)", False),
+    "connections": ("connection state living 5 s", False),
+    "threads": ("blocks freed by another thread", False),
+    "vector": ("the leak: a log grown by realloc; a vector that is reset", False),
+    "mmap": ("the leak: mmap; innocents map and unmap", False),
+    "plugin": ("the leak in a plugin loaded with dlopen", False),
+    "plugin_late": ("the same, loaded while traced", True),
+    "burst": ("a burst of 40 MB that stays, while traced", True),
+    "slow": ("a slow leak in a size class churning 10,000 times faster", False),
+    "two": ("two leaks", False),
+    "work": ("the leak driven by work, not the clock", False),
+    "used": ("structures in use; a leak linked into a list", False),
+    "batch": ("blocks gathered for 8 s and freed at once", False),
+}
+METHODS = {
+    "windowed": ["--leaks", "--max-overhead", "5"],
+    "continuous": ["--leaks", "--max-overhead", "off"],
+    "growth": ["--what", "growth"],
+}
+STATUS = re.compile(r"^memtrace: (\d+) s, .*: fastest growth .*?\([^)]*\) (.+)$", re.M)
+
+
+# --- one run ---
+
+class Leaking(Target):
+    def __init__(self, scenario, *args):
+        super().__init__("leaking", scenario, *args)
+        self.say("go")
+
+    def truth(self, word="truth"):
+        self.say(word)
+        return json.loads(self.line())
+
+
+class Recording:
+    """memtrace on a process, its output in files; what it took is the kernel's word, children included."""
+
+    def __init__(self, directory, *args):
+        self.err_path = os.path.join(directory, "err")
+        self.out_path = os.path.join(directory, "out")
+        with open(self.out_path, "w") as out, open(self.err_path, "w") as err:
+            self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, stdout=out,
+                                 stderr=err)
+        wait_until(lambda: re.search(r"; tracing$", self.log(), re.M) or self.ended(),
+                   "memtrace came to trace")
+        if self.process.returncode is not None:
+            raise Failure(f"memtrace {' '.join(args)}: {self.log()[-300:]}")
+
+    def log(self):
+        with open(self.err_path) as file:
+            return file.read()
+
+    def ended(self):
+        if self.process.returncode is None:
+            pid, status, self.usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+        return self.process.returncode is not None
+
+    def stop(self):
+        """The profiles as JSON, the log and the CPU time it has taken."""
+        self.process.send_signal(signal.SIGINT)
+        wait_until(self.ended, "memtrace ended")
+        if self.process.returncode:
+            raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
+        with open(self.out_path) as file:
+            profiles = [json.loads(line) for line in file if line.startswith("{")]
+        return profiles, self.log(), self.usage.ru_utime + self.usage.ru_stime
+
+
+def rates_between(before, after):
+    """What the program did, per second of the clock."""
+    seconds = after["seconds"] - before["seconds"]
+    cpu = after["cpu_s"] - before["cpu_s"]
+    return {"seconds": seconds, "cpu_s": cpu, "pairs_per_s": (after["pairs"] - before["pairs"]) / seconds,
+            "pairs_per_cpu_s": (after["pairs"] - before["pairs"]) / max(cpu, 1e-9)}
+
+
+def leak_rate(name, before, after):
+    """Bytes per second of a leak from when it began."""
+    old, new = before["leaks"][name], after["leaks"][name]
+    return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
+
+
+def rows_of(profiles, method):
+    """[frames, estimate, low, high], fastest first: stacks that read the same are one, as in the table. Method
+    growth knows no rates: what has become resident, per second."""
+    rows = {}
+    for profile in profiles:
+        for stack in profile["stacks"]:
+            key = tuple(f for f in stack["frames"] if f not in ALLOCATORS)
+            if method == "growth" or "growth_bytes_per_s" not in stack:
+                figure = [stack["live_bytes"] / profile["duration_s"], None, None]
+            else:
+                figure = [stack["growth_bytes_per_s"], stack["growth_low"], stack["growth_high"]]
+            row = rows.setdefault(key, [0, 0, 0])
+            if row[0] and figure[1] is not None and row[1] is not None:
+                spread = [((row[0] - row[1]) ** 2 + (figure[0] - figure[1]) ** 2) ** 0.5,
+                          ((row[2] - row[0]) ** 2 + (figure[2] - figure[0]) ** 2) ** 0.5]
+                row[0] += figure[0] or 0
+                row[1:] = [row[0] - spread[0], row[0] + spread[1]]
+            elif row[0]:
+                row[0] += figure[0] or 0
+            else:
+                row[:] = [figure[0] or 0, *figure[1:]]
+    return sorted(([list(key), *row] for key, row in rows.items()), key=lambda row: -row[1])
+
+
+def judge(profiles, log, method, truths):
+    """What was found of each leak, and who else is said to grow."""
+    before, after = truths
+    rows, found = rows_of(profiles, method), {}
+    for name in after["leaks"]:
+        ours = [(i + 1, row) for i, row in enumerate(rows) if name in row[0]]
+        said = [int(s) for s, frames in STATUS.findall(log) if frames.split(" <")[0] == name]
+        best = ours[0][1] if ours else [None, 0, None, None]
+        found[name] = {"truth": leak_rate(name, before, after), "rank": ours[0][0] if ours else None,
+                       "estimate": sum(row[1] for _, row in ours), "low": best[2], "high": best[3],
+                       "stacks": len(ours), "first_s": said[0] if said else None}
+    fastest = sorted(found, key=lambda name: -found[name]["truth"])
+    return {"leaks": found, "lines": len(STATUS.findall(log)),
+            "first": [found[name]["rank"] for name in fastest] == list(range(1, len(found) + 1)),
+            "innocents": [[" < ".join(row[0][:3]), *row[1:]] for row in rows
+                          if row[2] is not None and row[2] > 0 and not any(n in row[0] for n in found)]}
+
+
+def options_of(program, method, evidence):
+    options = list(METHODS[method])
+    if program == "mmap" and method != "growth":
+        options += ["--what", "heap,regions"]
+    if evidence != "all":
+        options += ["--evidence", evidence.replace("+", ",")]
+    return options
+
+
+def measure(program, method, evidence, seconds):
+    """One run; its record."""
+    options = options_of(program, method, evidence)
+    with place() as directory, Leaking(program) as target:
+        time.sleep(WARM_S)
+        first = target.truth()
+        time.sleep(WATCH_S)
+        before = target.truth()
+        alone = rates_between(first, before)
+        recording = Recording(directory, "-p", str(target.pid), *options, "--json", "-f", "none")
+        try:
+            before = target.truth()
+            if PROGRAMS[program][1]:
+                time.sleep(EVENT_S)
+                target.say("event")
+            time.sleep(seconds - (EVENT_S if PROGRAMS[program][1] else 0))
+            after = target.truth()
+            profiles, log, own_cpu_s = recording.stop()
+        finally:
+            end(recording.process)
+        target.truth("stop")
+        target.quit()
+    traced = rates_between(before, after)
+    heap = profiles[0]
+    windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
+    return {"duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
+            "duty": min((windows["seconds"] + windows["continuous_seconds"]) / heap["duration_s"], 1)
+                    if windows["n"] else 1,
+            "overhead_pct": heap["overhead_pct"], "samples": sum(p["samples"] for p in profiles),
+            "alone": alone, "traced": traced, "own_cpu_s": own_cpu_s,
+            "slower_pct": 100 * (1 - traced["pairs_per_s"] / alone["pairs_per_s"]),
+            "slower_by_cpu_pct": 100 * (1 - traced["pairs_per_cpu_s"] / alone["pairs_per_cpu_s"]),
+            "lost": {name: n for name, n in heap["lost"].items() if n},
+            **judge(profiles, log, method, (before, after))}
+
+
+# --- all runs ---
+
+def key_of(record):
+    return tuple(record[name] for name in ("program", "method", "evidence", "asked_s", "run"))
+
+
+def read_results(path):
+    try:
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def describe(record):
+    leaks = ", ".join(f"{name} {leak['rank']}. {leak['estimate'] / 1000:.0f} "
+                      + (f"({leak['low'] / 1000:.0f} - {leak['high'] / 1000:.0f}) "
+                         if leak["low"] is not None and leak["high"] is not None else "")
+                      + f"for {leak['truth'] / 1000:.0f} kB/s"
+                      for name, leak in record["leaks"].items())
+    others = "; ".join(f"{name} {low / 1000:.0f} - {high / 1000:.0f}"
+                       for name, _, low, high in record["innocents"])
+    return (f"{record['program']} {record['method']} {record['evidence']} {record['run']}: "
+            f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; duty {100 * record['duty']:.2f} %, "
+            f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, {record['samples']} samples"
+            + (f"; INNOCENTS: {others}" if others else ""))
+
+
+def missing_runs(settings, results):
+    have = {key_of(record) for record in results}
+    for number in range(1, int(settings["RUNS"]) + 1):  # a round of all before the next of any
+        for program in settings["ONLY"].split(","):
+            for method in settings["METHODS"].split(","):
+                for evidence in settings["EVIDENCE"].split(",") if method == "windowed" else ["all"]:
+                    key = (program, method, evidence, float(settings["SECONDS"]), number)
+                    if key not in have:
+                        yield key
+
+
+def run_all(settings):
+    path, lock, failed = settings["RESULTS"], threading.Lock(), []
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    commit = run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]).out.strip()
+
+    def one(key):
+        program, method, evidence, seconds, number = key
+        try:
+            record = {"program": program, "method": method, "evidence": evidence, "asked_s": seconds,
+                      "run": number, "commit": commit, "load": os.getloadavg()[0],
+                      **measure(program, method, evidence, seconds)}
+        except Failure as failure:
+            failed.append(key)
+            print(f"FAILED {key}: {failure}", flush=True)
+            return
+        with lock:
+            with open(path, "a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(describe(record), flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(int(settings["JOBS"])) as pool:
+        list(pool.map(one, missing_runs(settings, read_results(path))))
+    return 1 if failed else 0
+
+
+# --- tables ---
+
+def spread(values, form="{:.1f}"):
+    """Median and range."""
+    values = [v for v in values if v is not None]
+    if not values:
+        return "-"
+    texts = [form.format(v) for v in (statistics.median(values), min(values), max(values))]
+    return texts[0] if texts[1] == texts[2] else f"{texts[0]} ({texts[1]} - {texts[2]})"
+
+
+def share(flags):
+    flags = list(flags)
+    return f"{sum(flags)}/{len(flags)}" if flags else "-"
+
+
+def percent(flags):
+    flags = list(flags)
+    return f"{100 * sum(flags) / len(flags):.0f} % ({sum(flags)}/{len(flags)})" if flags else "-"
+
+
+def leaks_of(records):
+    return [leak for record in records for leak in record["leaks"].values()]
+
+
+def covers(leak):
+    return leak["low"] is not None and leak["high"] is not None and leak["low"] <= leak["truth"] <= leak["high"]
+
+
+def growing(record):
+    return any(low > 0 for _, _, low, _ in record["innocents"])
+
+
+def markdown(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" + "---:|" * (len(head) - 1)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+def suite_rows(groups, method):
+    for program in PROGRAMS:
+        records = groups.get((program, method, "all"))
+        if not records:
+            continue
+        leaks = leaks_of(records)
+        fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
+        yield [program, " + ".join(f"{statistics.median(r['leaks'][name]['truth'] for r in records) / 1000:.0f}"
+                                   for name in records[0]["leaks"]),
+               spread((100 * r["duty"] for r in records), "{:.2f}"),
+               spread(r["overhead_pct"] for r in records), spread(r["slower_pct"] for r in records),
+               spread((r["samples"] for r in records), "{:,.0f}"),
+               share(r["first"] for r in records),
+               spread((leak["rank"] for leak in fastest), "{:.0f}"),
+               spread((leak["first_s"] for leak in fastest), "{:.0f}"),
+               spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
+               share(growing(r) for r in records)]
+
+
+def coverage_rows(groups, methods):
+    def row(name, programs):
+        for method in methods:
+            leaks = leaks_of(r for p in programs for r in groups.get((p, method, "all"), []))
+            yield percent(covers(leak) for leak in leaks)
+    for program in PROGRAMS:
+        if any((program, method, "all") in groups for method in methods):
+            yield [program, *row(program, [program])]
+    yield ["**all**", *row("all", PROGRAMS)]
+
+
+def growth_rows(groups, methods):
+    for program in PROGRAMS:
+        cells = []
+        for method in methods:
+            records = groups.get((program, method, "all"), [])
+            fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
+            cells += [share(r["first"] for r in records), spread((leak["rank"] for leak in fastest), "{:.0f}"),
+                      spread(r["slower_pct"] for r in records), spread(r["own_cpu_s"] for r in records)]
+        if any(cell != "-" for cell in cells):
+            yield [program, *cells]
+
+
+def ablation_rows(groups, kinds):
+    for evidence in kinds:
+        of = [(p, groups[p, "windowed", evidence]) for p in PROGRAMS if (p, "windowed", evidence) in groups]
+        records = [r for _, rs in of for r in rs]
+        leaks = leaks_of(records)
+        missed = [f"{p} {share(not r['first'] for r in rs)}" for p, rs in of if not all(r["first"] for r in rs)]
+        wrong = [f"{p} {share(growing(r) for r in rs)}" for p, rs in of if any(growing(r) for r in rs)]
+        yield [evidence.replace("+", " + "), percent(r["first"] for r in records), ", ".join(missed) or "none",
+               percent(growing(r) for r in records), ", ".join(wrong) or "none",
+               spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
+               percent(covers(leak) for leak in leaks)]
+
+
+def tables(results):
+    groups = collections.defaultdict(list)
+    seconds = max((r["asked_s"] for r in results), default=0)
+    for record in results:
+        if record["asked_s"] == seconds:
+            groups[record["program"], record["method"], record["evidence"]].append(record)
+    methods = [m for m in METHODS if any(key[1] == m for key in groups)]
+    timed = [m for m in methods if m != "growth"]
+    yield f"""# Finding leaks
+
+Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores; figures are
+medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as much as they can,
+tens of millions of pairs of malloc and free a second on one core, and one function in each leaks.
+
+| program | |
+|---|---|"""
+    for name, (what, _) in PROGRAMS.items():
+        yield f"| {name} | {what} |"
+    yield ""
+    words = {"windowed": "In windows: the default limit of 5 %", "continuous": "Without a limit"}
+    for method in timed:
+        yield f"""## {words[method]}
+
+*Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much less the program
+got done per second than untraced, the minute before. *First*: runs in which the leak (of two, both in their order) heads the
+table; *after* seconds first so (of what is printed every ten). *Estimate* is over the truth. *Innocents*: runs in which
+any other stack is said to grow.
+"""
+        yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples", "first", "rank",
+                             "after, s", "estimate", "innocents"], suite_rows(groups, method))
+    if timed:
+        yield """## Coverage
+
+How often the printed 95 % interval of growth contains the truth.
+"""
+        yield from markdown(["program", *timed], coverage_rows(groups, timed))
+    if "growth" in methods:
+        yield """## Page faults instead of probes
+
+Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent; *own*: memtrace's CPU, s.
+"""
+        yield from markdown(["program", *(f"{m}: {what}" for m in methods for what in
+                                          ("first", "rank", "slower", "own"))], growth_rows(groups, methods))
+    kinds = list(dict.fromkeys(key[2] for key in groups if key[1] == "windowed"))
+    if len(kinds) > 1:
+        yield """## What each kind of evidence adds
+
+In windows.
+"""
+        yield from markdown(["evidence", "leak first", "not in", "innocents grow", "in", "estimate", "coverage"],
+                            ablation_rows(groups, kinds))
+
+
+def main():
+    settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20", "SECONDS": "60",
+                "JOBS": "1", "EVIDENCE": "all", "RESULTS": RESULTS}
+    words = sys.argv[1:]
+    for word in [w for w in words if "=" in w]:
+        name, value = word.split("=", 1)
+        if name not in settings:
+            sys.exit(f"leaks.py: there is no {name}: " + ", ".join(settings))
+        settings[name] = value
+        words.remove(word)
+    for name, known in (("ONLY", PROGRAMS), ("METHODS", METHODS)):
+        for value in settings[name].split(","):
+            if value not in known:
+                sys.exit(f"leaks.py: there is no {value} in {name}: " + ", ".join(known))
+    if words and words[0] == "tables":
+        path = words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "leaks.md")
+        text = "\n".join(tables(read_results(settings["RESULTS"])))
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text.rstrip("\n") + "\n")
+        return 0
+    if words:
+        sys.exit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
+    try:
+        return run_all(settings)
+    finally:
+        end_all()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
