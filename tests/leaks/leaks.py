@@ -177,13 +177,13 @@ def options_of(program, method, evidence):
     return options
 
 
-def measure(program, method, evidence, seconds):
-    """One run; its record."""
+def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
+    """One run: its record, but for what is asked of the whole."""
     options = options_of(program, method, evidence)
     with place() as directory, Leaking(program) as target:
-        time.sleep(WARM_S)
+        time.sleep(warm_s)
         first = target.truth()
-        time.sleep(WATCH_S)
+        time.sleep(watch_s)
         before = target.truth()
         alone = rates_between(first, before)
         recording = Recording(directory, "-p", str(target.pid), *options, "--json", "-f", "none")
@@ -202,7 +202,7 @@ def measure(program, method, evidence, seconds):
     traced = rates_between(before, after)
     heap = profiles[0]
     windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
-    return {"duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
+    return {"program": program, "method": method, "evidence": evidence, "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
             "duty": min((windows["seconds"] + windows["continuous_seconds"]) / heap["duration_s"], 1)
                     if windows["n"] else 1,
             "overhead_pct": heap["overhead_pct"], "samples": sum(p["samples"] for p in profiles),
@@ -235,7 +235,7 @@ def describe(record):
                       for name, leak in record["leaks"].items())
     others = "; ".join(f"{name} {low / 1000:.0f} - {high / 1000:.0f}"
                        for name, _, low, high in record["innocents"])
-    return (f"{record['program']} {record['method']} {record['evidence']} {record['run']}: "
+    return (f"{record['program']} {record['method']} {record['evidence']} {record.get('run', '')}: "
             f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; duty {100 * record['duty']:.2f} %, "
             f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, {record['samples']} samples"
             + (f"; INNOCENTS: {others}" if others else ""))
@@ -260,9 +260,8 @@ def run_all(settings):
     def one(key):
         program, method, evidence, seconds, number = key
         try:
-            record = {"program": program, "method": method, "evidence": evidence, "asked_s": seconds,
-                      "run": number, "commit": commit, "load": os.getloadavg()[0],
-                      **measure(program, method, evidence, seconds)}
+            record = {**measure(program, method, evidence, seconds), "asked_s": seconds, "run": number,
+                      "commit": commit, "load": os.getloadavg()[0]}
         except Failure as failure:
             failed.append(key)
             print(f"FAILED {key}: {failure}", flush=True)
