@@ -158,11 +158,12 @@ def judge(profiles, log, method, truths):
         ours = [(i + 1, row) for i, row in enumerate(rows) if name in row[0]]
         said = [int(s) for s, frames in STATUS.findall(log) if frames.split(" <")[0] == name]
         best = ours[0][1] if ours else [None, 0, None, None]
-        found[name] = {"truth": leak_rate(name, before, after), "rank": ours[0][0] if ours else None,
+        found[name] = {"truth": leak_rate(name, before, after), "rank": ours[0][0] if ours and best[1] > 0 else None,
                        "estimate": sum(row[1] for _, row in ours), "low": best[2], "high": best[3],
                        "stacks": len(ours), "first_s": said[0] if said else None}
     fastest = sorted(found, key=lambda name: -found[name]["truth"])
     return {"leaks": found, "lines": len(STATUS.findall(log)),
+            "top": [[" < ".join(row[0][:3]), *row[1:]] for row in rows[:3]],
             "first": [found[name]["rank"] for name in fastest] == list(range(1, len(found) + 1)),
             "innocents": [[" < ".join(row[0][:3]), *row[1:]] for row in rows
                           if row[2] is not None and row[2] > 0 and not any(n in row[0] for n in found)]}
