@@ -43,6 +43,7 @@ ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap",
 PROGRAMS = {
     "churn": ("fast churn of the same and other sizes", False),
     "cache": ("full caches, random replacement (40 ms, 8 s)", False),
+    "cache_slow": ("full caches, random replacement (40 ms, 20 s)", False),
     "connections": ("connection state living 5 s", False),
     "threads": ("blocks freed by another thread", False),
     "vector": ("the leak: a log grown by realloc; a vector that is reset", False),
