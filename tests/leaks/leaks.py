@@ -13,8 +13,8 @@ usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
                      events+content (methods other than windowed have only: all)
   RESULTS=FILE       another file of results
 
-A run: the program has its way for two seconds and is watched for four, then traced. Truth is what the
-program says when tracing begins and when it ends. Everything is started and ended here, by pid; every
+A run: the program has its way for two seconds, is watched for three, traced, and watched for three again. Truth
+is what the program says when tracing begins and when it ends. Everything is started and ended here, by pid; every
 wait is bounded."""
 import collections
 import concurrent.futures
@@ -35,7 +35,7 @@ from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all, 
                      start, wait_until)
 
 RESULTS = os.path.join(ROOT, "build", "leaks", "results.jsonl")
-WARM_S, WATCH_S = 2, 4
+WARM_S, WATCH_S = 2, 3
 EVENT_S = 3  # into tracing
 ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
 
@@ -62,7 +62,7 @@ METHODS = {
     "continuous": ["--leaks", "--max-overhead", "off"],
     "growth": ["--what", "growth"],
 }
-STATUS = re.compile(r"^memtrace: (\d+) s, .*: fastest growth .*?\([^)]*\) (.+)$", re.M)
+STATUS = re.compile(r"^memtrace: (?:.*, )?(\d+) s, .*: fastest growth .*?\([^)]*\) (.+)$", re.M)
 
 
 # --- one run ---
@@ -127,28 +127,31 @@ def leak_rate(name, before, after):
     return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
 
 
+def sum_of(a, b):
+    """Of two figures [estimate, low, high] whose errors are independent; ends may be unknown."""
+    if None in a or None in b:
+        return [(a[0] or 0) + (b[0] or 0), None, None]
+    down, up = (sum((x[i] - x[0]) ** 2 for x in (a, b)) ** 0.5 for i in (1, 2))
+    return [a[0] + b[0], a[0] + b[0] - down, a[0] + b[0] + up]
+
+
 def rows_of(profiles, method):
-    """[frames, estimate, low, high], fastest first: stacks that read the same are one, as in the table. Method
+    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks that read the same
+    are one; what an allocator takes from the kernel is left out, for it stands there for its blocks. Method
     growth knows no rates: what has become resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
             key = tuple(f for f in stack["frames"] if f not in ALLOCATORS)
-            if method == "growth" or "growth_bytes_per_s" not in stack:
+            if stack.get("allocators_own"):
+                continue
+            if method == "growth":
                 figure = [stack["live_bytes"] / profile["duration_s"], None, None]
             else:
-                figure = [stack["growth_bytes_per_s"], stack["growth_low"], stack["growth_high"]]
-            row = rows.setdefault(key, [0, 0, 0])
-            if row[0] and figure[1] is not None and row[1] is not None:
-                spread = [((row[0] - row[1]) ** 2 + (figure[0] - figure[1]) ** 2) ** 0.5,
-                          ((row[2] - row[0]) ** 2 + (figure[2] - figure[0]) ** 2) ** 0.5]
-                row[0] += figure[0] or 0
-                row[1:] = [row[0] - spread[0], row[0] + spread[1]]
-            elif row[0]:
-                row[0] += figure[0] or 0
-            else:
-                row[:] = [figure[0] or 0, *figure[1:]]
-    return sorted(([list(key), *row] for key, row in rows.items()), key=lambda row: -row[1])
+                figure = [stack.get(name) for name in ("growth_bytes_per_s", "growth_low", "growth_high")]
+            rows[key] = sum_of(rows[key], figure) if key in rows else [figure[0] or 0, *figure[1:]]
+    return sorted(([list(key), *row] for key, row in rows.items()),
+                  key=lambda row: (not (row[2] or 0) > 0, -row[1]))
 
 
 def judge(profiles, log, method, truths):
@@ -184,10 +187,9 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
     options = options_of(program, method, evidence)
     with place() as directory, Leaking(program) as target:
         time.sleep(warm_s)
-        first = target.truth()
+        alone = [target.truth()]
         time.sleep(watch_s)
-        before = target.truth()
-        alone = rates_between(first, before)
+        alone.append(target.truth())
         recording = Recording(directory, "-p", str(target.pid), *options, "--json", "-f", "none")
         try:
             before = target.truth()
@@ -199,9 +201,13 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
             profiles, log, own_cpu_s = recording.stop()
         finally:
             end(recording.process)
-        target.truth("stop")
+        alone.append(target.truth())
+        time.sleep(watch_s)
+        alone.append(target.truth("stop"))
         target.quit()
     traced = rates_between(before, after)
+    alone = {name: (value + rates_between(*alone[2:])[name]) / 2
+             for name, value in rates_between(*alone[:2]).items()}
     heap = profiles[0]
     windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
     return {"program": program, "method": method, "evidence": evidence, "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
@@ -211,6 +217,7 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
             "alone": alone, "traced": traced, "own_cpu_s": own_cpu_s,
             "slower_pct": 100 * (1 - traced["pairs_per_s"] / alone["pairs_per_s"]),
             "slower_by_cpu_pct": 100 * (1 - traced["pairs_per_cpu_s"] / alone["pairs_per_cpu_s"]),
+            "process_growth": heap.get("process_growth"), "evidence_counts": heap.get("evidence"),
             "lost": {name: n for name, n in heap["lost"].items() if n},
             **judge(profiles, log, method, (before, after))}
 
@@ -307,6 +314,10 @@ def covers(leak):
     return leak["low"] is not None and leak["high"] is not None and leak["low"] <= leak["truth"] <= leak["high"]
 
 
+def grows(leak):
+    return leak["low"] is not None and leak["low"] > 0
+
+
 def growing(record):
     return any(low > 0 for _, _, low, _ in record["innocents"])
 
@@ -331,7 +342,7 @@ def suite_rows(groups, method):
                spread((100 * r["duty"] for r in records), "{:.2f}"),
                spread(r["overhead_pct"] for r in records), spread(r["slower_pct"] for r in records),
                spread((r["samples"] for r in records), "{:,.0f}"),
-               share(r["first"] for r in records),
+               share(r["first"] for r in records), share(grows(leak) for leak in leaks),
                spread((leak["rank"] for leak in fastest), "{:.0f}"),
                spread((leak["first_s"] for leak in fastest), "{:.0f}"),
                spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
@@ -357,13 +368,17 @@ def growth_rows(groups, methods):
             fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
             cells += [share(r["first"] for r in records), spread((leak["rank"] for leak in fastest), "{:.0f}"),
                       spread(r["slower_pct"] for r in records), spread(r["own_cpu_s"] for r in records)]
-        if any(cell != "-" for cell in cells):
-            yield [program, *cells]
+        if all(cell == "-" for cell in cells):
+            continue
+        heads = collections.Counter(r["top"][0][0] if r["top"] else "nothing"
+                                    for r in groups.get((program, "growth", "all"), []) if not r["first"])
+        yield [program, *cells, ", ".join(f"{head} ({n})" for head, n in heads.most_common(2)) or "-"]
 
 
 def ablation_rows(groups, kinds):
+    programs = [p for p in PROGRAMS if all((p, "windowed", evidence) in groups for evidence in kinds)]
     for evidence in kinds:
-        of = [(p, groups[p, "windowed", evidence]) for p in PROGRAMS if (p, "windowed", evidence) in groups]
+        of = [(p, groups[p, "windowed", evidence]) for p in programs]
         records = [r for _, rs in of for r in rs]
         leaks = leaks_of(records)
         missed = [f"{p} {share(not r['first'] for r in rs)}" for p, rs in of if not all(r["first"] for r in rs)]
@@ -398,12 +413,12 @@ tens of millions of pairs of malloc and free a second on one core, and one funct
         yield f"""## {words[method]}
 
 *Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much less the program
-got done per second than untraced, the minute before. *First*: runs in which the leak (of two, both in their order) heads the
-table; *after* seconds first so (of what is printed every ten). *Estimate* is over the truth. *Innocents*: runs in which
+got done per second than in the seconds before and after. *First*: runs in which the leak (of two, both in their order) heads the
+table; *grows*: leaks that are said to grow, zero being outside of the interval; *after* seconds first so (of what is printed every ten). *Estimate* is over the truth. *Innocents*: runs in which
 any other stack is said to grow.
 """
-        yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples", "first", "rank",
-                             "after, s", "estimate", "innocents"], suite_rows(groups, method))
+        yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples", "first", "grows",
+                             "rank", "after, s", "estimate", "innocents"], suite_rows(groups, method))
     if timed:
         yield """## Coverage
 
@@ -421,7 +436,7 @@ Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*:
     if len(kinds) > 1:
         yield """## What each kind of evidence adds
 
-In windows.
+In windows, of the programs that were run with each of them.
 """
         yield from markdown(["evidence", "leak first", "not in", "innocents grow", "in", "estimate", "coverage"],
                             ablation_rows(groups, kinds))

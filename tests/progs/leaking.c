@@ -415,14 +415,6 @@ static void work_vector(uint64_t i)
 		collect_rows();
 }
 
-static void work_mmap(uint64_t i)
-{
-	if (i % 512)
-		parse_request();
-	else
-		map_scratch();
-}
-
 static void work_plugin(uint64_t i)
 {
 	if (i % 2 && plugin.handle)
@@ -517,9 +509,10 @@ static struct scenario {
 	{.name = "vector", .work = work_vector,
 	 .leaks = {LEAK(append_log, 400000, 1024)},
 	 .innocents = "\"parse_request\", \"collect_rows\""},
-	{.name = "mmap", .work = work_mmap,
+	{.name = "mmap", .work = work_churn,
 	 .leaks = {LEAK(map_forgotten, 1000000, 65536)},
-	 .innocents = "\"parse_request\", \"map_scratch\""},
+	 .timed = {TIMED(map_scratch, 500)},
+	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\", \"map_scratch\""},
 	{.name = "plugin", .set_up = load_plugin, .work = work_plugin,
 	 .leaks = {LEAK_AS(plugin_forget, leak_in_plugin, 600000, 400)},
 	 .innocents = "\"parse_request\", \"plugin_handle\""},
