@@ -9,7 +9,7 @@ from harness import ROOT, expect, test
 sys.path.insert(0, os.path.join(ROOT, "tests", "leaks"))
 import leaks  # noqa: E402
 
-WINDOWED = ("churn", "slow", "two", "threads")
+WINDOWED = ("churn", "slow", "two", "vector")
 CONTINUOUS = "connections"
 
 
@@ -44,8 +44,6 @@ def leaks_are_found():
     for program, record in records.items():
         wanted = "windowed" if program != CONTINUOUS else "continuous"
         expect(record["mode"] == wanted, program, "was traced", record["mode"])
-        expect(wanted == "continuous" or 1 < record["overhead_pct"] < 8, program, "cost, %:",
-               record["overhead_pct"])
     return ", ".join(f"{program} {100 * leak['estimate'] / leak['truth']:.0f} %"
                      for program, record in records.items() for leak in record["leaks"].values()) \
         + " of the truth" + (f"; at the second attempt: {', '.join(p for p, _ in missed)}" if missed else "")
