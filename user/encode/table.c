@@ -630,9 +630,10 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 		rc = group_sites(profile, &groups, &n, true);
 	if (rc)
 		return rc;
-	sink__printf(sink, "pid %d (%s), %.0f s, %s", (int)profile->pid, comm, profile->duration_s,
-		     profile->mode);
-	if (profile->overhead_pct >= 0)
+	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,
+		     profile->duration_s, profile__is_regions(profile) ? "regions, " : "",
+		     profile__is_regions(profile) ? "exact" : profile->mode);
+	if (profile->overhead_pct >= 0 && !profile__is_regions(profile))
 		sink__printf(sink, ", cost %.1f %%", profile->overhead_pct);
 	if (!n || !profile->has_growth || !(groups[0].growth.low > 0)) {
 		sink__puts(sink, ": no stack surely grows so far");

@@ -240,6 +240,14 @@ bool profile__is_growth(const struct profile *profile)
 	return profile->what && !strcmp(profile->what, "growth");
 }
 
+bool profile__leaks(const struct profile *profile)
+{
+	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)
+		if (!profile->sites[i].allocators_own && profile->sites[i].growth.low > 0)
+			return true;
+	return false;
+}
+
 bool profile__is_windowed(const struct profile *profile)
 {
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));

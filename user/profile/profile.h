@@ -271,6 +271,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 /* Is it a profile of regions, of growth? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_growth(const struct profile *profile);
+/* Does any of its stacks surely grow (what an allocator takes for itself left out)? */
+bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
 

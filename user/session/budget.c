@@ -14,7 +14,7 @@
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define MIN_INTERVAL	 64
-#define FIRST_LOOK_NS	 100000000ULL
+#define FIRST_LOOK_NS	 10000000ULL /* old enough to be filled in, young enough not to be another's already */
 #define LOOKS_AT_ONCE	 4096
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */

@@ -157,7 +157,9 @@ int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
 			.addr = addrs[i],
 			.live = live[i],
 			.window = (uint32_t)e->n_windows,
-			.next_ns = end_ns + first_look_ns,
+			.next_ns = live[i].birth_ns + first_look_ns > end_ns
+					   ? live[i].birth_ns + first_look_ns
+					   : end_ns,
 			.seen = e->harvest,
 		};
 		if (block == &e->blocks[e->n_blocks])

@@ -112,9 +112,11 @@ struct evidence {
 void evidence__init(struct evidence *evidence, unsigned kinds, const uint64_t seed[2]);
 void evidence__free(struct evidence *evidence);
 
-/* A window is over, or a piece of one that goes on: what begins where the last one ended is part of it. live: all n blocks that the kernel side tracks of the process at end_ns or later; those
- * born before start_ns or after end_ns and not known yet are passed over. first_look_ns: how long after its
- * end a block's content is looked at first. 0 or -ENOMEM. */
+/* A window is over, or a piece of one that goes on: what begins where the last one ended is part of it. live: all n
+ * blocks that the kernel side tracks of the process at end_ns or later; those born before start_ns or after end_ns
+ * and not known yet are passed over. first_look_ns: how old a block is when its content is looked at first, if the
+ * window is over then: by then it is filled in, and the later the look, the more blocks are another's, perhaps the
+ * leak's, which would then seem to be this one's. 0 or -ENOMEM. */
 int evidence__harvest(struct evidence *evidence, uint64_t start_ns, uint64_t end_ns,
 		      const uint64_t *addrs, const struct abi_live *live, size_t n,
 		      uint64_t first_look_ns);

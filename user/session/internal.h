@@ -83,6 +83,7 @@ struct session {
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
+	bool regions_if_easy; /* they are among it, and may be left */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* of processes that were not heard of yet */

@@ -231,7 +231,16 @@ static int attach_regions(struct session *s, bool loading, struct error *err)
 		return 0;
 	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
 		rc = check_returns(s->targets[i], err);
-	return rc ? rc : region_calls__attach(s, loading, err);
+	if (!rc && s->regions_if_easy && capture__kind(s->capture) == PROBE_PERF)
+		rc = -ENOTSUP;
+	if (!rc)
+		rc = region_calls__attach(s, loading, err);
+	if (rc && s->regions_if_easy && !(rc == -ENOENT && loading)) {
+		s->what &= ~WHAT_REGIONS;
+		*err = (struct error){};
+		return 0;
+	}
+	return rc;
 }
 
 static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
@@ -333,11 +342,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
 	s->what = o->what ? o->what : WHAT_HEAP;
-	s->region_place = o->region_place;
+	s->everywhere = o->selection || o->n_pids > MAX_SEPARATE;
+	s->regions_if_easy = o->regions_if_easy && !s->everywhere && !(s->what & WHAT_REGIONS);
+	if (s->regions_if_easy)
+		s->what |= WHAT_REGIONS;
+	s->region_place = s->regions_if_easy ? REGIONS_LIBC : o->region_place;
 	capture_options.regions = s->what & WHAT_REGIONS;
 	capture_options.growth = s->what & WHAT_GROWTH;
 	s->selection = o->selection;
-	s->everywhere = s->selection || o->n_pids > MAX_SEPARATE;
 	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
 		rc = error__set(err, -ENOTSUP,
 				"on this kernel the return of a probed call kills a process under a "

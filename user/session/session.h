@@ -45,6 +45,7 @@ enum session_region_place {
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
+	bool regions_if_easy; /* regions as well, where libc's functions show them to probes that go at once */
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
