@@ -154,6 +154,11 @@ def rows_of(profiles, method):
                   key=lambda row: (not (row[2] or 0) > 0, -row[1]))
 
 
+def short(row):
+    """The row with a name in the place of its frames."""
+    return [" < ".join([f for f in row[0] if "+0x" not in f][:3]), *row[1:]]
+
+
 def judge(profiles, log, method, truths):
     """What was found of each leak, and who else is said to grow."""
     before, after = truths
@@ -167,9 +172,9 @@ def judge(profiles, log, method, truths):
                        "stacks": len(ours), "first_s": said[0] if said else None}
     fastest = sorted(found, key=lambda name: -found[name]["truth"])
     return {"leaks": found, "lines": len(STATUS.findall(log)),
-            "top": [[" < ".join(row[0][:3]), *row[1:]] for row in rows[:3]],
+            "top": [short(row) for row in rows[:3]],
             "first": [found[name]["rank"] for name in fastest] == list(range(1, len(found) + 1)),
-            "innocents": [[" < ".join(row[0][:3]), *row[1:]] for row in rows
+            "innocents": [short(row) for row in rows
                           if row[2] is not None and row[2] > 0 and not any(n in row[0] for n in found)]}
 
 
@@ -414,8 +419,8 @@ tens of millions of pairs of malloc and free a second on one core, and one funct
 
 *Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much less the program
 got done per second than in the seconds before and after. *First*: runs in which the leak (of two, both in their order) heads the
-table; *grows*: leaks that are said to grow, zero being outside of the interval; *after* seconds first so (of what is printed every ten). *Estimate* is over the truth. *Innocents*: runs in which
-any other stack is said to grow.
+table; *grows*: leaks that are said to grow, zero being outside of the interval; *after* seconds first so, of what is printed
+every ten. *Estimate* is over the truth. *Innocents*: runs in which any other stack is said to grow.
 """
         yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples", "first", "grows",
                              "rank", "after, s", "estimate", "innocents"], suite_rows(groups, method))
@@ -428,10 +433,12 @@ How often the printed 95 % interval of growth contains the truth.
     if "growth" in methods:
         yield """## Page faults instead of probes
 
-Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent; *own*: memtrace's CPU, s.
+Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent; *own*: memtrace's
+CPU, s. Where the leak is not first, the pages that its blocks take from others are first written to by those.
 """
-        yield from markdown(["program", *(f"{m}: {what}" for m in methods for what in
-                                          ("first", "rank", "slower", "own"))], growth_rows(groups, methods))
+        yield from markdown(["program", *(f"{m}: {what}" for m in methods
+                                          for what in ("first", "rank", "slower", "own")),
+                             "growth: who else is first (runs)"], growth_rows(groups, methods))
     kinds = list(dict.fromkeys(key[2] for key in groups if key[1] == "windowed"))
     if len(kinds) > 1:
         yield """## What each kind of evidence adds
