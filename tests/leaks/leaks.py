@@ -13,9 +13,9 @@ usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
                      events+content (methods other than windowed have only: all)
   RESULTS=FILE       another file of results
 
-A run: the program has its way for two seconds, is watched for three, traced, and watched for three again. Truth
-is what the program says when tracing begins and when it ends. Everything is started and ended here, by pid; every
-wait is bounded."""
+A run: the program has its way for two seconds, is watched for three, traced, and watched for three
+again. Truth is what the program says when tracing begins and when it ends. Everything is started and
+ended here, by pid; every wait is bounded."""
 import collections
 import concurrent.futures
 import json
@@ -136,9 +136,9 @@ def sum_of(a, b):
 
 
 def rows_of(profiles, method):
-    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks that read the same
-    are one; what an allocator takes from the kernel is left out, for it stands there for its blocks. Method
-    growth knows no rates: what has become resident, per second."""
+    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks that read
+    the same are one; what an allocator takes from the kernel is left out, for it stands there for its
+    blocks. Method growth knows no rates: what has become resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
@@ -167,7 +167,8 @@ def judge(profiles, log, method, truths):
         ours = [(i + 1, row) for i, row in enumerate(rows) if name in row[0]]
         said = [int(s) for s, frames in STATUS.findall(log) if frames.split(" <")[0] == name]
         best = ours[0][1] if ours else [None, 0, None, None]
-        found[name] = {"truth": leak_rate(name, before, after), "rank": ours[0][0] if ours and best[1] > 0 else None,
+        found[name] = {"truth": leak_rate(name, before, after),
+                       "rank": ours[0][0] if ours and best[1] > 0 else None,
                        "estimate": sum(row[1] for _, row in ours), "low": best[2], "high": best[3],
                        "stacks": len(ours), "first_s": said[0] if said else None}
     fastest = sorted(found, key=lambda name: -found[name]["truth"])
@@ -215,7 +216,8 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
              for name, value in rates_between(*alone[:2]).items()}
     heap = profiles[0]
     windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
-    return {"program": program, "method": method, "evidence": evidence, "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
+    return {"program": program, "method": method, "evidence": evidence,
+            "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
             "duty": min((windows["seconds"] + windows["continuous_seconds"]) / heap["duration_s"], 1)
                     if windows["n"] else 1,
             "overhead_pct": heap["overhead_pct"], "samples": sum(p["samples"] for p in profiles),
@@ -251,7 +253,8 @@ def describe(record):
                        for name, _, low, high in record["innocents"])
     return (f"{record['program']} {record['method']} {record['evidence']} {record.get('run', '')}: "
             f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; duty {100 * record['duty']:.2f} %, "
-            f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, {record['samples']} samples"
+            f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, "
+            f"{record['samples']} samples"
             + (f"; INNOCENTS: {others}" if others else ""))
 
 
@@ -316,7 +319,7 @@ def leaks_of(records):
 
 
 def covers(leak):
-    return leak["low"] is not None and leak["high"] is not None and leak["low"] <= leak["truth"] <= leak["high"]
+    return None not in (leak["low"], leak["high"]) and leak["low"] <= leak["truth"] <= leak["high"]
 
 
 def grows(leak):
@@ -342,8 +345,9 @@ def suite_rows(groups, method):
             continue
         leaks = leaks_of(records)
         fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
-        yield [program, " + ".join(f"{statistics.median(r['leaks'][name]['truth'] for r in records) / 1000:.0f}"
-                                   for name in records[0]["leaks"]),
+        truths = [statistics.median(r["leaks"][name]["truth"] for r in records)
+                  for name in records[0]["leaks"]]
+        yield [program, " + ".join(f"{truth / 1000:.0f}" for truth in truths),
                spread((100 * r["duty"] for r in records), "{:.2f}"),
                spread(r["overhead_pct"] for r in records), spread(r["slower_pct"] for r in records),
                spread((r["samples"] for r in records), "{:,.0f}"),
@@ -371,8 +375,10 @@ def growth_rows(groups, methods):
         for method in methods:
             records = groups.get((program, method, "all"), [])
             fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
-            cells += [share(r["first"] for r in records), spread((leak["rank"] for leak in fastest), "{:.0f}"),
-                      spread(r["slower_pct"] for r in records), spread(r["own_cpu_s"] for r in records)]
+            cells += [share(r["first"] for r in records),
+                      spread((leak["rank"] for leak in fastest), "{:.0f}"),
+                      spread(r["slower_pct"] for r in records),
+                      spread(r["own_cpu_s"] for r in records)]
         if all(cell == "-" for cell in cells):
             continue
         heads = collections.Counter(r["top"][0][0] if r["top"] else "nothing"
@@ -386,10 +392,13 @@ def ablation_rows(groups, kinds):
         of = [(p, groups[p, "windowed", evidence]) for p in programs]
         records = [r for _, rs in of for r in rs]
         leaks = leaks_of(records)
-        missed = [f"{p} {share(not r['first'] for r in rs)}" for p, rs in of if not all(r["first"] for r in rs)]
-        wrong = [f"{p} {share(growing(r) for r in rs)}" for p, rs in of if any(growing(r) for r in rs)]
-        yield [evidence.replace("+", " + "), percent(r["first"] for r in records), ", ".join(missed) or "none",
-               percent(growing(r) for r in records), ", ".join(wrong) or "none",
+        missed = [f"{p} {share(not r['first'] for r in rs)}" for p, rs in of
+                  if not all(r["first"] for r in rs)]
+        wrong = [f"{p} {share(growing(r) for r in rs)}" for p, rs in of
+                 if any(growing(r) for r in rs)]
+        yield [evidence.replace("+", " + "), percent(r["first"] for r in records),
+               ", ".join(missed) or "none", percent(growing(r) for r in records),
+               ", ".join(wrong) or "none",
                spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
                percent(covers(leak) for leak in leaks)]
 
@@ -404,9 +413,10 @@ def tables(results):
     timed = [m for m in methods if m != "growth"]
     yield f"""# Finding leaks
 
-Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores; figures are
-medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as much as they can,
-tens of millions of pairs of malloc and free a second on one core, and one function in each leaks.
+Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores;
+figures are medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`)
+do as much as they can, tens of millions of pairs of malloc and free a second on one core, and one
+function in each leaks.
 
 | program | |
 |---|---|"""
@@ -417,13 +427,15 @@ tens of millions of pairs of malloc and free a second on one core, and one funct
     for method in timed:
         yield f"""## {words[method]}
 
-*Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much less the program
-got done per second than in the seconds before and after. *First*: runs in which the leak (of two, both in their order) heads the
-table; *grows*: leaks that are said to grow, zero being outside of the interval; *after* seconds first so, of what is printed
-every ten. *Estimate* is over the truth. *Innocents*: runs in which any other stack is said to grow.
+*Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much
+less the program got done per second than in the seconds before and after. *First*: runs in which the leak
+(of two, both in their order) heads the table; *grows*: leaks that are said to grow, zero being outside of
+the interval; *after* seconds first so, of what is printed every ten. *Estimate* is over the truth.
+*Innocents*: runs in which any other stack is said to grow.
 """
-        yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples", "first", "grows",
-                             "rank", "after, s", "estimate", "innocents"], suite_rows(groups, method))
+        yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples",
+                             "first", "grows", "rank", "after, s", "estimate", "innocents"],
+                            suite_rows(groups, method))
     if timed:
         yield """## Coverage
 
@@ -433,8 +445,9 @@ How often the printed 95 % interval of growth contains the truth.
     if "growth" in methods:
         yield """## Page faults instead of probes
 
-Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent; *own*: memtrace's
-CPU, s. Where the leak is not first, the pages that its blocks take from others are first written to by those.
+Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent;
+*own*: memtrace's CPU, s. Where the leak is not first, the pages are first written to by others, whose
+memory the leaked blocks then take.
 """
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),
@@ -445,8 +458,8 @@ CPU, s. Where the leak is not first, the pages that its blocks take from others 
 
 In windows, of the programs that were run with each of them.
 """
-        yield from markdown(["evidence", "leak first", "not in", "innocents grow", "in", "estimate", "coverage"],
-                            ablation_rows(groups, kinds))
+        yield from markdown(["evidence", "leak first", "not in", "innocents grow", "in", "estimate",
+                             "coverage"], ablation_rows(groups, kinds))
 
 
 def main():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/leaks/leaks.py: leaks among the busy are found, and the innocent are not accused."""
+"""A short version of tests/leaks/leaks.py: leaks among the busy are found, and the innocent are not
+accused."""
 import concurrent.futures
 import os
 import sys
