@@ -19,8 +19,8 @@ def measure(program, method, seconds):
 
 
 def found(record):
-    """Every leak heads the table, in order, at about its rate (a 95 % interval misses at times), and nothing
-    else grows."""
+    """Every leak heads the table, in order, at about its rate (a 95 % interval misses at times), and
+    nothing else grows."""
     return (record["first"] and not record["innocents"] and
             all(leak["low"] is not None and leak["low"] < 1.5 * leak["truth"] and
                 leak["high"] > 0.5 * leak["truth"] for leak in record["leaks"].values()))
@@ -45,6 +45,7 @@ def leaks_are_found():
     for program, record in records.items():
         wanted = "windowed" if program != CONTINUOUS else "continuous"
         expect(record["mode"] == wanted, program, "was traced", record["mode"])
-    return ", ".join(f"{program} {100 * leak['estimate'] / leak['truth']:.0f} %"
-                     for program, record in records.items() for leak in record["leaks"].values()) \
-        + " of the truth" + (f"; at the second attempt: {', '.join(p for p, _ in missed)}" if missed else "")
+    told = ", ".join(f"{program} {100 * leak['estimate'] / leak['truth']:.0f} %"
+                     for program, record in records.items() for leak in record["leaks"].values())
+    again = "; at the second attempt: " + ", ".join(program for program, _ in missed)
+    return f"{told} of the truth{again if missed else ''}"

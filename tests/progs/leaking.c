@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A leak among innocents that allocate a lot: from "go" until the line "stop", as fast as it goes or
- * at --rate N pairs of allocation and free a second. The first argument names the scenario, see the table below
- * ("mixed" when it is an option); what leaks, how fast and in which sizes is there.
+ * at --rate N pairs of allocation and free a second. The first argument names the scenario ("mixed"
+ * when it is an option): see the table below for what leaks, how fast, and in which sizes.
  *
- *   --leak N   bytes leaked a second (scenario work: in a million pairs), --size N bytes a block
+ *   --leak N         bytes leaked a second (scenario work: in a million pairs), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
  *
- * On the line "event" happens what the scenario has for it. On "truth", and at the end, one line of JSON:
- *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all, "leaks": {function: {"bytes",
- *   "since_s": when it began to leak}}, "innocents": [functions]}
- * Memory of a leak belongs to that one function, on one stack. What is in balance is so from the start where
- * that can be had: caches are full. Blocks are filled with what programs have in them: numbers,
- * pointers, text. */
+ * On the line "event" happens what the scenario has for it. On "truth", and at the end, one line of
+ * JSON:
+ *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
+ *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
+ * Memory of a leak belongs to that one function, on one stack. What is in balance is so from the
+ * start where that can be had: caches are full. Blocks are filled with what programs have in them:
+ * numbers, pointers, text. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,8 +21,8 @@
 
 #include "truth.h"
 
-/* Pairs between looks at the clock: few, so that what is due by the clock comes in time also where each of them takes
- * a microsecond more. */
+/* Pairs between looks at the clock: few, so that what is due by the clock comes in time also where
+ * each of them takes a microsecond more. */
 #define TURN	    250
 #define LISTEN_TURNS 64 /* turns between looks at what the tester says */
 #define CACHE	    50000
