@@ -10,7 +10,7 @@ from harness import ROOT, expect, test
 sys.path.insert(0, os.path.join(ROOT, "tests", "leaks"))
 import leaks  # noqa: E402
 
-WINDOWED = ("churn", "slow", "two", "vector")
+WINDOWED = ("churn", "two", "vector")
 CONTINUOUS = "connections"
 
 
@@ -37,9 +37,9 @@ def check(runs, seconds):
 @test
 def leaks_are_found():
     runs = [(program, "windowed") for program in WINDOWED] + [(CONTINUOUS, "continuous")]
-    records, missed = check(runs, 15)
+    records, missed = check(runs, 18)
     if missed:  # chance, in a few of a hundred runs; not twice
-        again, failed = check(missed, 30)
+        again, failed = check(missed, 40)
         expect(not failed, "; ".join(leaks.describe(again[program]) for program, _ in failed))
         records.update(again)
     for program, record in records.items():
