@@ -9,7 +9,7 @@
 #define CREDIT_NS   (2 * S)	/* unused budget of that time is kept */
 #define STRETCH_NS  (500 * MS)	/* over which a process is judged */
 #define STALE_NS    (1000 * MS) /* a stretch that was not looked at for so long is none */
-#define FLOOR	    5e-3	/* cost per wall time: less than that of one process is nobody's concern */
+#define BUSY	    2.5e-3	/* cost per wall time: with less of all nobody can be over */
 #define BACK_OFF_NS (5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS  (30 * S) /* everywhere for so long: the attempt has not failed */
@@ -62,7 +62,7 @@ void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 
 bool host__is_busy(const struct host *h)
 {
-	return h->rate > FLOOR / 2 || host__is_over(h);
+	return h->rate > BUSY || host__is_over(h);
 }
 
 bool host__is_over(const struct host *h)
@@ -120,12 +120,14 @@ bool host_process__judge(struct host_process *p, const struct host *h, uint64_t 
 			 double cpu_ns)
 {
 	double wall = (double)(now_ns - p->since_ns), cost = cost_ns - p->cost_ns, cpu = cpu_ns - p->cpu_ns;
-	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS);
+	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS), of;
 	bool over = false;
 
 	if (p->since_ns && wall < STALE_NS) {
-		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU */
-		over = cost > h->own * (cpu + rest) && cost > FLOOR * (wall + rest);
+		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU; of one
+		 * that is idle for most of the time, the share of a core, as in windows.h */
+		of = cpu > wall ? cpu : wall;
+		over = cost > h->own * (of + rest);
 		if (!over && rest > 0)
 			return false;
 		host_process__learn(p, cost, cpu);
@@ -190,5 +192,5 @@ bool host_process__forecast(const struct host_process *p, const struct host *h, 
 	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
 
 	*sum += rate;
-	return share > EASY * h->own && rate > FLOOR;
+	return rate > EASY * h->own * between(p->cpu_rate, 1, 1e6);
 }
