@@ -64,7 +64,7 @@ def trace_quiet():
         profiles = by_pid(tracer.stop().out)
     out, _ = process.communicate(timeout=10)
     expect_equal(out, f"{process.pid} 8000000 20\n", "the truth")
-    return profiles[process.pid]
+    return profiles.get(process.pid)  # None: it was not its turn before it ended
 
 
 @test
@@ -72,8 +72,9 @@ def host_quiet():
     """What fits is traced everywhere, all the time, and exact. (The machine's others may disturb it: not three times.)"""
     for _ in range(3):
         profile = trace_quiet()
-        if profile["mode"] == "continuous":
+        if profile and profile["mode"] == "continuous":
             break
+    expect(profile, "the machine is too busy: not traced everywhere in three runs")
     expect_equal(profile["mode"], "continuous", "mode")
     expect_equal((profile["live_bytes"], profile["live_objects"]), (8000000, 20), "live bytes and objects")
     lost = losses(profile)
