@@ -128,8 +128,10 @@ void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uin
 	s->known = true;
 	s->moved += r->moved;
 	s->ended += r->ended;
-	for (size_t i = 0; i < SERIES_SEGMENTS && length > 0; i++) {
-		uint64_t start = from_ns + i * step_ns, end = start + step_ns;
+	for (size_t i = 0; i < 2 * SERIES_SEGMENTS && length > 0; i++) {
+		uint64_t start = from_ns + i * step_ns - SERIES_SEGMENTS / 2 * step_ns;
+		uint64_t end = start + step_ns;
+		size_t middle = i - SERIES_SEGMENTS / 2;
 		double share;
 
 		start = start > r->start_ns ? start : r->start_ns;
@@ -137,45 +139,46 @@ void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uin
 		if (start >= end)
 			continue;
 		share = (double)(end - start) / length;
-		s->at[i].samples += share * r->samples;
-		s->at[i].grown += share * r->grown;
 		if (r->mean_size > 0) {
-			s->at[i].sizes += share * r->mean_size;
-			s->at[i].with_sizes += share;
+			s->sizes[i].sum += share * r->mean_size;
+			s->sizes[i].n += share;
 		}
+		if (middle >= SERIES_SEGMENTS)
+			continue;
+		s->at[middle].samples += share * r->samples;
+		s->at[middle].grown += share * r->grown;
 	}
 }
 
 /* Do the sizes rise, by a line fitted to them, more than chance explains? */
 static bool sizes_rise(const struct chain_slices *s)
 {
-	double n = 0, x = 0, y = 0, xx = 0, xy = 0, rest = 0, slope;
+	double at[2 * SERIES_SEGMENTS], size[2 * SERIES_SEGMENTS];
+	double x = 0, y = 0, xx = 0, xy = 0, rest = 0, slope;
+	size_t n = 0;
 
-	for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
-		if (!(s->at[i].with_sizes > 0))
-			continue;
-		n++;
-		x += (double)i;
-		y += s->at[i].sizes / s->at[i].with_sizes;
-	}
+	for (size_t i = 0; i < 2 * SERIES_SEGMENTS; i++)
+		if (s->sizes[i].n > 0) {
+			at[n] = (double)i;
+			size[n++] = s->sizes[i].sum / s->sizes[i].n;
+		}
 	if (n < MIN_SLICES)
 		return false;
-	x /= n;
-	y /= n;
-	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
-		if (s->at[i].with_sizes > 0) {
-			xx += ((double)i - x) * ((double)i - x);
-			xy += ((double)i - x) * (s->at[i].sizes / s->at[i].with_sizes - y);
-		}
+	for (size_t i = 0; i < n; i++) {
+		x += at[i] / (double)n;
+		y += size[i] / (double)n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		xx += (at[i] - x) * (at[i] - x);
+		xy += (at[i] - x) * (size[i] - y);
+	}
 	slope = xy / xx;
-	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
-		if (s->at[i].with_sizes > 0) {
-			double miss = s->at[i].sizes / s->at[i].with_sizes - y -
-				      slope * ((double)i - x);
+	for (size_t i = 0; i < n; i++) {
+		double miss = size[i] - y - slope * (at[i] - x);
 
-			rest += miss * miss;
-		}
-	return slope > student_quantile((size_t)n - 2, true) * sqrt(rest / (n - 2) / xx);
+		rest += miss * miss;
+	}
+	return slope > student_quantile(n - 2, true) * sqrt(rest / (double)(n - 2) / xx);
 }
 
 double chain_slices__held(const struct chain_slices *s, double stay)

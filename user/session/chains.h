@@ -67,14 +67,16 @@ void chains__exec(struct chains *chains);
 /* What is known of one stack, by slices of time. */
 struct chain_slices {
 	struct {
-		double samples, grown;	/* as above */
-		double sizes, with_sizes; /* sum of mean sizes, number of windows with one */
+		double samples, grown; /* as above */
 	} at[SERIES_SEGMENTS];
+	struct {
+		double sum, n; /* of mean sizes, by window */
+	} sizes[2 * SERIES_SEGMENTS]; /* in slices of the same length, over the whole run */
 	double moved, ended; /* of the whole run */
 	bool known;	     /* there is a record of it */
 };
 
-/* Adds a record to its stack's slices: step_ns each from from_ns on. A window that reaches over several belongs to each
+/* Adds a record to its stack's slices of the middle half of the run: step_ns each from from_ns on. A window that reaches over several belongs to each
  * in proportion. */
 void chain_slices__add(struct chain_slices *slices, const struct chain_record *record,
 		       uint64_t from_ns, uint64_t step_ns);
