@@ -154,6 +154,11 @@ static void other_profiles_have_their_own(void **state)
 	profile->earlier_gone_bytes = -1;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"earlier_gone_bytes\":null,"));
+	assert_null(strstr(text, "regions_followed_s"));
+	free(text);
+	profile->regions_followed_s = 0.25;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"regions_followed_s\":0.250,"));
 	free(text);
 
 	profile->what = "growth";

@@ -300,6 +300,35 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile__free(profile);
 }
 
+/* What an allocator takes for the heap is no leak's, however fast it grows. */
+static void what_is_the_allocators_own_comes_last(void **state)
+{
+	static const char expected[] =
+		"200.0 KiB  150.0 - 250.0 KiB   100.0 KiB        1  leaks < main\n"
+		"400.0 KiB  300.0 - 500.0 KiB   200.0 KiB        1  [allocator's own] sysmalloc2 < main\n";
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->what = "regions";
+	STACK(profile, 1, 200 * 1024, 1, "mmap", "sysmalloc2", "main");
+	STACK(profile, 1, 100 * 1024, 1, "mmap", "leaks", "main");
+	grow(profile, 0, 400 * 1024, 300 * 1024, 500 * 1024);
+	grow(profile, 1, 200 * 1024, 150 * 1024, 250 * 1024);
+	profile->sites[0].allocators_own = true;
+	end_profile(profile);
+	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	assert_has(text, expected);
+	assert_null(strstr(text, "AT LEAST"));
+	free(text);
+	profile->regions_followed_s = 0.25;
+	text = table(profile, (struct table_options){.width = 100});
+	assert_has(text, "live regions: AT LEAST 300.0 KiB");
+	assert_has(text, "followed for the first 0.2 s only");
+	free(text);
+	profile__free(profile);
+}
+
 static void windows_are_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -334,6 +363,7 @@ int main(void)
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
+		cmocka_unit_test(what_is_the_allocators_own_comes_last),
 		cmocka_unit_test(windows_are_told),
 		cmocka_unit_test(regions_and_growth_have_heads_of_their_own),
 	};
