@@ -216,12 +216,13 @@ def budget_killed():
     dice, longest = random.Random(os.urandom(4)), 0
     with Restless("--threads", "2") as target:
         for i in range(8):
-            with Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
+            with Tracer("-p", target.pid, *LIMIT, *SHORT, start_new_session=True) as tracer:
                 time.sleep(dice.uniform(0.05, 0.4))
                 if i % 2:
                     in_window(target.pid)
                     time.sleep(dice.uniform(0, 0.02))
-                os.kill(tracer.process.pid, signal.SIGKILL)
+                # alone, or with all that belongs to it
+                dice.choice((os.kill, os.killpg))(tracer.process.pid, signal.SIGKILL)
             longest = max(longest, wait_unchanged(target.pid))
         target.stop()
     return f"probes gone {1000 * longest:.0f} ms later at most"

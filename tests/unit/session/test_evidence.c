@@ -98,6 +98,27 @@ static const struct evidence_block *find(const struct evidence *e, size_t block)
 	return NULL;
 }
 
+/* Neither in the book, nor followed by the kernel side for ever. */
+static void blocks_born_outside_are_let_go(void **state)
+{
+	struct evidence e = begin(EVIDENCE_ALL);
+	uint64_t addrs[3] = {BASE, BASE + STRIDE, BASE + 2 * STRIDE};
+	struct abi_live live[3] = {{.size = 100, .interval = 1, .birth_ns = S - 1},
+				   {.size = 100, .interval = 1, .birth_ns = S + 1},
+				   {.size = 100, .interval = 1, .birth_ns = 2 * S + 1}};
+
+	(void)state;
+	assert_int_equal(evidence__harvest(&e, S, 2 * S, addrs, live, 3, LOOK), 0);
+	assert_int_equal(e.n_blocks, 1);
+	assert_non_null(find(&e, 1));
+	assert_int_equal(n_settled, 2);
+	/* known ones are not */
+	assert_int_equal(evidence__harvest(&e, 3 * S, 4 * S, addrs, live, 2, LOOK), 0);
+	assert_int_equal(e.n_blocks, 1);
+	assert_int_equal(n_settled, 3);
+	evidence__free(&e);
+}
+
 static void seen_frees_are_deaths(void **state)
 {
 	struct evidence e = begin(EVIDENCE_ALL);
@@ -691,6 +712,7 @@ static void the_dead_are_marked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_born_outside_are_let_go),
 		cmocka_unit_test(seen_frees_are_deaths),
 		cmocka_unit_test(blocks_born_outside_are_passed_over),
 		cmocka_unit_test(another_block_at_the_address_is_a_death),
