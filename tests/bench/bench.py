@@ -1276,8 +1276,8 @@ def judge_limited_redis(candidates):
                     f"second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
 
 
-BETWEEN = (1_000_000, 50_000, 5_000, 500, 0)  # steps of other work, about a nanosecond each
-EXACT = 50_000  # of them make 20,000 pairs a second
+BETWEEN = (4_000_000, 190_000, 19_000, 1_900, 0)  # steps of other work, about a quarter of a nanosecond each
+EXACT = 190_000  # of them make 20,000 pairs a second
 
 
 class Felt:

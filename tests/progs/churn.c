@@ -5,7 +5,7 @@
  * pairs, the mean over the threads.
  * --pairs N (10000000) of every thread's round; --seconds S instead lasts so long, about;
  * --size S (64) --threads T (1) --auto one round, without go; --between N (0) steps of other work, of
- * about a nanosecond each, between two pairs.
+ * a quarter of a nanosecond to one each, between two pairs.
  * Compiled with ALLOC and FREE it calls these two instead, with POOL a pool of its own. */
 #include <pthread.h>
 #include <time.h>
