@@ -193,7 +193,10 @@ static void put_process_growth(struct json *json, const struct process_growth *g
 	json__put_real(&object, "attributed", growth->attributed.bytes_per_s);
 	json__put_real(&object, "attributed_low", growth->attributed.low);
 	json__put_real(&object, "attributed_high", growth->attributed.high);
-	json__put_real(&object, "remainder", growth->bytes_per_s - growth->attributed.bytes_per_s);
+	json__put_real(&object, "regions", growth->regions);
+	json__put_real(&object, "remainder", growth->bytes_per_s -
+						     growth->attributed.bytes_per_s -
+						     growth->regions);
 	json__put_real(&object, "slowed", growth->slowed);
 	sink__puts(json->sink, "}");
 }

@@ -289,9 +289,14 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, " (may be 0)");
 	}
 	sink__puts(sink, " by the stacks below");
+	if (growth->regions > 0)
+		sink__printf(sink, ", %s/s by regions of its own",
+			     format_signed(growth->regions, bytes));
 	if (isfinite(growth->bytes_per_s))
 		sink__printf(sink, ", %s/s by none of them",
-			     format_signed(growth->bytes_per_s - known->bytes_per_s, bytes));
+			     format_signed(growth->bytes_per_s - known->bytes_per_s -
+						   growth->regions,
+					   bytes));
 	if (growth->slowed > 1)
 		sink__printf(sink,
 			     "; windows show 1/%.1f of it, if the program's work drives it",

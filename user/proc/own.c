@@ -75,3 +75,22 @@ int own__fd_bytes(int fd, uint64_t *ret_bytes)
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	return own__number(path, "memlock", ret_bytes);
 }
+
+int own__machine_idle_ns(uint64_t *ret_ns)
+{
+	_cleanup_close_ int fd = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+	unsigned long long idle, waiting;
+	char text[256];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = io__read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	if (sscanf(text, "cpu %*u %*u %*u %llu %llu", &idle, &waiting) != 2)
+		return -EINVAL;
+	*ret_ns = (idle + waiting) * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
+	return 0;
+}

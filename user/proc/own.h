@@ -24,4 +24,8 @@ int own__fd_bytes(int fd, uint64_t *ret_bytes);
  * such line; -EINVAL: or no number in it; other negative errno. */
 int own__number(const char *path, const char *key, uint64_t *ret);
 
+/* CPU time that the machine has been idle for since its start, of all CPUs together, nanoseconds. 0 or negative errno.
+ * Source: "cpu" in /proc/stat, idle and iowait. */
+int own__machine_idle_ns(uint64_t *ret_ns);
+
 #endif

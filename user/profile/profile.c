@@ -240,6 +240,16 @@ bool profile__is_growth(const struct profile *profile)
 	return profile->what && !strcmp(profile->what, "growth");
 }
 
+double profile__own_growth(const struct profile *profile)
+{
+	double sum = 0;
+
+	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)
+		if (!profile->sites[i].allocators_own)
+			sum += profile->sites[i].growth.bytes_per_s;
+	return sum;
+}
+
 bool profile__leaks(const struct profile *profile)
 {
 	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)

@@ -138,6 +138,7 @@ struct run_cost {
 struct process_growth {
 	double bytes_per_s;	  /* NaN: unknown */
 	struct growth attributed; /* of all stacks together */
+	double regions;		  /* of what the program maps by itself, as far as that was looked at */
 	double slowed;		  /* what the growth of stacks was multiplied by, as the program was slowed in
 				   * windows (session/trend.c); 1: not at all */
 };
@@ -271,6 +272,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 /* Is it a profile of regions, of growth? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_growth(const struct profile *profile);
+/* Of regions: by how much those that no allocator has taken for itself grow, bytes per second. */
+double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow (what an allocator takes for itself left out)? */
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */

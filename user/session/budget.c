@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/own.h"
 #include "session/rota.h"
 
 #define SAMPLES_WANTED	 1000 /* of a window */
@@ -19,6 +20,7 @@
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
+#define SPARE_EVERY_NS	 200000000ULL
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
@@ -317,6 +319,23 @@ static uint64_t look(struct target *t, uint64_t now_ns)
 	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
 }
 
+/* How much of a core the machine has left idle of late. */
+static void watch_spare(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), idle;
+	double spare;
+
+	if (now < s->spare_next_ns || own__machine_idle_ns(&idle))
+		return;
+	if (s->spare_next_ns) {
+		spare = (double)(idle - s->spare_idle_ns) / (double)(now - s->spare_since_ns);
+		s->spare = 0.5 * s->spare + 0.5 * (spare < 1 ? spare : 1);
+	}
+	s->spare_idle_ns = idle;
+	s->spare_since_ns = now;
+	s->spare_next_ns = now + SPARE_EVERY_NS;
+}
+
 /* What is due of one target; when there is something again. */
 static uint64_t keep(struct session *s, struct target *t)
 {
@@ -324,6 +343,7 @@ static uint64_t keep(struct session *s, struct target *t)
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
 	double cost, cpu;
 
+	b->windows.spare = s->spare;
 	if (!b->closing && now >= b->windows.next_ns &&
 	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
 		read_totals(s, t, &cost, &cpu);
@@ -335,6 +355,8 @@ static uint64_t keep(struct session *s, struct target *t)
 			begin_close(s, t);
 			break;
 		case WINDOWS_NONE:
+			if (b->windows.continuous) /* samples need not come by the window */
+				budget__restore_interval(s, t);
 			break;
 		}
 	}
@@ -355,7 +377,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 	targets__read(s, t);
 	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
-	used = used > since ? used : since; /* at least a core's, as in windows.h */
+	used = used > s->spare * since ? used : s->spare * since; /* as in windows.h */
 	left = t->budget.regions_share * used + REGIONS_CREDIT_NS - regions_cost_of(s, &t->counters);
 	if (left < 0) {
 		region_calls__stop(s, t);
@@ -371,6 +393,7 @@ uint64_t budget__keep(struct session *s)
 {
 	uint64_t next = UINT64_MAX;
 
+	watch_spare(s);
 	end_closes(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];

@@ -105,6 +105,7 @@ struct build {
 	uint64_t start_unix_ns;
 	double duration_s;
 	double overhead_pct; /* negative when unknown */
+	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
 	uint64_t cpu_time_ns;
 	uint64_t watch_lost, missed_runs, events_lost, processes_refused, forgotten, files_refused;
 };

@@ -446,16 +446,19 @@ uint64_t evidence__next_look(const struct evidence *e)
 	return next;
 }
 
-bool evidence__is_forgotten(const struct evidence *e, const struct evidence_block *block)
+bool evidence__is_forgotten(const struct evidence *e, const struct evidence_block *block,
+			    uint64_t long_ns)
 {
+	if (e->windows[block->window].end_ns - block->live.birth_ns >= long_ns)
+		return true;
 	return e->kinds & EVIDENCE_CONTENT ? block->n_same > 0 : true;
 }
 
-uint64_t evidence__n_forgotten(const struct evidence *e)
+uint64_t evidence__n_forgotten(const struct evidence *e, uint64_t long_ns)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < e->n_blocks; i++)
-		n += evidence__is_forgotten(e, &e->blocks[i]);
+		n += evidence__is_forgotten(e, &e->blocks[i], long_ns);
 	return n;
 }

@@ -140,11 +140,13 @@ int evidence__look(struct evidence *evidence, uint64_t now_ns, size_t max, evide
 /* When the next look is due; UINT64_MAX: never. */
 uint64_t evidence__next_look(const struct evidence *evidence);
 
-/* Is the block forgotten: looked at twice or more, and the same? (Without EVIDENCE_CONTENT: alive.) */
-bool evidence__is_forgotten(const struct evidence *evidence, const struct evidence_block *block);
+/* Is the block forgotten: looked at twice or more, and the same? Or alive for long_ns under our eyes, in a window that
+ * went on for so long, which is as good? (Without EVIDENCE_CONTENT: alive.) */
+bool evidence__is_forgotten(const struct evidence *evidence, const struct evidence_block *block,
+			    uint64_t long_ns);
 
 /* How many blocks of those that are left are forgotten. */
-uint64_t evidence__n_forgotten(const struct evidence *evidence);
+uint64_t evidence__n_forgotten(const struct evidence *evidence, uint64_t long_ns);
 
 /* The process runs another program since: what is known of its memory is void. */
 void evidence__exec(struct evidence *evidence, uint64_t exec_ns);

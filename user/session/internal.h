@@ -79,6 +79,8 @@ struct session {
 	struct rota rota;    /* everywhere, with a limit */
 	unsigned evidence;   /* enum evidence_kind that count; 0: all */
 	uint64_t window_period_ns; /* 0: as always */
+	double spare; /* of one core, that the machine leaves idle; when it was looked at, and what had been idle then */
+	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	int timer_fd;	     /* for what is due next; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;

@@ -334,6 +334,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	s->epoll_fd = s->timer_fd = -1;
+	s->spare = 1;
 	s->max_overhead = o->max_overhead;
 	s->max_host_overhead = o->max_host_overhead;
 	s->evidence = o->evidence;
@@ -519,28 +520,35 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),
 	};
-	struct profile **profiles;
+	struct profile **profiles, *regions = NULL;
 	int rc;
 
 	profiles = reallocarray(list->at, list->n + 2, sizeof(struct profile *));
 	if (!profiles)
 		return -ENOMEM;
 	list->at = profiles;
+	/* What the program maps by itself is none of its heap's growth. */
+	if (s->what & WHAT_REGIONS) {
+		struct build of_regions = build;
+
+		of_regions.calibration = NULL;
+		if (!s->regions_calibrated)
+			of_regions.overhead_pct = -1;
+		rc = build__regions(&of_regions, &regions);
+		if (rc)
+			return rc;
+		build.regions_growth = profile__own_growth(regions);
+	}
 	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
 		rc = build__profile(&build, &list->at[list->n]);
-		if (rc)
+		if (rc) {
+			profile__free(regions);
 			return rc;
+		}
 		list->n++;
 	}
-	if (s->what & WHAT_REGIONS) {
-		build.calibration = NULL;
-		if (!s->regions_calibrated)
-			build.overhead_pct = -1;
-		rc = build__regions(&build, &list->at[list->n]);
-		if (rc)
-			return rc;
-		list->n++;
-	}
+	if (regions)
+		list->at[list->n++] = regions;
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 
 #define NS 1e-9
+#define DEAREST 0.7 /* share of CPU time in windows that is cost, from which the rest is not known */
 #define FLAT 0.97 /* survival to twice the age, from which no block seems to die any more */
 
 /* When the windows began, and the last one ended. */
@@ -74,6 +75,12 @@ static struct chain_slices *slices_of(const struct build *b, const struct proces
 	return slices;
 }
 
+/* Of the run: for how long a block must have lived to be counted. */
+static uint64_t quarter(const struct evidence *e)
+{
+	return (last_ns(e) - first_ns(e)) / 4;
+}
+
 /* The middle half of the run, in slices. */
 static uint64_t middle(const struct evidence *e, uint64_t *ret_step)
 {
@@ -99,7 +106,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 
 		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
 		    live->birth_ns < from + step * SERIES_SEGMENTS &&
-		    evidence__is_forgotten(e, &e->blocks[i]))
+		    evidence__is_forgotten(e, &e->blocks[i], quarter(e)))
 			shares[site]++;
 	}
 	for (size_t site = 0; site < sites->n; site++)
@@ -192,7 +199,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		.unmapped = c->unmapped,
 		.changed = c->changed,
 		.marked = c->marked,
-		.forgotten = evidence__n_forgotten(e),
+		.forgotten = evidence__n_forgotten(e, quarter(e)),
 	};
 	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
 		const struct evidence_block *block = &e->blocks[i];
@@ -263,7 +270,7 @@ static bool next_held(struct held_walk *walk, struct held *ret)
 		} else {
 			const struct evidence_block *block = &e->blocks[walk->i];
 
-			*ret = (struct held){&block->live, evidence__is_forgotten(e, block)};
+			*ret = (struct held){&block->live, evidence__is_forgotten(e, block, quarter(e))};
 		}
 		if (ret->live->birth_ns >= walk->build->target->exec_ns) {
 			walk->i++;
@@ -400,21 +407,20 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
  * too little by the ratio of the two, s >= 1. Which of both a leak is, windows cannot tell; the process's exact
  * growth G can: it is about A, the growth of all stacks as seen (with what the allocator adds to it), or up to
  * s A. So growth is multiplied by k = G / A, between 1 and s, if G is beyond A's interval; that may be too much,
- * should G have other reasons: the lower ends of intervals stay where they were.
+ * should G have other reasons: the lower ends of intervals stay where they were. What the program maps by
+ * itself is taken off G before, where it is known.
  *
- * c is calibrated, to a tenth: of CPU time in windows that is nearly all cost, a fiftieth is taken for work. */
+ * The share c / u is known to some tenth only, and near to 1 says nothing of s: from DEAREST on any is possible. */
 static double slowed(const struct build *b, const struct growth *all, double process)
 {
-	const struct windows *w = &b->target->budget.windows;
-	double cost = (double)b->target->probe_ns, most, k, work;
+	const struct evidence *e = &b->target->budget.evidence;
+	double k, share, used = (double)b->cpu_time_ns * exposure(e, 0, UINT64_MAX);
 
-	if (!(all->low > 0) || !(process > all->high) || !(w->windows_ns > 0) || !(b->duration_s > 0))
+	if (!(all->low > 0) || !(process > all->high) || !(b->duration_s > 0) || !(used > 0))
 		return 1;
-	work = fmax(w->windows_cpu_ns - 1.1 * w->windows_cost_ns, w->windows_cpu_ns / 50) /
-	       (double)w->windows_ns;
-	most = ((double)b->cpu_time_ns - cost) * NS / b->duration_s / work;
 	k = process / all->bytes_per_s;
-	return fmax(1, fmin(k, most));
+	share = b->target->budget.windows.windows_cost_ns * b->duration_s / used;
+	return share < DEAREST ? fmax(1, fmin(k, 1 / (1 - share))) : k;
 }
 
 static struct growth multiplied(struct growth growth, double k)
@@ -509,7 +515,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	const struct evidence *e = &b->target->budget.evidence;
 	_cleanup_free_ double *quantum = NULL, *held = NULL;
 	struct rows rows = {};
-	double k, rounding;
+	double k, rounding, process;
 	struct growth all;
 	int rc = 0;
 
@@ -533,8 +539,10 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		return 0;
 	all = total_growth(&rows, sites->n);
 	p->growth.bytes_per_s = sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns);
+	p->growth.regions = b->regions_growth;
 	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
-	k = e->n_windows ? slowed(b, &all, p->growth.bytes_per_s / rounding) : 1;
+	process = (p->growth.bytes_per_s - b->regions_growth) / rounding;
+	k = e->n_windows ? slowed(b, &all, process) : 1;
 	p->growth.slowed = k;
 	p->growth.attributed = multiplied(all, k);
 	add_survival(b, p, sites);
@@ -548,6 +556,6 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		site->growth = multiplied(
 			growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site)), k);
 	}
-	allow_for_earlier(p, p->growth.bytes_per_s / rounding);
+	allow_for_earlier(p, process);
 	return 0;
 }

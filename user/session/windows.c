@@ -54,6 +54,7 @@ void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t no
 {
 	memset(w, 0, sizeof(*w));
 	w->budget = budget;
+	w->spare = 1;
 	w->random = seed;
 	w->open = true;
 	w->continuous = budget <= 0;
@@ -77,7 +78,7 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
-	double least = (double)(now_ns - w->since_ns);
+	double least = w->spare * (double)(now_ns - w->since_ns);
 
 	if (w->open && !w->continuous) {
 		w->windows_cpu_ns += cpu;

@@ -15,7 +15,8 @@
  * busy, idle or stopped at any time. It is looked at several times a second.
  *
  * A process that is idle for most of the time is given, while tracing is continuous, that share of one
- * core: it costs the machine little, and windows would see little of it. */
+ * core, as far as the machine has one idle: it costs little, and windows would see little of the process. One that gets
+ * no CPU because others have them is not idle. */
 #ifndef MEMTRACE_SESSION_WINDOWS_H
 #define MEMTRACE_SESSION_WINDOWS_H
 
@@ -30,6 +31,7 @@ enum windows_action {
 
 struct windows {
 	double budget;	 /* share of CPU time, 0..1; 0: no limit */
+	double spare;	 /* of one core: what the machine leaves idle, 0..1; the caller's to say */
 	uint64_t random; /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */

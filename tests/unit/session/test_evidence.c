@@ -200,12 +200,12 @@ static void content_tells_the_forgotten(void **state)
 
 	(void)state;
 	window(&e, S, 0, N, alive, 100);
-	assert_int_equal(evidence__next_look(&e), now + LOOK);
+	assert_int_equal(evidence__next_look(&e), S + 1 + LOOK);
 	assert_int_equal(evidence__look(&e, now, N, read_memory, memory), 0); /* too early */
 	for (int i = 0; i < N; i++)
 		memory[i][5] ^= 1; /* filled in by its owner: no change yet */
 	assert_int_equal(evidence__look(&e, now + LOOK, N, read_memory, memory), N);
-	assert_false(evidence__is_forgotten(&e, find(&e, 7)));
+	assert_false(evidence__is_forgotten(&e, find(&e, 7), UINT64_MAX));
 	for (int i = 0; i < N; i += 2)
 		memory[i][63] ^= 1;
 	memory[1][64] ^= 1; /* beyond what is looked at */
@@ -218,7 +218,7 @@ static void content_tells_the_forgotten(void **state)
 			assert_null(block);
 			continue;
 		}
-		assert_true(evidence__is_forgotten(&e, block));
+		assert_true(evidence__is_forgotten(&e, block, UINT64_MAX));
 	}
 	assert_int_equal(n_settled, N / 2 + 1);
 	assert_int_equal(e.counts.changed, N / 2);
@@ -257,7 +257,7 @@ static void each_kind_can_be_left_out(void **state)
 	window(&e, S, 0, 10, alive, 100);
 	assert_int_equal(evidence__next_look(&e), UINT64_MAX);
 	assert_int_equal(evidence__look(&e, 9 * S, N, read_memory, memory), 0);
-	assert_true(evidence__is_forgotten(&e, find(&e, 1)));
+	assert_true(evidence__is_forgotten(&e, find(&e, 1), UINT64_MAX));
 	evidence__free(&e);
 
 	e = begin(EVIDENCE_CONTENT);
@@ -390,7 +390,7 @@ static void glibc_marks_what_is_free(void **state)
 	for (size_t i = 0; i < 100; i++)
 		assert_int_equal(is_there(&e, i),
 				 i != 10 && i != 20 && i != 21 && i != 30 && i != 39);
-	assert_int_equal(evidence__n_forgotten(&e), 95);
+	assert_int_equal(evidence__n_forgotten(&e, UINT64_MAX), 95);
 	evidence__free(&e);
 
 	/* the same is nothing without them, and elsewhere than in glibc */
@@ -443,7 +443,7 @@ static void marks_alone_will_do(void **state)
 	struct evidence e = begin_heap(EVIDENCE_MARKS, 20, 100);
 
 	(void)state;
-	assert_int_equal(evidence__next_look(&e), 2 * S + LOOK);
+	assert_int_equal(evidence__next_look(&e), 2 * S);
 	evidence__look(&e, 3 * S, N, read_heap, memory);
 	set_word(block_addr(6), CHUNK);
 	evidence__look(&e, 9 * S, N, read_heap, memory);
