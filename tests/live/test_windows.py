@@ -132,9 +132,9 @@ def trace_bursts(program, seconds, *evidence, preload=None):
 
 @test
 def windows_marks_of_the_allocator():
-    """Blocks that are freed between windows, and whose content stays as it was: only glibc's own notes tell.
+    """Blocks that are freed between windows: without a look at their content only glibc's own notes tell.
     There are none of another allocator's, and of what lives nothing is taken for dead."""
-    without, every = "events,content,mapping", "events,content,mapping,marks"
+    without, every = "events,mapping", "events,mapping,marks"
     ends = ("freed", "replaced", "unmapped", "changed", "marked", "forgotten")
     for program, seconds, *evidence in (("bursts", 5, every, without), ("bursts_static", 4, every)):
         told = trace_bursts(program, seconds, *evidence)

@@ -16,6 +16,7 @@
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define MIN_INTERVAL	 64
 #define FIRST_LOOK_NS	 10000000ULL /* old enough to be filled in, young enough not to be another's already */
+#define SETTLE_NS	 3000000ULL /* after probes came: what their coming has held up is made up for, and not counted */
 #define LOOKS_AT_ONCE	 4096
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
@@ -150,6 +151,8 @@ static int harvest(struct target *t, const struct window_tables *tables)
 	size_t n = 0, found = 0;
 	int rc;
 
+	if (t->budget.end_ns <= t->budget.start_ns) /* the run ended as it was opened */
+		t->budget.end_ns = t->budget.start_ns + 1;
 	rc = chains__harvest(&t->budget.chains, t->process, t->budget.start_ns, t->budget.end_ns,
 			     &tables->sites);
 	if (rc)
@@ -240,16 +243,18 @@ void budget__open(struct session *s, struct target *t, struct allocators *alloca
 {
 	struct error none = {};
 	double cost, cpu;
+	uint64_t now;
 
 	if (capture__resume(s->capture, allocators, t->info.pid, &none))
 		t->budget.failed++;
 	if (!s->everywhere)
 		targets__attach_own(s, t); /* to what was loaded meanwhile */
-	t->budget.start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	now = clock__now_ns(CLOCK_MONOTONIC);
+	t->budget.start_ns = now + SETTLE_NS;
 	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
 	read_totals(s, t, &cost, &cpu);
 	t->budget.samples = t->counters.samples;
-	windows__done(&t->budget.windows, WINDOWS_OPEN, t->budget.start_ns, cost, cpu);
+	windows__done(&t->budget.windows, WINDOWS_OPEN, now, cost, cpu);
 }
 
 bool budget__wants_probes(const struct target *t)
