@@ -45,7 +45,7 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 /* What the rows are sorted by, descending. */
 enum process_sort {
 	SORT_GROWTH,
-	SORT_LIVE, /* the same order, for all growth is over the same time */
+	SORT_LIVE, /* the same order, but for processes traced in windows */
 	SORT_RSS,
 	PROCESS_SORTS
 };
@@ -65,7 +65,8 @@ struct process_table_options {
  *
  * LIVE is what a process allocated during the run and has not freed. All of it came since the run
  * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s
- * (a process that began later grew from nothing), and its interval is LIVE's divided likewise.
+ * (a process that began later grew from nothing), and its interval is LIVE's divided likewise. Of a process
+ * traced in windows, whose LIVE is an upper estimate, it is the growth of its stacks (profile/growth.h).
  * What the process freed of memory from before the run is not taken off: it is not seen. Where
  * nothing live was sampled, the interval ends at -ln(0.025) R: more would have been sampled with a
  * probability of 97.5 %. ">=": samples were dropped. RSS is at the end, CHANGE over the run; TOP
@@ -77,15 +78,25 @@ struct process_table_options {
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
-/* One JSON object on one line, ended by a newline. Keys: what ("heap" or "regions", which has kinds {name: live bytes} and earlier_gone_bytes besides, or
- * "growth", which has resident_change_bytes; both null when unknown), pid, comm, duration_s, mode,
- * interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
- * live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same), stacks [{live_bytes, live_bytes_low,
- * live_bytes_high, live_objects, alloc_bytes, alloc_objects, frames: [leaf first]}] (those with
- * anything live; growth_bytes_per_s, growth_low, growth_high besides, of a heap traced for long enough), windows {n, seconds, continuous_seconds} (mode windowed), lost {name: count} (every counter), probes [{function, object, offset,
- * instruction, emulated, kind}], memtrace {cpu_pct (of one core), user_bytes, kernel_bytes (or
- * kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself), files [path]. Bytes are integers; names that are not UTF-8 have
- * the offending bytes replaced by U+FFFD. */
+/* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8 have the
+ * offending bytes replaced by U+FFFD. Keys:
+ *
+ *   what ("heap", "regions" or "growth"), pid, comm, duration_s, mode ("continuous" or "windowed"),
+ *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
+ *   live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same)
+ *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed, marked,
+ *	forgotten} (of sampled blocks; mode windowed)
+ *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
+ *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
+ *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder, slowed}:
+ *	struct process_growth; of a heap that was traced for long enough
+ *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
+ *	growth_bytes_per_s, growth_low, growth_high and survival [[age in s, share]] (for long enough),
+ *	allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live)
+ *   lost {name: count} (every counter), probes [{function, object, offset, instruction, emulated, kind}]
+ *   memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes (or
+ *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
+ *   files [path] */
 int encode_json(const struct profile *profile, struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */

@@ -56,14 +56,16 @@ struct sum {
 	size_t n; /* processes */
 	struct estimate live;
 	bool allocated; /* anything at all during the run */
-	bool dropped;
+	bool dropped, windowed;
+	double growth; /* bytes per second */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
 };
 
 struct process {
 	const struct profile *profile;
 	struct estimate live;
-	size_t index; /* among those given */
+	double growth; /* bytes per second */
+	size_t index;  /* among those given */
 };
 
 /* What holds for all processes. */
@@ -77,6 +79,12 @@ struct run {
 	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
 };
 
+/* What windows have seen live is an upper estimate, which grows by less. */
+static bool is_by_blocks(const struct profile *profile)
+{
+	return profile__is_windowed(profile) && profile->has_growth;
+}
+
 static void sum__add(struct sum *sum, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -85,6 +93,8 @@ static void sum__add(struct sum *sum, const struct process *process)
 	estimate__merge(&sum->live, &process->live);
 	sum->allocated |= profile->alloc_calls != 0;
 	sum->dropped |= profile->dropped != 0;
+	sum->windowed |= is_by_blocks(profile);
+	sum->growth += process->growth;
 	sum->rss_start_bytes += profile->rss_start_bytes;
 	sum->rss_end_bytes += profile->rss_end_bytes;
 	sum->threads += profile->n_live_threads;
@@ -120,6 +130,21 @@ static void format_estimate(const struct run *run, const struct sum *sum, double
 	interval.low /= divisor;
 	interval.high /= divisor;
 	format_interval(interval, interval_text, CELL_SIZE);
+}
+
+/* Where some were traced in windows, there is no interval for all together. */
+static void format_growth(const struct run *run, const struct sum *sum, char *text,
+			  char *interval_text)
+{
+	char bytes[16];
+
+	if (!sum->windowed) {
+		format_estimate(run, sum, run->duration_s, text, interval_text);
+		return;
+	}
+	snprintf(text, CELL_SIZE, "%s%s", sum->dropped ? ">= " : "",
+		 format_bytes(fmax(sum->growth, 0), bytes));
+	*interval_text = '\0';
 }
 
 /* "+1.5 KiB" into buf (>= 24 bytes). */
@@ -166,7 +191,7 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 	char buf[32];
 
 	format_estimate(run, sum, 1, row->cells[LIVE], row->cells[LIVE_INTERVAL]);
-	format_estimate(run, sum, run->duration_s, row->cells[GROWTH], row->cells[GROWTH_INTERVAL]);
+	format_growth(run, sum, row->cells[GROWTH], row->cells[GROWTH_INTERVAL]);
 	snprintf(row->cells[RSS], CELL_SIZE, "%s", format_bytes((double)sum->rss_end_bytes, buf));
 	snprintf(row->cells[CHANGE], CELL_SIZE, "%s",
 		 format_change(sum->rss_start_bytes, sum->rss_end_bytes, buf));
@@ -188,6 +213,10 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	fill_sum(row, run, &one);
 	snprintf(row->cells[PID], CELL_SIZE, "%d", (int)profile->pid);
 	snprintf(row->cells[COMMAND], CELL_SIZE, "%s", comm);
+	if (is_by_blocks(profile))
+		format_interval((struct interval){fmax(profile->growth.attributed.low, 0),
+						  fmax(profile->growth.attributed.high, 0)},
+				row->cells[GROWTH_INTERVAL], CELL_SIZE);
 	if (profile->ended) {
 		strcpy(row->cells[RSS], "ended");
 		strcpy(row->cells[CHANGE], "-");
@@ -406,7 +435,7 @@ static void put_estimate(const struct run *run, const struct sum *sum, double di
 static void put_totals(const struct run *run, struct sink *sink)
 {
 	struct sum living = {}, ended = {};
-	char bytes[16], change[24];
+	char bytes[16], change[24], growth[CELL_SIZE], interval[CELL_SIZE];
 
 	for (size_t i = 0; i < run->n; i++)
 		sum__add(run->processes[i].profile->ended ? &ended : &living, &run->processes[i]);
@@ -415,7 +444,10 @@ static void put_totals(const struct run *run, struct sink *sink)
 	sink__puts(sink, ", live ");
 	put_estimate(run, &living, 1, "", sink);
 	sink__puts(sink, ", growth ");
-	put_estimate(run, &living, run->duration_s, "/s", sink);
+	format_growth(run, &living, growth, interval);
+	sink__printf(sink, "%s/s", growth);
+	if (*interval)
+		sink__printf(sink, " (95 %%: %s)", interval);
 	sink__printf(sink, ", RSS %s (%s), ", format_bytes((double)living.rss_end_bytes, bytes),
 		     format_change(living.rss_start_bytes, living.rss_end_bytes, change));
 	put_count(living.threads, "thread", "s", sink);
@@ -474,6 +506,8 @@ static int compare_by(const struct process *a, const struct process *b, enum pro
 		return x->ended ? 1 : -1;
 	if (sort == SORT_RSS && x->rss_end_bytes != y->rss_end_bytes)
 		return x->rss_end_bytes > y->rss_end_bytes ? -1 : 1;
+	if (sort == SORT_GROWTH && a->growth != b->growth)
+		return a->growth > b->growth ? -1 : 1;
 	if (a->live.bytes != b->live.bytes)
 		return a->live.bytes > b->live.bytes ? -1 : 1;
 	if (x->pid != y->pid)
@@ -484,6 +518,11 @@ static int compare_by(const struct process *a, const struct process *b, enum pro
 static int compare_live(const void *a, const void *b)
 {
 	return compare_by(a, b, SORT_LIVE);
+}
+
+static int compare_growth(const void *a, const void *b)
+{
+	return compare_by(a, b, SORT_GROWTH);
 }
 
 static int compare_rss(const void *a, const void *b)
@@ -505,15 +544,23 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct profile *profile = profiles[i];
 
-		processes[i] = (struct process){profile, profile__live(profile), i};
+		processes[i] = (struct process){profile, profile__live(profile), 0, i};
 		if (profile->duration_s > run.duration_s)
 			run.duration_s = profile->duration_s;
 		if (profile->interval_bytes > run.interval_bytes)
 			run.interval_bytes = profile->interval_bytes;
 		run.exact &= profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 	}
+	for (size_t i = 0; i < n; i++)
+		processes[i].growth = is_by_blocks(profiles[i])
+					      ? profiles[i]->growth.attributed.bytes_per_s
+				      : run.duration_s > 0
+					      ? processes[i].live.bytes / run.duration_s
+					      : 0;
 	qsort(processes, n, sizeof(*processes),
-	      options->sort == SORT_RSS ? compare_rss : compare_live);
+	      options->sort == SORT_RSS	   ? compare_rss
+	      : options->sort == SORT_LIVE ? compare_live
+					   : compare_growth);
 
 	put_head(&run, sink);
 	err = put_rows(&run, sink);
