@@ -4,6 +4,10 @@
 #include <math.h>
 
 #define TABLE_DF 12
+/* By what share the rest of blocks that go on dying falls from third to third of the segments. Of one that falls more
+ * slowly the segments show too little. */
+#define Q_LEAST 0.4
+#define Q_MOST	0.85
 
 double student_quantile(size_t df, bool one_sided)
 {
@@ -20,6 +24,29 @@ double student_quantile(size_t df, bool one_sided)
 	n = (double)df;
 	return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
 	       (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
+}
+
+/* What the rates would come to if their fall were exponential; +infinity when they do not fall. */
+static double limit_of(const struct growth_segment *segments, size_t n)
+{
+	double y[3] = {}, q;
+
+	if (n < 6)
+		return INFINITY;
+	for (size_t third = 0; third < 3; third++) {
+		double seconds = 0;
+
+		for (size_t i = third * n / 3; i < (third + 1) * n / 3; i++) {
+			y[third] += segments[i].bytes;
+			seconds += segments[i].seconds;
+		}
+		y[third] /= seconds;
+	}
+	if (!(y[0] > y[2]))
+		return INFINITY;
+	q = y[0] > y[1] ? (y[1] - y[2]) / (y[0] - y[1]) : Q_MOST;
+	q = q < Q_LEAST ? Q_LEAST : q > Q_MOST ? Q_MOST : q;
+	return y[2] - (y[0] - y[2]) * q / (1 + q) * q / (1 - q);
 }
 
 /* What the falling rates lead to next; +infinity when they do not fall. */
@@ -75,7 +102,10 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 	error = error > least ? error : least;
 	growth.low = growth.bytes_per_s - error;
 	growth.high = growth.bytes_per_s + error;
-	growth.low = fmin(growth.low, outlook(segments, n, dying));
+	if (dying)
+		growth.low = fmin(growth.low, fmin(outlook(segments, n, true), limit_of(segments, n)) - error);
+	else
+		growth.low = fmin(growth.low, outlook(segments, n, false));
 	return growth;
 }
 

@@ -24,7 +24,10 @@
  * as well, for a while, and by less and less. When the rates of the segments fall - by a line fitted
  * to them whose slope is below zero with 95 % confidence, one-sided, or at all where blocks are known
  * to go on dying - the lower end of the interval is no more than what the line says of the segment after
- * the last. */
+ * the last. Blocks that go on dying at a constant rate leave L + C q^i in the i-th third of the segments, and
+ * what stays of them is L = y3 - (y1 - y3) q^2 / (1 - q^2) (Aitken's extrapolation), with q = (y2 - y3) /
+ * (y1 - y2) as far as it is within what noise leaves likely. The lower end is no more than that either, less
+ * the error as above. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 

@@ -10,7 +10,8 @@
 
 #define NS 1e-9
 #define DEAREST 0.7 /* share of CPU time in windows that is cost, from which the rest is not known */
-#define FLAT 0.97 /* survival to twice the age, from which no block seems to die any more */
+/* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
+#define FLAT 0.92
 
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct evidence *e)
@@ -486,7 +487,7 @@ static void allow_for_earlier(struct profile *p, double process)
 	const struct growth *all = &p->growth.attributed;
 	double excess = all->bytes_per_s - process, error = all->bytes_per_s - all->low;
 
-	if (!(excess + error > 0)) /* or not known */
+	if (!(excess + error > 0) || p->growth.slowed > 1) /* or not known */
 		return;
 	excess = fmax(excess, 0);
 	for (size_t i = 0; i < p->n_sites; i++) {

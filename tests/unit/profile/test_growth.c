@@ -132,6 +132,32 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 	assert_true(grows < 0.04 * RUNS);
 }
 
+/* Blocks by age, of ever fewer that are left: those of a cache that turns over within the run, and of one beside a
+ * leak, in windows. */
+static void what_goes_on_dying_does_not_grow(void **state)
+{
+	static const double lives[] = {2, 5}; /* segments */
+	int grows[2] = {};
+
+	(void)state;
+	for (int l = 0; l < 2; l++)
+		for (int run = 0; run < RUNS; run++)
+			for (int leak = 0; leak < 2; leak++) {
+				struct growth_segment segments[N] = {};
+
+				for (int i = 0; i < N; i++)
+					segments[i].seconds = 1;
+				for (double age = 0; age < N; age -= log(random_unit()) / 200)
+					if (random_unit() < exp(-(age + N / 2.0) / lives[l]))
+						segments[(int)age].bytes += 64;
+				for (double age = 0; leak && age < N; age -= log(random_unit()) / 200)
+					segments[(int)age].bytes += 64;
+				grows[leak] += growth__estimate(segments, N, 64, true).low > 0;
+			}
+	assert_true(grows[0] < 0.05 * 2 * RUNS);
+	assert_true(grows[1] > 0.8 * 2 * RUNS);
+}
+
 static void exact_growth_is_exact(void **state)
 {
 	struct growth_segment segments[N], burst[N] = {};
@@ -164,6 +190,7 @@ int main(void)
 		cmocka_unit_test(intervals_of_a_leak_hold_the_truth),
 		cmocka_unit_test(what_is_in_balance_does_not_grow),
 		cmocka_unit_test(what_fills_up_does_not_grow_for_ever),
+		cmocka_unit_test(what_goes_on_dying_does_not_grow),
 		cmocka_unit_test(exact_growth_is_exact),
 	};
 
