@@ -420,12 +420,8 @@ static void put_head(const struct run *run, struct sink *sink)
 			     with_commas(dropped, a));
 }
 
-static void put_estimate(const struct run *run, const struct sum *sum, double divisor,
-			 const char *per, struct sink *sink)
+static void put_figure(const char *text, const char *per, const char *interval, struct sink *sink)
 {
-	char text[CELL_SIZE], interval[CELL_SIZE];
-
-	format_estimate(run, sum, divisor, text, interval);
 	sink__printf(sink, "%s%s", text, per);
 	if (*interval)
 		sink__printf(sink, " (95 %%: %s)", interval);
@@ -435,19 +431,18 @@ static void put_estimate(const struct run *run, const struct sum *sum, double di
 static void put_totals(const struct run *run, struct sink *sink)
 {
 	struct sum living = {}, ended = {};
-	char bytes[16], change[24], growth[CELL_SIZE], interval[CELL_SIZE];
+	char bytes[16], change[24], text[CELL_SIZE], interval[CELL_SIZE];
 
 	for (size_t i = 0; i < run->n; i++)
 		sum__add(run->processes[i].profile->ended ? &ended : &living, &run->processes[i]);
 	sink__puts(sink, "total: ");
 	put_count(living.n, "process", "es", sink);
 	sink__puts(sink, ", live ");
-	put_estimate(run, &living, 1, "", sink);
+	format_estimate(run, &living, 1, text, interval);
+	put_figure(text, "", interval, sink);
 	sink__puts(sink, ", growth ");
-	format_growth(run, &living, growth, interval);
-	sink__printf(sink, "%s/s", growth);
-	if (*interval)
-		sink__printf(sink, " (95 %%: %s)", interval);
+	format_growth(run, &living, text, interval);
+	put_figure(text, "/s", interval, sink);
 	sink__printf(sink, ", RSS %s (%s), ", format_bytes((double)living.rss_end_bytes, bytes),
 		     format_change(living.rss_start_bytes, living.rss_end_bytes, change));
 	put_count(living.threads, "thread", "s", sink);
@@ -457,7 +452,8 @@ static void put_totals(const struct run *run, struct sink *sink)
 	sink__puts(sink, "ended: ");
 	put_count(ended.n, "process", "es", sink);
 	sink__puts(sink, ", which held ");
-	put_estimate(run, &ended, 1, "", sink);
+	format_estimate(run, &ended, 1, text, interval);
+	put_figure(text, "", interval, sink);
 	sink__puts(sink, "\n");
 }
 

@@ -31,20 +31,30 @@ uint64_t own__cpu_ns(void)
 	return own__usage_ns(&self) + own__usage_ns(&children);
 }
 
-int own__number(const char *path, const char *key, uint64_t *ret)
+/* The beginning of a file of /proc, NUL-terminated. 0 or negative errno. */
+static int read_beginning(const char *path, char *text, size_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t len = strlen(key);
-	const char *line;
-	char text[4096];
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
-	n = io__read(fd, text, sizeof(text) - 1);
+	n = io__read(fd, text, size - 1);
 	if (n < 0)
 		return (int)n;
 	text[n] = '\0';
+	return 0;
+}
+
+int own__number(const char *path, const char *key, uint64_t *ret)
+{
+	size_t len = strlen(key);
+	const char *line;
+	char text[4096];
+	int rc = read_beginning(path, text, sizeof(text));
+
+	if (rc)
+		return rc;
 	for (line = text; strncmp(line, key, len) || line[len] != ':'; line++) {
 		line = strchr(line, '\n');
 		if (!line)
@@ -78,17 +88,12 @@ int own__fd_bytes(int fd, uint64_t *ret_bytes)
 
 int own__machine_idle_ns(uint64_t *ret_ns)
 {
-	_cleanup_close_ int fd = open("/proc/stat", O_RDONLY | O_CLOEXEC);
 	unsigned long long idle, waiting;
 	char text[256];
-	ssize_t n;
+	int rc = read_beginning("/proc/stat", text, sizeof(text));
 
-	if (fd < 0)
-		return -errno;
-	n = io__read(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return (int)n;
-	text[n] = '\0';
+	if (rc)
+		return rc;
 	if (sscanf(text, "cpu %*u %*u %*u %llu %llu", &idle, &waiting) != 2)
 		return -EINVAL;
 	*ret_ns = (idle + waiting) * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));

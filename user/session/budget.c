@@ -59,8 +59,7 @@ double budget__cost_ns(const struct session *s, const struct target *t)
 	return budget__cost_known(s) ? cost_of(s, &t->counters) + t->budget.extra_ns : -1;
 }
 
-/* The totals now. */
-static void read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
+void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
 {
 	targets__read(s, t);
 	*ret_cost = cost_of(s, &t->counters) + t->budget.extra_ns;
@@ -96,7 +95,7 @@ int budget__begin(struct session *s, struct target *t, double share)
 	if (!(s->what & WHAT_HEAP))
 		return 0;
 	capture__set_window(s->capture, t->info.pid, b->start_ns);
-	read_totals(s, t, &cost, &cpu);
+	budget__read_totals(s, t, &cost, &cpu);
 	windows__begin(&b->windows, BUDGET_AIM * share, seed[2], b->start_ns, cost, cpu);
 	if (s->window_period_ns)
 		windows__set_period(&b->windows, s->window_period_ns);
@@ -181,6 +180,12 @@ static int harvest(struct target *t, const struct window_tables *tables)
 
 /* --- opening and closing --- */
 
+void budget__close(struct session *s, struct target *t)
+{
+	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
+	capture__pause(s->capture, t->info.pid);
+}
+
 /* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
  * has done: others' windows do not wait for that. */
 static void begin_close(struct session *s, struct target *t)
@@ -189,8 +194,7 @@ static void begin_close(struct session *s, struct target *t)
 	t->budget.closing = true;
 	t->budget.calls = UINT64_MAX;
 	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
-	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
-	capture__pause(s->capture, t->info.pid);
+	budget__close(s, t);
 }
 
 /* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
@@ -213,7 +217,7 @@ static void end_close(struct session *s, struct target *t, const struct window_t
 	double cost, cpu;
 
 	t->budget.closing = false;
-	read_totals(s, t, &cost, &cpu);
+	budget__read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
 	if (!tables || harvest(t, tables))
 		t->budget.failed++;
@@ -252,7 +256,7 @@ void budget__open(struct session *s, struct target *t, struct allocators *alloca
 	now = clock__now_ns(CLOCK_MONOTONIC);
 	t->budget.start_ns = now + SETTLE_NS;
 	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
-	read_totals(s, t, &cost, &cpu);
+	budget__read_totals(s, t, &cost, &cpu);
 	t->budget.samples = t->counters.samples;
 	windows__done(&t->budget.windows, WINDOWS_OPEN, now, cost, cpu);
 }
@@ -351,7 +355,7 @@ static uint64_t keep(struct session *s, struct target *t)
 	b->windows.spare = s->spare;
 	if (!b->closing && now >= b->windows.next_ns &&
 	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
-		read_totals(s, t, &cost, &cpu);
+		budget__read_totals(s, t, &cost, &cpu);
 		switch (windows__step(&b->windows, now, cost, cpu)) {
 		case WINDOWS_OPEN:
 			budget__open(s, t, t->allocators);
@@ -458,23 +462,12 @@ double budget__machine_cost_ns(struct session *s)
 	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
 }
 
-void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
-{
-	read_totals(s, t, ret_cost, ret_cpu);
-}
-
 int budget__take(struct target *t, const struct capture_table *live, const struct capture_table *sites)
 {
 	const struct window_tables tables = {*live, *sites};
 
 	t->budget.end_ns = t->budget.due_ns;
 	return harvest(t, &tables);
-}
-
-void budget__close(struct session *s, struct target *t)
-{
-	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
-	capture__pause(s->capture, t->info.pid);
 }
 
 /* Where tracing fits all the time samples must not change that. */

@@ -80,10 +80,8 @@ static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cp
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
 	double least = w->spare * (double)(now_ns - w->since_ns);
 
-	if (w->open && !w->continuous) {
-		w->windows_cpu_ns += cpu;
+	if (w->open && !w->continuous)
 		w->windows_cost_ns += cost;
-	}
 	if (w->continuous && cpu < least)
 		cpu = least;
 	w->debt_ns += cost - w->budget * cpu;

@@ -46,9 +46,9 @@ struct windows {
 	double cpu_rate;   /* CPU time per wall ns between windows, smoothed */
 	double length_ns;  /* mean length of windows at present */
 	unsigned n_cheap;  /* windows in a row that continuous tracing could have been */
-	/* Told. In windows: the CPU time used, and how much of it was the cost. */
+	/* Told. What windows have cost. */
 	uint64_t n_windows, windows_ns, continuous_ns;
-	double windows_cpu_ns, windows_cost_ns;
+	double windows_cost_ns;
 };
 
 /* Begins at now, with the probes in place: the first window, which decides. Totals of the process so far:
