@@ -219,6 +219,21 @@ class Target:
         return self.process.poll() is None
 
 
+class Endless(Target):
+    """One that goes on from "go" until it is told to stop, and then says what it did."""
+
+    def __init__(self, program, *args):
+        super().__init__(program, *args)
+        self.program = program
+        self.say("go")
+
+    def stop(self):
+        self.say("stop")
+        truth = json.loads(self.line())
+        expect_equal(self.quit(), 0, f"status of {self.program}")
+        return truth
+
+
 class Tracer:
     """memtrace on running processes, or on a command, from "tracing" on until stop()."""
 

@@ -10,7 +10,7 @@ import signal
 import statistics
 import time
 
-from harness import (Target, Tracer, expect, expect_equal, losses, need_tool, run, test,
+from harness import (Endless, Target, Tracer, expect, expect_equal, losses, need_tool, run, test,
                      wait_until)
 from test_harmless import changed_text, wait_unchanged
 from test_processes import own_bytes, own_cpu_s
@@ -22,18 +22,11 @@ TOLERATED = 12
 SHORT = ("--window-period", "100")  # for tests: many windows in little time
 
 
-class Restless(Target):
-    """tests/progs/restless, which goes on until it is told to stop."""
+class Restless(Endless):
+    """tests/progs/restless."""
 
     def __init__(self, *args):
         super().__init__("restless", *args)
-        self.say("go")
-
-    def stop(self):
-        self.say("stop")
-        truth = json.loads(self.line())
-        expect_equal(self.quit(), 0, "status of restless")
-        return truth
 
 
 def in_window(pid):

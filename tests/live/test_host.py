@@ -6,11 +6,11 @@ import os
 import shutil
 import time
 
-from harness import (PROGS, Failure, Target, Tracer, end, expect, expect_equal, expect_words, losses,
+from harness import (Endless, Failure, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses,
                      memtrace, place, start, test)
 from test_harmless import changed_text
 from test_processes import by_pid, holder, own_cpu_s
-from test_windows import Leaking, growth_of
+from test_windows import growth_of
 
 LIMITS = ("--max-overhead", "5", "--max-host-overhead", "2")
 
@@ -22,14 +22,6 @@ def renamed(program, name):
         path = os.path.join(directory, name)
         shutil.copy(os.path.join(PROGS, program), path)
         yield path
-
-
-class LeakingAs(Leaking):
-    """tests/progs/leaking by another name: path is absolute."""
-
-    def __init__(self, path, *args):
-        Target.__init__(self, path, *args)
-        self.say("go")
 
 
 def cpu_ns_per_pair(churn):
@@ -91,10 +83,10 @@ def trace_storm():
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
             stack.callback(end, start(["sleep", "100"]))
-        modest = [stack.enter_context(LeakingAs(path, "--rate", "1000", "--leak", "100000"))
+        modest = [stack.enter_context(Endless(path, "--rate", "1000", "--leak", "100000"))
                   for _ in range(3)]
         churn = stack.enter_context(Target("churn", "--seconds", "2"))
-        leak = stack.enter_context(LeakingAs(path, "--leak", "4000000"))
+        leak = stack.enter_context(Endless(path, "--leak", "4000000"))
         untraced = [cpu_ns_per_pair(churn)]
         with Tracer("-a", *LIMITS, "--json", "-f", "none") as tracer:
             begin, cpu = time.monotonic(), {t.pid: own_cpu_s(t.pid) for t in (leak, churn)}
@@ -163,7 +155,7 @@ def host_crowd():
         crowd = [start([slow, "leak", "100000", "64", "500" if i % 20 else "10"], stdin=None) for i in range(500)]
         for process in crowd:
             stack.callback(end, process)
-        wild = [stack.enter_context(LeakingAs(busy, *args)) for args in ((), ("--rate", "2000"), ())]
+        wild = [stack.enter_context(Endless(busy, *args)) for args in ((), ("--rate", "2000"), ())]
         with Tracer("--comm", "crowded", "--comm", "crowding", "--max-overhead", "5", "--max-host-overhead",
                     limit, "--json", "-f", "none") as tracer:
             pid, begin, cpu = tracer.process.pid, time.monotonic(), own_cpu_s(tracer.process.pid)
@@ -172,7 +164,7 @@ def host_crowd():
                 seen.append(links_of(pid))
                 if second == 5:
                     wild[-1].stop()
-                    wild.append(stack.enter_context(LeakingAs(busy)))
+                    wild.append(stack.enter_context(Endless(busy)))
             own_pct = 100 * (own_cpu_s(pid) - cpu) / (time.monotonic() - begin)
             profiles = by_pid(tracer.stop().out)
         for target in (*crowd[::50], wild[0], wild[1], wild[3]):

@@ -4,23 +4,16 @@ that realloc grows, and memory from mmap."""
 import json
 import time
 
-from harness import Failure, Target, Tracer, expect, expect_equal, expect_words, memtrace, test
+from harness import Endless, Failure, Tracer, expect, expect_equal, expect_words, memtrace, test
 
 INNOCENT = ("build_reply", "grow_session", "map_briefly", "parse_request")
 
 
-class Vectors(Target):
-    """tests/progs/vectors, which goes on until it is told to stop."""
+class Vectors(Endless):
+    """tests/progs/vectors."""
 
     def __init__(self, *args):
         super().__init__("vectors", *args)
-        self.say("go")
-
-    def stop(self):
-        self.say("stop")
-        truth = json.loads(self.line())
-        expect_equal(self.quit(), 0, "status of vectors")
-        return truth
 
 
 def trace(seconds, arguments, options=()):

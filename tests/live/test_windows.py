@@ -1,30 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A limit to what tracing costs: in windows, and what they find all the same."""
 import contextlib
-import json
 import os
 import time
 
-from harness import (Failure, Target, Tracer, by_function, expect, expect_equal, expect_words, losses,
-                     memtrace, test)
+from harness import (Endless, Failure, Target, Tracer, by_function, expect, expect_equal, expect_words,
+                     losses, memtrace, test)
 from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
 
 FUNCTIONS = ("set_up", "forget", "parse_request", "replace_cached", "open_connection")
 
 
-class Leaking(Target):
-    """tests/progs/leaking, which goes on until it is told to stop."""
+class Leaking(Endless):
+    """tests/progs/leaking."""
 
     def __init__(self, *args):
         super().__init__("leaking", *args)
-        self.say("go")
-
-    def stop(self):
-        self.say("stop")
-        truth = json.loads(self.line())
-        expect_equal(self.quit(), 0, "status of leaking")
-        return truth
 
 
 def growth_of(profile):
