@@ -5,8 +5,6 @@
  * to come: nobody writes there again but the allocator, soon after the free, for its lists. Larger than what
  * glibc's caches of free blocks take. Prints {"pairs", "kept_bytes", "freed_bytes", "seconds"}. */
 #include <malloc.h>
-#include <poll.h>
-#include <time.h>
 
 #include "truth.h"
 
@@ -15,14 +13,6 @@
 #define LIFE	   3 /* bursts */
 #define FIRST_SIZE 1100
 #define STEP	   16
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static uint64_t kept, freed, state;
 static void *waiting[LIFE][BLOCKS / 2];
@@ -69,14 +59,6 @@ static void burst(uint64_t n)
 	}
 }
 
-static bool told_to_stop(void)
-{
-	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-	char line[16];
-
-	return poll(&fd, 1, 0) > 0 && read(STDIN_FILENO, line, sizeof(line)) >= 0;
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t start, now, pairs = 0, bursts = 0;
@@ -85,15 +67,15 @@ int main(int argc, char **argv)
 	state = truth_seed(1);
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	truth_ready();
-	start = now_ns();
+	start = truth_now_ns();
 	do {
 		for (int i = 0; i < 4000; i++)
 			churn();
 		pairs += 4000;
-		now = now_ns();
+		now = truth_now_ns();
 		if (now - start >= bursts * PERIOD_NS)
 			burst(bursts++);
-	} while (!told_to_stop());
+	} while (!truth_told_to_stop());
 	printf("{\"pairs\": %" PRIu64 ", \"kept_bytes\": %" PRIu64 ", \"freed_bytes\": %" PRIu64
 	       ", \"seconds\": %.3f}\n",
 	       pairs, kept, freed, (double)(now - start) / 1e9);

@@ -21,6 +21,7 @@
 
 #include <inttypes.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A function that keeps its own frame and its own name. */
@@ -421,4 +423,21 @@ TRUTH_FN void truth_print(void)
 }
 
 #endif /* TRUTH_BLOCKS_LOG2 */
+TRUTH_FN uint64_t truth_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* Has a line come? It can only be "stop". */
+TRUTH_FN bool truth_told_to_stop(void)
+{
+	struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
+	char line[16];
+
+	return poll(&fd, 1, 0) > 0 && read(STDIN_FILENO, line, sizeof(line)) >= 0;
+}
+
 #endif

@@ -13,9 +13,7 @@
  *   map_briefly     --pairs N (0) pairs of mmap and munmap a second
  *
  * Prints {"pairs", "seconds", and "vector", "many", "maps": bytes added}. */
-#include <poll.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "truth.h"
 
@@ -24,14 +22,6 @@
 #define LIFE_NS	     2000000000ull
 #define SESSION_STEP 3000
 #define STEPS	     20
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static uint64_t state;
 
@@ -124,14 +114,6 @@ static void serve_sessions(size_t n, uint64_t now)
 	}
 }
 
-static bool told_to_stop(void)
-{
-	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
-	char line[16];
-
-	return poll(&fd, 1, 0) > 0 && read(STDIN_FILENO, line, sizeof(line)) >= 0;
-}
-
 static uint64_t due(uint64_t since_ns, uint64_t per_s)
 {
 	return since_ns / 1000 * per_s / 1000000;
@@ -156,7 +138,7 @@ int main(int argc, char **argv)
 		n_sessions = SESSIONS;
 	state = truth_seed(1);
 	truth_ready();
-	start = now = now_ns();
+	start = now = truth_now_ns();
 	do {
 		uint64_t until = rate ? due(now - start, rate) : pairs + 2000;
 
@@ -165,7 +147,7 @@ int main(int argc, char **argv)
 			if (pairs % 50 == 0)
 				build_reply();
 		}
-		now = now_ns();
+		now = truth_now_ns();
 		while (vector.bytes < due(now - start, vector_rate))
 			grow_vector(step);
 		for (; added < due(now - start, many_rate); added += step)
@@ -178,8 +160,8 @@ int main(int argc, char **argv)
 			serve_sessions(n_sessions, now);
 			sessions_next = now + 10000000;
 		}
-	} while (!told_to_stop());
-	now = now_ns();
+	} while (!truth_told_to_stop());
+	now = truth_now_ns();
 	printf("{\"pairs\": %" PRIu64 ", \"seconds\": %.3f, \"vector\": %zu, \"many\": %" PRIu64
 	       ", \"maps\": %" PRIu64 "}\n",
 	       pairs, (double)(now - start) / 1e9, vector.bytes, added, mapped);
