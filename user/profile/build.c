@@ -271,3 +271,13 @@ int profile__add_live_estimate(struct profile *profile, size_t site, size_t thre
 {
 	return add_live(profile, site, thread, estimate);
 }
+
+int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
+		      double bytes)
+{
+	if (site >= profile->n_sites || thread >= profile->n_threads)
+		return -EINVAL;
+	if (!profile__build(profile))
+		return -ENOMEM;
+	return profile_build__share(profile->build, site, thread, objects, bytes);
+}

@@ -81,9 +81,7 @@ static int merge_equal(struct profile *profile)
 	return 0;
 }
 
-/* Frames that were cut off are in no stack any more, and would be looked up and counted as
- * unresolved for nothing. */
-static int drop_unused_locations(struct profile *profile)
+int profile__drop_unused_locations(struct profile *profile)
 {
 	size_t n = 0, n_old = profile->n_locations;
 	_cleanup_free_ uint32_t *moved_to = calloc(n_old ? n_old : 1, sizeof(*moved_to));
@@ -131,7 +129,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
 		}
 	}
 	if (cut) {
-		err = drop_unused_locations(profile);
+		/* Frames that were cut off would be looked up and counted as unresolved for nothing. */
+		err = profile__drop_unused_locations(profile);
 		if (!err)
 			err = merge_equal(profile);
 		if (!err)

@@ -46,6 +46,7 @@ static void add(struct estimate *estimate, uint64_t size, double p, double misse
 	estimate->objects += 1 / p;
 	estimate->bytes += z / p;
 	estimate->variance += term;
+	estimate->squares += z / p * (z / p);
 	if (term > estimate->variance_max)
 		estimate->variance_max = term;
 }
@@ -69,8 +70,36 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 	estimate->objects += other->objects;
 	estimate->bytes += other->bytes;
 	estimate->variance += other->variance;
+	estimate->squares += other->squares;
 	if (other->variance_max > estimate->variance_max)
 		estimate->variance_max = other->variance_max;
+}
+
+double estimate__squares(const struct estimate *estimate)
+{
+	double y = estimate->bytes, n = estimate->samples ? (double)estimate->samples : 1;
+
+	return estimate->squares > 0 ? estimate->squares : fmax(y / n * y, estimate->variance);
+}
+
+double estimate__weight_at(double weight, uint64_t from, uint64_t to)
+{
+	double c = weight / (double)from, t = fmin(c, 2 * (c - 1)), size = weight;
+
+	if (from == to)
+		return weight;
+	/* The size is z = t R with t / (1 - exp(-t)) = c: convex, above both t and 1 + t / 2, so that Newton's
+	 * method falls to the root from there. */
+	for (int i = 0; i < MAX_STEPS && from > 1 && t > 0; i++) {
+		double p = -expm1(-t), step = (t / p - c) * p * p / (p - t * exp(-t));
+
+		t -= step;
+		if (!(step > 1e-12 * t))
+			break;
+	}
+	if (from > 1)
+		size = fmax(t * (double)from, 1);
+	return to > 1 ? size / -expm1(-size / (double)to) : size;
 }
 
 /* Quantile q of the gamma distribution that has the mean and variance given: a chi-squared one,

@@ -34,6 +34,8 @@ struct estimate {
 	double bytes;		/* sum of z/p */
 	double variance;	/* of bytes: sum of z^2 (1-p)/p^2, bytes^2 */
 	double variance_max;	/* the largest term of that sum, bytes^2 */
+	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at random
+			 * make of it, sampling included (profile/diff.h). See estimate__squares() */
 };
 
 struct interval {
@@ -51,6 +53,14 @@ void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
 /* Adds what other holds. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
+
+/* squares, or, where they were not kept (a file's), what they are at least: if all samples weigh the same, or all
+ * blocks are small. */
+double estimate__squares(const struct estimate *estimate);
+
+/* What a sample of a block stands for at mean interval `to`, bytes, if one of it at mean interval `from` stands for
+ * weight. Of a mixture's mean weight (squares / bytes) it is about the same. */
+double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
 struct interval estimate__interval(const struct estimate *estimate);
 

@@ -109,6 +109,16 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 	return growth;
 }
 
+void growth__merge(struct growth *to, const struct growth *from)
+{
+	double down = hypot(to->bytes_per_s - to->low, from->bytes_per_s - from->low);
+	double up = hypot(to->high - to->bytes_per_s, from->high - from->bytes_per_s);
+
+	to->bytes_per_s += from->bytes_per_s;
+	to->low = to->bytes_per_s - down;
+	to->high = to->bytes_per_s + up;
+}
+
 bool growth__is_significant(const struct growth *growth)
 {
 	return growth->low > 0 || growth->high < 0;

@@ -52,6 +52,9 @@ struct growth {
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
+/* Adds that of another stack: their errors are independent. */
+void growth__merge(struct growth *growth, const struct growth *other);
+
 /* Does it grow, or shrink, more than chance explains? */
 bool growth__is_significant(const struct growth *growth);
 

@@ -73,6 +73,9 @@ void profile__free(struct profile *profile)
 	}
 	for (size_t i = 0; i < profile->n_files; i++)
 		free(profile->files[i]);
+	for (size_t i = 0; i < profile->n_kept; i++)
+		free(profile->kept[i]);
+	free(profile->kept);
 	free(profile->mappings);
 	free(profile->locations);
 	free(profile->threads);
@@ -113,6 +116,8 @@ size_t profile__bytes(const struct profile *p)
 			 text_bytes(p->probes[i].instruction);
 	for (size_t i = 0; i < p->n_files; i++)
 		bytes += text_bytes(p->files[i]);
+	for (size_t i = 0; i < p->n_kept; i++)
+		bytes += sizeof(*p->kept) + text_bytes(p->kept[i]);
 	return bytes;
 }
 
@@ -214,6 +219,19 @@ int profile__add_file(struct profile *profile, const char *path)
 	return 0;
 }
 
+const char *profile__keep(struct profile *profile, const char *text)
+{
+	_cleanup_free_ char *own = copy(text);
+	char **kept = grow_by_one(profile->kept, profile->n_kept, sizeof(*kept));
+
+	if (kept)
+		profile->kept = kept;
+	if (!kept || !own)
+		return NULL;
+	kept[profile->n_kept++] = own;
+	return_ptr(own);
+}
+
 struct estimate profile__live(const struct profile *profile)
 {
 	struct estimate live = {};
@@ -261,4 +279,9 @@ bool profile__leaks(const struct profile *profile)
 bool profile__is_windowed(const struct profile *profile)
 {
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
+}
+
+bool profile__is_exact(const struct profile *profile)
+{
+	return profile->interval_bytes == 1 && !profile__is_windowed(profile);
 }

@@ -52,6 +52,10 @@ struct profile_frame {
 	uint32_t line; /* 0: unknown */
 };
 
+/* No code is there: locations of a file that tells names without addresses are numbered from here
+ * on, to be distinct. */
+#define PROFILE_NO_ADDR (1ULL << 63)
+
 /* One address of a stack. Distinct by addr within a profile. */
 struct profile_location {
 	uint64_t addr;	 /* as captured: entry + 1 for the allocator (leaf), return addresses above.
@@ -95,7 +99,8 @@ struct profile_site {
 	size_t n_threads;
 };
 
-/* A named count of something lost or left out; name points to static storage. */
+/* A named count of something lost or left out; name points to static storage or to what
+ * profile__keep() returned. */
 struct profile_counter {
 	const char *name;
 	uint64_t count;
@@ -149,14 +154,17 @@ struct profile {
 	pid_t pid;
 	char comm[64];		 /* name of the process, control characters replaced */
 	char *exe;		 /* path of its program or "" */
-	const char *mode;	 /* "continuous" or "windowed"; static */
+	const char *mode;	 /* "continuous" or "windowed"; static. NULL: another tool's, or of a
+				  * file that does not say; what it does not say is 0 */
+	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */
+	bool no_objects; /* only bytes are known, all numbers of objects are 0 */
 	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
-	uint64_t interval_bytes; /* R; 1 = exact */
+	uint64_t interval_bytes; /* R; 1 = exact; 0: not known, nor is any variance */
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
@@ -196,6 +204,8 @@ struct profile {
 	size_t n_probes;
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
+	char **kept; /* profile__keep() */
+	size_t n_kept;
 
 	struct profile_build *build; /* private: look-up tables, until profile__sort() */
 };
@@ -229,6 +239,13 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 /* The same of what an estimate says of any number of them. */
 int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
 			       const struct estimate *estimate);
+
+/* What thread (index) holds of what is in the site's live memory already. -EINVAL as above. */
+int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
+		      double bytes);
+
+/* A copy of text that lives as long as the profile; NULL: no memory. */
+const char *profile__keep(struct profile *profile, const char *text);
 
 /* These copy the strings they are given (NULL is ""; a build_id may stay NULL). A counter that is
  * there already grows by count. */
@@ -278,6 +295,8 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
+/* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
+bool profile__is_exact(const struct profile *profile);
 
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);

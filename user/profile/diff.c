@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is computed and why is in diff.h. */
+#include "profile/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "profile/match.h"
+
+#define OTHER_LENGTH  0.05 /* share by which runs may differ in length without a word */
+#define SAME_START_NS 1000000
+/* Totals are integers in files; what they gain between snapshots may be too little by that, not by
+ * more. */
+#define ROUNDING_BYTES 64
+
+/* What is known of one stack in one profile. */
+struct held {
+	struct estimate live;
+	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
+	struct growth growth;
+	bool any_growth;
+};
+
+/* The two sides of a difference, and what it was made from. */
+struct sides {
+	struct estimate from, to;
+	double traffic; /* samples */
+};
+
+const char *diff_warning__text(enum diff_warning warning)
+{
+	static const char *const texts[] = {
+#define X(id, text) [DIFF_WARN_##id] = text,
+		DIFF_WARNINGS(X)
+#undef X
+	};
+
+	return texts[warning];
+}
+
+const char *profile__what(const struct profile *profile)
+{
+	return profile->what ? profile->what : "heap";
+}
+
+double profile__end_s(const struct profile *profile)
+{
+	if (!profile->start_unix_ns)
+		return NAN;
+	return (double)profile->start_unix_ns * 1e-9 + profile->duration_s;
+}
+
+bool profile__same_run(const struct profile *a, const struct profile *b)
+{
+	uint64_t x = a->start_unix_ns, y = b->start_unix_ns;
+
+	return x && y && (x > y ? x - y : y - x) <= SAME_START_NS && a->pid == b->pid &&
+	       a->interval_bytes == b->interval_bytes &&
+	       !strcmp(profile__what(a), profile__what(b)) && profile__same_program(a, b);
+}
+
+bool profile__same_program(const struct profile *a, const struct profile *b)
+{
+	if (a->exe && *a->exe && b->exe && *b->exe)
+		return !strcmp(base_name(a->exe), base_name(b->exe));
+	return !*a->comm || !*b->comm || !strcmp(a->comm, b->comm);
+}
+
+/* --- two sides --- */
+
+/* What a sample of the side stands for, in the mean by bytes; 0: it has none. */
+static double mean_weight(const struct estimate *side)
+{
+	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
+}
+
+/* The same of blocks like the other side's, at the interval of this one. Of blocks that nothing is
+ * known of: R. */
+static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
+{
+	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
+				: (double)interval;
+}
+
+/* Totals as if all their blocks were of the same size. */
+static struct estimate of_totals(double objects, double bytes, uint64_t interval)
+{
+	struct estimate e = {};
+	double p, weight;
+
+	if (!(bytes > 0) || !(objects > 0))
+		return e;
+	p = interval <= 1 ? 1 : -expm1(-fmax(bytes / objects, 1) / (double)interval);
+	weight = bytes / objects / p;
+	e.objects = objects;
+	e.bytes = bytes;
+	e.sampled_bytes = (uint64_t)(bytes * p);
+	e.squares = bytes * weight;
+	e.variance = e.squares * (1 - p);
+	e.variance_max = fmin(weight * weight * (1 - p), e.variance);
+	return e;
+}
+
+/* How many samples of equal weight it is as good as. */
+static double count_of(const struct estimate *e)
+{
+	double q = estimate__squares(e);
+
+	return q > 0 ? e->bytes * e->bytes / q : 0;
+}
+
+/* By how much more blocks of different sizes weigh than as many of the mean size. */
+static double mix_of(const struct estimate *live, uint64_t interval)
+{
+	struct estimate same = of_totals(live->objects, live->bytes, interval);
+
+	return same.squares > 0 ? fmax(1, estimate__squares(live) / same.squares) : 1;
+}
+
+static void mix(struct estimate *e, double by)
+{
+	e->squares *= by;
+	e->variance *= by;
+	e->variance_max = fmin(e->variance_max * by, e->variance);
+}
+
+/* Of snapshots of one run: the smaller pair of bounds of what is in one only. */
+static void narrow(const struct held *from, const struct held *to, uint64_t interval,
+		   struct sides *sides)
+{
+	double born = to->alloc_bytes - from->alloc_bytes;
+	double died = to->freed_bytes - from->freed_bytes;
+	double rounding = fmin((double)interval / 2, ROUNDING_BYTES), by;
+	struct estimate a, b;
+
+	/* totals that do not even hold what is live are not there */
+	if (to->alloc_bytes + rounding < to->live.bytes ||
+	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
+		return;
+	a = of_totals(to->freed_objects - from->freed_objects, died > rounding ? died : 0, interval);
+	b = of_totals(to->alloc_objects - from->alloc_objects, born > rounding ? born : 0, interval);
+	if ((died > rounding && !(a.bytes > 0)) || (born > rounding && !(b.bytes > 0)))
+		return;
+	by = fmax(mix_of(&from->live, interval), mix_of(&to->live, interval));
+	mix(&a, by);
+	mix(&b, by);
+	sides->traffic = count_of(&a) + count_of(&b);
+	if (estimate__squares(&a) + estimate__squares(&b) <
+	    estimate__squares(&sides->from) + estimate__squares(&sides->to)) {
+		sides->from = a;
+		sides->to = b;
+	}
+}
+
+/* The ends of a side's interval. */
+static struct interval ends_of(const struct estimate *side, uint64_t interval,
+			       const struct estimate *other, uint64_t others)
+{
+	if (side->bytes > 0)
+		return estimate__interval(side);
+	/* the high end of estimate.h at Y = V = 0 */
+	return (struct interval){
+		0, interval <= 1 ? 0 : -log(0.025) * weight_like(other, others, interval)};
+}
+
+/* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
+ * shrinking the same. */
+static void judge(struct change *change, const struct sides *sides, uint64_t from_interval,
+		  uint64_t to_interval, struct claim *growing, struct claim *shrinking)
+{
+	const struct estimate *from = &sides->from, *to = &sides->to;
+	struct interval f = ends_of(from, from_interval, to, to_interval);
+	struct interval t = ends_of(to, to_interval, from, from_interval);
+	double from_weight, to_weight, share, a, b;
+
+	change->p_grows = change->p_shrinks = 0.5;
+	change->low = change->high = NAN;
+	if (!from_interval || !to_interval)
+		return;
+	change->low = change->bytes - hypot(to->bytes - t.low, f.high - from->bytes);
+	change->high = change->bytes + hypot(t.high - to->bytes, from->bytes - f.low);
+	if (!(from->bytes + to->bytes > 0)) {
+		/* there was nothing, or, in one run, nothing came or went */
+		if (from_interval <= 1 && to_interval <= 1)
+			change->low = change->high = change->bytes;
+		return;
+	}
+	if (from_interval == to_interval) {
+		from_weight = to_weight = (estimate__squares(from) + estimate__squares(to)) /
+					  (from->bytes + to->bytes);
+	} else {
+		/* if nothing differs, large blocks seen on one side are the other's, too */
+		from_weight = fmax(mean_weight(from),
+				   to->bytes > 0 ? weight_like(to, to_interval, from_interval) : 0);
+		to_weight =
+			fmax(mean_weight(to),
+			     from->bytes > 0 ? weight_like(from, from_interval, to_interval) : 0);
+	}
+	a = from->bytes / from_weight;
+	b = to->bytes / to_weight;
+	share = from_weight / (from_weight + to_weight);
+	change->p_grows = chance__of_counts(a, b, share);
+	change->p_shrinks = chance__of_counts(b, a, 1 - share);
+	*growing = (struct claim){.p = change->p_grows,
+				  .least = pow(share, a + b) / 2,
+				  .traffic = fmax(sides->traffic, a + b)};
+	*shrinking = *growing;
+	shrinking->p = change->p_shrinks;
+	shrinking->least = pow(1 - share, a + b) / 2;
+}
+
+/* The same of growth rates. */
+static void judge_growth(struct change *change, const struct growth *from, const struct growth *to,
+			 struct claim *growing, struct claim *shrinking)
+{
+	double up, down, quantile = student_quantile(GROWTH_DF, false);
+
+	up = hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
+	down = hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
+	change->low = change->bytes - down;
+	change->high = change->bytes + up;
+	change->p_grows = change->p_shrinks = 0.5;
+	if (!isfinite(up) || !isfinite(down))
+		return;
+	if (change->bytes != 0) {
+		change->p_grows = chance__of_student(change->bytes / (down / quantile), GROWTH_DF);
+		change->p_shrinks = chance__of_student(-change->bytes / (up / quantile), GROWTH_DF);
+	}
+	*growing = (struct claim){.p = change->p_grows, .traffic = 1};
+	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
+}
+
+/* --- which are comparable --- */
+
+static int choose_measure(struct diff *d, struct error *err)
+{
+	size_t windowed = 0, growing = 0, without = 0;
+
+	for (size_t i = 0; i < d->n_profiles; i++) {
+		windowed += profile__is_windowed(d->profiles[i]);
+		if (d->profiles[i]->has_growth)
+			growing++;
+		else
+			without = i + 1;
+	}
+	if (d->measure == DIFF_GROWTH && growing < d->n_profiles)
+		return error__set(
+			err, -EINVAL,
+			"profile %zu has no growth rates (its run was too short for them, or "
+			"its file keeps none): compare live bytes",
+			without);
+	if (d->measure == DIFF_AUTO)
+		d->measure = windowed && growing == d->n_profiles ? DIFF_GROWTH : DIFF_LIVE;
+	if (d->measure == DIFF_LIVE && windowed && windowed < d->n_profiles)
+		return error__set(
+			err, -EINVAL,
+			"live bytes of windows are an upper estimate, which continuous ones are "
+			"not: they cannot be compared%s",
+			growing == d->n_profiles ? "; growth rates can" : "");
+	if (d->measure == DIFF_LIVE && windowed)
+		d->warnings |= 1u << DIFF_WARN_UPPER;
+	return 0;
+}
+
+static int check(struct diff *d, struct error *err)
+{
+	const struct profile *first, *last;
+	bool untimed = false;
+
+	if (d->n_profiles < 2)
+		return error__set(err, -EINVAL, "a difference needs two profiles");
+	first = d->profiles[0];
+	last = d->profiles[d->n_profiles - 1];
+	d->one_run = true;
+	d->exact = true;
+	for (size_t i = 0; i < d->n_profiles; i++) {
+		const struct profile *p = d->profiles[i];
+
+		if (strcmp(profile__what(first), profile__what(p)))
+			return error__set(
+				err, -EINVAL,
+				"profile 1 is of %s, profile %zu of %s: they do not count the "
+				"same thing",
+				profile__what(first), i + 1, profile__what(p));
+		if (!profile__same_program(first, p))
+			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
+		if (p->dropped)
+			d->warnings |= 1u << DIFF_WARN_INCOMPLETE;
+		if (!p->interval_bytes)
+			d->warnings |= 1u << DIFF_WARN_UNSAMPLED;
+		if (p->duration_s > 0 && first->duration_s > 0 &&
+		    fabs(p->duration_s - first->duration_s) > OTHER_LENGTH * first->duration_s)
+			d->warnings |= 1u << DIFF_WARN_OTHER_LENGTH;
+		d->one_run &= profile__same_run(first, p);
+		d->exact &= profile__is_exact(p);
+		untimed |= !isfinite(profile__end_s(p));
+	}
+	if (d->one_run)
+		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
+	else if (!untimed)
+		d->warnings |= 1u << DIFF_WARN_OTHER_RUNS;
+	d->seconds = d->one_run ? last->duration_s - first->duration_s
+				: profile__end_s(last) - profile__end_s(first);
+	if (untimed)
+		d->warnings |= 1u << DIFF_WARN_UNTIMED;
+	else if (first->pid == last->pid && !(d->seconds > 0))
+		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
+	/* of two processes time is none of growth */
+	if (untimed || first->pid != last->pid || !(d->seconds > 0))
+		d->seconds = NAN;
+	return choose_measure(d, err);
+}
+
+/* Of other programs, with nothing in common, every line would be true and say nothing. */
+static int check_common(struct diff *d, const struct match *match, struct error *err)
+{
+	bool any[2] = {};
+
+	for (size_t i = 0; i < match->n_stacks; i++) {
+		uint32_t profile = match->sites[match->first[i]].profile;
+
+		if (match->sites[match->first[i + 1] - 1].profile != profile)
+			return 0;
+		any[profile != 0] = true;
+	}
+	if (!any[0] || !any[1])
+		return 0;
+	if (d->warnings & 1u << DIFF_WARN_OTHER_PROGRAM)
+		return error__set(err, -EINVAL,
+				  "the profiles are of different programs and have no stack in "
+				  "common: there is "
+				  "nothing to compare");
+	d->warnings |= 1u << DIFF_WARN_NOTHING_COMMON;
+	return 0;
+}
+
+/* --- the stacks --- */
+
+static void add_site(struct held *held, const struct profile *profile,
+		     const struct profile_site *site)
+{
+	estimate__merge(&held->live, &site->live);
+	held->alloc_objects += site->alloc_objects;
+	held->alloc_bytes += site->alloc_bytes;
+	held->freed_objects += site->freed_objects;
+	held->freed_bytes += site->freed_bytes;
+	if (profile->has_growth) {
+		if (held->any_growth)
+			growth__merge(&held->growth, &site->growth);
+		else
+			held->growth = site->growth;
+		held->any_growth = true;
+	}
+}
+
+/* A stack that a profile does not have did not grow there, as far as the other's error goes. */
+static void fill_in_growth(struct held *held, const struct held *other)
+{
+	if (held->any_growth)
+		return;
+	held->growth = (struct growth){0, other->growth.low - other->growth.bytes_per_s,
+				       other->growth.high - other->growth.bytes_per_s};
+}
+
+static void add_trend(const struct diff *d, struct diff_stack *stack, double quantum)
+{
+	_cleanup_free_ struct growth_segment *segments = calloc(d->n_profiles, sizeof(*segments));
+	bool timed = isfinite(d->seconds);
+	double seconds;
+
+	stack->trend = (struct growth){NAN, NAN, NAN};
+	for (size_t i = 1; i < d->n_profiles; i++) {
+		double step = stack->values[i] - stack->values[i - 1];
+
+		stack->rises += step > 0;
+		stack->falls += step < 0;
+		seconds = 1;
+		if (timed)
+			seconds = d->one_run ? d->profiles[i]->duration_s -
+						       d->profiles[i - 1]->duration_s
+					     : profile__end_s(d->profiles[i]) -
+						       profile__end_s(d->profiles[i - 1]);
+		if (!segments || !(seconds > 0))
+			return; /* not in the order of time: no trend */
+		segments[i - 1] = (struct growth_segment){seconds, step};
+	}
+	if (d->measure == DIFF_LIVE && d->n_profiles > 2 &&
+	    !(d->warnings & 1u << DIFF_WARN_UNSAMPLED))
+		stack->trend = growth__estimate(segments, d->n_profiles - 1, quantum, false);
+}
+
+/* One more stack: all of its sites in all profiles. */
+static void add_stack(struct diff *d, const struct match *match, size_t index,
+		      struct sides *ret_sides, struct claim *growing, struct claim *shrinking)
+{
+	struct diff_stack *stack = &d->stacks[d->n_stacks];
+	bool any = false;
+	const struct match_site *best = &match->sites[match->best[index]];
+	struct held from = {}, to = {};
+	double quantum = 0;
+
+	stack->profile = d->profiles[best->profile];
+	stack->site = &stack->profile->sites[best->site];
+	stack->values = d->values + d->n_stacks * d->n_profiles;
+	for (size_t i = match->first[index]; i < match->first[index + 1]; i++) {
+		uint32_t p = match->sites[i].profile;
+		const struct profile *profile = d->profiles[p];
+		const struct profile_site *site = &profile->sites[match->sites[i].site];
+
+		stack->values[p] +=
+			d->measure == DIFF_GROWTH ? site->growth.bytes_per_s : site->live.bytes;
+		any |= stack->values[p] != 0;
+		quantum = fmax(quantum, sqrt(site->live.variance_max));
+		if (p == 0)
+			add_site(&from, profile, site);
+		if (p == d->n_profiles - 1)
+			add_site(&to, profile, site);
+	}
+	if (!any)
+		return;
+	d->n_stacks++;
+	stack->change.from = stack->values[0];
+	stack->change.to = stack->values[d->n_profiles - 1];
+	stack->change.bytes = stack->change.to - stack->change.from;
+	if (d->measure == DIFF_GROWTH) {
+		stack->change.low = stack->change.high = NAN;
+		stack->change.p_grows = stack->change.p_shrinks = 0.5;
+		if (from.any_growth || to.any_growth) {
+			fill_in_growth(&from, &to);
+			fill_in_growth(&to, &from);
+			judge_growth(&stack->change, &from.growth, &to.growth, growing, shrinking);
+		}
+	} else {
+		*ret_sides = (struct sides){.from = from.live, .to = to.live};
+		if (d->one_run && !(d->warnings & 1u << DIFF_WARN_UPPER))
+			narrow(&from, &to, d->profiles[0]->interval_bytes, ret_sides);
+		judge(&stack->change, ret_sides, d->profiles[0]->interval_bytes,
+		      d->profiles[d->n_profiles - 1]->interval_bytes, growing, shrinking);
+	}
+	add_trend(d, stack, quantum);
+}
+
+/* Their sum, by itself. */
+static void add_total(struct diff *d, const struct sides *sum)
+{
+	struct diff_stack *total = &d->total;
+	struct claim growing = {}, shrinking = {};
+	double up = 0, down = 0, quantum = 0;
+
+	total->values = d->values + d->n_stacks * d->n_profiles;
+	for (size_t i = 0; i < d->n_stacks; i++)
+		for (size_t p = 0; p < d->n_profiles; p++)
+			total->values[p] += d->stacks[i].values[p];
+	total->change.from = total->values[0];
+	total->change.to = total->values[d->n_profiles - 1];
+	total->change.bytes = total->change.to - total->change.from;
+	if (d->measure == DIFF_LIVE) {
+		judge(&total->change, sum, d->profiles[0]->interval_bytes,
+		      d->profiles[d->n_profiles - 1]->interval_bytes, &growing, &shrinking);
+		quantum = sqrt(fmax(sum->from.variance_max, sum->to.variance_max));
+	} else {
+		for (size_t i = 0; i < d->n_stacks; i++) {
+			const struct change *change = &d->stacks[i].change;
+
+			up = hypot(up, change->high - change->bytes);
+			down = hypot(down, change->bytes - change->low);
+		}
+		judge_growth(&total->change, &(struct growth){0, 0, 0},
+			     &(struct growth){total->change.bytes, total->change.bytes - down,
+					      total->change.bytes + up},
+			     &growing, &shrinking);
+	}
+	total->grows = growing.traffic > 0 && growing.p <= CHANCE_LEVEL;
+	total->shrinks = shrinking.traffic > 0 && shrinking.p <= CHANCE_LEVEL;
+	add_trend(d, total, quantum);
+}
+
+static int rank(const struct diff_stack *stack)
+{
+	return stack->grows ? 0 : stack->shrinks ? 1 : 2;
+}
+
+/* Ties keep the order of their names, in which the stacks are made. */
+static int by_evidence(const void *a, const void *b)
+{
+	const struct diff_stack *x = a, *y = b;
+	double change_x = fabs(x->change.bytes), change_y = fabs(y->change.bytes);
+
+	if (rank(x) != rank(y))
+		return rank(x) - rank(y);
+	if (change_x != change_y)
+		return change_x > change_y ? -1 : 1;
+	return (x->values > y->values) - (x->values < y->values);
+}
+
+static int decide(struct diff *d, struct claim *growing, struct claim *shrinking)
+{
+	int err = claims__decide(growing, d->n_stacks, CHANCE_LEVEL, &d->weights);
+
+	if (!err)
+		err = claims__decide(shrinking, d->n_stacks, CHANCE_LEVEL, NULL);
+	for (size_t i = 0; !err && i < d->n_stacks; i++) {
+		struct diff_stack *stack = &d->stacks[i];
+		bool trend = isfinite(stack->trend.low);
+
+		stack->grows = growing[i].holds && (!trend || stack->trend.low > 0);
+		stack->shrinks = shrinking[i].holds && (!trend || stack->trend.high < 0);
+		d->n_grow += stack->grows;
+		d->n_shrink += stack->shrinks;
+	}
+	return err;
+}
+
+static int compare(struct diff *d, const struct match *match)
+{
+	_cleanup_free_ struct claim *growing = calloc(match->n_stacks + 1, sizeof(*growing));
+	_cleanup_free_ struct claim *shrinking = calloc(match->n_stacks + 1, sizeof(*shrinking));
+	struct sides sum = {};
+	int err;
+
+	d->stacks = calloc(match->n_stacks + 1, sizeof(*d->stacks));
+	d->values = calloc((match->n_stacks + 1) * d->n_profiles, sizeof(*d->values));
+	if (!growing || !shrinking || !d->stacks || !d->values)
+		return -ENOMEM;
+	for (size_t i = 0; i < match->n_stacks; i++) {
+		struct sides sides = {};
+
+		add_stack(d, match, i, &sides, &growing[d->n_stacks], &shrinking[d->n_stacks]);
+		sides.from.squares = estimate__squares(&sides.from);
+		sides.to.squares = estimate__squares(&sides.to);
+		estimate__merge(&sum.from, &sides.from);
+		estimate__merge(&sum.to, &sides.to);
+	}
+	err = decide(d, growing, shrinking);
+	if (err)
+		return err;
+	add_total(d, &sum);
+	qsort(d->stacks, d->n_stacks, sizeof(*d->stacks), by_evidence);
+	return 0;
+}
+
+double diff__least_growth(const struct diff *d)
+{
+	double weight = 1;
+	unsigned n = 1;
+
+	for (size_t i = 0; i < d->n_profiles; i++) {
+		if (!d->profiles[i]->interval_bytes)
+			return NAN;
+		weight = fmax(weight, (double)d->profiles[i]->interval_bytes);
+	}
+	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || weight <= 1)
+		return NAN;
+	/* so many samples, all of them new, would hold beside the others */
+	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))
+		n++;
+	return chi2_quantile(0.95, 2.0 * n) / 2 * weight / d->seconds;
+}
+
+void diff__free(struct diff *diff)
+{
+	if (!diff)
+		return;
+	free(diff->stacks);
+	free(diff->values);
+	free(diff);
+}
+
+DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
+
+int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
+	      struct diff **ret_diff, struct error *err)
+{
+	_cleanup_(cleanup_diff) struct diff *d = calloc(1, sizeof(*d));
+	_cleanup_(match__clear) struct match match = {};
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	d->profiles = profiles;
+	d->n_profiles = n;
+	d->measure = measure;
+	rc = check(d, err);
+	if (!rc)
+		rc = match__stacks(profiles, n, &match);
+	if (!rc)
+		rc = check_common(d, &match, err);
+	if (!rc)
+		rc = compare(d, &match);
+	if (rc)
+		return rc;
+	*ret_diff = d;
+	d = NULL;
+	return 0;
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/modules.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/path.h"
+
+#define MAX_RULES 10000
+#define NOBODY	  UINT32_MAX
+
+enum rule_kind { RULE_FUNCTION, RULE_MODULE, RULE_FILE, RULE_KINDS };
+
+static const char *const kind_names[RULE_KINDS] = {"function", "module", "file"};
+
+struct component {
+	char *path;
+	uint32_t parent; /* NOBODY: at the top */
+	unsigned depth;
+};
+
+struct rule {
+	enum rule_kind kind;
+	regex_t regex;
+	uint32_t component;
+};
+
+struct modules {
+	struct component *components; /* in the order in which they are first named: parents come before */
+	size_t n_components;
+	struct rule *rules;
+	size_t n_rules;
+};
+
+void modules__free(struct modules *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->n_components; i++)
+		free(m->components[i].path);
+	for (size_t i = 0; i < m->n_rules; i++)
+		regfree(&m->rules[i].regex);
+	free(m->components);
+	free(m->rules);
+	free(m);
+}
+
+/* --- reading the rules --- */
+
+/* The component of that path of len bytes, which is added, with those above it, where it is new. 0 or -ENOMEM. */
+static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
+{
+	const char *slash = memrchr(path, '/', len);
+	struct component *grown, fresh = {.parent = NOBODY};
+
+	for (size_t i = 0; i < m->n_components; i++)
+		if (strlen(m->components[i].path) == len && !memcmp(m->components[i].path, path, len)) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	if (slash) {
+		int rc = find_component(m, path, (size_t)(slash - path), &fresh.parent);
+
+		if (rc)
+			return rc;
+		fresh.depth = m->components[fresh.parent].depth + 1;
+	}
+	grown = reallocarray(m->components, m->n_components + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	m->components = grown;
+	fresh.path = strndup(path, len);
+	if (!fresh.path)
+		return -ENOMEM;
+	*ret = (uint32_t)m->n_components;
+	m->components[m->n_components++] = fresh;
+	return 0;
+}
+
+/* Parts that are not empty, none of them too many. */
+static bool is_path(const char *path, size_t len)
+{
+	size_t parts = 1;
+
+	for (size_t i = 0; i < len; i++) {
+		if (path[i] == '/' && (!i || i + 1 == len || path[i + 1] == '/'))
+			return false;
+		parts += path[i] == '/';
+	}
+	return parts <= 16 && len < 256;
+}
+
+static size_t skip(const char *text, size_t at, size_t len, bool blanks)
+{
+	while (at < len && (text[at] == ' ' || text[at] == '\t') == blanks)
+		at++;
+	return at;
+}
+
+static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern, uint32_t component, char *ret_why,
+		    size_t why_size)
+{
+	struct rule *grown = reallocarray(m->rules, m->n_rules + 1, sizeof(*grown));
+	int rc;
+
+	if (!grown)
+		return -ENOMEM;
+	m->rules = grown;
+	grown[m->n_rules] = (struct rule){.kind = kind, .component = component};
+	rc = regcomp(&grown[m->n_rules].regex, pattern, REG_EXTENDED | REG_NOSUB);
+	if (rc == REG_ESPACE)
+		return -ENOMEM;
+	if (rc) {
+		regerror(rc, &grown[m->n_rules].regex, ret_why, why_size);
+		return -EINVAL;
+	}
+	m->n_rules++;
+	return 0;
+}
+
+/* One line without its end. */
+static int parse_line(struct modules *m, const char *name, size_t line, const char *text, size_t len,
+		      struct error *err)
+{
+	size_t path = skip(text, 0, len, true), path_end = skip(text, path, len, false);
+	size_t kind = skip(text, path_end, len, true), kind_end = skip(text, kind, len, false);
+	size_t pattern = skip(text, kind_end, len, true), end = len;
+	_cleanup_free_ char *regex = NULL;
+	uint32_t component;
+	char why[128] = "";
+	int rc, k = 0;
+
+	if (path == len || text[path] == '#')
+		return 0;
+	while (end > pattern && (text[end - 1] == ' ' || text[end - 1] == '\t' || text[end - 1] == '\r'))
+		end--;
+	if (memchr(text, 0, len))
+		return error__set(err, -EINVAL, "%s, line %zu: a NUL byte: this is no file of rules", name, line);
+	if (pattern == end)
+		return error__set(err, -EINVAL, "%s, line %zu: a rule is COMPONENT function|module|file REGEX", name,
+				  line);
+	if (!is_path(text + path, path_end - path))
+		return error__set(err, -EINVAL, "%s, line %zu: '%.*s' is no component: names divided by single '/', "
+				  "at most 16", name, line, (int)(path_end - path < 64 ? path_end - path : 64),
+				  text + path);
+	while (k < RULE_KINDS && (strlen(kind_names[k]) != kind_end - kind ||
+				  memcmp(kind_names[k], text + kind, kind_end - kind) != 0))
+		k++;
+	if (k == RULE_KINDS)
+		return error__set(err, -EINVAL, "%s, line %zu: rules match a function, module or file, not a '%.*s'",
+				  name, line, (int)(kind_end - kind < 64 ? kind_end - kind : 64), text + kind);
+	if (m->n_rules == MAX_RULES)
+		return error__set(err, -EINVAL, "%s, line %zu: more than %d rules", name, line, MAX_RULES);
+	regex = strndup(text + pattern, end - pattern);
+	rc = regex ? find_component(m, text + path, path_end - path, &component) : -ENOMEM;
+	if (!rc)
+		rc = add_rule(m, (enum rule_kind)k, regex, component, why, sizeof(why));
+	if (rc == -EINVAL)
+		return error__set(err, rc, "%s, line %zu: '%.64s' is no regular expression: %s", name, line, regex, why);
+	return rc ? error__set(err, rc, "%s: out of memory", name) : 0;
+}
+
+int modules__parse(const char *name, const char *text, size_t len, struct modules **ret, struct error *err)
+{
+	struct modules *m = calloc(1, sizeof(*m));
+	size_t line = 1;
+	int rc = m ? 0 : error__set(err, -ENOMEM, "%s: out of memory", name);
+
+	for (size_t at = 0; at < len && !rc; line++) {
+		const char *end = memchr(text + at, '\n', len - at);
+		size_t next = end ? (size_t)(end - text) : len;
+
+		rc = parse_line(m, name, line, text + at, next - at, err);
+		at = next + 1;
+	}
+	if (!rc && !m->n_rules)
+		rc = error__set(err, -EINVAL, "%s: there is no rule in it", name);
+	if (rc) {
+		modules__free(m);
+		return rc;
+	}
+	*ret = m;
+	return 0;
+}
+
+/* --- whose is it? --- */
+
+static const char *subject(const struct profile *profile, const struct profile_location *location,
+			   const struct profile_frame *frame, enum rule_kind kind)
+{
+	switch (kind) {
+	case RULE_FUNCTION:
+		return frame->name;
+	case RULE_FILE:
+		return frame->file;
+	default:
+		return location->mapping >= 0 ? base_name(profile->mappings[location->mapping].path) : NULL;
+	}
+}
+
+/* The component of the innermost frame of a location that has one, or NOBODY. The allocator's own frames are
+ * asked only behind others, or with_allocator. */
+static uint32_t owner_of(const struct modules *m, const struct profile *profile,
+			 const struct profile_location *location, bool with_allocator)
+{
+	for (size_t f = 0; f < location->n_frames; f++) {
+		const struct profile_frame *frame = &location->frames[f];
+
+		if (!with_allocator && profile__is_allocator_frame(frame->name))
+			continue;
+		for (size_t r = 0; r < m->n_rules; r++) {
+			const char *text = subject(profile, location, frame, m->rules[r].kind);
+
+			if (text && !regexec(&m->rules[r].regex, text, 0, NULL, 0))
+				return m->rules[r].component;
+		}
+		with_allocator = true;
+	}
+	return NOBODY;
+}
+
+static bool is_allocators_alone(const struct profile_location *location)
+{
+	for (size_t f = 0; f < location->n_frames; f++)
+		if (!profile__is_allocator_frame(location->frames[f].name))
+			return false;
+	return location->n_frames > 0;
+}
+
+/* By location: what it is worth as the first that is not the allocator's alone, and behind such. */
+struct owners {
+	uint32_t *first, *behind;
+	bool *allocators;
+};
+
+static uint32_t owner_of_site(const struct owners *owners, const struct profile_site *site)
+{
+	bool behind = false;
+
+	for (size_t i = 0; i < site->n_locations; i++) {
+		uint32_t location = site->locations[i];
+		uint32_t owner = (behind ? owners->behind : owners->first)[location];
+
+		if (!behind && owners->allocators[location])
+			continue;
+		if (owner != NOBODY)
+			return owner;
+		behind = true;
+	}
+	return NOBODY;
+}
+
+static void add_site(struct module_sum *sum, const struct profile_site *site)
+{
+	sum->stacks++;
+	estimate__merge(&sum->live, &site->live);
+	sum->alloc_objects += site->alloc_objects;
+	sum->alloc_bytes += site->alloc_bytes;
+	sum->freed_objects += site->freed_objects;
+	sum->freed_bytes += site->freed_bytes;
+	growth__merge(&sum->growth, &site->growth);
+}
+
+/* Places of the components in the order of a tree: each before what is below it, else as they are. */
+static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *n)
+{
+	for (size_t i = 0; i < m->n_components; i++) {
+		if (m->components[i].parent != parent)
+			continue;
+		at[i] = (*n)++;
+		place(m, (uint32_t)i, at, n); /* at most 16 deep */
+	}
+}
+
+int modules__sum(const struct modules *m, const struct profile *profile, struct module_sums *ret)
+{
+	_cleanup_free_ uint32_t *first = calloc(profile->n_locations + 1, sizeof(*first));
+	_cleanup_free_ uint32_t *behind = calloc(profile->n_locations + 1, sizeof(*behind));
+	_cleanup_free_ bool *allocators = calloc(profile->n_locations + 1, sizeof(*allocators));
+	_cleanup_free_ size_t *at = calloc(m->n_components + 1, sizeof(*at));
+	const struct owners owners = {first, behind, allocators};
+	struct module_sum *sums = calloc(m->n_components + 1, sizeof(*sums));
+	size_t n = 0;
+
+	if (!first || !behind || !allocators || !at || !sums) {
+		free(sums);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		allocators[i] = is_allocators_alone(location);
+		first[i] = owner_of(m, profile, location, false);
+		behind[i] = owner_of(m, profile, location, true);
+	}
+	place(m, NOBODY, at, &n);
+	for (size_t i = 0; i < m->n_components; i++) {
+		const struct component *c = &m->components[i];
+
+		sums[at[i]].path = c->path;
+		sums[at[i]].part = base_name(c->path);
+		sums[at[i]].depth = c->depth;
+	}
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		uint32_t owner = owner_of_site(&owners, &profile->sites[i]);
+
+		if (owner == NOBODY)
+			add_site(&sums[n], &profile->sites[i]);
+		for (; owner != NOBODY; owner = m->components[owner].parent)
+			add_site(&sums[at[owner]], &profile->sites[i]);
+	}
+	ret->sums = sums;
+	ret->n = n + 1;
+	return 0;
+}
+
+void module_sums__clear(struct module_sums *sums)
+{
+	free(sums->sums);
+	*sums = (struct module_sums){};
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/pprof.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct pprof_value_name pprof_values[VALUES] = {
+	[VALUE_ALLOC_OBJECTS] = {"alloc_objects", "count"},
+	[VALUE_ALLOC_SPACE] = {"alloc_space", "bytes"},
+	[VALUE_INUSE_OBJECTS] = {"inuse_objects", "count"},
+	[VALUE_INUSE_SPACE] = {"inuse_space", "bytes"},
+	[VALUE_INUSE_SAMPLES] = {"inuse_samples", "count"},
+	[VALUE_INUSE_SAMPLED] = {"inuse_sampled", "bytes"},
+	[VALUE_INUSE_VARIANCE] = {"inuse_variance", "bytes"},
+	[VALUE_GROWTH] = {"growth_per_hour", "bytes"},
+};
+
+#define FACT_OF(of, key, type, member, absent)                                                     \
+	{                                                                                          \
+		key, FACT_##type, FACT_OF_##of, offsetof(struct profile, member), absent           \
+	}
+#define FACT(key, type, member, absent) FACT_OF(ANY, key, type, member, absent)
+
+const struct pprof_fact pprof_facts[] = {
+	FACT("pid", INT, pid, 0),
+	FACT("alloc_calls", UINT64, alloc_calls, 0),
+	FACT("free_calls", UINT64, free_calls, 0),
+	FACT("samples", UINT64, samples, 0),
+	FACT("dropped", UINT64, dropped, 0),
+	FACT("stacks_walked", UINT64, stacks_walked, 0),
+	FACT("stacks_complete", UINT64, stacks_complete, 0),
+	FACT("overhead_pct", REAL, overhead_pct, -1),
+	FACT("windows", UINT64, n_windows, 0),
+	FACT("windows_s", REAL, windows_s, 0),
+	FACT("continuous_s", REAL, continuous_s, 0),
+	FACT("cpu_time_ns", UINT64, cpu_time_ns, 0),
+	FACT("rss_start_bytes", UINT64, rss_start_bytes, 0),
+	FACT("rss_end_bytes", UINT64, rss_end_bytes, 0),
+	FACT("threads_at_end", UINT32, n_live_threads, 0),
+	FACT("ended", BOOL, ended, 0),
+	FACT("leaf_holds", BOOL, leaf_holds, 0),
+	FACT("no_objects", BOOL, no_objects, 0),
+	FACT_OF(GROWING, "process_growth_bytes_per_s", REAL, growth.bytes_per_s, NAN),
+	FACT_OF(GROWING, "process_growth_attributed", REAL, growth.attributed.bytes_per_s, 0),
+	FACT_OF(GROWING, "process_growth_attributed_low", REAL, growth.attributed.low, NAN),
+	FACT_OF(GROWING, "process_growth_attributed_high", REAL, growth.attributed.high, NAN),
+	FACT_OF(GROWING, "process_growth_regions", REAL, growth.regions, 0),
+	FACT_OF(GROWING, "process_growth_slowed", REAL, growth.slowed, 0),
+	FACT_OF(WINDOWED, "blocks_born", UINT64, evidence.born, 0),
+	FACT_OF(WINDOWED, "blocks_freed", UINT64, evidence.freed, 0),
+	FACT_OF(WINDOWED, "blocks_replaced", UINT64, evidence.replaced, 0),
+	FACT_OF(WINDOWED, "blocks_unmapped", UINT64, evidence.unmapped, 0),
+	FACT_OF(WINDOWED, "blocks_changed", UINT64, evidence.changed, 0),
+	FACT_OF(WINDOWED, "blocks_marked", UINT64, evidence.marked, 0),
+	FACT_OF(WINDOWED, "blocks_forgotten", UINT64, evidence.forgotten, 0),
+	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, earlier_gone_bytes, -1),
+	FACT_OF(REGIONS, "regions_followed_s", REAL, regions_followed_s, 0),
+	FACT_OF(FAULTS, "resident_change_bytes", REAL, resident_change_bytes, NAN),
+	FACT("memtrace_cost_known", BOOL, own.known, 0),
+	FACT("memtrace_cpu_pct", REAL, own.cpu_pct, 0),
+	FACT("memtrace_host_cost_known", BOOL, own.host_known, 0),
+	FACT_OF(HOST_COST, "memtrace_host_pct", REAL, own.host_pct, 0),
+	FACT("memtrace_user_bytes", UINT64, own.user_bytes, 0),
+	FACT("memtrace_kernel_bytes", UINT64, own.kernel_bytes, 0),
+	FACT("memtrace_kernel_bytes_at_most", BOOL, own.at_most, 0),
+};
+
+const size_t n_pprof_facts = sizeof(pprof_facts) / sizeof(pprof_facts[0]);
+_Static_assert(sizeof(pprof_facts) / sizeof(pprof_facts[0]) <= 64, "readers have a bit for each");
+
+double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile)
+{
+	const void *at = (const char *)profile + fact->offset;
+
+	switch (fact->type) {
+	case FACT_UINT64:
+		return (double)*(const uint64_t *)at;
+	case FACT_UINT32:
+		return *(const uint32_t *)at;
+	case FACT_INT:
+		return *(const int *)at;
+	case FACT_BOOL:
+		return *(const bool *)at;
+	case FACT_REAL:
+		return *(const double *)at;
+	}
+	return NAN;
+}
+
+bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile)
+{
+	double value = pprof_fact__get(fact, profile);
+
+	if ((fact->of == FACT_OF_GROWING && !profile->has_growth) ||
+	    (fact->of == FACT_OF_WINDOWED && !profile__is_windowed(profile)) ||
+	    (fact->of == FACT_OF_REGIONS && !profile__is_regions(profile)) ||
+	    (fact->of == FACT_OF_FAULTS && !profile__is_growth(profile)) ||
+	    (fact->of == FACT_OF_HOST_COST && !profile->own.host_known))
+		return true;
+	if (fact->absent == -1) /* negative: not known */
+		return !(value >= 0);
+	return !isfinite(value) || value == fact->absent;
+}
+
+void pprof_facts__clear(struct profile *profile)
+{
+	for (size_t i = 0; i < n_pprof_facts; i++) {
+		void *at = (char *)profile + pprof_facts[i].offset;
+
+		if (pprof_facts[i].type == FACT_REAL)
+			*(double *)at = pprof_facts[i].absent;
+		else
+			memset(at, 0,
+			       pprof_facts[i].type == FACT_UINT64 ? sizeof(uint64_t)
+			       : pprof_facts[i].type == FACT_BOOL ? sizeof(bool)
+								  : sizeof(uint32_t));
+	}
+}

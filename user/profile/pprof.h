@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the encoder and the decoder of pprof (profile.proto) agree on: the numbers of its fields, and
+ * how a profile of memtrace's lies in it.
+ *
+ * Values of a sample, all of which add up when profiles are merged:
+ *
+ *	alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes
+ *	inuse_samples/count	live samples that were recorded: struct estimate's samples
+ *	inuse_sampled/bytes	the sizes of these: sampled_bytes
+ *	inuse_variance/bytes	the variance of inuse_space divided by the period, the sampling
+ *				interval: as large as the bytes themselves, roughly
+ *	growth_per_hour/bytes	when growth is known; may be negative
+ *
+ * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some of
+ * it, and one without these labels, which has all that belongs to no thread: what was allocated and is
+ * freed again, growth, and numeric labels that say how the stack is. Variance and samples are shared
+ * out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
+ *
+ * Comments are lines "key: value", pprof_facts[] and those that are named beside it. Readers show all of them
+ * above each report; so what says nothing is left out, and the probes, of which nothing later depends. */
+#ifndef MEMTRACE_PROFILE_PPROF_H
+#define MEMTRACE_PROFILE_PPROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+
+enum pprof_profile_field {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE,
+	PROFILE_MAPPING,
+	PROFILE_LOCATION,
+	PROFILE_FUNCTION,
+	PROFILE_STRING_TABLE,
+	PROFILE_DROP_FRAMES,
+	PROFILE_KEEP_FRAMES,
+	PROFILE_TIME_NANOS,
+	PROFILE_DURATION_NANOS,
+	PROFILE_PERIOD_TYPE,
+	PROFILE_PERIOD,
+	PROFILE_COMMENT,
+	PROFILE_DEFAULT_SAMPLE_TYPE,
+};
+
+enum pprof_value_type_field {
+	VALUE_TYPE_TYPE = 1,
+	VALUE_TYPE_UNIT,
+};
+
+enum pprof_sample_field {
+	SAMPLE_LOCATION_ID = 1,
+	SAMPLE_VALUE,
+	SAMPLE_LABEL,
+};
+
+enum pprof_label_field {
+	LABEL_KEY = 1,
+	LABEL_STR,
+	LABEL_NUM,
+	LABEL_NUM_UNIT,
+};
+
+enum pprof_mapping_field {
+	MAPPING_ID = 1,
+	MAPPING_START,
+	MAPPING_LIMIT,
+	MAPPING_OFFSET,
+	MAPPING_FILENAME,
+	MAPPING_BUILD_ID,
+	MAPPING_HAS_FUNCTIONS,
+	MAPPING_HAS_FILENAMES,
+	MAPPING_HAS_LINE_NUMBERS,
+	MAPPING_HAS_INLINE_FRAMES,
+};
+
+/* address is the profile's addr - 1, which lies in the instruction that calls. */
+enum pprof_location_field {
+	LOCATION_ID = 1,
+	LOCATION_MAPPING_ID,
+	LOCATION_ADDRESS,
+	LOCATION_LINE, /* innermost first */
+};
+
+enum pprof_line_field {
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE,
+};
+
+enum pprof_function_field {
+	FUNCTION_ID = 1,
+	FUNCTION_NAME,
+	FUNCTION_SYSTEM_NAME, /* of a frame without a name: "[no_symbols]", ... the reason */
+	FUNCTION_FILENAME,
+	FUNCTION_START_LINE,
+};
+
+/* Protobuf's wire types: the low three bits of a field's tag. */
+enum protobuf_wire {
+	WIRE_VARINT = 0,
+	WIRE_FIXED64 = 1,
+	WIRE_BYTES = 2,
+	WIRE_FIXED32 = 5,
+};
+
+enum pprof_value {
+	VALUE_ALLOC_OBJECTS,
+	VALUE_ALLOC_SPACE,
+	VALUE_INUSE_OBJECTS,
+	VALUE_INUSE_SPACE,
+	VALUE_INUSE_SAMPLES,
+	VALUE_INUSE_SAMPLED,
+	VALUE_INUSE_VARIANCE,
+	VALUE_GROWTH,
+	VALUES
+};
+
+extern const struct pprof_value_name {
+	const char *type, *unit;
+} pprof_values[VALUES];
+
+/* Numeric labels of a stack's sample without a thread. */
+#define LABEL_INCOMPLETE     "stack_incomplete"	      /* 1: it does not reach the start */
+#define LABEL_TRUNCATED	     "stack_truncated"	      /* 1: more callers exist */
+#define LABEL_ALLOCATORS_OWN "allocators_own"	      /* 1: regions for the heap */
+#define LABEL_LARGEST	     "largest_sample"	      /* bytes: sqrt(variance_max) */
+#define LABEL_SQUARES	     "root_of_squares"	      /* bytes: sqrt(squares), when its blocks differ in size */
+#define LABEL_GROWTH_LOW     "growth_per_hour_low"    /* bytes; the interval's ends */
+#define LABEL_GROWTH_HIGH    "growth_per_hour_high"
+#define LABEL_SURVIVAL	     "survival_%gs_ppm" /* by age: the share still live, parts of a million */
+
+/* Comments besides pprof_facts[]. */
+#define COMMENT_WHAT	     "what"		   /* heap, regions or growth */
+#define COMMENT_MODE	     "mode"		   /* continuous or windowed */
+#define COMMENT_COMM	     "comm"
+#define COMMENT_EXE	     "exe"
+#define COMMENT_SURVIVAL     "survival_age_s"	   /* ages, with blanks between them */
+#define COMMENT_KIND	     "live_bytes_of_kind_" /* and region_memory__name() */
+#define COMMENT_LOST	     "lost_"		   /* and the counter's name, when it is not 0 */
+#define COMMENT_RUN_LOST     "lost_by_run_"	   /* the same of all processes together */
+
+enum pprof_fact_type {
+	FACT_UINT64,
+	FACT_UINT32,
+	FACT_INT, /* 0 or more */
+	FACT_BOOL,
+	FACT_REAL,
+};
+
+/* Which profiles it says something of. */
+enum pprof_fact_of {
+	FACT_OF_ANY,
+	FACT_OF_GROWING, /* those with has_growth */
+	FACT_OF_WINDOWED,
+	FACT_OF_REGIONS,
+	FACT_OF_FAULTS, /* what: growth */
+	FACT_OF_HOST_COST, /* those with own.host_known */
+};
+
+/* A member of struct profile that is a comment. */
+struct pprof_fact {
+	const char *key;
+	enum pprof_fact_type type;
+	enum pprof_fact_of of;
+	size_t offset;
+	double absent; /* what stands for nothing known, and is not written; may be NaN */
+};
+
+extern const struct pprof_fact pprof_facts[];
+extern const size_t n_pprof_facts;
+
+/* The value of a fact, of a FACT_UINT64 perhaps inexact, and whether it says nothing of this profile. */
+double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
+bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
+
+/* Gives every fact of a profile that was made from a file its absent value. */
+void pprof_facts__clear(struct profile *profile);
+
+#endif

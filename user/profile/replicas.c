@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is computed and why is in replicas.h. */
+#include "profile/replicas.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "profile/match.h"
+
+#define MAD_TO_DEVIATION 1.4826
+#define OTHER_LENGTH	 0.05 /* share by which runs may differ in length */
+
+/* One stack in one replica. */
+struct part {
+	struct estimate live;
+	double rate, down, up; /* of growth: and to the ends of its interval, squared */
+	bool any;
+	double weight; /* bytes that a sample stands for there */
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), by_value);
+	return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/* Median of all values but that of one, and how far they are from it in the median. scratch: n of
+ * them. */
+static double others(const double *values, size_t n, size_t but, double *scratch, double *ret_mad)
+{
+	double median;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (i != but)
+			scratch[k++] = values[i];
+	median = median_of(scratch, k);
+	for (size_t i = 0; i < k; i++)
+		scratch[i] = fabs(scratch[i] - median);
+	*ret_mad = median_of(scratch, k);
+	return median;
+}
+
+/* What a value of one means in samples of weight k: so many per unit. */
+static double exposure(const struct replicas *r, size_t replica)
+{
+	return r->per_second ? r->profiles[replica]->duration_s : 1;
+}
+
+/* Bytes that a sample of the stack stands for at a replica's interval: as all samples together
+ * have it, those of other intervals as they would be there. */
+static double weight_of(const struct replicas *r, const struct part *parts, size_t replica)
+{
+	uint64_t interval = r->profiles[replica]->interval_bytes;
+	double squares = 0, bytes = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct estimate *live = &parts[i].live;
+
+		if (!(live->bytes > 0))
+			continue;
+		bytes += live->bytes;
+		squares +=
+			live->bytes * estimate__weight_at(estimate__squares(live) / live->bytes,
+							  r->profiles[i]->interval_bytes, interval);
+	}
+	return bytes > 0 ? squares / bytes : 1;
+}
+
+/* The two ways in which it may be nothing, of live bytes. */
+static void judge_live(const struct replicas *r, const struct part *parts, double spread,
+		       struct replica_excess *excess, struct claim *claim)
+{
+	double from = 0, from_room = 0, to, to_room, rate, bytes = 0, time = 0, share, z;
+	double variance;
+
+	excess->p = 0.5;
+	if (r->warnings & 1u << DIFF_WARN_UNSAMPLED)
+		return;
+	for (size_t i = 0; i < r->n; i++) {
+		bytes += parts[i].live.bytes;
+		time += exposure(r, i);
+		if (i == excess->replica)
+			continue;
+		from += parts[i].live.bytes / parts[i].weight;
+		from_room += exposure(r, i) / parts[i].weight;
+	}
+	to = parts[excess->replica].live.bytes / parts[excess->replica].weight;
+	to_room = exposure(r, excess->replica) / parts[excess->replica].weight;
+	share = to_room / (from_room + to_room);
+	/* if nothing differs: both errors, from the rate that all together have */
+	rate = bytes / time;
+	variance = rate / to_room + rate / from_room;
+	z = (excess->value - excess->median) / sqrt(variance + spread * spread);
+	excess->p = fmax(chance__of_counts(from, to, share), chance__of_normal(z));
+	*claim = (struct claim){
+		.p = excess->p, .least = pow(share, from + to) / 2, .traffic = from + to};
+}
+
+/* Of growth rates. */
+static void judge_growth(const struct replicas *r, const struct part *parts, double spread,
+			 struct replica_excess *excess, struct claim *claim)
+{
+	double quantile = student_quantile(GROWTH_DF, false), above = 0, below, error;
+
+	for (size_t i = 0; i < r->n; i++)
+		if (i != excess->replica)
+			above += parts[i].any ? parts[i].up : parts[excess->replica].up;
+	above /= (double)(r->n - 1) * (double)(r->n - 1);
+	below = parts[excess->replica].down;
+	error = sqrt((above + below) / (quantile * quantile) + spread * spread);
+	excess->p = 0.5;
+	if (!isfinite(error))
+		return;
+	if (excess->value > excess->median)
+		excess->p = chance__of_student((excess->value - excess->median) / error, GROWTH_DF);
+	*claim = (struct claim){.p = excess->p, .traffic = 1};
+}
+
+/* Adds up the sites of a stack by replica. */
+static void get_parts(const struct replicas *r, const struct match *match, size_t stack,
+		      struct part *parts)
+{
+	memset(parts, 0, r->n * sizeof(*parts));
+	for (size_t i = match->first[stack]; i < match->first[stack + 1]; i++) {
+		uint32_t p = match->sites[i].profile;
+		const struct profile_site *site = &r->profiles[p]->sites[match->sites[i].site];
+		const struct growth *growth = &site->growth;
+
+		estimate__merge(&parts[p].live, &site->live);
+		parts[p].any = true;
+		parts[p].rate += growth->bytes_per_s;
+		parts[p].down += pow(growth->bytes_per_s - growth->low, 2);
+		parts[p].up += pow(growth->high - growth->bytes_per_s, 2);
+	}
+	for (size_t i = 0; i < r->n; i++)
+		parts[i].weight = weight_of(r, parts, i);
+}
+
+static void add_stack(struct replicas *r, const struct match *match, size_t stack,
+		      struct part *parts)
+{
+	const struct match_site *best = &match->sites[match->best[stack]];
+	double *values = r->values + stack * r->n;
+
+	get_parts(r, match, stack, parts);
+	for (size_t i = 0; i < r->n; i++)
+		values[i] = r->measure == DIFF_GROWTH ? parts[i].rate
+						      : parts[i].live.bytes / exposure(r, i);
+	r->stacks[stack] = (struct replica_stack){
+		r->profiles[best->profile], &r->profiles[best->profile]->sites[best->site], values};
+}
+
+static int by_excess(const void *a, const void *b)
+{
+	const struct replica_excess *x = a, *y = b;
+	double above_x = x->value - x->median, above_y = y->value - y->median;
+
+	if (x->abnormal != y->abnormal)
+		return x->abnormal ? -1 : 1;
+	if (above_x != above_y)
+		return above_x > above_y ? -1 : 1;
+	if (x->replica != y->replica)
+		return x->replica < y->replica ? -1 : 1;
+	return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct replica *x = a, *y = b;
+	double above_x = x->total - x->median, above_y = y->total - y->median;
+
+	if (x->excess != y->excess)
+		return x->excess > y->excess ? -1 : 1;
+	if (above_x != above_y)
+		return above_x > above_y ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+static int rank(struct replicas *r)
+{
+	_cleanup_free_ double *totals = calloc(r->n, sizeof(*totals));
+	_cleanup_free_ double *scratch = calloc(r->n, sizeof(*scratch));
+	double mad;
+
+	r->ranks = calloc(r->n, sizeof(*r->ranks));
+	if (!totals || !scratch || !r->ranks)
+		return -ENOMEM;
+	for (size_t s = 0; s < r->n_stacks; s++)
+		for (size_t i = 0; i < r->n; i++)
+			totals[i] += r->stacks[s].values[i];
+	for (size_t i = 0; i < r->n; i++) {
+		r->ranks[i].index = (uint32_t)i;
+		r->ranks[i].total = totals[i];
+		r->ranks[i].median = others(totals, r->n, i, scratch, &mad);
+	}
+	for (size_t i = 0; i < r->n_abnormal; i++) {
+		struct replica *replica = &r->ranks[r->list[i].replica];
+
+		replica->excess += r->list[i].value - r->list[i].median;
+		replica->n_abnormal++;
+	}
+	qsort(r->ranks, r->n, sizeof(*r->ranks), by_rank);
+	return 0;
+}
+
+struct ratio {
+	double ratio, weight;
+};
+
+static int by_ratio(const void *a, const void *b)
+{
+	const struct ratio *x = a, *y = b;
+
+	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+}
+
+/* By how much of it the others of a replica differ from their median, in the median of all stacks
+ * by bytes. */
+static double typical_spread(const struct replicas *r, size_t replica, double *scratch,
+			     struct ratio *ratios)
+{
+	double all = 0, sum = 0, mad;
+	size_t n = 0;
+
+	for (size_t s = 0; s < r->n_stacks; s++) {
+		double median = others(r->stacks[s].values, r->n, replica, scratch, &mad);
+
+		if (!(median > 0))
+			continue;
+		ratios[n++] = (struct ratio){mad / median, median};
+		all += median;
+	}
+	qsort(ratios, n, sizeof(*ratios), by_ratio);
+	for (size_t i = 0; i < n; i++) {
+		sum += ratios[i].weight;
+		if (sum >= all / 2)
+			return ratios[i].ratio;
+	}
+	return 0;
+}
+
+static int compare(struct replicas *r, const struct match *match)
+{
+	size_t n_claims = match->n_stacks * r->n;
+	_cleanup_free_ struct claim *claims = calloc(n_claims + 1, sizeof(*claims));
+	_cleanup_free_ struct part *parts = calloc(r->n, sizeof(*parts));
+	_cleanup_free_ double *scratch = calloc(r->n, sizeof(*scratch));
+	_cleanup_free_ double *typical = calloc(r->n, sizeof(*typical));
+	_cleanup_free_ struct ratio *ratios = calloc(match->n_stacks + 1, sizeof(*ratios));
+	double few = student_quantile(r->n - 2, false) / 1.96, mad;
+	int err;
+
+	r->n_stacks = match->n_stacks;
+	r->stacks = calloc(r->n_stacks + 1, sizeof(*r->stacks));
+	r->values = calloc(n_claims + 1, sizeof(*r->values));
+	r->list = calloc(n_claims + 1, sizeof(*r->list));
+	if (!claims || !parts || !scratch || !typical || !ratios || !r->stacks || !r->values ||
+	    !r->list)
+		return -ENOMEM;
+	for (size_t s = 0; s < r->n_stacks; s++)
+		add_stack(r, match, s, parts);
+	for (size_t i = 0; i < r->n; i++)
+		typical[i] = typical_spread(r, i, scratch, ratios);
+	for (size_t s = 0; s < r->n_stacks; s++) {
+		const double *values = r->stacks[s].values;
+
+		get_parts(r, match, s, parts);
+		for (size_t i = 0; i < r->n; i++) {
+			struct replica_excess *excess = &r->list[s * r->n + i];
+			double spread;
+
+			excess->replica = (uint32_t)i;
+			excess->stack = (uint32_t)s;
+			excess->value = values[i];
+			excess->median = others(values, r->n, i, scratch, &mad);
+			spread = MAD_TO_DEVIATION * few * fmax(mad, typical[i] * excess->median);
+			if (r->measure == DIFF_GROWTH)
+				judge_growth(r, parts, spread, excess, &claims[s * r->n + i]);
+			else
+				judge_live(r, parts, spread, excess, &claims[s * r->n + i]);
+		}
+	}
+	err = claims__decide(claims, n_claims, CHANCE_LEVEL, NULL);
+	if (err)
+		return err;
+	/* The others had to be tested, too: which of them are above is chance. */
+	for (size_t i = 0; i < n_claims; i++) {
+		if (!(r->list[i].value > r->list[i].median))
+			continue;
+		r->list[r->n_list] = r->list[i];
+		r->list[r->n_list++].abnormal = claims[i].holds;
+		r->n_abnormal += claims[i].holds;
+	}
+	qsort(r->list, r->n_list, sizeof(*r->list), by_excess);
+	return rank(r);
+}
+
+static int check(struct replicas *r, struct error *err)
+{
+	const struct profile *first;
+	size_t windowed = 0, growing = 0;
+	bool timed = true;
+
+	if (r->n < 3)
+		return error__set(
+			err, -EINVAL,
+			"two replicas cannot tell which of them is the odd one: give three or more "
+			"(or compare the two without --per-process)");
+	first = r->profiles[0];
+	for (size_t i = 0; i < r->n; i++) {
+		const struct profile *p = r->profiles[i];
+
+		if (strcmp(profile__what(first), profile__what(p)))
+			return error__set(
+				err, -EINVAL,
+				"profile 1 is of %s, profile %zu of %s: they do not count the "
+				"same thing",
+				profile__what(first), i + 1, profile__what(p));
+		for (size_t k = 0; k < i; k++)
+			if (profile__same_run(r->profiles[k], p))
+				return error__set(
+					err, -EINVAL,
+					"profiles %zu and %zu are snapshots of one run: give one "
+					"of each replica",
+					k + 1, i + 1);
+		windowed += profile__is_windowed(p);
+		growing += p->has_growth;
+		if (p->dropped)
+			r->warnings |= 1u << DIFF_WARN_INCOMPLETE;
+		if (!profile__same_program(first, p))
+			r->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
+		if (!p->interval_bytes)
+			r->warnings |= 1u << DIFF_WARN_UNSAMPLED;
+		timed &= p->duration_s > 0;
+		if (fabs(p->duration_s - first->duration_s) > OTHER_LENGTH * first->duration_s)
+			r->per_second = true;
+	}
+	r->per_second &= timed;
+	if (r->measure == DIFF_GROWTH && growing < r->n)
+		return error__set(err, -EINVAL,
+				  "not all of the profiles have growth rates: compare live bytes");
+	if (r->measure == DIFF_AUTO)
+		r->measure = growing == r->n ? DIFF_GROWTH : DIFF_LIVE;
+	if (r->measure == DIFF_GROWTH)
+		r->per_second = false;
+	else if (windowed && windowed < r->n)
+		return error__set(
+			err, -EINVAL,
+			"live bytes of windows are an upper estimate, which continuous ones are "
+			"not: they cannot be compared");
+	else if (windowed)
+		r->warnings |= 1u << DIFF_WARN_UPPER;
+	return 0;
+}
+
+void replicas__free(struct replicas *replicas)
+{
+	if (!replicas)
+		return;
+	free(replicas->ranks);
+	free(replicas->stacks);
+	free(replicas->list);
+	free(replicas->values);
+	free(replicas);
+}
+
+DEFINE_CLEANUP(struct replicas *, cleanup_replicas, replicas__free)
+
+int replicas__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
+		  struct replicas **ret_replicas, struct error *err)
+{
+	_cleanup_(cleanup_replicas) struct replicas *r = calloc(1, sizeof(*r));
+	_cleanup_(match__clear) struct match match = {};
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	r->profiles = profiles;
+	r->n = n;
+	r->measure = measure;
+	rc = check(r, err);
+	if (!rc)
+		rc = match__stacks(profiles, n, &match);
+	if (!rc)
+		rc = compare(r, &match);
+	if (rc)
+		return rc;
+	*ret_replicas = r;
+	r = NULL;
+	return 0;
+}
