@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "proc/link_map.h"
 #include "proc/process.h"
 
@@ -181,13 +182,11 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 
 static bool is_named(const struct alloc_extra *extra, const char *exe, const char *path)
 {
-	const char *base = strrchr(path, '/');
-
 	if (!strcmp(extra->file, "exe"))
 		return exe && !strcmp(exe, path);
 	if (strchr(extra->file, '/'))
 		return !strcmp(extra->file, path);
-	return !strcmp(extra->file, base ? base + 1 : path);
+	return !strcmp(extra->file, base_name(path));
 }
 
 /* Takes in what the file behind entry has. 0 or negative errno. */

@@ -2,6 +2,7 @@
 #include "capture/self.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "proc/maps.h"
@@ -28,6 +29,22 @@ static const struct self_stub stubs[INSN_CLASSES][2] = {
 	[INSN_NOP] = {{memtrace_alloc_nop, 0}, {memtrace_free_nop, 0}},
 	[INSN_STEP] = {{memtrace_alloc_step, 0}, {memtrace_free_step, 0}},
 };
+
+/* 16 KiB of code, half of what a CPU's first cache holds of it: a function to each line. */
+#define OTHER_FUNCTIONS 256
+#define OTHER_LINE	64
+#define STRING(x)	STRING_(x)
+#define STRING_(x)	#x
+
+__asm__(".pushsection .text\n.p2align 6\nmemtrace_other_code:\n.rept " STRING(OTHER_FUNCTIONS) "\nret\n.balign " STRING(
+	OTHER_LINE) ", 0xcc\n.endr\n.popsection\n");
+extern const char memtrace_other_code[] __attribute__((visibility("hidden")));
+
+void self__other_work(void)
+{
+	for (size_t i = 0; i < OTHER_FUNCTIONS; i++)
+		((void (*)(void))(uintptr_t)(memtrace_other_code + i * OTHER_LINE))();
+}
 
 const char *insn_class__name(enum insn_class class)
 {

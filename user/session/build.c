@@ -753,7 +753,7 @@ int build__regions(const struct build *b, struct profile **ret)
 		rc = add_region_sites(b, p, site_of);
 	if (!rc)
 		rc = add_live_regions(b, p, site_of);
-	if (!rc && !b->target->regions_stopped_ns)
+	if (!rc)
 		rc = region_trend__add_growth(b, p, site_of);
 	if (!rc)
 		rc = finish_profile(b, p);

@@ -47,12 +47,21 @@ int region_trend__note(struct target *t, uint64_t at_ns)
 int region_trend__add_growth(const struct build *b, struct profile *p, const size_t *site_of)
 {
 	const struct target *t = b->target;
-	const struct series_snapshot *bounds[SERIES_SEGMENTS];
-	size_t n = series__boundaries(&t->region_series, b->begin_ns, b->end_ns, bounds);
+	const struct series_snapshot *bounds[SERIES_SEGMENTS], *last_known = NULL;
 	_cleanup_free_ double *held = held_by_site(&t->book);
+	uint64_t over_ns = b->end_ns;
+	size_t n;
 
 	if (!held)
 		return -ENOMEM;
+	/* Not followed to the end: as far as it was known; what is left by now is what has gone since, too. */
+	if (t->regions_stopped_ns) {
+		if (!t->region_series.n)
+			return 0;
+		last_known = &t->region_series.snapshots[t->region_series.n - 1];
+		over_ns = last_known->time_ns;
+	}
+	n = series__boundaries(&t->region_series, b->begin_ns, over_ns, bounds);
 	for (size_t i = 0; i < t->book.n_sites; i++) {
 		struct growth_segment segments[SERIES_SEGMENTS];
 		struct abi_site_key key = key_of(t, i);
@@ -61,8 +70,10 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 			continue;
 		for (size_t j = 0; j < n; j++) {
 			bool last = j + 1 == n;
-			uint64_t end_ns = last ? b->end_ns : bounds[j + 1]->time_ns;
-			double after = last ? held[i] : series__bytes(bounds[j + 1], &key);
+			uint64_t end_ns = last ? over_ns : bounds[j + 1]->time_ns;
+			double after = !last	    ? series__bytes(bounds[j + 1], &key)
+				       : last_known ? series__bytes(last_known, &key)
+						    : held[i];
 
 			segments[j].seconds = (double)(end_ns - bounds[j]->time_ns) * 1e-9;
 			segments[j].bytes = after - series__bytes(bounds[j], &key);

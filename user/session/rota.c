@@ -18,7 +18,9 @@
 #define OTHERS_COST 0.07 /* of a call's cost, for each other process's probes (measured) */
 
 #define TICK_NS	       (100 * MS) /* between looks at costs, and at whose turn it is */
-#define BUSY_TICK_NS   (50 * MS)  /* the same while much is being spent */
+#define BUSY_TICK_NS   (50 * MS)  /* the same while much is being spent, */
+#define FIRST_TICK_NS  (20 * MS)  /* and in the first second: who does nothing but allocate does so from the start */
+#define FIRST_NS       (1000 * MS)
 #define TICK_TARGET_NS 200000ULL  /* longer by that for each target: no more than 5,000 are looked at a second */
 #define MAX_TICK_NS    (500 * MS)
 #define CLOCKS_A_TICK  256 /* CPU times that are read of processes in turn, */
@@ -305,7 +307,7 @@ static void watch_costs(struct session *s)
 		budget__read_totals(s, t, &cost, &cpu);
 		over |= host_process__judge(&t->budget.turn, &r->host, now_ns(), cost, cpu);
 	}
-	tick += r->was_busy ? BUSY_TICK_NS : TICK_NS;
+	tick += now_ns() - s->start_ns < FIRST_NS ? FIRST_TICK_NS : r->was_busy ? BUSY_TICK_NS : TICK_NS;
 	r->tick_ns = now_ns() + (tick < MAX_TICK_NS ? tick : MAX_TICK_NS);
 	/* Not at once: of whom it is there is nothing known yet. */
 	if (over || (was_busy && host__is_over(&r->host))) {
@@ -396,7 +398,11 @@ static double pending_ns(const struct session *s, uint64_t now)
 		const struct windows *w = &s->rota.open[i]->budget.windows;
 		double left = w->next_ns > now ? (double)(w->next_ns - now) : 0;
 
-		sum += (w->cost_rate > 0 ? w->cost_rate : 1) * (left + (double)ATTACH_NS);
+		/* what is traced all the time has shown that it costs no more than its share */
+		if (w->continuous)
+			sum += w->budget * (left + (double)ATTACH_NS);
+		else
+			sum += (w->cost_rate > 0 ? w->cost_rate : 1) * (left + (double)ATTACH_NS);
 	}
 	return sum;
 }

@@ -831,6 +831,28 @@ bool session__dispatch(struct session *s)
 	return all_ended;
 }
 
+/* All that a target has allocated, by what it allocated while its probes were in place. */
+static double allocated(const struct session *s, const struct target *t)
+{
+	const struct windows *w = &t->budget.windows;
+	uint64_t start = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
+	double seen = (double)(w->windows_ns + w->continuous_ns), all = (double)(w->since_ns - start);
+
+	if (!(w->budget > 0) || w->continuous || !(seen > 0) || seen >= all)
+		return (double)t->counters.alloc_bytes;
+	return (double)t->counters.alloc_bytes * all / seen;
+}
+
+/* What it has allocated and not freed: windows do not see the frees, but there is the kernel's count of its memory. */
+static double held(const struct target *t)
+{
+	const struct sizes *anon = &t->anon;
+
+	if (!t->ended && !t->exec_ns && t->budget.windows.n_windows > 1 && anon->n)
+		return (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
+	return (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
+}
+
 void session__status(struct session *s, struct session_status *ret)
 {
 	uint64_t cpu_ns = 0;
@@ -848,11 +870,13 @@ void session__status(struct session *s, struct session_status *ret)
 		ret->alloc_calls += t->alloc_calls;
 		ret->free_calls += t->free_calls;
 		ret->samples += t->counters.samples;
-		ret->live_bytes += (double)t->counters.alloc_bytes -
-				   (double)t->counters.freed_bytes - t->gone_bytes;
+		ret->alloc_bytes += allocated(s, t);
+		ret->live_bytes += held(t);
 		ret->running += !t->ended;
 		if (s->what == WHAT_REGIONS) {
 			ret->alloc_calls += t->book.calls;
+			for (size_t j = 0; j < t->book.n_sites; j++)
+				ret->alloc_bytes += (double)t->book.sites[j].bytes;
 			ret->live_bytes += (double)region_book__live(&t->book, NULL);
 		}
 		cpu_ns += cpu_used_ns(t);

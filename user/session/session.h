@@ -83,7 +83,8 @@ bool session__dispatch(struct session *session);
 struct session_status {
 	double elapsed_s;
 	uint64_t alloc_calls, free_calls, samples;
-	double live_bytes;   /* estimate: allocated since the start and not freed */
+	double alloc_bytes;  /* estimate: allocated since the start */
+	double live_bytes;   /* the same, and not freed */
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
 	size_t running;	     /* targets that have not ended */
