@@ -61,26 +61,7 @@ static void put_location(FILE *stream, const struct profile_location *location)
 	}
 }
 
-/* The first frame from the leaf that is shown. The leaf is the probed function, which names no
- * holder; operator new, when it is the one that called malloc, no more. jeprof leaves out both. */
-static uint32_t first_frame(const struct profile *profile, const struct profile_site *site)
-{
-	static const char plumbing[] = "operator new";
-	uint32_t first = 0;
-	const char *name;
-
-	if (profile__is_growth(profile)) /* who touches memory says who holds it */
-		return 0;
-	do {
-		if (first + 1 >= site->n_locations)
-			break;
-		name = profile_location__function(profile__location(profile, site, ++first));
-	} while (name && !strncmp(name, plumbing, sizeof(plumbing) - 1) &&
-		 strchr("[(", name[sizeof(plumbing) - 1]));
-	return first;
-}
-
-static char *stack_names(const struct profile *profile, const struct profile_site *site)
+char *collapsed_names(const struct profile *profile, const struct profile_site *site)
 {
 	uint32_t first = first_frame(profile, site);
 	char *names = NULL;
@@ -120,7 +101,7 @@ int encode_collapsed(const struct profile *profile, struct sink *sink)
 		if (!(profile->sites[i].live.bytes > 0))
 			continue;
 		stack->bytes = profile->sites[i].live.bytes;
-		stack->names = stack_names(profile, &profile->sites[i]);
+		stack->names = collapsed_names(profile, &profile->sites[i]);
 		if (!stack->names)
 			return -ENOMEM;
 		stacks.n++;

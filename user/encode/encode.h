@@ -7,7 +7,10 @@
 #include <stdbool.h>
 
 #include "base/sink.h"
+#include "profile/diff.h"
+#include "profile/modules.h"
 #include "profile/profile.h"
+#include "profile/replicas.h"
 
 /* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies a line's numbers by
  * 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n, so what is written is not the
@@ -25,22 +28,50 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink);
  * within a name stay (consumers split at the last blank). */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
+/* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h says what
+ * is where, and decode/decode.h reads all of it back. Readers open with inuse_space, leave out the functions
+ * that were probed (drop_frames; not of growth), and show the comments with `pprof -comments`. Only mappings
+ * that stacks go through, and the program's, are written. Strings are made printable. */
+int encode_pprof(const struct profile *profile, struct sink *sink);
+struct svg_options {
+	const struct profile *base; /* an older profile of the like, sorted and symbolized, or NULL */
+};
+
+/* A flame graph (icicles: callers above), one file that needs no other and is a picture also where scripts do
+ * not run. Width is live bytes; frames of one name and module below the same callers are one box, largest
+ * first; inlined functions and the allocation functions are boxes. With a base, colours tell by how much each frame
+ * has grown or shrunk since, and whether that is more than chance; the script switches to widths by the
+ * base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
+ * 20,000, are folded into one for each parent ("(n smaller)"); so are frames deeper than 1,024 into their caller.
+ * Names longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The same profile
+ * gives the same bytes. options may be NULL. */
+int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
+
 struct table_options {
 	unsigned top;	/* rows; 0 = 20 */
 	unsigned width; /* columns of the terminal; 0 = 100 */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
+	bool tree;	/* who holds memory and, below each, who called it, in the place of rows */
+	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
 
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
  * share, the frames that tell the story), files written, losses that are not zero. All names are
- * printed with control characters replaced: they come from the target. */
+ * printed with control characters replaced: they come from the target. Of a profile that was read from a
+ * file that does not say how it was made, the head line says what is known. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
 /* While a run goes on, one line (without its end) of a process: how long it has been traced and how, and the stack
  * that grows fastest, with the interval of that, if one surely grows. width: columns; 0 = 100. */
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
+
+/* For people: live memory by component (profile/modules.h), indented as the tree is, and the remainder that no rule
+ * claims; with growth where it is known. Components at the top and the remainder add up to the profile. Below
+ * it what makes the figures less than they look: samples that had no room, a file that does not say how it was
+ * sampled, losses that are not zero. All names are printed with control characters replaced. */
+int encode_modules(const struct profile *profile, const struct modules *modules, struct sink *sink);
 
 /* What the rows are sorted by, descending. */
 enum process_sort {
@@ -83,7 +114,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *
  *   what ("heap", "regions" or "growth"), pid, comm, duration_s, mode ("continuous" or "windowed"),
  *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
- *   live_objects, overhead_pct (null when unknown), stacks_complete_pct (the same)
+ *   live_objects (null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed, marked,
  *	forgotten} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
@@ -98,6 +129,56 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
  *   files [path] */
 int encode_json(const struct profile *profile, struct sink *sink);
+
+/* --- several profiles: profile/diff.h, profile/replicas.h --- */
+
+/* For people: what was compared, what to know of it, the change of all together; a row for each
+ * stack (what surely grows, what surely shrinks, the rest by its change): the change with its 95 %
+ * interval, per second where that is known, from and to, whether it is more than chance, the frames
+ * that tell the story; how many may be chance, and the least growth that would have been found;
+ * losses by profile. Of more than two profiles EVIDENCE says in how many of the steps it became
+ * more, and PER SECOND is the trend where there is one. "may be chance" is said of a difference
+ * whose every byte is certain, too, when it is one of a few blocks (profile/diff.h). Of options,
+ * top, width and color are used. */
+int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
+
+/* One JSON object on one line:
+ *
+ *   what, measure ("live": bytes; "growth": bytes per second), one_run, exact, seconds (null when
+ *	unknown), least_growth_bytes_per_s (would have been found in 95 of 100 cases; null when unknown)
+ *   profiles [{pid, comm, start_unix_s (null when unknown), duration_s, interval_bytes (0: unknown),
+ *	mode, lost {name: count}}]
+ *   warnings [sentence]
+ *   total {...}, stacks [{...}] with from, to, change, low, high (null when unknown), bytes_per_s,
+ *	bytes_per_s_low, bytes_per_s_high (of live bytes, when seconds are known), p_grows, p_shrinks
+ *	(null when unknown), grows, shrinks, rises, falls, values [of each profile], trend
+ *	{bytes_per_s, low, high} (per step, when seconds are not known; of four profiles or more);
+ *	stacks also allocators_own (true), frames, lines as in encode_json() */
+int encode_diff_json(const struct diff *diff, struct sink *sink);
+
+/* "root;caller;leaf OLD NEW\n": first and last, as difffolded.pl writes it for flamegraph.pl,
+ * otherwise as encode_collapsed(). */
+int encode_diff_collapsed(const struct diff *diff, struct sink *sink);
+
+/* For people: the replicas, the odd one first, and each stack of which one has more than is
+ * ordinary. */
+int encode_replicas(const struct replicas *replicas, const struct table_options *options,
+		    struct sink *sink);
+
+/* One JSON object on one line:
+ *
+ *   what, measure, per_second (live bytes are divided by the length of the run), warnings
+ *   replicas [{profile (from 1), pid, comm, total, others (median), excess, abnormal_stacks}] by rank
+ *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
+int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
+
+/* For people: does it leak, and where? Stacks ranked by evidence, each in a sentence with its
+ * numbers, and what would confirm it; what could not have been seen. Of a profile with growth, or of
+ * a diff. */
+int encode_leaks(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink);
+int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
+		      struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);

@@ -6,16 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "encode/json.h"
 #include "encode/text.h"
 
-/* A writer of JSON without state: `first` of the enclosing object or array says whether a comma is
- * due, and is cleared. */
-struct json {
-	struct sink *sink;
-	bool first;
-};
-
-static void json__comma(struct json *json)
+void json__comma(struct json *json)
 {
 	if (!json->first)
 		sink__puts(json->sink, ",");
@@ -48,7 +42,7 @@ static void json__escaped(struct json *json, const char *text)
 	sink__write(json->sink, run, (size_t)(text - run));
 }
 
-static void json__text(struct json *json, const char *text)
+void json__text(struct json *json, const char *text)
 {
 	sink__puts(json->sink, "\"");
 	json__escaped(json, text);
@@ -63,15 +57,14 @@ static void json__line(struct json *json, const struct profile_frame *frame)
 	sink__printf(json->sink, ":%" PRIu32 "\"", frame->line);
 }
 
-static void json__key(struct json *json, const char *key)
+void json__key(struct json *json, const char *key)
 {
 	json__comma(json);
 	json__text(json, key);
 	sink__puts(json->sink, ":");
 }
 
-/* Opens an object or array; the value returned writes into it. */
-static struct json json__open(struct json *json, const char *key, const char *bracket)
+struct json json__open(struct json *json, const char *key, const char *bracket)
 {
 	if (key)
 		json__key(json, key);
@@ -81,13 +74,13 @@ static struct json json__open(struct json *json, const char *key, const char *br
 	return (struct json){.sink = json->sink, .first = true};
 }
 
-static void json__put_text(struct json *json, const char *key, const char *text)
+void json__put_text(struct json *json, const char *key, const char *text)
 {
 	json__key(json, key);
 	json__text(json, text ? text : "");
 }
 
-static void json__put_uint(struct json *json, const char *key, uint64_t value)
+void json__put_uint(struct json *json, const char *key, uint64_t value)
 {
 	json__key(json, key);
 	sink__printf(json->sink, "%" PRIu64, value);
@@ -102,13 +95,13 @@ static void put_real(struct sink *sink, double value)
 		sink__puts(sink, "null");
 }
 
-static void json__put_real(struct json *json, const char *key, double value)
+void json__put_real(struct json *json, const char *key, double value)
 {
 	json__key(json, key);
 	put_real(json->sink, value);
 }
 
-static void json__put_item(struct json *list, double value)
+void json__put_item(struct json *list, double value)
 {
 	json__comma(list);
 	put_real(list->sink, value);
@@ -134,11 +127,13 @@ static void put_live(struct json *json, const struct estimate *live, bool comple
 		json__put_uint(json, "live_bytes_high", to_integer(interval.high));
 	else
 		json__put_real(json, "live_bytes_high", NAN);
-	json__put_uint(json, "live_objects", to_integer(live->objects));
+	if (live->objects > 0 || !(live->bytes > 0))
+		json__put_uint(json, "live_objects", to_integer(live->objects));
+	else
+		json__put_real(json, "live_objects", NAN);
 }
 
-/* The names and, where any is known, the lines beside them: "file:line" or null. */
-static void put_frames(struct json *stack, const struct profile *profile,
+void json__put_frames(struct json *stack, const struct profile *profile,
 		       const struct profile_site *site)
 {
 	struct frame_walk names = {.profile = profile, .site = site}, lines = names;
@@ -209,7 +204,7 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		const struct profile_site *site = &profile->sites[i];
 		struct json stack;
 
-		if (!(site->live.objects > 0))
+		if (!(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, !profile->dropped);
@@ -226,7 +221,7 @@ static void put_stacks(struct json *json, const struct profile *profile)
 			json__key(&stack, "allocators_own");
 			sink__puts(json->sink, "true");
 		}
-		put_frames(&stack, profile, site);
+		json__put_frames(&stack, profile, site);
 		sink__puts(json->sink, "}");
 	}
 	sink__puts(json->sink, "]");

@@ -110,9 +110,8 @@ static int tell_story(const struct profile *profile, const struct profile_site *
 	return add_frame(story, root, 1, room);
 }
 
-/* "cache_insert < handle_request < ...": as many frames as fit, always the first. */
-static int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-		     struct sink *sink)
+int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
+	      struct sink *sink)
 {
 	_cleanup_(story__clear) struct story story = {};
 	int err = tell_story(profile, site, room, &story);
@@ -146,17 +145,11 @@ static int put_where(const struct profile *profile, const struct profile_site *s
 	return sink->error;
 }
 
-/* Every allocation is recorded, all the time. */
-static bool is_exact(const struct profile *profile)
-{
-	return profile->interval_bytes <= 1 && !profile__is_windowed(profile);
-}
-
 /* Growth: page faults in the place of allocations. */
 static void put_growth_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
-	bool exact = is_exact(profile);
+	bool exact = profile__is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(
@@ -180,10 +173,46 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 	sink__puts(sink, "\n");
 }
 
+void put_foreign_sampling(const struct profile *profile, struct sink *sink)
+{
+	const char *unit;
+	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+	if (profile__is_exact(profile))
+		sink__puts(sink, "every allocation recorded");
+	else if (profile->interval_bytes)
+		sink__printf(sink, "one sample per %.4g %s", size, unit);
+	else
+		sink__puts(sink, "the file does not say how it was sampled");
+}
+
+/* What a file says that is not of memtrace's own kind. */
+static void put_foreign_head(const struct profile *profile, const struct estimate *live,
+			     struct sink *sink, const char *comm)
+{
+	bool estimated = !profile__is_exact(profile) && profile->interval_bytes;
+	char a[32], bytes[16], interval[48];
+
+	sink__puts(sink, "memtrace: ");
+	if (profile->pid)
+		sink__printf(sink, "pid %d (%s), ", (int)profile->pid, comm);
+	if (profile->duration_s > 0)
+		sink__printf(sink, "%.1f s, ", profile->duration_s);
+	put_foreign_sampling(profile, sink);
+	sink__printf(sink, "\nlive heap: %s", format_bytes(live->bytes, bytes));
+	if (estimated && live->bytes > 0) {
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	if (live->objects > 0)
+		sink__printf(sink, " in %s objects", with_commas(to_integer(live->objects), a));
+	sink__puts(sink, estimated ? ", estimated\n" : "\n");
+}
+
 static void put_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 		     const char *comm)
 {
-	bool exact = is_exact(profile);
+	bool exact = profile__is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 	const char *unit;
 
@@ -368,7 +397,10 @@ static void fill_row(struct row *row, const struct profile_site *site, const str
 		 total > 0 ? 100 * live->bytes / total : 0.0);
 	if (!site)
 		return;
-	with_commas(to_integer(live->objects), row->objects);
+	if (live->objects > 0)
+		with_commas(to_integer(live->objects), row->objects);
+	else
+		strcpy(row->objects, "?"); /* the file it was read from does not say */
 	if (!exact && !dropped)
 		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
 }
@@ -432,17 +464,6 @@ static int compare_growth(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-/* Two stacks that read the same. Their errors are independent. */
-static void add_growth(struct growth *to, const struct growth *from)
-{
-	double down = hypot(to->bytes_per_s - to->low, from->bytes_per_s - from->low);
-	double up = hypot(to->high - to->bytes_per_s, from->high - from->bytes_per_s);
-
-	to->bytes_per_s += from->bytes_per_s;
-	to->low = to->bytes_per_s - down;
-	to->high = to->bytes_per_s + up;
-}
-
 /* Descending; ties by what is read, so that equal input gives equal output. */
 static int compare_live(const void *a, const void *b)
 {
@@ -460,42 +481,72 @@ void free_groups(struct group *groups, size_t n)
 	free(groups);
 }
 
-/* The frames of a site that are shown, each on a line. */
-static char *group_key(const struct profile *profile, const struct profile_site *site)
-{
-	struct frame_walk walk = {.profile = profile, .site = site};
-	const char *name;
-	char *text = NULL;
-	size_t len;
-	FILE *f = open_memstream(&text, &len);
+/* A text that is written again and again. */
+struct scratch {
+	char *text;
+	size_t len, room;
+};
 
-	if (!f)
-		return NULL;
-	while ((name = frame_walk__next(&walk)))
-		if (!profile__is_allocator_frame(name) || walk.location == site->n_locations)
-			fprintf(f, "%s\n", name);
-	if (fclose(f)) {
-		free(text);
-		return NULL;
+static void scratch__clear(struct scratch *scratch)
+{
+	free(scratch->text);
+}
+
+static int scratch__add(struct scratch *scratch, const char *line)
+{
+	size_t len = strlen(line);
+
+	if (scratch->room - scratch->len < len + 2) {
+		size_t room = 2 * (scratch->room + len + 2);
+		char *text = realloc(scratch->text, room);
+
+		if (!text)
+			return -ENOMEM;
+		scratch->text = text;
+		scratch->room = room;
 	}
-	return text;
+	memcpy(scratch->text + scratch->len, line, len);
+	scratch->len += len;
+	scratch->text[scratch->len++] = '\n';
+	return 0;
+}
+
+/* The frames of a site that are shown, each on a line. */
+static char *group_key(const struct profile *profile, const struct profile_site *site,
+		       const struct frame_slots *slots, struct scratch *scratch)
+{
+	struct frame_walk walk = {.profile = profile, .site = site, .slots = slots};
+	const char *name;
+
+	scratch->len = 0;
+	while ((name = frame_walk__next(&walk)))
+		if ((!slots->allocators[walk.slot] || walk.location == site->n_locations) &&
+		    scratch__add(scratch, name))
+			return NULL;
+	return strndup(scratch->text ? scratch->text : "", scratch->len);
 }
 
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
 		bool by_growth)
 {
-	struct group *groups = calloc(profile->n_sites + 1, sizeof(*groups));
+	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
+	_cleanup_(scratch__clear) struct scratch scratch = {};
 	size_t n = 0, merged = 0;
+	struct group *groups;
+	int rc = frame_slots__init(&slots, profile);
 
+	if (rc)
+		return rc;
+	groups = calloc(profile->n_sites + 1, sizeof(*groups));
 	if (!groups)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct profile_site *site = &profile->sites[i];
 
-		if (!(site->live.objects > 0))
+		if (!(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
-		groups[n] = (struct group){site, group_key(profile, site), site->live,
-					   site->growth};
+		groups[n] = (struct group){site, group_key(profile, site, &slots, &scratch),
+					   site->live, site->growth};
 		if (!groups[n++].key) {
 			free_groups(groups, n);
 			return -ENOMEM;
@@ -507,7 +558,7 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 
 		if (last && !strcmp(last->key, groups[i].key)) {
 			estimate__merge(&last->live, &groups[i].live);
-			add_growth(&last->growth, &groups[i].growth);
+			growth__merge(&last->growth, &groups[i].growth);
 			free(groups[i].key);
 		} else {
 			groups[merged++] = groups[i];
@@ -530,7 +581,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 					  .share = "SHARE"};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
 	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
-	bool exact = is_exact(profile);
+	bool exact = profile__is_exact(profile) || !profile->interval_bytes; /* no interval is known */
 	_cleanup_free_ struct row *rows = NULL;
 	struct columns columns = {.leaks = options->leaks && profile->has_growth,
 				  .exact = exact,
@@ -672,12 +723,15 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		put_regions_head(profile, &live, sink, comm);
 	else if (profile__is_growth(profile))
 		put_growth_head(profile, &live, sink, comm);
+	else if (!profile->mode)
+		put_foreign_head(profile, &live, sink, comm);
 	else
 		put_head(profile, &live, sink, comm);
 	if (options->leaks && profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(profile, sink);
-	if (live.objects > 0)
-		err = put_rows(profile, options, &live, sink);
+	if (live.objects > 0 || live.bytes > 0)
+		err = options->tree ? put_tree(profile, options, &live, sink)
+				    : put_rows(profile, options, &live, sink);
 	if (!err)
 		err = put_files(profile, sink);
 	if (err)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/sink.h"
+#include "encode/encode.h"
 #include "profile/profile.h"
 
 #define BOLD   "\033[1m"
@@ -27,6 +28,19 @@ struct group {
  * *ret_groups is for free_groups(). 0 or -ENOMEM. */
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, bool by_growth);
 void free_groups(struct group *groups, size_t n);
+
+/* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
+ * its memory came the same way, and below it the callers where it parts. 0 or negative errno. */
+int put_tree(const struct profile *profile, const struct table_options *options,
+	     const struct estimate *live, struct sink *sink);
+
+/* "cache_insert < handle_request < ...": as many frames of the site as fit into room columns, always the
+ * first. */
+int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
+	      struct sink *sink);
+
+/* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it says. */
+void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
 /* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;
  * nothing when all are. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "encode/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -135,6 +136,51 @@ char *text_shorten(const char *name, size_t max)
 	return out;
 }
 
+char *text_unqualified(const char *name, size_t max)
+{
+	_cleanup_free_ char *elided = elide_arguments(name);
+	const char *part = elided, *end, *next;
+	size_t columns;
+
+	if (!elided)
+		return NULL;
+	columns = text_columns(elided);
+	end = strstr(elided, "operator"); /* behind it "::" may belong to a type's name */
+	while (columns > max && (next = strstr(part, "::")) && (!end || next < end)) {
+		for (next += 2; part < next; part++)
+			columns -= (*part & 0xc0) != 0x80;
+	}
+	return strdup(part);
+}
+
+int frame_slots__init(struct frame_slots *slots, const struct profile *profile)
+{
+	size_t n = 0;
+
+	*slots = (struct frame_slots){.first = calloc(profile->n_locations + 1, sizeof(*slots->first))};
+	if (!slots->first)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		slots->first[i] = n;
+		n += profile->locations[i].n_frames ? profile->locations[i].n_frames : 1;
+	}
+	slots->first[profile->n_locations] = n;
+	slots->allocators = calloc(n + 1, sizeof(*slots->allocators));
+	if (!slots->allocators)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_locations; i++)
+		for (size_t k = 0; k < profile->locations[i].n_frames; k++)
+			slots->allocators[slots->first[i] + k] =
+				profile__is_allocator_frame(profile->locations[i].frames[k].name);
+	return 0;
+}
+
+void frame_slots__clear(struct frame_slots *slots)
+{
+	free(slots->first);
+	free(slots->allocators);
+}
+
 const char *frame_walk__next(struct frame_walk *walk)
 {
 	const struct profile_location *location;
@@ -142,6 +188,8 @@ const char *frame_walk__next(struct frame_walk *walk)
 	if (walk->location >= walk->site->n_locations)
 		return NULL;
 	location = profile__location(walk->profile, walk->site, walk->location);
+	if (walk->slots)
+		walk->slot = walk->slots->first[walk->site->locations[walk->location]] + walk->index;
 	walk->frame = walk->index < location->n_frames ? &location->frames[walk->index] : NULL;
 	if (++walk->index >= location->n_frames) {
 		walk->location++;
@@ -151,6 +199,24 @@ const char *frame_walk__next(struct frame_walk *walk)
 		return walk->frame->name;
 	snprintf(walk->buf, sizeof(walk->buf), "0x%" PRIx64, location->addr - 1);
 	return walk->buf;
+}
+
+uint32_t first_frame(const struct profile *profile, const struct profile_site *site)
+{
+	static const char plumbing[] = "operator new";
+	uint32_t first = 0;
+	const char *name;
+
+	/* who touches memory says who holds it */
+	if (profile->leaf_holds || profile__is_growth(profile))
+		return 0;
+	do {
+		if (first + 1 >= site->n_locations)
+			break;
+		name = profile_location__function(profile__location(profile, site, ++first));
+	} while (name && !strncmp(name, plumbing, sizeof(plumbing) - 1) &&
+		 strchr("[(", name[sizeof(plumbing) - 1]));
+	return first;
 }
 
 uint64_t to_integer(double value)

@@ -27,11 +27,28 @@ size_t text_columns(const char *text);
  * middle: both the class and the method say something. NULL: no memory. */
 char *text_shorten(const char *name, size_t max);
 
+/* A copy of a printable name of C++ or Rust without template arguments, and without as many of its leading parts as
+ * must go for max columns, the last stays: a::b<c::d>::e -> a::b<..>::e, b<..>::e, e. NULL: no memory. */
+char *text_unqualified(const char *name, size_t max);
+
+/* All frames of all locations in a row, a place for those of none, too: what is to be known of a frame is found out
+ * once for each, not for each stack that it is in. */
+struct frame_slots {
+	size_t *first; /* of each location's, and at last their number */
+	bool *allocators; /* by slot: profile__is_allocator_frame() */
+};
+
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int frame_slots__init(struct frame_slots *slots, const struct profile *profile);
+void frame_slots__clear(struct frame_slots *slots);
+
 /* The frames of a site one by one, from the leaf, inlined ones in their places. Zeroed but for
- * profile and site at the beginning. */
+ * profile, site and, if they are of use, slots at the beginning. */
 struct frame_walk {
 	const struct profile *profile;
 	const struct profile_site *site;
+	const struct frame_slots *slots;
+	size_t slot; /* of the frame that was returned, if there are slots */
 	uint32_t location;		   /* of the next frame: index into site->locations */
 	size_t index;			   /* in the location's frames */
 	const struct profile_frame *frame; /* the one that was returned; NULL: not symbolized */
@@ -40,6 +57,14 @@ struct frame_walk {
 
 /* The name of the next frame, or, while it has none, its address in walk->buf; NULL at the end. */
 const char *frame_walk__next(struct frame_walk *walk);
+
+/* The first location from the leaf that is shown where only holders are. The leaf is the probed function,
+ * which names no holder; operator new, when it is the one that called malloc, no more. jeprof leaves out
+ * both. */
+uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
+
+/* "root;caller;leaf" as in collapsed files, fit for them; NULL: no memory. The caller frees it. */
+char *collapsed_names(const struct profile *profile, const struct profile_site *site);
 
 /* A non-negative number of bytes or objects as an integer; what is no number is 0. */
 uint64_t to_integer(double value);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Stacks, leaf first, sorted as sequences of names: what begins with the same frames stands
+ * together, so that every node of the tree is a range of them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/intern.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define DEFAULT_WIDTH	  100
+#define DEFAULT_SHARE_PCT 1
+#define MAX_DEPTH	  40 /* of branches below each other */
+#define MIN_ROOM	  40
+#define INDENT		  2
+
+/* One stack: its frames are names[first ...]. */
+struct tree_stack {
+	const uint32_t *frames; /* numbers of names */
+	uint32_t n;
+	double bytes;
+};
+
+struct tree {
+	struct sink *sink;
+	struct intern names;
+	uint32_t *frames;
+	struct tree_stack *stacks;
+	size_t n;
+	double total, least; /* bytes that a node has at least */
+	size_t width;
+	int live_width; /* columns */
+};
+
+struct node {
+	size_t from, to; /* of the stacks, to exclusive */
+	double bytes;
+};
+
+static void tree__clear(struct tree *tree)
+{
+	intern__clear(&tree->names);
+	free(tree->frames);
+	free(tree->stacks);
+}
+
+static int by_frames(const void *a, const void *b)
+{
+	const struct tree_stack *x = a, *y = b;
+
+	for (uint32_t i = 0; i < x->n && i < y->n; i++)
+		if (x->frames[i] != y->frames[i])
+			return x->frames[i] < y->frames[i] ? -1 : 1;
+	return (x->n > y->n) - (x->n < y->n);
+}
+
+/* Descending; equal ones in the order of the profile, which is one of the names' numbers. */
+static int by_bytes(const void *a, const void *b)
+{
+	const struct node *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return (x->from > y->from) - (x->from < y->from);
+}
+
+/* The numbers of the frames' names. */
+static int number_names(struct tree *tree, const struct profile *profile,
+			const struct frame_slots *slots, uint32_t *numbers)
+{
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		for (size_t k = 0; k < location->n_frames || !k; k++) {
+			char addr[24];
+			const char *name = location->n_frames ? location->frames[k].name : "";
+
+			if (!*name) {
+				snprintf(addr, sizeof(addr), "0x%" PRIx64, location->addr - 1);
+				name = addr;
+			}
+			if (intern__add(&tree->names, name, strlen(name),
+					&numbers[slots->first[i] + k]) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* The frames that the table tells, too: the allocator's own only where there is no other. */
+static int tree__fill(struct tree *tree, const struct profile *profile)
+{
+	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
+	_cleanup_free_ uint32_t *numbers = NULL;
+	size_t n_frames = 0, used = 0;
+
+	if (frame_slots__init(&slots, profile))
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++)
+		for (uint32_t k = 0; k < profile->sites[i].n_locations; k++) {
+			uint32_t location = profile->sites[i].locations[k];
+
+			n_frames += slots.first[location + 1] - slots.first[location];
+		}
+	numbers = calloc(slots.first[profile->n_locations] + 1, sizeof(*numbers));
+	tree->frames = calloc(n_frames + 1, sizeof(*tree->frames));
+	tree->stacks = calloc(profile->n_sites + 1, sizeof(*tree->stacks));
+	if (!numbers || !tree->frames || !tree->stacks ||
+	    number_names(tree, profile, &slots, numbers))
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+		struct frame_walk walk = {.profile = profile, .site = site, .slots = &slots};
+		struct tree_stack *stack = &tree->stacks[tree->n];
+
+		if (!(site->live.bytes > 0))
+			continue;
+		stack->frames = tree->frames + used;
+		stack->bytes = site->live.bytes;
+		while (frame_walk__next(&walk)) {
+			if (slots.allocators[walk.slot] && walk.location < site->n_locations)
+				continue;
+			tree->frames[used++] = numbers[walk.slot];
+			stack->n++;
+		}
+		tree->n++;
+	}
+	qsort(tree->stacks, tree->n, sizeof(*tree->stacks), by_frames);
+	return 0;
+}
+
+static void put_numbers(const struct tree *tree, double bytes, size_t indent)
+{
+	char text[16];
+
+	sink__printf(tree->sink, "%*s  %5.1f%%  %*s", tree->live_width, format_bytes(bytes, text),
+		     100 * bytes / tree->total, (int)indent, "");
+}
+
+/* A frame of a line that *used columns of are taken, on the next line if it does not fit. */
+static int put_frame(const struct tree *tree, uint32_t number, size_t indent, bool first,
+		     size_t *used)
+{
+	size_t before = (size_t)tree->live_width + 10 + indent, len, room;
+	const char *bytes = intern__get(&tree->names, number, &len);
+	_cleanup_free_ char *copy = strndup(bytes, len), *name = NULL, *shown = NULL;
+
+	name = copy ? text_printable(copy) : NULL;
+	room = tree->width > before + MIN_ROOM ? tree->width - before : MIN_ROOM;
+	shown = name ? text_shorten(name, room - 3) : NULL;
+	if (!shown)
+		return -ENOMEM;
+	if (!first && *used + 3 + text_columns(shown) > room) {
+		sink__printf(tree->sink, "\n%*s", (int)before + INDENT, "");
+		*used = INDENT;
+	} else if (!first) {
+		sink__puts(tree->sink, " ");
+		++*used;
+	}
+	if (!first || indent) {
+		sink__puts(tree->sink, "< ");
+		*used += 2;
+	}
+	*used += text_columns(shown);
+	return sink__puts(tree->sink, shown);
+}
+
+static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
+			unsigned level);
+
+/* A node and what is below it. Its stacks have the same first depth frames, and one more. */
+static int put_node(const struct tree *tree, const struct node *node, uint32_t depth,
+		    unsigned level)
+{
+	const struct tree_stack *first = &tree->stacks[node->from],
+				*last = &tree->stacks[node->to - 1];
+	size_t indent = (size_t)level * INDENT, used = 0;
+	int rc;
+
+	put_numbers(tree, node->bytes, indent);
+	rc = put_frame(tree, first->frames[depth], indent, true, &used);
+	/* as long as all of it came from the same caller */
+	for (depth++; !rc && depth < first->n && first->frames[depth] == last->frames[depth];
+	     depth++)
+		rc = put_frame(tree, first->frames[depth], indent, false, &used);
+	sink__puts(tree->sink, "\n");
+	return rc ? rc : put_children(tree, node, depth, level + 1);
+}
+
+/* The callers at depth, the largest first, with the small ones together. */
+static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
+			unsigned level)
+{
+	_cleanup_free_ struct node *children = calloc(node->to - node->from, sizeof(*children));
+	size_t n = 0, n_small = 0;
+	double small = 0;
+	int rc = 0;
+
+	if (!children)
+		return -ENOMEM;
+	for (size_t i = node->from; i < node->to; i++) {
+		const struct tree_stack *stack = &tree->stacks[i], *before = stack - 1;
+
+		if (stack->n <= depth) /* nobody called it: its memory stands in the line above */
+			continue;
+		if (!n || before->n <= depth || before->frames[depth] != stack->frames[depth])
+			children[n++] = (struct node){.from = i};
+		children[n - 1].to = i + 1;
+		children[n - 1].bytes += stack->bytes;
+	}
+	if (n)
+		qsort(children, n, sizeof(*children), by_bytes);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (children[i].bytes >= tree->least && level < MAX_DEPTH) {
+			rc = put_node(tree, &children[i], depth, level);
+		} else {
+			small += children[i].bytes;
+			n_small++;
+		}
+	}
+	if (n_small && !rc) {
+		put_numbers(tree, small, (size_t)level * INDENT);
+		sink__printf(tree->sink, "(%zu more%s)\n", n_small, level ? " callers" : "");
+	}
+	return rc ? rc : tree->sink->error;
+}
+
+int put_tree(const struct profile *profile, const struct table_options *options,
+	     const struct estimate *live, struct sink *sink)
+{
+	_cleanup_(tree__clear) struct tree tree = {
+		.sink = sink,
+		.total = live->bytes > 0 ? live->bytes : 1,
+		.width = options->width ? options->width : DEFAULT_WIDTH,
+		.live_width = 10,
+	};
+	struct node root = {};
+	int rc = tree__fill(&tree, profile);
+
+	tree.least = live->bytes / 100 *
+		     (options->min_share_pct > 0 ? options->min_share_pct : DEFAULT_SHARE_PCT);
+	root.to = tree.n;
+	if (rc || !tree.n)
+		return rc;
+	sink__printf(sink, "%s\n%*s   SHARE  HELD BY < CALLED BY%s\n", options->color ? BOLD : "",
+		     tree.live_width, "LIVE", options->color ? RESET : "");
+	return put_children(&tree, &root, 0, 0);
+}

@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Differences of profiles, for people and for programs. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/json.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define DEFAULT_TOP   20
+#define DEFAULT_WIDTH 100
+#define MIN_ROOM      24 /* for the frames, however narrow the terminal */
+#define CELL_SIZE     64
+
+enum column { CHANGE, INTERVAL, RATE, FROM, TO, EVIDENCE, N_COLUMNS };
+
+static const char *const titles[N_COLUMNS] = {"CHANGE", "95 % INTERVAL", "PER SECOND", "FROM",
+					      "TO",	"EVIDENCE"};
+
+struct row {
+	char cells[N_COLUMNS][CELL_SIZE];
+	const struct diff_stack *stack; /* NULL: the sum of the rest */
+};
+
+/* "+1.5 KiB" into buf (>= 20 bytes). */
+static const char *format_change(double bytes, char *buf)
+{
+	char size[16];
+
+	snprintf(buf, 20, "%s%s",
+		 bytes > 0   ? "+"
+		 : bytes < 0 ? "-"
+			     : "",
+		 format_bytes(fabs(bytes), size));
+	return buf;
+}
+
+/* "+3.1 to +8.9 MiB": both in the unit of the larger. */
+static void format_range(double low, double high, char *buf, size_t size)
+{
+	const char *unit;
+	double divisor;
+	int decimals;
+
+	*buf = '\0';
+	if (!isfinite(low) || !isfinite(high) || low == high)
+		return;
+	scale_bytes(fmax(fabs(low), fabs(high)), &unit, &divisor);
+	decimals = *unit == 'B' ? 0 : 1;
+	snprintf(buf, size, "%+.*f to %+.*f %s", decimals, low / divisor, decimals, high / divisor,
+		 unit);
+}
+
+static bool is_live(const struct diff *diff)
+{
+	return diff->measure != DIFF_GROWTH;
+}
+
+static const char *unit_of(const struct diff *diff)
+{
+	return is_live(diff) ? "" : "/s";
+}
+
+/* Bytes per second; NaN: not known. */
+static double rate_of(const struct diff *diff, const struct diff_stack *stack)
+{
+	if (!is_live(diff))
+		return NAN;
+	return isfinite(stack->trend.low) && isfinite(diff->seconds)
+		       ? stack->trend.bytes_per_s
+		       : stack->change.bytes / diff->seconds;
+}
+
+/* --- words --- */
+
+static const char *verdict(const struct diff *diff, const struct diff_stack *stack)
+{
+	if (stack->grows)
+		return "grows";
+	if (stack->shrinks)
+		return "shrinks";
+	if (stack->change.bytes == 0)
+		return "the same";
+	if (diff->warnings & 1u << DIFF_WARN_UNSAMPLED || !isfinite(stack->change.low))
+		return "not known";
+	return "may be chance";
+}
+
+static void put_evidence(const struct diff *diff, const struct diff_stack *stack, char *cell)
+{
+	snprintf(cell, CELL_SIZE, "%s", verdict(diff, stack));
+	if (diff->n_profiles > 2)
+		snprintf(cell + strlen(cell), CELL_SIZE - strlen(cell), ", %u of %zu up",
+			 stack->rises, diff->n_profiles - 1);
+}
+
+static int put_profile(const struct profile *profile, struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	const char *unit;
+	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+	if (!comm)
+		return -ENOMEM;
+	if (profile->pid)
+		sink__printf(sink, "pid %d", (int)profile->pid);
+	else
+		sink__puts(sink, "a process");
+	if (*comm)
+		sink__printf(sink, " (%s)", comm);
+	if (profile->duration_s > 0)
+		sink__printf(sink, ", %.1f s", profile->duration_s);
+	if (profile->interval_bytes > 1)
+		sink__printf(sink, ", one sample per %.4g %s", size, unit);
+	else if (profile->interval_bytes)
+		sink__puts(sink, ", every allocation");
+	if (profile__is_windowed(profile))
+		sink__puts(sink, ", windowed");
+	return sink->error;
+}
+
+static void put_warnings(unsigned warnings, bool color, struct sink *sink)
+{
+	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)
+		if (warnings & 1u << i)
+			sink__printf(sink, "%s %s\n", color ? YELLOW "note:" RESET : "note:",
+				     diff_warning__text((enum diff_warning)i));
+}
+
+static int put_losses(const struct profile *const *profiles, size_t n, bool color,
+		      struct sink *sink)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool any = false;
+
+		for (size_t k = 0; k < profiles[i]->n_lost; k++)
+			any |= profiles[i]->lost[k].count != 0;
+		if (!any)
+			continue;
+		sink__printf(sink, "profile %zu: ", i + 1);
+		put_lost(profiles[i], color, sink);
+	}
+	return sink->error;
+}
+
+static int put_head(const struct diff *diff, struct sink *sink)
+{
+	const struct profile *first = diff->profiles[0];
+	const struct diff_stack *total = &diff->total;
+	size_t last = diff->n_profiles - 1;
+	char a[20], b[20], c[20], range[CELL_SIZE];
+	int err;
+
+	sink__puts(sink, "memtrace: ");
+	if (diff->one_run) {
+		sink__printf(sink, "%s of ", diff->n_profiles > 2 ? "snapshots" : "two snapshots");
+		err = put_profile(first, sink);
+		sink__printf(sink, ", to %.1f s\n", diff->profiles[last]->duration_s);
+	} else {
+		err = put_profile(first, sink);
+		sink__puts(sink, diff->n_profiles > 2 ? "; ... to " : "; to ");
+		err = err ? err : put_profile(diff->profiles[last], sink);
+		sink__puts(sink, "\n");
+	}
+	if (err)
+		return err;
+	format_range(total->change.low, total->change.high, range, sizeof(range));
+	sink__printf(sink, "%s%s: %s%s to %s%s, %s%s%s%s%s, %s",
+		     is_live(diff) ? "live " : "growth of ", profile__what(first),
+		     format_bytes(total->change.from, a), unit_of(diff),
+		     format_bytes(total->change.to, b), unit_of(diff),
+		     format_change(total->change.bytes, c), unit_of(diff), *range ? " (95 %: " : "",
+		     range, *range ? ")" : "", verdict(diff, total));
+	if (is_live(diff) && isfinite(diff->seconds))
+		sink__printf(sink, "; %s/s over %.1f s", format_change(rate_of(diff, total), a),
+			     diff->seconds);
+	return sink__puts(sink, "\n");
+}
+
+/* --- the table --- */
+
+static void fill(struct row *row, const struct diff *diff, const struct diff_stack *stack)
+{
+	double rate = rate_of(diff, stack);
+	char buf[20];
+
+	row->stack = stack;
+	snprintf(row->cells[CHANGE], CELL_SIZE, "%s%s", format_change(stack->change.bytes, buf),
+		 unit_of(diff));
+	format_range(stack->change.low, stack->change.high, row->cells[INTERVAL], CELL_SIZE);
+	if (isfinite(rate))
+		format_change(rate, row->cells[RATE]);
+	format_bytes(stack->change.from, row->cells[FROM]);
+	format_bytes(stack->change.to, row->cells[TO]);
+	put_evidence(diff, stack, row->cells[EVIDENCE]);
+}
+
+/* No blanks at the end of a line. Returns the columns taken. */
+static int put_cells(const struct row *row, const int *width, struct sink *sink)
+{
+	int used = 0;
+
+	for (int c = 0; c < N_COLUMNS; c++) {
+		if (!width[c])
+			continue;
+		sink__printf(sink, c == EVIDENCE ? "%-*s  " : "%*s  ", width[c], row->cells[c]);
+		used += width[c] + 2;
+	}
+	return used;
+}
+
+static int put_rows(const struct diff *diff, const struct table_options *options, struct sink *sink)
+{
+	size_t top = options->top ? options->top : DEFAULT_TOP;
+	size_t n = diff->n_stacks < top ? diff->n_stacks : top;
+	int total = (int)(options->width ? options->width : DEFAULT_WIDTH), width[N_COLUMNS] = {};
+	_cleanup_free_ struct row *rows = calloc(n + 1, sizeof(*rows));
+	struct row head = {};
+	double rest = 0;
+	char buf[20];
+
+	if (!rows)
+		return -ENOMEM;
+	for (int c = 0; c < N_COLUMNS; c++)
+		snprintf(head.cells[c], CELL_SIZE, "%s", titles[c]);
+	for (size_t i = 0; i < n; i++) {
+		fill(&rows[i], diff, &diff->stacks[i]);
+		for (int c = 0; c < N_COLUMNS; c++)
+			width[c] = (int)fmax(width[c], (double)strlen(rows[i].cells[c]));
+	}
+	/* a column of nothing is left out */
+	for (int c = 0; c < N_COLUMNS; c++)
+		if (width[c])
+			width[c] = (int)fmax(width[c], (double)strlen(titles[c]));
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	put_cells(&head, width, sink);
+	sink__puts(sink, options->color ? "WHERE (leaf first)" RESET "\n" : "WHERE (leaf first)\n");
+	for (size_t i = 0; i < n; i++) {
+		int left = total - put_cells(&rows[i], width, sink);
+		int err = put_where(rows[i].stack->profile, rows[i].stack->site,
+				    (size_t)(left > MIN_ROOM ? left : MIN_ROOM), sink);
+
+		if (err)
+			return err;
+		sink__puts(sink, "\n");
+	}
+	for (size_t i = n; i < diff->n_stacks; i++)
+		rest += diff->stacks[i].change.bytes;
+	if (n < diff->n_stacks)
+		sink__printf(sink, "(%zu more stack%s: %s%s)\n", diff->n_stacks - n,
+			     diff->n_stacks - n == 1 ? "" : "s", format_change(rest, buf),
+			     unit_of(diff));
+	return sink->error;
+}
+
+/* What may be made of all this. */
+static void put_summary(const struct diff *diff, struct sink *sink)
+{
+	size_t chance = 0;
+	double sure = 0, least = diff__least_growth(diff);
+	char buf[20];
+
+	for (size_t i = 0; i < diff->n_stacks; i++) {
+		const struct diff_stack *stack = &diff->stacks[i];
+
+		if (stack->grows)
+			sure += stack->change.bytes;
+		chance += !stack->grows && !stack->shrinks && stack->change.bytes != 0;
+	}
+	if (diff->warnings & 1u << DIFF_WARN_UNSAMPLED)
+		return;
+	sink__printf(sink, "%zu stack%s surely grow%s", diff->n_grow, diff->n_grow == 1 ? "" : "s",
+		     diff->n_grow == 1 ? "s" : "");
+	if (diff->n_grow)
+		sink__printf(sink, " (%s%s)", format_change(sure, buf), unit_of(diff));
+	sink__printf(sink, ", %zu surely shrink%s; the difference of %zu may be chance",
+		     diff->n_shrink, diff->n_shrink == 1 ? "s" : "", chance);
+	if (isfinite(least))
+		sink__printf(sink, "; a stack that grows by %s/s is found in 95 of 100 such pairs",
+			     format_bytes(least, buf));
+	sink__puts(sink, "\n");
+}
+
+int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink)
+{
+	int err = put_head(diff, sink);
+
+	if (err)
+		return err;
+	put_warnings(diff->warnings, options->color, sink);
+	if (diff->n_stacks)
+		err = put_rows(diff, options, sink);
+	if (err)
+		return err;
+	put_summary(diff, sink);
+	return put_losses(diff->profiles, diff->n_profiles, options->color, sink);
+}
+
+/* --- JSON --- */
+
+static void put_bool(struct json *json, const char *key, bool value)
+{
+	json__key(json, key);
+	sink__puts(json->sink, value ? "true" : "false");
+}
+
+/* Probabilities have their first digits where three decimals have none. */
+static void put_probability(struct json *json, const char *key, double p, bool known)
+{
+	json__key(json, key);
+	if (known)
+		sink__printf(json->sink, "%.4g", p);
+	else
+		sink__puts(json->sink, "null");
+}
+
+static void put_warning_list(struct json *json, unsigned warnings)
+{
+	struct json list = json__open(json, "warnings", "[");
+
+	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++) {
+		if (!(warnings & 1u << i))
+			continue;
+		json__comma(&list);
+		json__text(&list, diff_warning__text((enum diff_warning)i));
+	}
+	sink__puts(json->sink, "]");
+}
+
+static void put_values(struct json *json, const double *values, size_t n)
+{
+	struct json list = json__open(json, "values", "[");
+
+	for (size_t i = 0; i < n; i++)
+		json__put_item(&list, values[i]);
+	sink__puts(json->sink, "]");
+}
+
+static void put_profiles(struct json *json, const struct diff *diff)
+{
+	struct json list = json__open(json, "profiles", "[");
+
+	for (size_t i = 0; i < diff->n_profiles; i++) {
+		const struct profile *profile = diff->profiles[i];
+		struct json item = json__open(&list, NULL, "{"), lost;
+
+		json__put_uint(&item, "pid", (uint64_t)profile->pid);
+		json__put_text(&item, "comm", profile->comm);
+		json__put_real(&item, "start_unix_s",
+			       profile->start_unix_ns ? (double)profile->start_unix_ns * 1e-9
+						      : NAN);
+		json__put_real(&item, "duration_s", profile->duration_s);
+		json__put_uint(&item, "interval_bytes", profile->interval_bytes);
+		json__put_text(&item, "mode", profile->mode);
+		lost = json__open(&item, "lost", "{");
+		for (size_t k = 0; k < profile->n_lost; k++)
+			json__put_uint(&lost, profile->lost[k].name, profile->lost[k].count);
+		sink__puts(json->sink, "}}");
+	}
+	sink__puts(json->sink, "]");
+}
+
+/* The members of the total, or of a stack. */
+static void put_change(struct json *json, const struct diff *diff, const struct diff_stack *stack)
+{
+	const struct change *change = &stack->change;
+	bool known = isfinite(change->low);
+
+	json__put_real(json, "from", change->from);
+	json__put_real(json, "to", change->to);
+	json__put_real(json, "change", change->bytes);
+	json__put_real(json, "low", change->low);
+	json__put_real(json, "high", change->high);
+	if (is_live(diff) && isfinite(diff->seconds)) {
+		json__put_real(json, "bytes_per_s", change->bytes / diff->seconds);
+		json__put_real(json, "bytes_per_s_low", change->low / diff->seconds);
+		json__put_real(json, "bytes_per_s_high", change->high / diff->seconds);
+	}
+	put_probability(json, "p_grows", change->p_grows, known);
+	put_probability(json, "p_shrinks", change->p_shrinks, known);
+	put_bool(json, "grows", stack->grows);
+	put_bool(json, "shrinks", stack->shrinks);
+	json__put_uint(json, "rises", stack->rises);
+	json__put_uint(json, "falls", stack->falls);
+	put_values(json, stack->values, diff->n_profiles);
+	if (isfinite(stack->trend.low)) {
+		struct json trend = json__open(json, "trend", "{");
+
+		json__put_real(&trend, "bytes_per_s", stack->trend.bytes_per_s);
+		json__put_real(&trend, "low", stack->trend.low);
+		json__put_real(&trend, "high", stack->trend.high);
+		sink__puts(json->sink, "}");
+	}
+}
+
+int encode_diff_json(const struct diff *diff, struct sink *sink)
+{
+	struct json document = {.sink = sink, .first = true};
+	struct json json = json__open(&document, NULL, "{"), item, list;
+
+	json__put_text(&json, "what", profile__what(diff->profiles[0]));
+	json__put_text(&json, "measure", is_live(diff) ? "live" : "growth");
+	put_bool(&json, "one_run", diff->one_run);
+	put_bool(&json, "exact", diff->exact);
+	json__put_real(&json, "seconds", diff->seconds);
+	json__put_real(&json, "least_growth_bytes_per_s", diff__least_growth(diff));
+	put_profiles(&json, diff);
+	put_warning_list(&json, diff->warnings);
+	item = json__open(&json, "total", "{");
+	put_change(&item, diff, &diff->total);
+	sink__puts(sink, "}");
+	list = json__open(&json, "stacks", "[");
+	for (size_t i = 0; i < diff->n_stacks; i++) {
+		const struct diff_stack *stack = &diff->stacks[i];
+
+		item = json__open(&list, NULL, "{");
+		put_change(&item, diff, stack);
+		if (stack->site->allocators_own)
+			put_bool(&item, "allocators_own", true);
+		json__put_frames(&item, stack->profile, stack->site);
+		sink__puts(sink, "}");
+	}
+	return sink__puts(sink, "]}\n");
+}
+
+/* --- two columns --- */
+
+struct line {
+	char *names;
+	double from, to;
+};
+
+static int by_names(const void *a, const void *b)
+{
+	return strcmp(((const struct line *)a)->names, ((const struct line *)b)->names);
+}
+
+int encode_diff_collapsed(const struct diff *diff, struct sink *sink)
+{
+	struct line *lines = calloc(diff->n_stacks + 1, sizeof(*lines));
+	size_t n = 0, end;
+	int err = lines ? 0 : -ENOMEM;
+
+	for (; !err && n < diff->n_stacks; n++) {
+		const struct diff_stack *stack = &diff->stacks[n];
+
+		lines[n] = (struct line){collapsed_names(stack->profile, stack->site),
+					 stack->change.from, stack->change.to};
+		if (!lines[n].names)
+			err = -ENOMEM;
+	}
+	if (!err)
+		qsort(lines, n, sizeof(*lines), by_names);
+	for (size_t i = 0; !err && i < n; i = end) {
+		double from = 0, to = 0;
+
+		for (end = i; end < n && !by_names(&lines[i], &lines[end]); end++) {
+			from += lines[end].from;
+			to += lines[end].to;
+		}
+		if (to_integer(from) || to_integer(to))
+			err = sink__printf(sink, "%s %" PRIu64 " %" PRIu64 "\n", lines[i].names,
+					   to_integer(from), to_integer(to));
+	}
+	for (size_t i = 0; i < n; i++)
+		free(lines[i].names);
+	free(lines);
+	return err;
+}
+
+/* --- replicas --- */
+
+static const char *replica_unit(const struct replicas *replicas)
+{
+	return replicas->measure == DIFF_GROWTH || replicas->per_second ? "/s" : "";
+}
+
+static int put_replica(const struct replicas *replicas, const struct replica *replica,
+		       struct sink *sink)
+{
+	const char *unit = replica_unit(replicas);
+	char a[16], b[16], c[16];
+	int err;
+
+	sink__printf(sink, "profile %u: ", replica->index + 1);
+	err = put_profile(replicas->profiles[replica->index], sink);
+	sink__printf(sink, ": %s%s, the others %s%s in the median", format_bytes(replica->total, a),
+		     unit, format_bytes(replica->median, b), unit);
+	if (replica->n_abnormal)
+		sink__printf(sink, "; %zu stack%s %s%s more than ordinary\n", replica->n_abnormal,
+			     replica->n_abnormal == 1 ? " has" : "s have",
+			     format_bytes(replica->excess, c), unit);
+	else
+		sink__puts(sink, replicas->warnings & 1u << DIFF_WARN_UNSAMPLED
+					 ? "\n"
+					 : "; no stack has more than is ordinary\n");
+	return err ? err : sink->error;
+}
+
+int encode_replicas(const struct replicas *replicas, const struct table_options *options,
+		    struct sink *sink)
+{
+	size_t top = options->top ? options->top : DEFAULT_TOP, width, n;
+	const char *unit = replica_unit(replicas);
+	char a[16], b[16], line[128];
+	int err = 0;
+
+	sink__printf(sink, "memtrace: %zu replicas, by %s%s\n", replicas->n,
+		     replicas->measure == DIFF_GROWTH ? "growth of " : "live ",
+		     profile__what(replicas->profiles[0]));
+	if (replicas->per_second)
+		sink__puts(sink, "their runs differ in length: live bytes are divided by it\n");
+	put_warnings(replicas->warnings, options->color, sink);
+	for (size_t i = 0; !err && i < replicas->n; i++)
+		err = put_replica(replicas, &replicas->ranks[i], sink);
+	if (err || !replicas->n_abnormal)
+		return err ? err : sink->error;
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	snprintf(line, sizeof(line), "%-8s  %12s  %12s  ", "PROFILE", "HAS", "OTHERS");
+	sink__printf(sink, "%sWHERE (leaf first)%s\n", line, options->color ? RESET : "");
+	width = options->width ? options->width : DEFAULT_WIDTH;
+	n = replicas->n_abnormal < top ? replicas->n_abnormal : top;
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct replica_excess *excess = &replicas->list[i];
+		const struct replica_stack *stack = &replicas->stacks[excess->stack];
+		char has[24], rest[24];
+
+		snprintf(has, sizeof(has), "%s%s", format_bytes(excess->value, a), unit);
+		snprintf(rest, sizeof(rest), "%s%s", format_bytes(excess->median, b), unit);
+		snprintf(line, sizeof(line), "%-8u  %12s  %12s  ", excess->replica + 1, has, rest);
+		sink__puts(sink, line);
+		err = put_where(stack->profile, stack->site,
+				width > strlen(line) + MIN_ROOM ? width - strlen(line) : MIN_ROOM,
+				sink);
+		sink__puts(sink, "\n");
+	}
+	if (n < replicas->n_abnormal)
+		sink__printf(sink, "(%zu more)\n", replicas->n_abnormal - n);
+	return err ? err : put_losses(replicas->profiles, replicas->n, options->color, sink);
+}
+
+int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
+{
+	struct json document = {.sink = sink, .first = true};
+	struct json json = json__open(&document, NULL, "{"), list, item;
+
+	json__put_text(&json, "what", profile__what(replicas->profiles[0]));
+	json__put_text(&json, "measure", replicas->measure == DIFF_GROWTH ? "growth" : "live");
+	put_bool(&json, "per_second", replicas->per_second);
+	put_warning_list(&json, replicas->warnings);
+	list = json__open(&json, "replicas", "[");
+	for (size_t i = 0; i < replicas->n; i++) {
+		const struct replica *replica = &replicas->ranks[i];
+		const struct profile *profile = replicas->profiles[replica->index];
+
+		item = json__open(&list, NULL, "{");
+		json__put_uint(&item, "profile", replica->index + 1);
+		json__put_uint(&item, "pid", (uint64_t)profile->pid);
+		json__put_text(&item, "comm", profile->comm);
+		json__put_real(&item, "total", replica->total);
+		json__put_real(&item, "others", replica->median);
+		json__put_real(&item, "excess", replica->excess);
+		json__put_uint(&item, "abnormal_stacks", replica->n_abnormal);
+		sink__puts(sink, "}");
+	}
+	sink__puts(sink, "]");
+	list = json__open(&json, "abnormal", "[");
+	for (size_t i = 0; i < replicas->n_abnormal; i++) {
+		const struct replica_excess *excess = &replicas->list[i];
+		const struct replica_stack *stack = &replicas->stacks[excess->stack];
+
+		item = json__open(&list, NULL, "{");
+		json__put_uint(&item, "profile", excess->replica + 1);
+		json__put_real(&item, "value", excess->value);
+		json__put_real(&item, "others", excess->median);
+		put_probability(&item, "p", excess->p, true);
+		put_values(&item, stack->values, replicas->n);
+		json__put_frames(&item, stack->profile, stack->site);
+		sink__puts(sink, "}");
+	}
+	return sink__puts(sink, "]}\n");
+}

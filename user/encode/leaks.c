@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The common question: does it leak, and where? Stacks by evidence, a sentence each: that it
+ * surely grows, how much of all growth that is, whether what it allocates is ever freed; and what
+ * would make it surer. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define DEFAULT_TOP   10
+#define DEFAULT_WIDTH 100
+#define MAYBE	      3 /* stacks that may grow, told at most */
+/* Of what was still held at the first age, at the last: blocks of a leak stay, those of a cache
+ * go. */
+#define FLAT  0.8
+#define STEEP 0.5
+/* Growth of so many samples in the time that is looked at is found in 95 of 100 cases: eight
+ * slices, with the error of their spread (profile/growth.h). */
+#define SAMPLES_FOUND 20
+#define LONGEST	      1000 /* times as long a run is no advice */
+
+/* What is told of one stack, or of those that read the same. */
+struct suspect {
+	const struct profile *profile;
+	const struct profile_site *site;
+	double rate, low, high; /* bytes per second */
+	double live;
+	size_t index; /* among those given */
+	bool sure;
+	bool aged; /* these are known: shares still held of what is older than so many seconds */
+	double young_s, young, old_s, old;
+	unsigned rises; /* of so many steps; 0: not known */
+	size_t steps;
+};
+
+static bool is_flat(const struct suspect *s)
+{
+	return s->aged && s->old >= FLAT * s->young;
+}
+
+static bool is_steep(const struct suspect *s)
+{
+	return s->aged && s->old < STEEP * s->young;
+}
+
+/* What surely grows, first what stays for good, last what goes on being freed; then what may grow. */
+static int evidence(const struct suspect *s)
+{
+	return !s->sure ? 0 : is_flat(s) ? 3 : is_steep(s) ? 1 : 2;
+}
+
+static int by_evidence(const void *a, const void *b)
+{
+	const struct suspect *x = a, *y = b;
+
+	if (evidence(x) != evidence(y))
+		return evidence(y) - evidence(x);
+	if (x->rate != y->rate)
+		return x->rate > y->rate ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The first function that is nobody's allocator, or, where there is none, the last. A printable
+ * copy. */
+static char *holder_of(const struct suspect *s)
+{
+	struct frame_walk walk = {.profile = s->profile, .site = s->site};
+	_cleanup_free_ char *printable = NULL;
+	const char *name, *found = "[no stack]";
+
+	while ((name = frame_walk__next(&walk))) {
+		found = name;
+		if (!profile__is_allocator_frame(name))
+			break;
+	}
+	printable = text_printable(found);
+	return printable ? text_shorten(printable, 60) : NULL;
+}
+
+/* " (95 %: 1.0 - 1.5 MiB)", where there is an error. */
+static void put_interval(double low, double high, struct sink *sink)
+{
+	char interval[48];
+
+	if (!isfinite(low) || !isfinite(high) || low == high)
+		return;
+	if (low > 0) {
+		format_interval((struct interval){low, high}, interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	} else {
+		sink__printf(sink, " (95 %%: up to %s)", format_bytes(fmax(high, 0), interval));
+	}
+}
+
+/* Is what it allocates freed as it gets older? */
+static void put_ages(const struct suspect *s, struct sink *sink)
+{
+	if (!s->aged)
+		return;
+	if (is_flat(s))
+		sink__puts(sink, ", and hardly any of it is freed as it gets older");
+	else if (is_steep(s))
+		sink__puts(sink, ", though most of it is freed as it gets older, as a cache's is");
+	else
+		sink__puts(sink, ", and some of it is freed as it gets older");
+	sink__printf(sink, " (held of what is older than %.3g s: %.0f %%, than %.3g s: %.0f %%)",
+		     s->young_s, 100 * s->young, s->old_s, 100 * s->old);
+}
+
+static int put_advice(const struct suspect *s, struct sink *sink)
+{
+	_cleanup_free_ char *holder = holder_of(s);
+	double error = s->rate - s->low, times = ceil(error * error / (s->rate * s->rate) * 1.5);
+
+	if (!holder)
+		return -ENOMEM;
+	if (!s->sure && error > 0 && times < LONGEST)
+		sink__printf(
+			sink,
+			"   To confirm: this may be chance; a run about %.0f times as long, or an "
+			"interval (-i) as much smaller, would tell.\n",
+			fmax(times, 2));
+	else if (!s->sure)
+		sink__puts(sink,
+			   "   To confirm: this may well be chance; a longer run would tell.\n");
+	else if (is_flat(s))
+		sink__printf(sink,
+			     "   To confirm: look at %s: who is to free what is allocated there, "
+			     "and when?\n",
+			     holder);
+	else
+		sink__printf(
+			sink,
+			"   To confirm: a run three times as long tells whether it levels off, as "
+			"what fills up does; if it does not, look at %s.\n",
+			holder);
+	return sink->error;
+}
+
+/* What a stack's growth is told as a share of. */
+struct whole {
+	double rate; /* bytes per second; not above 0: not known */
+	const char *name;
+};
+
+static int put_suspect(const struct suspect *s, size_t number, const struct whole *whole,
+		       const struct table_options *options, struct sink *sink)
+{
+	unsigned width = options->width ? options->width : DEFAULT_WIDTH;
+	char rate[16], live[16];
+	int err;
+
+	sink__printf(sink, options->color ? BOLD "%zu. " : "%zu. ", number);
+	err = put_where(s->profile, s->site, width - 4, sink);
+	if (err)
+		return err;
+	sink__printf(sink, "%s\n   %s by %s/s", options->color ? RESET : "",
+		     s->sure ? "surely grows," : "may grow,", format_bytes(s->rate, rate));
+	put_interval(s->low, s->high, sink);
+	if (whole->rate > 0 && s->rate <= whole->rate)
+		sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / whole->rate,
+			     whole->name);
+	sink__printf(sink, ", and holds %s", format_bytes(s->live, live));
+	if (s->steps > 1)
+		sink__printf(sink, "; it was more in %u of %zu steps", s->rises, s->steps);
+	put_ages(s, sink);
+	sink__puts(sink, ".\n");
+	return put_advice(s, sink);
+}
+
+/* The end of the head line. */
+static void put_verdict(const struct suspect *suspects, size_t n, struct sink *sink)
+{
+	size_t sure = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sure += suspects[i].sure;
+	if (sure)
+		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
+			     sure == 1 ? "s" : "");
+	else
+		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
+}
+
+/* Those that are sure, and some of the others. suspects: by_evidence. */
+static int put_suspects(const struct suspect *suspects, size_t n, const struct whole *whole,
+			const struct table_options *options, struct sink *sink)
+{
+	size_t top = options->top ? options->top : DEFAULT_TOP, sure = 0, shown = 0, maybe = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sure += suspects[i].sure;
+	for (size_t i = 0; !err && i < n && shown < top; i++) {
+		if (!suspects[i].sure && (sure || maybe++ >= MAYBE))
+			break;
+		err = put_suspect(&suspects[i], ++shown, whole, options, sink);
+	}
+	if (sure > shown)
+		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
+			     sure - shown == 1 ? "" : "s", sure - shown == 1 ? "s" : "");
+	return err ? err : sink->error;
+}
+
+static void put_missed(double least, struct sink *sink)
+{
+	char rate[16];
+
+	if (isfinite(least))
+		sink__printf(
+			sink,
+			"What could have been missed: a stack that grows by %s/s or more is found "
+			"in 95 of 100 such looks, a slower one may not be. A longer run or a smaller "
+			"interval (-i) sees slower ones.\n",
+			format_bytes(least, rate));
+}
+
+/* --- of one profile --- */
+
+/* Survival is known of single stacks only: of several that read the same, that of the one that
+ * holds most of it. */
+static void add_ages(struct suspect *s, double live)
+{
+	int first = -1, last = -1;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		if (!(s->profile->survival_age_s[i] > 0) || !isfinite(s->site->survival[i]))
+			continue;
+		first = first < 0 ? i : first;
+		last = i;
+	}
+	if (first == last || s->site->live.bytes < live / 2)
+		return;
+	s->aged = true;
+	s->young_s = s->profile->survival_age_s[first];
+	s->young = s->site->survival[first];
+	s->old_s = s->profile->survival_age_s[last];
+	s->old = s->site->survival[last];
+}
+
+/* How fast a stack must have grown to be found. In windows only blocks from the middle half of the
+ * run count, otherwise the last two thirds of it. */
+static double least_growth(const struct profile *profile)
+{
+	bool windowed = profile__is_windowed(profile);
+	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0), seen = 1;
+
+	if (windowed)
+		seen = (profile->windows_s + profile->continuous_s) / profile->duration_s;
+	if (profile->interval_bytes <= 1 || !(watched > 0) || !(seen > 0))
+		return NAN;
+	return SAMPLES_FOUND * (double)profile->interval_bytes / fmin(seen, 1) / watched;
+}
+
+int encode_leaks(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	_cleanup_free_ struct suspect *suspects = NULL;
+	struct group *groups = NULL;
+	size_t n_groups = 0, n = 0;
+	struct whole whole = {0, "all growing stacks grow"};
+	char a[16], b[16];
+	int err;
+
+	if (!comm)
+		return -ENOMEM;
+	if (!profile->has_growth)
+		return sink__printf(
+			sink,
+			"memtrace: pid %d (%s): this profile does not tell growth (its run was too "
+			"short, or its file keeps none); compare two profiles of it instead: "
+			"memtrace leaks OLD NEW\n",
+			(int)profile->pid, comm);
+	err = group_sites(profile, &groups, &n_groups, true);
+	if (err)
+		return err;
+	suspects = calloc(n_groups + 1, sizeof(*suspects));
+	for (size_t i = 0; suspects && i < n_groups; i++) {
+		const struct growth *growth = &groups[i].growth;
+		struct suspect *s = &suspects[n];
+
+		if (groups[i].site->allocators_own || !(growth->bytes_per_s > 0) ||
+		    !isfinite(growth->low))
+			continue;
+		*s = (struct suspect){.profile = profile,
+				      .site = groups[i].site,
+				      .rate = growth->bytes_per_s,
+				      .low = growth->low,
+				      .high = growth->high,
+				      .live = groups[i].live.bytes,
+				      .sure = growth->low > 0};
+		add_ages(s, s->live);
+		whole.rate += s->rate;
+		s->index = n++;
+	}
+	free_groups(groups, n_groups);
+	if (!suspects)
+		return -ENOMEM;
+	if (profile->growth.bytes_per_s > 0)
+		whole = (struct whole){profile->growth.bytes_per_s, "the process grows"};
+	qsort(suspects, n, sizeof(*suspects), by_evidence);
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s%s%s", (int)profile->pid, comm,
+		     profile->duration_s, profile->mode ? " " : "",
+		     profile->mode ? profile->mode : "");
+	put_verdict(suspects, n, sink);
+	if (isfinite(profile->growth.bytes_per_s) && profile->growth.bytes_per_s > 0 &&
+	    !profile__is_regions(profile))
+		sink__printf(
+			sink,
+			"Its anonymous memory grows by %s/s, of which the stacks explain %s/s.\n",
+			format_bytes(profile->growth.bytes_per_s, a),
+			format_bytes(profile->growth.attributed.bytes_per_s, b));
+	err = put_suspects(suspects, n, &whole, options, sink);
+	if (err)
+		return err;
+	put_missed(least_growth(profile), sink);
+	put_lost(profile, options->color, sink);
+	return sink->error;
+}
+
+/* --- of several --- */
+
+int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
+		      struct sink *sink)
+{
+	const struct profile *last = diff->profiles[diff->n_profiles - 1];
+	_cleanup_free_ struct suspect *suspects = calloc(diff->n_stacks + 1, sizeof(*suspects));
+	_cleanup_free_ char *comm = text_printable(last->comm);
+	struct whole whole = {diff->total.change.bytes / diff->seconds, "all stacks together grow"};
+	size_t n = 0;
+	int err;
+
+	if (!suspects || !comm)
+		return -ENOMEM;
+	if (diff->measure == DIFF_GROWTH)
+		return sink__puts(
+			sink, "memtrace: of profiles of windows each tells by itself what grows: "
+			      "memtrace leaks FILE\n");
+	if (diff->profiles[0]->pid != last->pid)
+		return sink__puts(
+			sink, "memtrace: the profiles are of several processes: memtrace leaks "
+			      "FILE for each, or memtrace diff, with --per-process for replicas\n");
+	if (!isfinite(diff->seconds))
+		return sink__puts(
+			sink, "memtrace: the profiles do not say how far apart in time they are, "
+			      "nor, so, how fast anything grows: memtrace diff OLD NEW\n");
+	for (size_t i = 0; i < diff->n_stacks; i++) {
+		const struct diff_stack *stack = &diff->stacks[i];
+		struct suspect *s = &suspects[n];
+
+		if (stack->site->allocators_own || !(stack->change.bytes > 0))
+			continue;
+		*s = (struct suspect){.profile = stack->profile,
+				      .site = stack->site,
+				      .rate = stack->change.bytes / diff->seconds,
+				      .low = stack->change.low / diff->seconds,
+				      .high = stack->change.high / diff->seconds,
+				      .live = stack->change.to,
+				      .sure = stack->grows,
+				      .rises = stack->rises,
+				      .steps = diff->n_profiles - 1};
+		if (stack->profile == last)
+			add_ages(s, stack->change.to);
+		s->index = n++;
+	}
+	qsort(suspects, n, sizeof(*suspects), by_evidence);
+	sink__printf(sink, "memtrace: pid %d (%s), %zu profiles over %.1f s", (int)last->pid, comm,
+		     diff->n_profiles, diff->seconds);
+	put_verdict(suspects, n, sink);
+	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)
+		if (diff->warnings & 1u << i)
+			sink__printf(sink, "note: %s\n", diff_warning__text((enum diff_warning)i));
+	err = put_suspects(suspects, n, &whole, options, sink);
+	if (err)
+		return err;
+	put_missed(diff__least_growth(diff), sink);
+	return sink->error;
+}

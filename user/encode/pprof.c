@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* profile.proto, gzipped. What lies where is told in profile/pprof.h.
+ *
+ * The bytes are written by hand: a message is tags, varints and lengths, a hundred lines here and
+ * as many in the decoder. protobuf-c would have us build a second copy of the profile as a tree of
+ * its objects, and it unpacks a hostile file into such a tree, many times its size, before a limit
+ * can be looked at; it would be a dependency as well.
+ *
+ * Values are integers, the profile's are not: each is written as the difference of two rounded
+ * sums, so that it is off by less than one and the total by no more than half. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/cleanup.h"
+#include "base/intern.h"
+#include "encode/text.h"
+#include "profile/pprof.h"
+
+#define CHUNK	       65536
+#define MAX_DROP       16  /* names of allocators' functions that readers leave out, at most; */
+#define MAX_DROP_BYTES 100 /* of each */
+#define PER_HOUR       3600
+#define CLEARLY	       1.01 /* more, before it is said */
+
+/* A message that grows. */
+struct message {
+	char *bytes;
+	size_t len, room;
+	bool failed; /* out of memory */
+};
+
+/* What was written of one value so far, and what it was before rounding. */
+struct carry {
+	double sum;
+	uint64_t written;
+};
+
+/* What a mapping is written with. */
+struct mapping_use {
+	uint64_t id;			/* 0: no location lies in it */
+	bool functions, files, inlined; /* are known of some of them */
+};
+
+struct pprof {
+	const struct profile *profile;
+	struct sink *sink;
+	z_stream zip;
+	struct intern strings;
+	struct intern functions; /* three numbers: name, why it has none (0: it has), file */
+	struct carry carry[VALUES];
+	uint64_t max_value; /* of one sample, so that no sum overflows */
+	struct message message, part;
+	struct mapping_use *uses; /* by mapping */
+	int error;
+};
+
+/* --- the wire --- */
+
+static void message__append(struct message *m, const void *data, size_t len)
+{
+	if (m->room - m->len < len) {
+		size_t room = m->room ? m->room : 256;
+		char *bytes;
+
+		while (room - m->len < len)
+			room *= 2;
+		bytes = realloc(m->bytes, room);
+		if (!bytes) {
+			m->failed = true;
+			return;
+		}
+		m->bytes = bytes;
+		m->room = room;
+	}
+	if (len)
+		memcpy(m->bytes + m->len, data, len);
+	m->len += len;
+}
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		to[n++] = (uint8_t)value | 0x80;
+	to[n++] = (uint8_t)value;
+	return n;
+}
+
+static void message__varint(struct message *m, uint64_t value)
+{
+	uint8_t bytes[10];
+
+	message__append(m, bytes, put_varint(bytes, value));
+}
+
+/* A field that is 0 is not written: that is what its absence means. */
+static void message__uint(struct message *m, int field, uint64_t value)
+{
+	if (!value)
+		return;
+	message__varint(m, (uint64_t)field << 3 | WIRE_VARINT);
+	message__varint(m, value);
+}
+
+static void message__bytes(struct message *m, int field, const void *data, size_t len)
+{
+	message__varint(m, (uint64_t)field << 3 | WIRE_BYTES);
+	message__varint(m, len);
+	message__append(m, data, len);
+}
+
+/* --- the file --- */
+
+static void deflate_some(struct pprof *p, const void *data, size_t len, int flush)
+{
+	Bytef out[CHUNK];
+
+	p->zip.next_in = (z_const Bytef *)data;
+	p->zip.avail_in = (uInt)len;
+	do {
+		p->zip.next_out = out;
+		p->zip.avail_out = sizeof(out);
+		if (deflate(&p->zip, flush) == Z_STREAM_ERROR)
+			p->error = -EIO;
+		if (!p->error)
+			p->error = sink__write(p->sink, out, sizeof(out) - p->zip.avail_out);
+	} while (!p->zip.avail_out && !p->error);
+}
+
+/* A field of the profile itself. */
+static void put_field(struct pprof *p, int field, const void *data, size_t len)
+{
+	uint8_t head[20];
+	size_t n = put_varint(head, (uint64_t)field << 3 | WIRE_BYTES);
+
+	n += put_varint(head + n, len);
+	deflate_some(p, head, n, Z_NO_FLUSH);
+	/* zlib counts in 32 bits; one message has a few KB. */
+	if (len > UINT32_MAX)
+		p->error = -EOVERFLOW;
+	else if (!p->error)
+		deflate_some(p, data, len, Z_NO_FLUSH);
+}
+
+/* Writes p->message as that field, and empties it. */
+static void put_message(struct pprof *p, int field)
+{
+	if ((p->message.failed || p->part.failed) && !p->error)
+		p->error = -ENOMEM;
+	if (!p->error)
+		put_field(p, field, p->message.bytes, p->message.len);
+	p->message.len = 0;
+}
+
+static void put_number(struct pprof *p, int field, uint64_t value)
+{
+	uint8_t bytes[20];
+	size_t n = put_varint(bytes, (uint64_t)field << 3 | WIRE_VARINT);
+
+	n += put_varint(bytes + n, value);
+	if (value && !p->error)
+		deflate_some(p, bytes, n, Z_NO_FLUSH);
+}
+
+/* The number of a text in the table of strings, made printable. */
+static uint64_t string(struct pprof *p, const char *text)
+{
+	_cleanup_free_ char *printable = text_printable(text);
+	uint32_t number = 0;
+
+	if (!printable || intern__add(&p->strings, printable, strlen(printable), &number) < 0)
+		p->error = -ENOMEM;
+	return number;
+}
+
+static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
+{
+	message__uint(&p->message, VALUE_TYPE_TYPE, string(p, type));
+	message__uint(&p->message, VALUE_TYPE_UNIT, string(p, unit));
+	put_message(p, field);
+}
+
+/* --- samples --- */
+
+static int n_values(const struct profile *profile)
+{
+	return profile->has_growth ? VALUES : VALUE_GROWTH;
+}
+
+/* What belongs to one sample. */
+struct share {
+	double value[VALUES]; /* by enum pprof_value */
+};
+
+static void add_label(struct pprof *p, const char *key, const char *text, int64_t number,
+		      const char *unit)
+{
+	p->part.len = 0;
+	message__uint(&p->part, LABEL_KEY, string(p, key));
+	message__uint(&p->part, LABEL_STR, text ? string(p, text) : 0);
+	message__uint(&p->part, LABEL_NUM, (uint64_t)number);
+	message__uint(&p->part, LABEL_NUM_UNIT, unit ? string(p, unit) : 0);
+	message__bytes(&p->message, SAMPLE_LABEL, p->part.bytes, p->part.len);
+}
+
+/* A number with a sign, within what readers can add up. */
+static int64_t to_signed(const struct pprof *p, double value)
+{
+	double limit = (double)p->max_value;
+
+	return isfinite(value) ? llround(fmax(fmin(value, limit), -limit)) : 0;
+}
+
+static uint64_t take(struct pprof *p, int i, double value)
+{
+	struct carry *carry = &p->carry[i];
+	uint64_t sum, n;
+
+	if (!(value > 0) || !isfinite(value))
+		return 0;
+	carry->sum += value;
+	sum = to_integer(carry->sum);
+	n = sum > carry->written ? sum - carry->written : 0;
+	carry->written += n;
+	return n < p->max_value ? n : p->max_value;
+}
+
+/* The labels of a stack as such. True: there are any. */
+static bool add_site_labels(struct pprof *p, const struct profile_site *site)
+{
+	const struct profile *profile = p->profile;
+	struct estimate unsaid = site->live; /* what readers make of the other values */
+	size_t before = p->message.len;
+
+	unsaid.squares = 0;
+	if (!site->complete)
+		add_label(p, LABEL_INCOMPLETE, NULL, 1, NULL);
+	if (site->truncated)
+		add_label(p, LABEL_TRUNCATED, NULL, 1, NULL);
+	if (site->allocators_own)
+		add_label(p, LABEL_ALLOCATORS_OWN, NULL, 1, NULL);
+	if (site->live.variance_max > 0)
+		add_label(p, LABEL_LARGEST, NULL, to_signed(p, sqrt(site->live.variance_max)),
+			  "bytes");
+	if (estimate__squares(&site->live) > CLEARLY * estimate__squares(&unsaid))
+		add_label(p, LABEL_SQUARES, NULL,
+			  to_signed(p, sqrt(estimate__squares(&site->live))), "bytes");
+	if (profile->has_growth && isfinite(site->growth.low) && isfinite(site->growth.high)) {
+		add_label(p, LABEL_GROWTH_LOW, NULL, to_signed(p, site->growth.low * PER_HOUR),
+			  "bytes");
+		add_label(p, LABEL_GROWTH_HIGH, NULL, to_signed(p, site->growth.high * PER_HOUR),
+			  "bytes");
+	}
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES && profile->survival_age_s[0] > 0; i++) {
+		char key[48];
+
+		if (!isfinite(site->survival[i]))
+			continue;
+		snprintf(key, sizeof(key), LABEL_SURVIVAL, profile->survival_age_s[i]);
+		add_label(p, key, NULL, to_signed(p, 1e6 * site->survival[i]), "ppm");
+	}
+	return p->message.len > before;
+}
+
+/* One sample of the site: of a thread, or (thread is NULL) of the stack as such. Left out when it
+ * says nothing. */
+static void put_sample(struct pprof *p, const struct profile_site *site,
+		       const struct profile_thread *thread, const struct share *share)
+{
+	const struct profile *profile = p->profile;
+	int n = n_values(profile);
+	double objects = share->value[VALUE_INUSE_OBJECTS], bytes = share->value[VALUE_INUSE_SPACE];
+	bool any = false;
+
+	if (!(objects > 0)) {
+		objects = share->value[VALUE_ALLOC_OBJECTS];
+		bytes = share->value[VALUE_ALLOC_SPACE];
+	}
+	p->part.len = 0;
+	for (uint32_t i = 0; i < site->n_locations; i++)
+		message__varint(&p->part, (uint64_t)site->locations[i] + 1);
+	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
+	p->part.len = 0;
+	for (int i = 0; i < n; i++) {
+		uint64_t value = i == VALUE_GROWTH ? (uint64_t)to_signed(p, share->value[i])
+						   : take(p, i, share->value[i]);
+
+		any = any || value;
+		message__varint(&p->part, value);
+	}
+	message__bytes(&p->message, SAMPLE_VALUE, p->part.bytes, p->part.len);
+	if (thread) {
+		if (*thread->name)
+			add_label(p, "thread", thread->name, 0, NULL);
+		add_label(p, "tid", NULL, thread->tid, NULL);
+	} else if (add_site_labels(p, site) || !site->n_threads) {
+		any = true;
+	}
+	if (!any) {
+		p->message.len = 0;
+		return;
+	}
+	if (profile->pid)
+		add_label(p, "pid", NULL, profile->pid, NULL);
+	if (*profile->comm)
+		add_label(p, "comm", profile->comm, 0, NULL);
+	if (objects > 0)
+		add_label(p, "bytes", NULL, to_signed(p, bytes / objects), "bytes");
+	put_message(p, PROFILE_SAMPLE);
+}
+
+/* What is live belongs to threads by what each holds, and of all that was allocated, that much; the
+ * rest of it, what was freed again, to none. */
+static void put_site(struct pprof *p, const struct profile_site *site)
+{
+	const struct profile *profile = p->profile;
+	const struct estimate *live = &site->live;
+	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
+	struct share left = {{
+		[VALUE_ALLOC_OBJECTS] = site->alloc_objects,
+		[VALUE_ALLOC_SPACE] = site->alloc_bytes,
+		[VALUE_INUSE_OBJECTS] = live->objects,
+		[VALUE_INUSE_SPACE] = live->bytes,
+		[VALUE_INUSE_SAMPLES] = (double)live->samples,
+		[VALUE_INUSE_SAMPLED] = (double)live->sampled_bytes,
+		[VALUE_INUSE_VARIANCE] = live->variance / interval,
+		[VALUE_GROWTH] = site->growth.bytes_per_s * PER_HOUR,
+	}};
+	const struct share all = left;
+
+	for (size_t i = 0; i < site->n_threads && !p->error; i++) {
+		const struct profile_site_thread *held = &site->threads[i];
+		double part = live->bytes > 0 ? fmin(held->bytes / live->bytes, 1) : 0;
+		struct share share = {};
+
+		share.value[VALUE_INUSE_OBJECTS] =
+			fmin(held->objects, left.value[VALUE_INUSE_OBJECTS]);
+		share.value[VALUE_INUSE_SPACE] = fmin(held->bytes, left.value[VALUE_INUSE_SPACE]);
+		for (int k = VALUE_INUSE_SAMPLES; k < VALUE_GROWTH; k++)
+			share.value[k] = fmin(all.value[k] * part, left.value[k]);
+		/* In windows more can be thought to live than to have been allocated. */
+		share.value[VALUE_ALLOC_OBJECTS] =
+			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
+		share.value[VALUE_ALLOC_SPACE] =
+			fmin(share.value[VALUE_INUSE_SPACE], left.value[VALUE_ALLOC_SPACE]);
+		/* The last one has all that is left but for what is really nobody's: differences of
+		 * doubles are not quite 0. */
+		for (int k = 0; k < VALUE_GROWTH; k++) {
+			left.value[k] -= share.value[k];
+			if (left.value[k] < 1e-9 * all.value[k]) {
+				share.value[k] += left.value[k];
+				left.value[k] = 0;
+			}
+		}
+		put_sample(p, site, &profile->threads[held->thread], &share);
+	}
+	if (!p->error)
+		put_sample(p, site, NULL, &left);
+}
+
+/* --- what samples refer to --- */
+
+/* The path as the kernel shows it. */
+static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapping)
+{
+	_cleanup_free_ char *name = NULL;
+
+	if (asprintf(&name, "%s%s", mapping->path ? mapping->path : "",
+		     mapping->deleted ? " (deleted)" : "") < 0) {
+		name = NULL;
+		p->error = -ENOMEM;
+		return 0;
+	}
+	return string(p, name);
+}
+
+static void put_mapping(struct pprof *p, size_t index)
+{
+	const struct profile_mapping *mapping = &p->profile->mappings[index];
+	const struct mapping_use *use = &p->uses[index];
+
+	message__uint(&p->message, MAPPING_ID, use->id);
+	message__uint(&p->message, MAPPING_START, mapping->start);
+	message__uint(&p->message, MAPPING_LIMIT, mapping->end);
+	message__uint(&p->message, MAPPING_OFFSET, mapping->off);
+	message__uint(&p->message, MAPPING_FILENAME, mapping_name(p, mapping));
+	message__uint(&p->message, MAPPING_BUILD_ID,
+		      mapping->build_id ? string(p, mapping->build_id) : 0);
+	message__uint(&p->message, MAPPING_HAS_FUNCTIONS, use->functions);
+	message__uint(&p->message, MAPPING_HAS_FILENAMES, use->files);
+	message__uint(&p->message, MAPPING_HAS_LINE_NUMBERS, use->files);
+	message__uint(&p->message, MAPPING_HAS_INLINE_FRAMES, use->inlined);
+	put_message(p, PROFILE_MAPPING);
+}
+
+/* Those in which a location lies. Readers take the first one for the program. */
+static void put_mappings(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+	size_t first = profile->n_mappings;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < profile->n_mappings && profile->exe && *profile->exe; i++) {
+		const struct profile_mapping *mapping = &profile->mappings[i];
+
+		if (first == profile->n_mappings && mapping->perms[2] == 'x' && mapping->path &&
+		    !strcmp(mapping->path, profile->exe))
+			first = i;
+	}
+	if (first < profile->n_mappings)
+		p->uses[first].id = ++n;
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+		struct mapping_use *use = &p->uses[location->mapping < 0 ? 0 : location->mapping];
+
+		if (location->mapping < 0)
+			continue;
+		if (!use->id)
+			use->id = ++n;
+		use->functions |= location->reason == UNRESOLVED_NAMED;
+		use->inlined |= location->n_frames > 1;
+		for (size_t k = 0; k < location->n_frames; k++)
+			use->files |= location->frames[k].file != NULL;
+	}
+	if (first < profile->n_mappings)
+		put_mapping(p, first);
+	for (size_t i = 0; i < profile->n_mappings && !p->error; i++)
+		if (p->uses[i].id && i != first)
+			put_mapping(p, i);
+}
+
+/* The function's number, from 1. */
+static uint64_t function(struct pprof *p, const struct profile_location *location,
+			 const struct profile_frame *frame, bool outer)
+{
+	uint32_t key[3] = {(uint32_t)string(p, frame->name), 0,
+			   frame->file ? (uint32_t)string(p, frame->file) : 0};
+	uint32_t number = 0;
+
+	if (outer && location->reason != UNRESOLVED_NAMED) {
+		char reason[48];
+
+		snprintf(reason, sizeof(reason), "[%s]", unresolved_reason__name(location->reason));
+		key[1] = (uint32_t)string(p, reason);
+	}
+	if (intern__add(&p->functions, key, sizeof(key), &number) < 0)
+		p->error = -ENOMEM;
+	return (uint64_t)number + 1;
+}
+
+static void put_locations(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+
+	for (size_t i = 0; i < profile->n_locations && !p->error; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		message__uint(&p->message, LOCATION_ID, i + 1);
+		if (location->mapping >= 0)
+			message__uint(&p->message, LOCATION_MAPPING_ID,
+				      p->uses[location->mapping].id);
+		if (location->addr < PROFILE_NO_ADDR)
+			message__uint(&p->message, LOCATION_ADDRESS, location->addr - 1);
+		for (size_t k = 0; k < location->n_frames; k++) {
+			const struct profile_frame *frame = &location->frames[k];
+
+			p->part.len = 0;
+			message__uint(&p->part, LINE_FUNCTION_ID,
+				      function(p, location, frame, k + 1 == location->n_frames));
+			message__uint(&p->part, LINE_LINE, frame->line);
+			message__bytes(&p->message, LOCATION_LINE, p->part.bytes, p->part.len);
+		}
+		put_message(p, PROFILE_LOCATION);
+	}
+}
+
+static void put_functions(struct pprof *p)
+{
+	for (uint32_t i = 0; i < p->functions.n && !p->error; i++) {
+		uint32_t key[3];
+		size_t len;
+
+		memcpy(key, intern__get(&p->functions, i, &len), sizeof(key));
+		message__uint(&p->message, FUNCTION_ID, (uint64_t)i + 1);
+		message__uint(&p->message, FUNCTION_NAME, key[0]);
+		message__uint(&p->message, FUNCTION_SYSTEM_NAME, key[1]);
+		message__uint(&p->message, FUNCTION_FILENAME, key[2]);
+		put_message(p, PROFILE_FUNCTION);
+	}
+}
+
+/* --- what is said of the whole --- */
+
+static void put_comment(struct pprof *p, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void put_comment(struct pprof *p, const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (len < 0) {
+		text = NULL;
+		p->error = -ENOMEM;
+	}
+	if (!p->error)
+		put_number(p, PROFILE_COMMENT, string(p, text));
+}
+
+static void put_facts(struct pprof *p)
+{
+	for (size_t i = 0; i < n_pprof_facts; i++) {
+		const struct pprof_fact *fact = &pprof_facts[i];
+		double value = pprof_fact__get(fact, p->profile);
+
+		if (pprof_fact__is_absent(fact, p->profile))
+			continue;
+		if (fact->type == FACT_UINT64)
+			put_comment(p, "%s: %" PRIu64, fact->key,
+				    *(const uint64_t *)((const char *)p->profile + fact->offset));
+		else
+			put_comment(p, "%s: %.10g", fact->key, value);
+	}
+}
+
+/* With the digits that they have in LABEL_SURVIVAL. */
+static void put_survival_ages(struct pprof *p)
+{
+	char text[PROFILE_SURVIVAL_AGES * 24] = "";
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%g", i ? " " : "",
+			 p->profile->survival_age_s[i]);
+	put_comment(p, COMMENT_SURVIVAL ": %s", text);
+}
+
+static void put_comments(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+
+	put_comment(p, COMMENT_WHAT ": %s", profile->what ? profile->what : "heap");
+	if (profile->mode)
+		put_comment(p, COMMENT_MODE ": %s", profile->mode);
+	if (*profile->comm)
+		put_comment(p, COMMENT_COMM ": %s", profile->comm);
+	if (profile->exe && *profile->exe)
+		put_comment(p, COMMENT_EXE ": %s", profile->exe);
+	put_facts(p);
+	if (profile->survival_age_s[0] > 0)
+		put_survival_ages(p);
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
+		if (profile->kind_bytes[i] > 0)
+			put_comment(p, COMMENT_KIND "%s: %.15g",
+				    region_memory__name((enum region_memory)i),
+				    profile->kind_bytes[i]);
+	for (size_t i = 0; i < profile->n_lost; i++) {
+		const struct profile_counter *lost = &profile->lost[i];
+
+		if (lost->count)
+			put_comment(p, "%s%s: %" PRIu64,
+				    lost->of_run ? COMMENT_RUN_LOST : COMMENT_LOST, lost->name,
+				    lost->count);
+	}
+}
+
+/* Adds a name to a regular expression, meaning itself. */
+static void add_quoted(struct message *m, const char *name)
+{
+	for (; *name; name++) {
+		bool plain = (*name & 0x80) || *name == '_' || (*name >= '0' && *name <= '9') ||
+			     ((*name | 0x20) >= 'a' && (*name | 0x20) <= 'z');
+
+		if (!plain)
+			message__append(m, "\\", 1);
+		message__append(m, name, 1);
+	}
+}
+
+/* Adds a function's name that is new. */
+static void add_dropped(struct pprof *p, struct intern *names, struct message *regex,
+			const char *name)
+{
+	_cleanup_free_ char *printable = name ? text_printable(name) : NULL;
+	uint32_t number;
+	int rc;
+
+	if (!printable || !*printable || strlen(printable) > MAX_DROP_BYTES)
+		return;
+	rc = intern__add(names, printable, strlen(printable), &number);
+	if (rc < 0)
+		p->error = rc;
+	if (rc <= 0)
+		return;
+	message__append(regex, names->n > 1 ? "|" : "^(", names->n > 1 ? 1 : 2);
+	add_quoted(regex, printable);
+}
+
+/* Who allocates says nothing about who holds memory: left out as in collapsed stacks. */
+static void put_drop_frames(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+	struct message regex = {};
+	struct intern names = {};
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+		uint32_t n = first_frame(profile, site);
+
+		for (uint32_t k = 0; k < n && names.n < MAX_DROP && !p->error; k++)
+			add_dropped(
+				p, &names, &regex,
+				profile_location__function(profile__location(profile, site, k)));
+	}
+	if (names.n) {
+		message__append(&regex, ")$", 3);
+		if (regex.failed)
+			p->error = -ENOMEM;
+		else
+			put_number(p, PROFILE_DROP_FRAMES, string(p, regex.bytes));
+	}
+	free(regex.bytes);
+	intern__clear(&names);
+}
+
+static void put_strings(struct pprof *p)
+{
+	for (uint32_t i = 0; i < p->strings.n && !p->error; i++) {
+		size_t len;
+		const void *text = intern__get(&p->strings, i, &len);
+
+		put_field(p, PROFILE_STRING_TABLE, text, len);
+	}
+}
+
+static void put_profile(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+	double duration_ns = profile->duration_s * 1e9;
+
+	string(p, ""); /* number 0 */
+	for (int i = 0; i < n_values(profile); i++)
+		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
+	for (size_t i = 0; i < profile->n_sites && !p->error; i++)
+		put_site(p, &profile->sites[i]);
+	put_mappings(p);
+	put_locations(p);
+	put_functions(p);
+	put_drop_frames(p);
+	put_number(p, PROFILE_TIME_NANOS, profile->start_unix_ns);
+	put_number(p, PROFILE_DURATION_NANOS, to_integer(duration_ns));
+	if (profile->interval_bytes) {
+		put_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
+		put_number(p, PROFILE_PERIOD, profile->interval_bytes);
+	}
+	put_comments(p);
+	put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, pprof_values[VALUE_INUSE_SPACE].type));
+	put_strings(p);
+}
+
+int encode_pprof(const struct profile *profile, struct sink *sink)
+{
+	struct pprof p = {.profile = profile, .sink = sink};
+	uint64_t n_samples = profile->n_sites;
+
+	for (size_t i = 0; i < profile->n_sites; i++)
+		n_samples += profile->sites[i].n_threads;
+	p.max_value = (uint64_t)INT64_MAX / (n_samples + 1);
+	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
+	/* 16: gzip's frame; its time stays 0, so that equal profiles are equal files */
+	if (!p.uses || deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
+				    Z_DEFAULT_STRATEGY) != Z_OK) {
+		free(p.uses);
+		return -ENOMEM;
+	}
+	put_profile(&p);
+	if (!p.error)
+		deflate_some(&p, NULL, 0, Z_FINISH);
+	deflateEnd(&p.zip);
+	intern__clear(&p.strings);
+	intern__clear(&p.functions);
+	free(p.message.bytes);
+	free(p.part.bytes);
+	free(p.uses);
+	return p.error;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "encode/svg_head.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+/* That fit, about. */
+#define TITLE_COLUMNS 120
+#define COLUMNS	      175
+
+/* Breaks text into lines at blanks. */
+static void wrap(char *text)
+{
+	size_t columns = 0, after_blank = 0, limit = TITLE_COLUMNS;
+	char *blank = NULL;
+
+	for (; *text; text++) {
+		if ((*text & 0xc0) == 0x80)
+			continue;
+		columns++;
+		after_blank++;
+		if (*text == '\n') {
+			columns = 0;
+			limit = COLUMNS;
+			blank = NULL;
+		} else if (*text == ' ') {
+			blank = text;
+			after_blank = 0;
+		}
+		if (columns > limit && blank) {
+			*blank = '\n';
+			blank = NULL;
+			columns = after_blank;
+			limit = COLUMNS;
+		}
+	}
+}
+
+static int put_process(FILE *out, const struct profile *profile)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+
+	if (!comm)
+		return -ENOMEM;
+	fputs(*comm ? comm : "?", out);
+	if (profile->pid > 0)
+		fprintf(out, " (pid %d)", (int)profile->pid);
+	return 0;
+}
+
+/* What the bytes are, as it stands in the title. */
+static const char *what_it_is(const struct profile *profile)
+{
+	if (profile__is_regions(profile))
+		return "live regions";
+	if (profile__is_growth(profile))
+		return "memory first touched and still there";
+	return profile__is_windowed(profile) ? "live heap, an upper estimate" : "live heap";
+}
+
+const char *svg_what(const struct profile *profile)
+{
+	if (profile->dropped || profile->regions_followed_s > 0)
+		return "live, at least";
+	if (profile__is_growth(profile))
+		return "still there";
+	return profile__is_windowed(profile) ? "live, an upper estimate" : "live";
+}
+
+const char *svg_unit(const struct profile *profile)
+{
+	if (profile__is_regions(profile))
+		return "piece";
+	return profile__is_growth(profile) ? "page" : "object";
+}
+
+/* "12.0 MiB (95 %: 10.4 - 13.8 MiB) in 13,836 objects" */
+static void put_amount(FILE *out, const struct profile *profile, const struct estimate *live)
+{
+	struct interval interval = estimate__interval(live);
+	uint64_t objects = to_integer(live->objects);
+	char text[48];
+
+	/* a file may know bytes only */
+	if (!(live->objects > 0 || live->bytes > 0)) {
+		fputs(profile->dropped ? "UNKNOWN" : "nothing", out);
+		return;
+	}
+	if (profile->dropped || profile->regions_followed_s > 0)
+		fputs("AT LEAST ", out);
+	fputs(format_bytes(live->bytes, text), out);
+	if (interval.high > interval.low && profile->interval_bytes && !profile->dropped) {
+		format_interval(interval, text, sizeof(text));
+		fprintf(out, " (95 %%: %s)", text);
+	}
+	if (live->objects > 0)
+		fprintf(out, " in %s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
+}
+
+static void put_sampling(FILE *out, const struct profile *profile)
+{
+	struct sink sink = sink__to_stream(out);
+	char samples[32], calls[32];
+	const char *unit;
+
+	with_commas(profile->samples, samples);
+	with_commas(profile->alloc_calls, calls);
+	if (profile__is_regions(profile)) {
+		fprintf(out, "exact: %s calls that took memory", calls);
+	} else if (profile__is_growth(profile)) {
+		fprintf(out, "%s of %s page faults recorded", samples, calls);
+	} else if (!profile->mode || !profile->interval_bytes) {
+		put_foreign_sampling(profile, &sink);
+	} else if (profile__is_exact(profile)) {
+		fprintf(out, "exact: %s of %s allocations recorded", samples, calls);
+	} else {
+		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+		fprintf(out, "one sample per %.4g %s", size, unit);
+		fprintf(out, ": %s sample%s of %s allocations", samples, profile->samples == 1 ? "" : "s", calls);
+	}
+}
+
+/* How it was made, in one line. */
+static void put_run(FILE *out, const struct profile *profile)
+{
+	time_t seconds = (time_t)(profile->start_unix_ns / 1000000000);
+	struct tm tm;
+	char when[32];
+
+	if (profile->mode || profile->duration_s > 0)
+		fprintf(out, "%.1f s%s%s", profile->duration_s, profile->mode ? " " : "",
+			profile->mode ? profile->mode : "");
+	if (profile->n_windows)
+		fprintf(out, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)", profile->n_windows,
+			1000 * profile->windows_s / (double)profile->n_windows, profile->continuous_s);
+	if (profile->mode || profile->duration_s > 0)
+		fputs(", ", out);
+	put_sampling(out, profile);
+	if (profile->stacks_walked)
+		fprintf(out, "; %.1f %% of stacks complete", profile__stacks_complete_pct(profile));
+	if (seconds && gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		fprintf(out, "; %s", when);
+	fputc('\n', out);
+}
+
+static const char *with_sign(double bytes, char *buf, size_t size)
+{
+	char digits[16];
+
+	snprintf(buf, size, "%c%s", bytes < 0 ? '-' : '+', format_bytes(fabs(bytes), digits));
+	return buf;
+}
+
+/* By how much all of it has grown. */
+static void put_change(FILE *out, const struct tree *tree)
+{
+	struct tree_change change = tree_node__change(tree, &tree->nodes[0]);
+	char text[3][32], count[32];
+
+	fprintf(out, "change %s", with_sign(change.bytes, text[0], sizeof(text[0])));
+	if (change.interval.high > change.interval.low)
+		fprintf(out, " (95 %%: %s to %s)", with_sign(change.interval.low, text[1], sizeof(text[1])),
+			with_sign(change.interval.high, text[2], sizeof(text[2])));
+	if (change.bytes != 0 && tree->unsampled)
+		fputs(", how surely is not known", out);
+	else if (change.bytes != 0)
+		fprintf(out, ", %s sampling error", tree_change__exceeds_error(&change) ? "more than" : "within");
+	if (tree->gone_stacks)
+		fprintf(out, "; only the base has %s in %s stack%s, which show with widths by the base",
+			format_bytes(tree->gone_bytes, text[0]), with_commas(tree->gone_stacks, count),
+			tree->gone_stacks == 1 ? "" : "s");
+	fputc('\n', out);
+	/* the colours would be taken for it */
+	if (!tree->unsampled)
+		fputs("more than sampling error may still be chance, for blocks come and go: "
+		      "which stacks grow by more than that, `memtrace diff` tells\n",
+		      out);
+}
+
+/* What is missing from the picture: INCOMPLETE, and the counters that are not zero. */
+static int put_losses(FILE *out, const struct profile *profile, const char *whose)
+{
+	_cleanup_free_ char *text = NULL, *printable = NULL;
+	char count[32];
+	size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	struct sink sink;
+
+	if (!stream)
+		return -ENOMEM;
+	if (profile->dropped)
+		fprintf(out, "%sINCOMPLETE: %s samples had no room and are missing\n", whose,
+			with_commas(profile->dropped, count));
+	if (profile->regions_followed_s > 0)
+		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose, profile->regions_followed_s);
+	sink = sink__to_stream(stream);
+	put_lost(profile, false, &sink);
+	if (fclose(stream) || sink.error)
+		return -ENOMEM;
+	if (!len)
+		return 0;
+	text[len - 1] = '\0'; /* its newline */
+	printable = text_printable(text);
+	if (!printable)
+		return -ENOMEM;
+	fprintf(out, "%s%s\n", whose, printable);
+	return 0;
+}
+
+static int put_lines(FILE *out, const struct profile *profile, const struct profile *base, const struct tree *tree)
+{
+	int rc = put_process(out, profile);
+
+	if (!rc && base) {
+		fputs(" against ", out);
+		rc = put_process(out, base);
+	}
+	if (rc)
+		return rc;
+	fprintf(out, ": %s: ", what_it_is(profile));
+	put_amount(out, profile, &tree->nodes[0].live);
+	fputc('\n', out);
+	if (base) {
+		put_change(out, tree);
+		fputs("new: ", out);
+	}
+	put_run(out, profile);
+	if (base) {
+		fprintf(out, "base: %s: ", what_it_is(base));
+		put_amount(out, base, &tree->nodes[0].base);
+		fputs("; ", out);
+		put_run(out, base);
+	}
+	rc = put_losses(out, profile, base ? "new: " : "");
+	return rc || !base ? rc : put_losses(out, base, "base: ");
+}
+
+int svg_head(const struct profile *profile, const struct profile *base, const struct tree *tree, char **ret_text)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	int rc;
+
+	if (!out)
+		return -ENOMEM;
+	rc = put_lines(out, profile, base, tree);
+	if (ferror(out))
+		rc = -ENOMEM;
+	if (fclose(out) || rc)
+		return rc ? rc : -ENOMEM;
+	wrap(text);
+	*ret_text = text;
+	text = NULL;
+	return 0;
+}
