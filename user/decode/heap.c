@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Heap profiles in text (encode/encode.h tells what the numbers of heap_v2 mean):
+ *
+ *	--- symbol			only of those that carry their names
+ *	binary=/usr/bin/redis-server
+ *	0x0000000000401010 main--inlined
+ *	---
+ *	--- heap
+ *	heap_v2/524288			jemalloc, memtrace
+ *	  t*: 7: 3670016 [0: 0]
+ *	  t1: 7: 3670016 [0: 0] main
+ *	@ 0x401011 0x402000		leaf first
+ *	  t*: 7: 3670016 [0: 0]
+ *	  t1: 7: 3670016 [0: 0]
+ *
+ *	MAPPED_LIBRARIES:
+ *	(the text of /proc/PID/maps)
+ *
+ * or, in the place of heap_v2, gperftools' form, with one line for each stack:
+ *
+ *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
+ *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
+ *
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not.) Every other reader adds up the lines of
+ * stacks that are there twice, each unsampled by itself; so do we. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "decode/internal.h"
+#include "proc/maps.h"
+
+static const char libraries[] = "MAPPED_LIBRARIES:";
+
+/* live and allocated, as sampled */
+struct counts {
+	uint64_t objects, bytes, alloc_objects, alloc_bytes;
+};
+
+struct symbol {
+	uint64_t addr;
+	const char *name;
+	size_t len;
+};
+
+struct held {
+	size_t thread; /* index in the profile */
+	struct counts counts;
+};
+
+struct heap {
+	const struct input *in;
+	struct making *making;
+	struct profile *profile;
+	uint64_t interval; /* 0: nothing is sampled, numbers are what they are */
+	struct symbol *symbols;
+	size_t n_symbols, symbols_room;
+	/* the stack at hand */
+	uint64_t *addrs;
+	size_t n_addrs;
+	bool has_stack, has_counts;
+	struct counts counts;
+	struct held *held;
+	size_t n_held, held_room;
+};
+
+/* A line while it is read. */
+struct text {
+	const char *pos, *end;
+};
+
+static bool take_char(struct text *in, char c)
+{
+	if (in->pos == in->end || *in->pos != c)
+		return false;
+	in->pos++;
+	return true;
+}
+
+static void skip_blanks(struct text *in)
+{
+	while (take_char(in, ' '))
+		;
+}
+
+static bool take_word(struct text *in, const char *word)
+{
+	size_t len = strlen(word);
+
+	if ((size_t)(in->end - in->pos) < len || memcmp(in->pos, word, len))
+		return false;
+	in->pos += len;
+	return true;
+}
+
+static bool take_count(struct text *in, uint64_t *ret)
+{
+	skip_blanks(in);
+	return !take_decimal(&in->pos, in->end, ret);
+}
+
+/* "0x" and hexadecimal digits. */
+static bool take_address(struct text *in, uint64_t *ret)
+{
+	uint64_t value = 0;
+	int n = 0;
+
+	if (!take_word(in, "0x"))
+		return false;
+	for (; in->pos < in->end; in->pos++, n++) {
+		char c = *in->pos;
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+			    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+						   : -1;
+
+		if (digit < 0)
+			break;
+		if (value >> 60)
+			return false;
+		value = value << 4 | (uint64_t)digit;
+	}
+	*ret = value;
+	return n > 0;
+}
+
+/* "1: 2 [3: 4]" */
+static bool take_counts(struct text *in, struct counts *ret)
+{
+	return take_count(in, &ret->objects) && take_char(in, ':') && take_count(in, &ret->bytes) &&
+	       (skip_blanks(in), take_char(in, '[')) && take_count(in, &ret->alloc_objects) &&
+	       take_char(in, ':') && take_count(in, &ret->alloc_bytes) && take_char(in, ']');
+}
+
+/* The addresses of a stack up to the end of the line. */
+static int take_stack(struct heap *h, const struct line *line, struct text *in)
+{
+	uint64_t addr;
+
+	h->n_addrs = 0;
+	for (;;) {
+		skip_blanks(in);
+		if (in->pos == in->end)
+			break;
+		if (!take_address(in, &addr))
+			return input__bad_line(h->in, -EINVAL, line->number,
+					       "no address in a stack");
+		if (h->n_addrs == MAX_STACK_FRAMES)
+			return input__bad_line(h->in, -EFBIG, line->number,
+					       "a stack of more than %d frames", MAX_STACK_FRAMES);
+		/* such as no process has would be taken for names */
+		if (addr && addr < PROFILE_NO_ADDR)
+			h->addrs[h->n_addrs++] = addr;
+	}
+	h->has_stack = true;
+	return 0;
+}
+
+/* --- a stack --- */
+
+static int add_threads(struct heap *h, size_t site, const struct estimate *live)
+{
+	double objects = 0, bytes = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < h->n_held; i++) {
+		const struct counts *c = &h->held[i].counts;
+		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
+
+		objects += part.objects;
+		bytes += part.bytes;
+	}
+	/* Each thread is unsampled by its own mean size; together they hold what there is. */
+	for (size_t i = 0; i < h->n_held && !rc; i++) {
+		const struct counts *c = &h->held[i].counts;
+		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
+
+		if (part.objects > 0)
+			rc = profile__add_held(h->profile, site, h->held[i].thread,
+					       part.objects * (live->objects / objects),
+					       bytes > 0 ? part.bytes * (live->bytes / bytes) : 0);
+	}
+	return rc;
+}
+
+/* Takes in the stack at hand, if there is one. */
+static int end_stack(struct heap *h, const struct line *line)
+{
+	const struct counts *c = &h->counts;
+	struct estimate live, alloc;
+	size_t site;
+	int rc;
+
+	if (!h->has_stack)
+		return 0;
+	if (!h->has_counts)
+		return input__bad_line(h->in, -EINVAL, line->number,
+				       "the stack before this line has no \"t*:\"");
+	live = unsampled((double)c->objects, (double)c->bytes, h->interval);
+	alloc = unsampled((double)c->alloc_objects, (double)c->alloc_bytes, h->interval);
+	rc = making__site(h->making, h->addrs, h->n_addrs, &site);
+	if (rc)
+		return rc;
+	estimate__merge(&h->profile->sites[site].live, &live);
+	h->profile->sites[site].alloc_objects += alloc.objects;
+	h->profile->sites[site].alloc_bytes += alloc.bytes;
+	rc = add_threads(h, site, &live);
+	h->has_stack = h->has_counts = false;
+	h->n_held = 0;
+	return rc;
+}
+
+/* "t*: ..." or "t17: ..." with the name of the thread, above all stacks. */
+static int take_thread_line(struct heap *h, const struct line *line, struct text *in)
+{
+	_cleanup_free_ char *name = NULL;
+	struct counts counts;
+	struct held *held;
+	uint64_t tid = 0;
+	size_t thread;
+	bool all;
+	int rc;
+
+	all = take_word(in, "t*:");
+	if ((!all && (!take_char(in, 't') || !take_count(in, &tid) || !take_char(in, ':'))) ||
+	    !take_counts(in, &counts))
+		return input__bad_line(h->in, -EINVAL, line->number,
+				       "no line \"t*: OBJECTS: BYTES [OBJECTS: BYTES]\"");
+	if (all) {
+		h->counts = counts;
+		h->has_counts = h->has_stack;
+		return 0;
+	}
+	take_char(in, ' ');
+	name = strndup(in->pos, (size_t)(in->end - in->pos));
+	rc = name ? profile__add_thread(h->profile, (uint32_t)tid, name, &thread) : -ENOMEM;
+	if (rc || !h->has_stack)
+		return rc;
+	if (h->n_held == h->held_room) {
+		held = reallocarray(h->held, 2 * h->held_room + 16, sizeof(*held));
+		if (!held)
+			return -ENOMEM;
+		h->held = held;
+		h->held_room = 2 * h->held_room + 16;
+	}
+	h->held[h->n_held++] = (struct held){thread, counts};
+	return 0;
+}
+
+/* A line of the stacks. */
+static int take_line(struct heap *h, const struct line *line, bool one_line)
+{
+	struct text in = {line->text, line->text + line->len};
+	int rc;
+
+	skip_blanks(&in);
+	if (in.pos == in.end)
+		return 0;
+	if (one_line) {
+		if (!take_counts(&in, &h->counts) || (skip_blanks(&in), !take_char(&in, '@')))
+			return input__bad_line(h->in, -EINVAL, line->number,
+					       "no line \"OBJECTS: BYTES [OBJECTS: BYTES] @ "
+					       "ADDRESSES\"");
+		rc = take_stack(h, line, &in);
+		h->has_counts = true;
+		return rc ? rc : end_stack(h, line);
+	}
+	if (!take_char(&in, '@'))
+		return take_thread_line(h, line, &in);
+	rc = end_stack(h, line);
+	return rc ? rc : take_stack(h, line, &in);
+}
+
+/* --- what stands before and behind the stacks --- */
+
+static int take_symbol(struct heap *h, const struct line *line)
+{
+	struct text in = {line->text, line->text + line->len};
+	struct symbol symbol = {};
+
+	if (take_word(&in, "binary=")) {
+		free(h->profile->exe);
+		h->profile->exe = strndup(in.pos, (size_t)(in.end - in.pos));
+		return h->profile->exe ? 0 : -ENOMEM;
+	}
+	if (!take_address(&in, &symbol.addr) || !take_char(&in, ' '))
+		return input__bad_line(h->in, -EINVAL, line->number,
+				       "no line \"0xADDRESS NAME\" among the symbols");
+	if (h->n_symbols == MAX_ITEMS)
+		return input__bad_line(h->in, -EFBIG, line->number,
+				       "more symbols than any file has");
+	symbol.name = in.pos;
+	symbol.len = (size_t)(in.end - in.pos);
+	if (h->n_symbols == h->symbols_room) {
+		size_t room = 2 * h->symbols_room + 64;
+		struct symbol *symbols = reallocarray(h->symbols, room, sizeof(*symbols));
+
+		if (!symbols)
+			return -ENOMEM;
+		h->symbols = symbols;
+		h->symbols_room = room;
+	}
+	h->symbols[h->n_symbols++] = symbol;
+	return 0;
+}
+
+static int by_symbol_addr(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* Reads on to the line "--- heap". */
+static int take_symbols(struct heap *h, struct line *line)
+{
+	bool over = false;
+	int rc = 0;
+
+	while (!rc && input__next_line(h->in, line)) {
+		if (line__starts(line, "--- heap")) {
+			if (h->n_symbols)
+				qsort(h->symbols, h->n_symbols, sizeof(*h->symbols),
+				      by_symbol_addr);
+			return 0;
+		}
+		if (line__starts(line, "---"))
+			over = true;
+		else if (!over && line->len)
+			rc = take_symbol(h, line);
+	}
+	return rc ? rc
+		  : input__bad_line(h->in, -EINVAL, line->number,
+				    "it ends before \"--- heap\": it was cut short");
+}
+
+/* The line that says which form it is, and how it was sampled. */
+static int take_head(struct heap *h, const struct line *line, bool *ret_one_line)
+{
+	struct text in = {line->text, line->text + line->len};
+	struct counts ignored;
+	bool known;
+
+	*ret_one_line = take_word(&in, "heap profile:");
+	if (*ret_one_line) {
+		known = take_counts(&in, &ignored) && (skip_blanks(&in), take_char(&in, '@'));
+		skip_blanks(&in);
+	} else {
+		known = true;
+	}
+	if (known && !(*ret_one_line && take_word(&in, "heapprofile")))
+		known = take_word(&in, "heap_v2/") && take_count(&in, &h->interval) && h->interval;
+	skip_blanks(&in);
+	if (!known || in.pos != in.end)
+		return input__bad_line(
+			h->in, -EINVAL, line->number,
+			"no heap profile that can be read: \"heap_v2/INTERVAL\" or \"heap "
+			"profile: ... @ heapprofile\" is due");
+	h->profile->interval_bytes = h->interval ? h->interval : 1;
+	return 0;
+}
+
+static int take_libraries(struct heap *h, const struct line *line)
+{
+	const char *start = line->text + line->len, *end = h->in->bytes + h->in->len;
+	struct maps maps;
+	int rc;
+
+	if (start < end)
+		start++;
+	if (end[-1] != '\n')
+		return input__bad_line(h->in, -EINVAL, line->number,
+				       "the list of libraries below it was cut short");
+	rc = maps__parse(start, (size_t)(end - start), &maps, NULL);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < maps.n && !rc; i++) {
+		const struct map_entry *entry = &maps.entries[i];
+		struct profile_mapping mapping = {.start = entry->start,
+						  .end = entry->end,
+						  .off = entry->off,
+						  .file = entry->file,
+						  .deleted = entry->deleted,
+						  .path = entry->path};
+
+		memcpy(mapping.perms, entry->perms, sizeof(mapping.perms));
+		rc = making__take_text(h->making, strlen(entry->path));
+		if (!rc)
+			rc = profile__add_mapping(h->profile, &mapping);
+	}
+	maps__free(&maps);
+	return rc;
+}
+
+/* --- names --- */
+
+static const struct symbol *find_symbol(const struct heap *h, uint64_t addr)
+{
+	size_t low = 0, high = h->n_symbols;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (h->symbols[mid].addr < addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < h->n_symbols && h->symbols[low].addr == addr ? &h->symbols[low] : NULL;
+}
+
+/* Where the name of the next function begins, in "outer--inner": behind the dashes; NULL: there is
+ * none. Those of operator-- are its own. */
+static const char *next_function(const char *name, const char *end)
+{
+	static const char operator[] = "operator";
+	const char *at = name;
+
+	while ((at = memmem(at, (size_t)(end - at), "--", 2))) {
+		size_t before = (size_t)(at - name), word = strlen(operator);
+
+		at += 2;
+		if (before && at < end && (before < word || memcmp(at - 2 - word, operator, word)))
+			return at;
+	}
+	return NULL;
+}
+
+/* Names are joined outermost first. */
+static int name_location(struct heap *h, struct profile_location *location,
+			 const struct symbol *symbol)
+{
+	const char *end = symbol->name + symbol->len, *starts[64];
+	struct profile_frame *frames;
+	size_t n = 0;
+
+	for (const char *at = symbol->name; at && n < 64; at = next_function(at, end))
+		starts[n++] = at;
+	if (making__take_text(h->making, symbol->len))
+		return -EFBIG;
+	frames = calloc(n, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const char *start = starts[n - 1 - i];
+		size_t len = (size_t)((i ? starts[n - i] - 2 : end) - start);
+
+		frames[i].name = strndup(start, len < MAX_NAME_BYTES ? len : MAX_NAME_BYTES);
+		if (!frames[i].name) {
+			while (i--)
+				free(frames[i].name);
+			free(frames);
+			return -ENOMEM;
+		}
+	}
+	profile_location__set_frames(location, frames, n);
+	location->reason = UNRESOLVED_NAMED;
+	return 0;
+}
+
+/* jeprof looks the leaf up as it stands and every other address less one. */
+static int name_locations(struct heap *h)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < h->profile->n_locations && !rc; i++) {
+		struct profile_location *location = &h->profile->locations[i];
+		const struct symbol *symbol = find_symbol(h, location->addr - 1);
+
+		if (!symbol)
+			symbol = find_symbol(h, location->addr);
+		/* what jeprof found no name for has its address in its place */
+		if (symbol && symbol->len && !(symbol->len > 2 && !memcmp(symbol->name, "0x", 2)))
+			rc = name_location(h, location, symbol);
+	}
+	return rc;
+}
+
+static void heap__clear(struct heap *h)
+{
+	free(h->symbols);
+	free(h->addrs);
+	free(h->held);
+}
+
+int decode_heap(const struct input *in, struct making *making)
+{
+	_cleanup_(heap__clear) struct heap h = {
+		.in = in, .making = making, .profile = making->profile};
+	struct line line = {};
+	bool one_line, whole = false;
+	int rc;
+
+	h.addrs = calloc(MAX_STACK_FRAMES, sizeof(*h.addrs));
+	if (!h.addrs)
+		return -ENOMEM;
+	input__next_line(in, &line);
+	if (line__starts(&line, "--- symbol")) {
+		rc = take_symbols(&h, &line);
+		if (rc)
+			return rc;
+		if (!input__next_line(in, &line))
+			return input__bad_line(in, -EINVAL, line.number,
+					       "there is nothing behind it");
+	}
+	rc = take_head(&h, &line, &one_line);
+	while (!rc && !whole && input__next_line(in, &line)) {
+		whole = line__starts(&line, libraries);
+		rc = whole ? end_stack(&h, &line) : take_line(&h, &line, one_line);
+	}
+	if (!rc)
+		rc = whole ? take_libraries(&h, &line)
+			   : input__bad_line(in, -EINVAL, line.number,
+					     "it ends before %s it was cut short", libraries);
+	if (!rc)
+		rc = making__sort(making);
+	return rc ? rc : name_locations(&h);
+}
