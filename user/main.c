@@ -13,6 +13,9 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{"record", cmd_record, "profile running processes or a command (the default)"},
+	{"report", cmd_report, "look at a profile that was written earlier, by memtrace or others"},
+	{"diff", cmd_diff, "what has grown from one profile to another, and how sure that is"},
+	{"leaks", cmd_leaks, "which code leaks, by one profile or several, in sentences"},
 	{"check", cmd_check, "what this kernel offers, and what tracing a process would do"},
 };
 
@@ -26,6 +29,9 @@ static void print_help(FILE *to)
 	      "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
 	      "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first "
 	      "allocation\n"
+	      "  memtrace report FILE                   read a profile again\n"
+	      "  memtrace diff OLD NEW [...]            what has grown between them\n"
+	      "  memtrace leaks FILE...                 which code leaks\n"
 	      "  memtrace check [PID]                   what would work here\n"
 	      "\n"
 	      "Commands:\n",

@@ -7,7 +7,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/sink.h"
 #include "capture/allocator.h"
+#include "profile/modules.h"
+#include "profile/profile.h"
 
 #define EXIT_FAILED 1
 #define EXIT_USAGE  2
@@ -16,6 +19,23 @@
 int cmd_record(int argc, char **argv);
 extern const char record_options[]; /* the list of its options, for people */
 int cmd_check(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_leaks(int argc, char **argv);
+
+/* A format of files. */
+struct format {
+	const char *name;
+	int (*encode)(const struct profile *profile, struct sink *sink);
+	const char *extension; /* of its files; NULL: the name */
+	bool by_default;       /* written unless told otherwise */
+};
+
+/* The format of that name, or NULL. */
+const struct format *find_format(const char *name);
+
+/* Writes profile to a file called path. 0 or EXIT_FAILED, said. */
+int write_file(const char *path, const struct format *format, const struct profile *profile);
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -32,6 +52,9 @@ char *printable(char *text);
 /* "512K" -> 524288: a whole number from min to max with an optional suffix K, M or G (powers of
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+
+/* The rules of --modules (profile/modules.h) from a file, which is the user's. 0 or negative errno with err. */
+int load_modules(const char *path, struct modules **ret, struct error *err);
 
 /* The functions that the user has named. Zeroed: none. */
 #define MAX_EXTRA 64

@@ -21,22 +21,41 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 #include "cli/selection.h"
+#include "cli/several.h"
+#include "cli/snapshots.h"
 #include "encode/encode.h"
 #include "session/session.h"
 
 #define MAX_PIDS  256
 #define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
 
+static int encode_flame_graph(const struct profile *profile, struct sink *sink)
+{
+	return encode_svg(profile, NULL, sink);
+}
+
 /* The file formats, by name; a new one is a new row. */
-static const struct format {
-	const char *name; /* also the file's extension */
-	int (*encode)(const struct profile *profile, struct sink *sink);
-} formats[] = {
-	{"heap", encode_heap_v2},
-	{"collapsed", encode_collapsed},
+static const struct format formats[] = {
+	{"heap", encode_heap_v2, .by_default = true},
+	{"collapsed", encode_collapsed, .by_default = true},
+	{"pprof", encode_pprof, .extension = "pb.gz"},
+	{"svg", encode_flame_graph, .by_default = false},
 };
 
 #define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+const struct format *find_format(const char *name)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}
+
+static const char *format__extension(const struct format *format)
+{
+	return format->extension ? format->extension : format->name;
+}
 
 struct record_config {
 	pid_t pids[MAX_PIDS];
@@ -53,7 +72,9 @@ struct record_config {
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
 	const char *output;
-	bool output_given, format_given;
+	bool output_given, format_given, jeprof_names;
+	struct snapshots snapshots;
+	struct modules *modules; /* NULL: none were given */
 	enum process_sort sort;
 	bool format[N_FORMATS];
 	unsigned top;
@@ -87,7 +108,13 @@ const char record_options[] =
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
 	"  -o, --output PREFIX        where to write (default memtrace)\n"
-	"  -f, --format LIST          heap, collapsed, none (default heap,collapsed)\n"
+	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), none\n"
+	"                             (default heap,collapsed)\n"
+	"      --every SECONDS|BYTES  also snapshots, PREFIX.PID.0001.heap ...: so often, or each time\n"
+	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
+	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
+	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
+	"      --modules FILE         live memory by component, too, by that file's rules\n"
 	"  -n, --top N                rows of the table (default 20)\n"
 	"      --json[=FILE]          one JSON object per process instead of the table\n"
 	"  -q, --quiet                no table, no status line\n"
@@ -120,7 +147,8 @@ static const char help_head[] =
 	"\n"
 	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
 	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
-	"flame graphs). Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
+	"flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and `memtrace report`).\n"
+	"Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
 	"\n";
 
 static const char help_tail[] =
@@ -184,8 +212,8 @@ static int parse_formats(const char *text, struct record_config *c)
 	for (size_t i = 0; i < N_FORMATS; i++)
 		names[i] = formats[i].name;
 	names[N_FORMATS] = "none";
-	rc = parse_names(text, names, N_FORMATS + 1, "there is no format '%s': heap, collapsed, none",
-			 &found);
+	rc = parse_names(text, names, N_FORMATS + 1,
+			 "there is no format '%s': heap, collapsed, pprof, svg, none", &found);
 	for (size_t i = 0; i < N_FORMATS && !rc; i++)
 		c->format[i] = found >> i & 1;
 	return rc;
@@ -229,6 +257,14 @@ static int parse_evidence(const char *text, struct record_config *c)
 			   &c->evidence);
 }
 
+static bool writes_files(const struct record_config *c)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (c->format[i])
+			return true;
+	return false;
+}
+
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
@@ -254,6 +290,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_OVERHEAD,
 		OPT_MAX_HOST_OVERHEAD,
 		OPT_LEAKS,
+		OPT_MODULES,
+		OPT_EVERY,
+		OPT_PEAK,
+		OPT_JEPROF_NAMES,
 		OPT_EVIDENCE,
 		OPT_WINDOW_PERIOD,
 		OPT_HELP,
@@ -292,12 +332,17 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"modules", required_argument, NULL, OPT_MODULES},
+		{"every", required_argument, NULL, OPT_EVERY},
+		{"peak", no_argument, NULL, OPT_PEAK},
+		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
 		{"evidence", required_argument, NULL, OPT_EVIDENCE},
 		{"window-period", required_argument, NULL, OPT_WINDOW_PERIOD},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
 	};
+	struct error err = {};
 	uint64_t n;
 	char *end;
 	int opt, rc, index = 0;
@@ -473,6 +518,24 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_LEAKS:
 			c->leaks = true;
 			break;
+		case OPT_MODULES:
+			modules__free(c->modules);
+			c->modules = NULL;
+			if (load_modules(optarg, &c->modules, &err))
+				return fail(&err);
+			break;
+		case OPT_EVERY:
+			if (snapshots__parse_every(&c->snapshots, optarg))
+				return usage_error("record",
+						   "'%s' is neither seconds (0.1 or more) nor bytes (4K or more, as in 32M)",
+						   optarg);
+			break;
+		case OPT_PEAK:
+			c->snapshots.at_peaks = true;
+			break;
+		case OPT_JEPROF_NAMES:
+			c->jeprof_names = true;
+			break;
 		case OPT_EVIDENCE:
 			rc = parse_evidence(optarg, c);
 			if (rc)
@@ -515,6 +578,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	/* Hundreds of processes leave files only when they are asked for. */
 	if (c->selection.selection.dynamic && !c->output_given && !c->format_given)
 		memset(c->format, 0, sizeof(c->format));
+	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !writes_files(c))
+		return usage_error("record", "snapshots in which format? -f LIST");
+	if (c->modules && c->selection.given)
+		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->command && c->n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
@@ -522,8 +589,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 
 /* --- output --- */
 
-/* what: enum session_what. */
-static char *output_path(const struct record_config *c, pid_t pid, unsigned what,
+/* number: of a snapshot, "" for none. what: enum session_what. */
+static char *output_path(const struct record_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {
 	char *path;
@@ -532,7 +599,7 @@ static char *output_path(const struct record_config *c, pid_t pid, unsigned what
 			   : what == WHAT_GROWTH ? "growth."
 						 : "";
 
-	return asprintf(&path, "%s.%d.%s%s", c->output, pid, part, extension) < 0
+	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part, extension) < 0
 		       ? NULL
 		       : path;
 }
@@ -562,7 +629,8 @@ static int check_outputs(const struct record_config *c, struct error *err)
 
 			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
-			path = output_path(c, pids[i], what, formats[j % N_FORMATS].name);
+			path = output_path(c, pids[i], "", what,
+					   format__extension(&formats[j % N_FORMATS]));
 			rc = path ? outfile__check(path, err) : -ENOMEM;
 			if (rc)
 				return rc;
@@ -570,27 +638,22 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
 }
 
-/* Writes one file; the ones written before are not touched by its failure. */
-static int write_file(const char *path, const struct format *format, const struct profile *p)
-{
-	struct outfile out = {};
-	struct error err = {};
-	struct sink sink;
-	int rc;
+struct formatted {
+	const struct format *format;
+	const struct profile *profile;
+};
 
-	rc = outfile__open(&out, path, &err);
-	if (rc)
-		return fail(&err);
-	sink = sink__to_stream(out.stream);
-	rc = format->encode(p, &sink);
-	if (rc == -ENOMEM) {
-		outfile__discard(&out);
-		complain("cannot write %s: out of memory", path);
-		return EXIT_FAILED;
-	}
-	/* A failed write shows in the commit, which knows how to say it. */
-	rc = outfile__commit(&out, &err);
-	return rc ? fail(&err) : 0;
+static int encode_formatted(const void *what, struct sink *sink)
+{
+	const struct formatted *f = what;
+
+	return f->format->encode(f->profile, sink);
+}
+
+/* The ones written before are not touched by its failure. */
+int write_file(const char *path, const struct format *format, const struct profile *p)
+{
+	return write_text(path, encode_formatted, &(struct formatted){format, p});
 }
 
 /* Regions that were looked at for leaks, too, and nobody asked for. */
@@ -599,24 +662,28 @@ static bool is_aside(const struct record_config *c, const struct profile *p)
 	return profile__is_regions(p) && !c->what_given;
 }
 
-static int write_files(const struct record_config *c, struct profile *p)
+static int write_files(const struct record_config *c, const struct profile *p, enum snapshot_cause cause,
+		       struct profile *told)
 {
+	char number[32] = "";
 	int status = 0;
 
+	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
+		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
 	for (size_t i = 0; i < N_FORMATS; i++) {
 		_cleanup_free_ char *path = NULL;
 
 		if (!c->format[i] || is_aside(c, p))
 			continue;
-		path = output_path(c, p->pid,
+		path = output_path(c, p->pid, number,
 				   profile__is_regions(p)  ? WHAT_REGIONS
 				   : profile__is_growth(p) ? WHAT_GROWTH
 							   : WHAT_HEAP,
-				   formats[i].name);
+				   format__extension(&formats[i]));
 		if (!path || write_file(path, &formats[i], p))
 			status = EXIT_FAILED;
-		else
-			profile__add_file(p, path);
+		else if (told)
+			profile__add_file(told, path);
 	}
 	return status;
 }
@@ -664,15 +731,10 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
 	struct sink sink = sink__to_stream(stdout);
-	struct table_options options = {.top = c->top, .width = 120, .leaks = c->leaks};
-	struct winsize size;
+	struct table_options options = {.top = c->top, .leaks = c->leaks};
 	int rc = 0;
 
-	if (isatty(STDOUT_FILENO)) {
-		options.color = !getenv("NO_COLOR");
-		if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
-			options.width = size.ws_col;
-	}
+	fit_terminal(&options);
 	if (c->selection.given) {
 		processes.width = options.width;
 		processes.color = options.color;
@@ -691,6 +753,10 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (i)
 			sink__puts(&sink, "\n");
 		rc = encode_table(profiles[i], &options, &sink);
+		if (!rc && c->leaks && profiles[i]->has_growth)
+			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
+		if (!rc && c->modules && !is_aside(c, profiles[i]))
+			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
 	}
 	if (rc || fflush(stdout)) {
 		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
@@ -699,7 +765,41 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 	return 0;
 }
 
-/* --- running --- */
+/* --- while it goes on --- */
+
+struct snapshot_run {
+	struct record_config *config;
+	enum snapshot_cause cause;
+	int status;
+};
+
+static int write_snapshot(void *ctx, const struct profile *profile)
+{
+	struct snapshot_run *run = ctx;
+
+	if (write_files(run->config, profile, run->cause, NULL))
+		run->status = EXIT_FAILED;
+	return 0;
+}
+
+/* A failure is told at once, and in the end: the tracing goes on. */
+static int take_snapshot(struct record_config *c, struct session *s, enum snapshot_cause cause)
+{
+	struct snapshot_run run = {c, cause, 0};
+	int rc;
+
+	if (!writes_files(c)) {
+		complain("no snapshot: no format was asked for (-f)");
+		return 0;
+	}
+	rc = session__peek(s, write_snapshot, &run);
+	if (rc)
+		complain("no snapshot: %s", strerror(-rc));
+	else if (c->verbose)
+		complain("snapshot %u", c->snapshots.n + 1);
+	snapshots__written(&c->snapshots, cause);
+	return rc ? EXIT_FAILED : run.status;
+}
 
 #define LEADER_EVERY_S 10.0
 
@@ -808,17 +908,20 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last_free = st.free_calls;
 }
 
-
 /* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
  * SIGTERM goes to memtrace alone and is passed on. Without a command either ends the tracing. A
  * second one always does. True: the tracing is over. */
-static bool take_signal(int signal_fd, struct session *s, int *signals)
+static bool take_signal(int signal_fd, struct session *s, struct snapshots *snapshots, int *signals)
 {
 	struct signalfd_siginfo info;
 	pid_t command = session__command(s);
 
 	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
 		return false;
+	if (info.ssi_signo == SIGUSR1) {
+		snapshots->asked = true;
+		return false;
+	}
 	if (!command || ++*signals > 1)
 		return true;
 	if (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL)
@@ -826,7 +929,21 @@ static bool take_signal(int signal_fd, struct session *s, int *signals)
 	return false;
 }
 
-static void run(const struct record_config *c, struct session *s, int signal_fd)
+static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line)
+{
+	enum snapshot_cause cause;
+	struct session_status st;
+
+	session__status(s, &st);
+	cause = snapshots__due(&c->snapshots, st.elapsed_s, st.alloc_bytes, st.live_bytes);
+	if (cause == SNAPSHOT_NONE)
+		return 0;
+	clear_status(line);
+	return take_snapshot(c, s, cause);
+}
+
+/* 0, or the status when a snapshot could not be written. */
+static int run(struct record_config *c, struct session *s, int signal_fd)
 {
 	struct status_line line = {};
 	/* A command that writes to the terminal has it for itself. */
@@ -834,10 +951,11 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 	double start = monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
-	int signals = 0;
+	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
+	int signals = 0, status = 0;
 
 	for (;;) {
-		double now = monotonic_s(), wait = next - now;
+		double now = monotonic_s(), wait = fmin(next, snapshots) - now;
 
 		if (c->duration_s > 0) {
 			double left = start + c->duration_s - now;
@@ -848,10 +966,18 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 		}
 		/* rounded up, or the last millisecond is spent in a busy loop */
 		poll(fds, 2, wait > 0 ? (int)ceil(wait * 1000) : 0);
-		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &signals))
+		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &c->snapshots, &signals))
 			break;
 		if (session__dispatch(s))
 			break;
+		if (c->snapshots.asked || monotonic_s() >= snapshots) {
+			double asked = monotonic_s();
+
+			if (keep_snapshots(c, s, &line))
+				status = EXIT_FAILED;
+			/* a tenth of our time at most: what is due meanwhile is one snapshot */
+			snapshots = monotonic_s() + fmax(every, 10 * (monotonic_s() - asked));
+		}
 		if (c->leaks && !c->quiet && !c->selection.given && monotonic_s() >= leaders) {
 			clear_status(&line);
 			leaders = show_leaders(s);
@@ -868,6 +994,7 @@ static void run(const struct record_config *c, struct session *s, int signal_fd)
 		}
 	}
 	clear_status(&line);
+	return status;
 }
 
 /* As a shell tells how a command ended. */
@@ -888,7 +1015,7 @@ static int wait_command(struct session *s, int signal_fd)
 		poll(fds, 2, 1000);
 		if ((fds[1].revents & POLLIN) &&
 		    read(signal_fd, &info, sizeof(info)) == sizeof(info) &&
-		    (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) && session__command(s))
+		    info.ssi_signo != SIGUSR1 && (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) && session__command(s))
 			kill(session__command(s), (int)info.ssi_signo);
 		session__dispatch(s);
 	}
@@ -929,6 +1056,11 @@ static void say_start(const struct record_config *c, struct session *s)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	static struct record_config config = {
@@ -949,7 +1081,7 @@ int cmd_record(int argc, char **argv)
 	sigset_t signals;
 
 	for (size_t i = 0; i < N_FORMATS; i++)
-		config.format[i] = true;
+		config.format[i] = formats[i].by_default;
 	status = parse_options(argc, argv, &config);
 	if (status)
 		return status;
@@ -974,6 +1106,8 @@ int cmd_record(int argc, char **argv)
 	options.capture = config.capture;
 	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;
+	/* One that comes before there are snapshots is no reason to end, and a command does not inherit a handler. */
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = do_nothing, .sa_flags = SA_RESTART}, NULL);
 	/* Ignored, a command's end would not be told. */
 	signal(SIGCHLD, SIG_DFL);
 	switch (session__open(&options, &session, &err)) {
@@ -991,6 +1125,7 @@ int cmd_record(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGUSR1);
 	/* nohup's way to say that the terminal's end is no reason to stop */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(&signals, SIGHUP);
@@ -1004,14 +1139,14 @@ int cmd_record(int argc, char **argv)
 	if (session__start(session, &err))
 		return fail(&err);
 	say_start(&config, session); /* only now is it true */
-	run(&config, session, signal_fd);
+	status = run(&config, session, signal_fd);
 	session__stop(session);
 
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
 		for (size_t i = 0; i < n_profiles; i++)
-			if (write_files(&config, profiles[i]))
+			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
 		if (config.json && write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace report: a profile that was written earlier, looked at in other ways. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/in_root.h"
+#include "cli/cli.h"
+#include "cli/several.h"
+#include "decode/decode.h"
+#include "encode/encode.h"
+#include "profile/filter.h"
+#include "symbolize/symbolize.h"
+
+static const char help[] =
+	"memtrace report [OPTIONS] FILE\n"
+	"\n"
+	"Shows a profile that was written earlier: memtrace's own .pb.gz, with all that the run's\n"
+	"table has, and its .heap and .collapsed files, which hold less; heap profiles that others\n"
+	"wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE may be - for standard\n"
+	"input. What it is is told by its content. A heap profile without names gets them from the\n"
+	"files that its process had mapped, where these are still the same.\n"
+	"\n"
+	"      --tree                 who holds memory and, below each, who called it\n"
+	"      --leaks                stacks by growth, where the file tells it\n"
+	"      --min-share PCT        of a caller in the tree (default 1)\n"
+	"      --modules FILE         live memory by component, by that file's rules\n"
+	"  -n, --top N                rows of the table (default 20)\n"
+	"  -f, --format NAME          write the profile as heap, collapsed, pprof, svg or json\n"
+	"                             instead\n"
+	"  -o, --output FILE          into this file (default: standard output)\n"
+	"\n"
+	"Less of it, in all of these:\n"
+	"      --focus REGEX          stacks with a function that the expression (POSIX, extended)\n"
+	"                             is found in; several of them: with one of any\n"
+	"      --ignore REGEX         stacks without such a function\n"
+	"      --min-bytes BYTES      stacks that hold at least that much, K M G allowed\n"
+	"      --thread NAME          what threads of that name allocated\n";
+
+#define MAX_REGEX 32
+
+struct report_config {
+	const char *path, *output, *thread;
+	const struct format *format;
+	struct modules *modules; /* NULL: none were given */
+	struct table_options table;
+	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
+	size_t n_focus, n_ignore;
+	uint64_t min_bytes;
+};
+
+static const struct format json_format = {"json", encode_json, .by_default = false};
+
+/* --- filters --- */
+
+/* Which locations an expression is found in, looked up once for each. */
+struct filter {
+	const struct report_config *config;
+	bool *focused, *ignored; /* by location */
+};
+
+static bool matches(const regex_t *list, size_t n, const struct profile_location *location)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < location->n_frames; k++)
+			if (!regexec(&list[i], location->frames[k].name, 0, NULL, 0))
+				return true;
+	return false;
+}
+
+static bool keep(void *ctx, const struct profile *profile, const struct profile_site *site)
+{
+	const struct filter *filter = ctx;
+	const struct report_config *c = filter->config;
+	bool focused = !c->n_focus;
+
+	(void)profile;
+	if (site->live.bytes < (double)c->min_bytes)
+		return false;
+	for (uint32_t i = 0; i < site->n_locations; i++) {
+		if (filter->ignored[site->locations[i]])
+			return false;
+		focused = focused || filter->focused[site->locations[i]];
+	}
+	return focused;
+}
+
+static bool has_thread(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->n_threads; i++)
+		if (!strcmp(profile->threads[i].name, name))
+			return true;
+	return false;
+}
+
+/* 0; EXIT_FAILED, said. */
+static int reduce(const struct report_config *c, struct profile *profile)
+{
+	_cleanup_free_ bool *focused = NULL, *ignored = NULL;
+	struct filter filter = {.config = c};
+	struct estimate before = profile__live(profile), after;
+	size_t n_before = profile->n_sites;
+	char a[16], b[16];
+	int rc = 0;
+
+	if (!c->thread && !c->n_focus && !c->n_ignore && !c->min_bytes)
+		return 0;
+	if (c->thread && !has_thread(profile, c->thread)) {
+		complain("%s: there is no thread called '%s' in it", c->path, c->thread);
+		return EXIT_FAILED;
+	}
+	if (c->thread)
+		rc = profile__keep_thread(profile, c->thread);
+	filter.focused = focused = calloc(profile->n_locations + 1, sizeof(*focused));
+	filter.ignored = ignored = calloc(profile->n_locations + 1, sizeof(*ignored));
+	if (!focused || !ignored)
+		rc = -ENOMEM;
+	for (size_t i = 0; i < profile->n_locations && !rc; i++) {
+		focused[i] = matches(c->focus, c->n_focus, &profile->locations[i]);
+		ignored[i] = matches(c->ignore, c->n_ignore, &profile->locations[i]);
+	}
+	if (!rc)
+		rc = profile__keep_sites(profile, keep, &filter);
+	if (rc) {
+		complain("%s: out of memory", c->path);
+		return EXIT_FAILED;
+	}
+	/* Numbers of a part must not be taken for those of the whole. */
+	after = profile__live(profile);
+	if (profile__add_lost(profile, "filtered_stacks", n_before - profile->n_sites) ||
+	    profile__add_lost(profile, "filtered_bytes", (uint64_t)fmax(0, before.bytes - after.bytes))) {
+		complain("%s: out of memory", c->path);
+		return EXIT_FAILED;
+	}
+	complain("filtered: %zu of %zu stacks, %s of %s", profile->n_sites, n_before,
+		 format_bytes(after.bytes, a), format_bytes(before.bytes, b));
+	return 0;
+}
+
+/* --- names --- */
+
+DEFINE_CLEANUP(struct binaries *, cleanup_binaries, binaries__free)
+DEFINE_CLEANUP(struct symbolizer *, cleanup_symbolizer, symbolizer__free)
+
+/* Only a list of mappings with their inodes can say which files they were. */
+static bool is_raw(const struct profile *profile)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < profile->n_locations; i++)
+		if (profile->locations[i].reason == UNRESOLVED_NAMED)
+			return false;
+	for (size_t i = 0; i < profile->n_mappings; i++)
+		any = any || profile->mappings[i].file.inode;
+	return any;
+}
+
+/* Opens a mapped file that is still there, by its path and inode. Its device is not looked at: of
+ * overlays the list of mappings has another one than stat(2). */
+static int add_binary(struct binaries *binaries, int root_fd, const struct profile_mapping *mapping)
+{
+	struct binary *binary;
+	struct stat st;
+	int fd;
+
+	if (mapping->perms[2] != 'x' || *mapping->path != '/' || mapping->deleted ||
+	    !mapping->file.inode || binaries__find(binaries, &mapping->file))
+		return 0;
+	fd = in_root__open_file(root_fd, mapping->path, true, &st);
+	if (fd < 0)
+		return 0;
+	if (st.st_ino != mapping->file.inode) {
+		close(fd);
+		return 0;
+	}
+	return binaries__add(binaries, &mapping->file, fd, root_fd, mapping->path, &binary) ==
+			       -ENOMEM
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int name_raw(struct profile *profile)
+{
+	_cleanup_(cleanup_binaries) struct binaries *binaries = NULL;
+	_cleanup_(cleanup_symbolizer) struct symbolizer *symbolizer = NULL;
+	_cleanup_close_ int root_fd = -1;
+	const struct symbolize_options options = {};
+	int rc;
+
+	if (!is_raw(profile))
+		return 0;
+	root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	rc = root_fd < 0 ? -errno : binaries__new(&binaries);
+	for (size_t i = 0; i < profile->n_mappings && !rc; i++)
+		rc = add_binary(binaries, root_fd, &profile->mappings[i]);
+	if (!rc)
+		rc = symbolizer__new(&options, binaries, &symbolizer);
+	return rc ? rc : symbolizer__symbolize(symbolizer, profile, NULL);
+}
+
+/* --- output --- */
+
+static int show(const struct report_config *c, const struct profile *profile)
+{
+	struct table_options options = c->table;
+	struct sink sink = sink__to_stream(stdout);
+	int rc;
+
+	fit_terminal(&options);
+	if (c->format)
+		rc = c->format->encode(profile, &sink);
+	else if (c->modules)
+		rc = encode_modules(profile, c->modules, &sink);
+	else
+		rc = encode_table(profile, &options, &sink);
+	if (!rc && fflush(stdout))
+		rc = -errno;
+	if (rc)
+		complain("cannot write to standard output: %s", strerror(-rc));
+	return rc ? EXIT_FAILED : 0;
+}
+
+static int write_out(const struct report_config *c, const struct profile *profile)
+{
+	if (profile->no_objects && c->format && !strcmp(c->format->name, "heap")) {
+		complain("%s: it says nothing of objects, and a heap profile is made of them",
+			 c->path);
+		return EXIT_FAILED;
+	}
+	if (c->format && !c->output && isatty(STDOUT_FILENO) && c->format->extension) {
+		complain("%s is no text for a terminal: -o FILE", c->format->name);
+		return EXIT_FAILED;
+	}
+	return c->output ? write_file(c->output, c->format, profile) : show(c, profile);
+}
+
+/* What was asked for and the file does not have. */
+static int check_content(const struct report_config *c, const struct profile *profile)
+{
+	if (!c->table.leaks || profile->has_growth)
+		return 0;
+	complain("%s: it says nothing of growth; memtrace's own .pb.gz files do", c->path);
+	return EXIT_FAILED;
+}
+
+/* --- options --- */
+
+static int add_regex(const char *option, regex_t *list, size_t *n, const char *text)
+{
+	char why[128];
+	int rc;
+
+	if (*n == MAX_REGEX)
+		return usage_error("report", "at most %d %s", MAX_REGEX, option);
+	rc = regcomp(&list[*n], text, REG_EXTENDED | REG_NOSUB);
+	if (rc) {
+		regerror(rc, NULL, why, sizeof(why));
+		return usage_error("report", "%s '%s': %s", option, text, why);
+	}
+	++*n;
+	return 0;
+}
+
+static int parse_format(const char *text, struct report_config *c)
+{
+	c->format = strcmp(text, "json") ? find_format(text) : &json_format;
+	return c->format ? 0 : usage_error("report", "there is no format '%s'", text);
+}
+
+static int parse_options(int argc, char **argv, struct report_config *c)
+{
+	enum {
+		OPT_TREE = 256,
+		OPT_MODULES,
+		OPT_LEAKS,
+		OPT_MIN_SHARE,
+		OPT_FOCUS,
+		OPT_IGNORE,
+		OPT_MIN_BYTES,
+		OPT_THREAD
+	};
+	static const struct option options[] = {
+		{"tree", no_argument, NULL, OPT_TREE},
+		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"min-share", required_argument, NULL, OPT_MIN_SHARE},
+		{"modules", required_argument, NULL, OPT_MODULES},
+		{"top", required_argument, NULL, 'n'},
+		{"format", required_argument, NULL, 'f'},
+		{"output", required_argument, NULL, 'o'},
+		{"focus", required_argument, NULL, OPT_FOCUS},
+		{"ignore", required_argument, NULL, OPT_IGNORE},
+		{"min-bytes", required_argument, NULL, OPT_MIN_BYTES},
+		{"thread", required_argument, NULL, OPT_THREAD},
+		{"help", no_argument, NULL, 'h'},
+		{},
+	};
+	struct error err = {};
+	uint64_t n;
+	char *end;
+	int opt, rc = 0;
+
+	opterr = 0;
+	while (!rc && (opt = getopt_long(argc, argv, ":n:f:o:h", options, NULL)) != -1) {
+		switch (opt) {
+		case OPT_TREE:
+			c->table.tree = true;
+			break;
+		case OPT_LEAKS:
+			c->table.leaks = true;
+			break;
+		case OPT_MIN_SHARE:
+			c->table.min_share_pct = strtod(optarg, &end);
+			if (end == optarg || *end ||
+			    !(c->table.min_share_pct > 0 && c->table.min_share_pct <= 100))
+				return usage_error(
+					"report",
+					"'%s' is not a share: more than 0, to 100 per cent",
+					optarg);
+			break;
+		case OPT_MODULES:
+			modules__free(c->modules);
+			c->modules = NULL;
+			if (load_modules(optarg, &c->modules, &err))
+				return fail(&err);
+			break;
+		case 'n':
+			if (parse_count(optarg, 1, 1000000, &n))
+				return usage_error("report", "'%s' is not a number of rows",
+						   optarg);
+			c->table.top = (unsigned)n;
+			break;
+		case 'f':
+			rc = parse_format(optarg, c);
+			break;
+		case 'o':
+			c->output = optarg;
+			break;
+		case OPT_FOCUS:
+			rc = add_regex("--focus", c->focus, &c->n_focus, optarg);
+			break;
+		case OPT_IGNORE:
+			rc = add_regex("--ignore", c->ignore, &c->n_ignore, optarg);
+			break;
+		case OPT_MIN_BYTES:
+			if (parse_bytes(optarg, 0, UINT64_MAX, &c->min_bytes))
+				return usage_error("report", "'%s' is not a number of bytes",
+						   optarg);
+			break;
+		case OPT_THREAD:
+			c->thread = optarg;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			exit(0);
+		case ':':
+			return usage_error("report", "%s needs a value", argv[optind - 1]);
+		default:
+			return usage_error("report", "there is no option %s", argv[optind - 1]);
+		}
+	}
+	if (rc)
+		return rc;
+	if (argc - optind != 1)
+		return usage_error("report", "which file? one");
+	c->path = argv[optind];
+	if (c->output && !c->format)
+		return usage_error("report", "-o goes with -f: in which format?");
+	if (c->modules && (c->table.tree || c->table.leaks))
+		return usage_error("report", "one of --tree, --leaks and --modules");
+	if (c->format && (c->table.tree || c->table.leaks || c->modules))
+		return usage_error("report", "either -f or --tree, --leaks, --modules");
+	return 0;
+}
+
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+
+int cmd_report(int argc, char **argv)
+{
+	_cleanup_(cleanup_profile) struct profile *profile = NULL;
+	static struct report_config config;
+	struct error err = {};
+	int status = parse_options(argc, argv, &config), rc;
+
+	if (status)
+		return status;
+	if (decode_file(config.path, &profile, &err))
+		return fail(&err);
+	rc = name_raw(profile);
+	if (rc) {
+		complain("%s: cannot look for names: %s", config.path, strerror(-rc));
+		return EXIT_FAILED;
+	}
+	status = check_content(&config, profile);
+	if (!status)
+		status = reduce(&config, profile);
+	return status ? status : write_out(&config, profile);
+}
