@@ -6,8 +6,10 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 
+#include "decode/decode.h"
 #include "encode/encode.h"
 #include "encode/text.h"
 #include "proc/maps.h"
@@ -226,6 +228,59 @@ static const char *json_value(const char *p)
 	return p + n;
 }
 
+/* Elements that are ended as they were begun, one script among them, and text that XML allows. */
+static void check_svg(const char *p)
+{
+	const char *open[16];
+	size_t depth = 0, scripts = 0;
+	uint32_t code;
+
+	for (const char *at = p; *at; at += utf8_next(at, &code))
+		require(utf8_next(at, &code) && (code == '\n' || code == '\t' || !is_control(code)) &&
+			code != 0xfffe && code != 0xffff);
+	while (*p) {
+		const char *end = p + 1 + strcspn(p + 1, "<>");
+
+		if (*p == '&') {
+			require(!strncmp(p, "&lt;", 4) || !strncmp(p, "&gt;", 4) || !strncmp(p, "&amp;", 5) ||
+				!strncmp(p, "&quot;", 6));
+		} else if (!strncmp(p, "<![CDATA[", 9)) {
+			end = strstr(p, "]]>");
+			require(end);
+			p = end + 2;
+		} else if (*p == '<') {
+			require(*end == '>');
+			scripts += !strncmp(p, "<script", 7);
+			if (p[1] == '/') {
+				size_t len = (size_t)(end - p - 2);
+
+				require(depth && !strncmp(open[--depth], p + 2, len) &&
+					strchr(" >", open[depth][len]));
+			} else if (p[1] != '?' && end[-1] != '/') {
+				require(depth < 16);
+				open[depth++] = p + 1;
+			}
+			p = end;
+		} else {
+			require(*p != '>');
+		}
+		p++;
+	}
+	require(!depth && scripts == 1);
+}
+
+static int encode_picture(const struct profile *p, struct sink *sink)
+{
+	return encode_svg(p, NULL, sink);
+}
+
+static int encode_difference(const struct profile *p, struct sink *sink)
+{
+	const struct svg_options options = {.base = p};
+
+	return encode_svg(p, &options, sink);
+}
+
 static int encode_rows(const struct profile *p, struct sink *sink)
 {
 	const struct table_options options = {.top = 8, .width = 60};
@@ -240,6 +295,23 @@ static int encode_both(const struct profile *p, struct sink *sink)
 	return encode_processes((const struct profile *const[]){p, p}, 2, &options, sink);
 }
 
+/* Whatever the names are, it is a profile of the same totals. */
+static void check_pprof(const struct profile *p)
+{
+	char *bytes;
+	size_t len;
+	FILE *out = open_memstream(&bytes, &len);
+	struct sink sink = {.write = append, .ctx = out};
+	struct profile *again;
+
+	require(out && !encode_pprof(p, &sink) && !fclose(out));
+	require(!decode_bytes("own", bytes, len, &again, NULL));
+	require(fabs(profile__live(again).bytes - profile__live(p).bytes) < 1);
+	require(fabs(profile__live(again).objects - profile__live(p).objects) < 1);
+	profile__free(again);
+	free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, data + size};
@@ -252,6 +324,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text = encoded(p, encode_heap_v2);
 	check_heap(text);
 	free(text);
+	text = encoded(p, encode_picture);
+	check_svg(text);
+	free(text);
+	text = encoded(p, encode_difference);
+	check_svg(text);
+	free(text);
 	text = encoded(p, encode_rows);
 	check_printable(text);
 	free(text);
@@ -261,6 +339,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text = encoded(p, encode_json);
 	require(!strcmp(json_value(text), "\n"));
 	free(text);
+	check_pprof(p);
 
 	profile__free(p);
 	while (n_strings)

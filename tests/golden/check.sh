@@ -3,8 +3,9 @@
 # usage: tests/golden/check.sh EMIT
 #
 # Compares what the encoders make of two profiles made by hand with text written by hand, and lets
-# readers that know nothing of memtrace read it: python3 the JSON, jeprof the heap profiles. EMIT is the
-# program built from emit.c. Needs python3 and jeprof (Debian: python3, libjemalloc-dev).
+# readers that know nothing of memtrace read it: python3 the JSON, jeprof the heap profiles, Go's pprof the
+# pprof ones. EMIT is the program built from emit.c. Needs python3, jeprof and go (Debian: python3,
+# libjemalloc-dev, golang-go).
 #
 # The numbers, with R = 524288 and, for small z, 1/p = R/z + 1/2 and z/p = R + z/2:
 #   exact    cache_insert 4 x 4096 = 16384, parse 10 x 100 = 1000 live of 25, scratch 0 live of 5
@@ -33,6 +34,7 @@ need() {
 }
 need python3 python3
 need jeprof libjemalloc-dev
+need go golang-go
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
@@ -145,4 +147,54 @@ for names, number in ours.items():
     assert abs(number - theirs[names]) <= 0.005 * number, (names, number, theirs[names])
 PYTHON
 done
+# pprof's totals, and who holds the memory: the allocator's own frames are left out as jeprof leaves them out.
+export PPROF_TMPDIR="$temp" HOME="$temp"
+pprof() {
+	go tool pprof -symbolize=none "$@" 2>"$temp/errors" || {
+		cat "$temp/errors" >&2
+		exit 1
+	}
+}
+# expect_pprof PROFILE INDEX NUMBER FLAT...: the total, and "BYTES FUNCTION" of the rows in turn.
+expect_pprof() {
+	pprof -top -unit=B -sample_index="$2" "$temp/$1.pb.gz" >"$temp/top"
+	total=$(sed -n 's/^Showing nodes accounting for .* of \([0-9]*\)B\{0,1\} total$/\1/p' "$temp/top")
+	if [ "$total" != "$3" ]; then
+		echo "golden: pprof reads $1 $2 as ${total:-nothing}, not $3" >&2
+		exit 1
+	fi
+	shift 3
+	for row; do
+		awk '$1 !~ /^0/ && $6 { print $1, $6 }' "$temp/top" | grep -qx "$row" || {
+			cat "$temp/top" >&2
+			echo "golden: pprof has no row $row" >&2
+			exit 1
+		}
+	done
+}
+for profile in exact sampled; do
+	"$emit" "$profile" pprof >"$temp/$profile.pb.gz"
+	pprof -comments "$temp/$profile.pb.gz" >"$temp/comments"
+	for comment in 'what: heap' 'mode: continuous' 'pid: 4711' 'overhead_pct: 2.1' \
+		'lost_stacks_truncated: 3'; do
+		grep -qx "$comment" "$temp/comments" || {
+			echo "golden: pprof shows no comment $comment" >&2
+			exit 1
+		}
+	done
+	pprof -tags "$temp/$profile.pb.gz" >"$temp/tags"
+	for tag in comm thread tid pid bytes; do
+		grep -q "^ *$tag: Total " "$temp/tags" || {
+			echo "golden: pprof shows no label $tag" >&2
+			exit 1
+		}
+	done
+done
+expect_pprof exact inuse_space 17384 '16384B cache_insert' '1000B parse'
+expect_pprof exact inuse_objects 14
+expect_pprof exact alloc_space 19204 '2500B parse' '320B scratch'
+expect_pprof exact alloc_objects 34
+expect_pprof sampled inuse_space 103284776 '67108864B cache_insert' '34078728B scratch' '2097184B parse'
+expect_pprof sampled inuse_objects 163846 # 163845.5 and a little
+expect_pprof sampled inuse_samples 8
 echo "golden: formats read back as written"

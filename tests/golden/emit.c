@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit PROFILE FORMAT
  * Writes a profile made by hand in one of the formats, for check.sh to give to other people's
- * readers. PROFILE is exact or sampled; FORMAT is heap, collapsed, table, json or symbols (the
+ * readers. PROFILE is exact or sampled; FORMAT is heap, collapsed, pprof, table, json or symbols (the
  * symbol section of a symbolized heap profile, so that jeprof needs no binary). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -169,6 +169,8 @@ int main(int argc, char **argv)
 		must(encode_heap_v2(profile, &sink));
 	else if (!strcmp(format, "collapsed"))
 		must(encode_collapsed(profile, &sink));
+	else if (!strcmp(format, "pprof"))
+		must(encode_pprof(profile, &sink));
 	else if (!strcmp(format, "table"))
 		must(encode_table(profile, &options, &sink));
 	else if (!strcmp(format, "json"))

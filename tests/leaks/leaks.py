@@ -413,7 +413,8 @@ def tables(results):
     timed = [m for m in methods if m != "growth"]
     yield f"""# Finding leaks
 
-Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores;
+Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores
+at a load average of {spread(r["load"] for r in results)}, which the programs share;
 figures are medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`)
 do as much as they can, tens of millions of pairs of malloc and free a second on one core, and one
 function in each leaks.

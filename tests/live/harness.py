@@ -227,6 +227,10 @@ class Endless(Target):
         self.program = program
         self.say("go")
 
+    def ask(self, word):
+        self.say(word)
+        return json.loads(self.line())
+
     def stop(self):
         self.say("stop")
         truth = json.loads(self.line())

@@ -217,7 +217,7 @@ def input_usage():
             (["-d", "nan", "-p", pid], ["'nan'", "duration"]),
             (["-d", "inf", "-p", pid], ["'inf'", "duration"]),
             (["-d", "", "-p", pid], ["duration"]),
-            (["-f", "svg,heap", "-p", pid], ["'svg'", "format"]),
+            (["-f", "dot,heap", "-p", pid], ["'dot'", "format"]),
             (["-o", "", "-p", pid], ["prefix|output"]),
             (["-n", "0", "-p", pid], ["'0'", "rows"]),
             (["--probe-kind", "magic", "-p", pid], ["'magic'", "kind"]),

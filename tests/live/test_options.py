@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import (MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect,
+from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect,
                      expect_equal, expect_words, memtrace, place, start, test, wait_until)
 
 BASIC = os.path.join(PROGS, "truth_basic")
@@ -57,6 +57,54 @@ def options_json_file():
             expect_equal(target.quit(), 0, "status of the target")
 
 
+def forgotten_bytes(path):
+    """Live bytes of the program's leak in a collapsed profile."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rsplit(" ", 1) for line in file]
+    return sum(int(n) for stack, n in lines if "forget" in stack.split(";"))
+
+
+@test(beside=True)
+def options_snapshots():
+    """Each second, and when asked for: whole files that show how it was then. The tracing goes on."""
+    with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
+        prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
+        with Tracer("-p", target.pid, "-i", "1", "-q", "--every", "1", "-o", directory + "/out") as tracer:
+            begin = target.ask("truth")
+            held = []
+            for n in (1, 2, 3):
+                path = f"{prefix}{n:04}{suffix}"
+                wait_until(lambda p=path: os.path.exists(p), "snapshot")
+                held.append((forgotten_bytes(path), target.ask("truth")))
+            os.kill(tracer.process.pid, signal.SIGUSR1)
+            wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
+            tracer.stop()
+        for bytes_, then in held: # within what leaks in a quarter of a second: from truth to truth is not from t to t
+            leaked = then["leaked_bytes"] - begin["leaked_bytes"]
+            expect(abs(bytes_ - leaked) < 75000, bytes_, "bytes in the snapshot,", leaked, "leaked")
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".heap"))
+        expect(f"out.{target.pid}.heap" in names and f"out.{target.pid}.0003.heap" in names, names)
+        expect(forgotten_bytes(prefix + "collapsed") > held[-1][0], "less at the end than before")
+        target.stop()
+
+
+@test(beside=True)
+def options_snapshot_names():
+    """By what was allocated, at peaks, as jemalloc names them."""
+    with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "4000000") as target:
+        with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "heap", "--every", "2M", "--peak",
+                    "--jeprof-names", "-o", directory + "/out", "-d", "3") as tracer:
+            expect_equal(tracer.wait().status, 0, "status")
+        names = sorted(os.listdir(directory))
+        target.stop()
+    kinds = [re.fullmatch(rf"out\.{target.pid}\.(\d+)\.(?:([iu])(\d+)|(f))\.heap", name) for name in names]
+    expect(all(kinds), "other names:", names)
+    expect_equal(sorted(int(k[1]) for k in kinds), list(range(len(names))), "numbers")
+    expect_equal([int(k[1]) for k in kinds if k[4]], [len(names) - 1], "the last one")
+    by_bytes = sum(k[2] == "i" for k in kinds) # 4 MB/s and the innocents' part, for 3 s
+    expect(3 <= by_bytes <= 30 and any(k[2] == "u" for k in kinds), names)
+
+
 @test(beside=True)
 def options_duration():
     with Target("truth_basic") as target, place() as directory:
@@ -71,13 +119,14 @@ def options_quiet_and_formats():
     with place() as directory:
         for options, extensions in ((["-f", "heap"], ["heap"]),
                                     (["-f", "collapsed"], ["collapsed"]),
+                                    (["-f", "svg,heap"], ["heap", "svg"]),
                                     (["-f", "none"], []), ([], ["collapsed", "heap"])):
             result = memtrace("-q", *options, "-o", directory + "/out", "--", "true")
             expect_equal((result.status, result.out, result.err), (0, "", ""), result)
             found = sorted(name.rsplit(".", 1)[1] for name in os.listdir(directory))
             expect_equal(found, extensions, options)
             for name in os.listdir(directory):
-                expect(re.fullmatch(r"out\.\d+\.(heap|collapsed)", name), name)
+                expect(re.fullmatch(r"out\.\d+\.(heap|collapsed|svg)", name), name)
                 os.unlink(f"{directory}/{name}")
 
 
@@ -311,3 +360,20 @@ def options_max_unwind():
     # less a fraction of a second after the exec, in which the new program is not known yet
     expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
     return f"python3 needs {high} KiB"
+
+
+@test(beside=True)
+def options_snapshot_signals():
+    """The signal for a snapshot is memtrace's: a command that outlives the tracing does not get it. Where there would be
+    nothing to write, that is said."""
+    with place() as directory:
+        process = start([MEMTRACE, "-d", "1", "-f", "heap", "-o", directory + "/out", "--",
+                         "sh", "-c", "sleep 3; exit 7"])
+        wait_until(lambda: any("0001" not in name and name.endswith(".heap") for name in os.listdir(directory)),
+                   "the end of the tracing")
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGUSR1)
+        expect_equal(process.wait(PATIENCE_S), 7, "the command's status")
+    result = memtrace("--every", "1", "-f", "none", "-p", os.getpid())
+    expect_equal(result.status, 2, result)
+    expect("in which format" in result.err, result)

@@ -334,6 +334,35 @@ static void merge_is_addition(void **state)
 	assert_close(a.variance_max, both.variance_max, 0);
 }
 
+/* At R = 1000: 693.147 bytes are sampled with p = 1/2 and stand for twice as many; three of them and one that is
+ * large. */
+static void weights_and_their_squares(void **state)
+{
+	struct estimate e = {}, other = {};
+	double half = 1000 * M_LN2;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		estimate__add_seen(&e, 1000, 0.5);
+	estimate__add_seen(&other, 50000, 1);
+	assert_close(estimate__squares(&e), 3 * 4e6, 1e-12);
+	estimate__merge(&e, &other);
+	assert_close(estimate__squares(&e), 3 * 4e6 + 25e8, 1e-12);
+	e.squares = 0; /* of a file that does not keep them: 56000 bytes in 4 equal parts */
+	assert_close(estimate__squares(&e), 56000.0 * 56000 / 4, 1e-12);
+	e.variance = 1e10;
+	assert_close(estimate__squares(&e), 1e10, 1e-12);
+	assert_close(estimate__weight_at(2 * half, 1000, 1000), 2 * half, 1e-9);
+	assert_close(estimate__weight_at(2 * half, 1000, 1), half, 1e-9);
+	/* 693 bytes at 2000: p = 1 - sqrt(1/2) */
+	assert_close(estimate__weight_at(2 * half, 1000, 2000), half / (1 - sqrt(0.5)), 1e-9);
+	assert_close(estimate__weight_at(half, 1, 1000), 2 * half, 1e-9);
+	/* what is much larger than R stands for itself; what is small for R and half its size */
+	assert_close(estimate__weight_at(1e9, 1000, 2000), 1e9, 1e-9);
+	assert_close(estimate__weight_at(1 << 20, 1 << 20, 1 << 16), (1 << 16) + 0.5, 1e-9);
+	assert_close(estimate__weight_at((1 << 20) + 8, 1 << 20, 1 << 16), (1 << 16) + 8, 1e-5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +378,7 @@ int main(void)
 		cmocka_unit_test(estimates_are_unbiased),
 		cmocka_unit_test(intervals_hold_the_truth),
 		cmocka_unit_test(merge_is_addition),
+		cmocka_unit_test(weights_and_their_squares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,28 @@ static void a_leak_of_maps_grows(void **state)
 	target__clear(&t);
 }
 
+/* What was too dear to follow beyond 20 s, and everything is unmapped by the end: it grew as long as it was seen. */
+static void what_was_not_followed_to_the_end(void **state)
+{
+	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
+	struct build build = {.target = &t, .end_ns = 60 * S};
+	struct profile_site sites[2] = {};
+	struct profile p = {.sites = sites, .n_sites = 2};
+	const size_t site_of[2] = {0, 1};
+	struct growth leak;
+
+	(void)state;
+	live_for(&t, 20);
+	t.regions_stopped_ns = 20 * S + S / 2;
+	regions__remove(&t.book.map, 0, UINT64_MAX, NULL);
+	assert_int_equal(region_trend__add_growth(&build, &p, site_of), 0);
+	assert_true(p.has_growth);
+	leak = growth_of(&t, &p, LEAK);
+	assert_true(leak.low > 0 && fabs(leak.bytes_per_s - 10 * PAGE) < PAGE);
+	assert_true(leak.low <= 10 * PAGE && leak.high >= 10 * PAGE);
+	target__clear(&t);
+}
+
 static void a_short_run_says_nothing(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
@@ -97,6 +119,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_leak_of_maps_grows),
+		cmocka_unit_test(what_was_not_followed_to_the_end),
 		cmocka_unit_test(a_short_run_says_nothing),
 	};
 

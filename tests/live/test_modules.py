@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Memory by component: of a real server, by rules as its user would write them."""
+import os
+import re
+
+from harness import Tracer, expect, expect_equal, memtrace, place, test
+from test_allocators import redis_cli, redis_server
+
+RULES = """# redis, as its source is laid out
+networking      function ^(readQueryFromClient|createClient|addReply|acceptCommonHandler)
+data/keys       function ^(dbAdd|dictAdd|dictExpand|_dictExpand|setKey|genericSetKey)
+data/values     function ^(createStringObject|tryObjectEncoding|listTypePush|quicklist|hashTypeSet)
+"""
+ROW = re.compile(r"^( *)(\S.*?)  +[\d.,]+ \S+  +(?:exact|[\d.]+ - [\d.]+ \S+)  +([\d,]+)  ", re.M)
+# its head and rows; what was lost is told below them, and by a run above them as well
+TABLE = re.compile(r"^COMPONENT(?:.* % .*\n)+", re.M)
+
+
+@test(beside=True)
+def modules_redis():
+    """Networking, data and the remainder add up to the whole, to the object."""
+    keys = 3000
+    with place() as directory, redis_server() as (server, socket):
+        rules = os.path.join(directory, "rules")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write(RULES)
+        with Tracer("-p", server.pid, "-i", "1", "--modules", rules, "-f", "pprof", "-o", directory + "/redis") as tracer:
+            redis_cli(socket, input="".join(f"SET key:{i} {'v' * 500}\n" for i in range(keys)))
+            redis_cli(socket, input="".join(f"RPUSH list:{i % 50} {'w' * 200}\n" for i in range(keys)))
+            out = tracer.stop().out
+        again = memtrace("report", "--modules", rules, f"{directory}/redis.{server.pid}.pb.gz")
+    whole = int(re.search(r"^live heap: .* in ([\d,]+) objects", out, re.M)[1].replace(",", ""))
+    table = TABLE.search(out)[0]
+    rows = [(len(m[1]), m[2], int(m[3].replace(",", ""))) for m in ROW.finditer(table)]
+    expect_equal([name for _, name, _ in rows], ["networking", "data", "keys", "values", "(no rule)"], out)
+    expect_equal(sum(n for depth, _, n in rows if not depth), whole, out)
+    held = {name: n for _, name, n in rows}
+    expect_equal(held["keys"] + held["values"], held["data"], out)
+    # a SET leaves at least its key, its value and its place in the table
+    expect(held["data"] >= 2 * keys, out)
+    expect(held["networking"] > 0 and held["(no rule)"] < 0.2 * whole, out)
+    expect_equal(again.status, 0, again)
+    expect_equal(TABLE.search(again.out)[0], table, "the same from the file")
+    return ", ".join(f"{name} {n}" for name, n in held.items()) + f" of {whole} objects"
+
+
+@test(beside=True)
+def modules_wrong_file():
+    """A file that is not there, or is none: said, with its line, before anything is traced."""
+    with place() as directory:
+        path = os.path.join(directory, "rules")
+        for text, why in ((None, "cannot open"), ("a function f\nb symbol g\n", "line 2")):
+            if text:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            result = memtrace("-p", os.getpid(), "--modules", path)
+            expect_equal(result.status, 1, result)
+            expect(path in result.err and why in result.err, result)

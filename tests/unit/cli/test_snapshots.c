@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cli/snapshots.h"
+
+static void test_what_every_may_be(void **state)
+{
+	struct snapshots s = {};
+
+	(void)state;
+	assert_int_equal(snapshots__parse_every(&s, "0.5"), 0);
+	assert_true(s.every_s == 0.5 && !s.every_bytes);
+	assert_int_equal(snapshots__parse_every(&s, "32M"), 0);
+	assert_true(s.every_bytes == 32 << 20);
+	for (size_t i = 0; i < 9; i++) {
+		static const char *const wrong[] = {"", "0", "-1", "0.01", "x", "32Q", "nan", "inf", "1K"};
+		struct snapshots t = {};
+
+		assert_true(snapshots__parse_every(&t, wrong[i]) < 0);
+		assert_true(!(t.every_s > 0) && !t.every_bytes);
+	}
+}
+
+static void test_by_time(void **state)
+{
+	struct snapshots s = {.every_s = 10};
+	unsigned n = 0;
+
+	(void)state;
+	assert_int_equal(snapshots__due(&s, 9.9, 1e12, 1e12), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 10, 0, 0), SNAPSHOT_INTERVAL);
+	assert_int_equal(snapshots__due(&s, 10.1, 0, 0), SNAPSHOT_NONE);
+	/* late: the next come at their times again, none twice */
+	assert_int_equal(snapshots__due(&s, 47, 0, 0), SNAPSHOT_INTERVAL);
+	assert_int_equal(snapshots__due(&s, 49.9, 0, 0), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 50, 0, 0), SNAPSHOT_INTERVAL);
+
+	s = (struct snapshots){.every_s = 0.3};
+	for (int tenth = 0; tenth <= 600; tenth++)
+		n += snapshots__due(&s, tenth / 10.0, 0, 0) == SNAPSHOT_INTERVAL;
+	assert_in_range(n, 195, 200); /* but for rounding: a tenth late is not lost */
+}
+
+static void test_by_bytes(void **state)
+{
+	struct snapshots s = {.every_bytes = 1000};
+
+	(void)state;
+	assert_int_equal(snapshots__due(&s, 1, 999, 0), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 2, 1000, 0), SNAPSHOT_INTERVAL);
+	assert_int_equal(snapshots__due(&s, 3, 1999, 0), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 4, 7300, 0), SNAPSHOT_INTERVAL);
+	assert_int_equal(snapshots__due(&s, 5, 7999, 0), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 6, 8000, 0), SNAPSHOT_INTERVAL);
+}
+
+static void test_at_peaks(void **state)
+{
+	struct snapshots s = {.at_peaks = true};
+
+	(void)state;
+	assert_int_equal(snapshots__due(&s, 0, 0, 0), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 1, 0, 100), SNAPSHOT_PEAK);
+	assert_int_equal(snapshots__due(&s, 2, 0, 105), SNAPSHOT_NONE); /* by 5 %, not more */
+	assert_int_equal(snapshots__due(&s, 3, 0, 50), SNAPSHOT_NONE);
+	assert_int_equal(snapshots__due(&s, 4, 0, 104), SNAPSHOT_NONE); /* below the highest still */
+	assert_int_equal(snapshots__due(&s, 5, 0, 106), SNAPSHOT_PEAK);
+	assert_int_equal(snapshots__due(&s, 6, 0, 110), SNAPSHOT_NONE);
+}
+
+static void test_when_asked(void **state)
+{
+	struct snapshots s = {.asked = true, .every_s = 10};
+
+	(void)state;
+	assert_int_equal(snapshots__due(&s, 1, 0, 0), SNAPSHOT_ASKED);
+	assert_int_equal(snapshots__due(&s, 2, 0, 0), SNAPSHOT_NONE); /* once */
+	s = (struct snapshots){.every_s = 10};
+	assert_true(snapshots__look_every_s(&s) <= 1);
+	s = (struct snapshots){};
+	assert_true(isinf(snapshots__look_every_s(&s)));
+}
+
+/* jemalloc: "<prefix>.<pid>.<seq>.<i|u|m><number of that kind>.heap", and "<seq>.f" at the end (prof_sys.c). */
+static void test_names(void **state)
+{
+	struct snapshots s = {};
+	char name[32];
+
+	(void)state;
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, false, name), "0001");
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, true, name), "0.i0");
+	snapshots__written(&s, SNAPSHOT_INTERVAL);
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_ASKED, true, name), "1.m0");
+	snapshots__written(&s, SNAPSHOT_ASKED);
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, true, name), "2.i1");
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_PEAK, true, name), "2.u0");
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_FINAL, true, name), "2.f");
+	s.n = 9999;
+	assert_string_equal(snapshots__name(&s, SNAPSHOT_PEAK, false, name), "10000");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_every_may_be), cmocka_unit_test(test_by_time),
+		cmocka_unit_test(test_by_bytes),	  cmocka_unit_test(test_at_peaks),
+		cmocka_unit_test(test_when_asked),	  cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

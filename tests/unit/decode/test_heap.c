@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Expected numbers come from hand-calculation with f = 1 / (1 - exp(-(s/n)/R)), which is also what jeprof
+ * gives for these files: tests/golden/check.sh compares it with its totals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/unit/decode/fixture.h"
+
+#define MAPS                                                                                       \
+	"\nMAPPED_LIBRARIES:\n"                                                                    \
+	"00400000-00500000 r-xp 00000000 08:01 7                          /usr/bin/leaky\n"        \
+	"00600000-00700000 rw-p 00000000 00:00 0                          [heap]\n"                \
+	"7f0000000000-7f0000100000 r-xp 00001000 08:01 8   /usr/lib/libc.so.6 (deleted)\n"
+
+/* As jemalloc 5.3 writes it. Blocks of R bytes have f = 1 / (1 - 1/e) = 1.5819767068693265. */
+static const char jemalloc[] =
+	"heap_v2/524288\n"
+	"  t*: 5: 2097168 [0: 0]\n"
+	"  t3: 4: 2097152 [0: 0] jemalloc_bg_thd\n"
+	"  t4: 1: 16 [0: 0] \n"
+	"@ 0x7f0000001001 0x401011 0x402011\n"
+	"  t*: 4: 2097152 [6: 3145728]\n"
+	"  t3: 3: 1572864 [0: 0]\n"
+	"  t4: 1: 524288 [0: 0]\n"
+	"@ 0x7f0000001001 0x601011 0x900000\n"
+	"  t*: 1: 16 [0: 0]\n"
+	"  t4: 1: 16 [0: 0]\n" MAPS;
+
+static void numbers_are_unsampled(void **state)
+{
+	const double f = 1.5819767068693265, R = 524288;
+	struct profile *profile = decoded(jemalloc);
+	const struct profile_site *site = &profile->sites[0];
+
+	(void)state;
+	assert_int_equal(profile->interval_bytes, 524288);
+	assert_false(profile->leaf_holds);
+	assert_int_equal(profile->n_sites, 2);
+	assert_site(profile, 0, 4 * R * f, 4 * f, "libc.so.6+0x2000 < leaky+0x1010 < leaky+0x2010");
+	assert_near(site->alloc_bytes, 6 * R * f, 1e-12);
+	assert_near(site->freed_objects, 2 * f, 1e-9);
+	/* four samples of z = R, each of variance z^2 (1 - p) / p^2 = R^2 f^2 / e */
+	assert_int_equal(site->live.samples, 4);
+	assert_int_equal(site->live.sampled_bytes, 2097152);
+	assert_near(site->live.variance, 4 * R * R * f * f / M_E, 1e-9);
+	assert_near(site->live.variance_max, R * R * f * f / M_E, 1e-9);
+	assert_int_equal(profile->n_threads, 2);
+	assert_string_equal(profile->threads[0].name, "jemalloc_bg_thd");
+	assert_int_equal(profile->threads[1].tid, 4);
+	assert_int_equal(site->n_threads, 2);
+	assert_near(site->threads[0].bytes, 3 * R * f, 1e-9);
+	assert_near(site->threads[1].objects, f, 1e-9);
+	/* one of 16 bytes stands for R/16 + 1/2 (its next term is 16/12R) */
+	assert_site(profile, 1, R + 8, R / 16 + 0.5,
+		    "libc.so.6+0x2000 < [heap]+0x1010 < 0x8fffff");
+	assert_int_equal(profile->n_mappings, 3);
+	assert_true(profile->mappings[2].deleted);
+	profile__free(profile);
+}
+
+static void equal_stacks_add_up(void **state)
+{
+	struct profile *profile = decoded("heap_v2/1000\n"
+					  "  t*: 3: 3000 [0: 0]\n"
+					  "@ 0x401011\n  t*: 2: 2000 [0: 0]\n"
+					  "@ 0x401011\n  t*: 1: 1000 [0: 0]\n" MAPS);
+
+	(void)state;
+	assert_int_equal(profile->n_sites, 1);
+	assert_site(profile, 0, 3000 * 1.5819767068693265, 3 * 1.5819767068693265, "leaky+0x1010");
+	profile__free(profile);
+}
+
+static void symbols_name_the_frames(void **state)
+{
+	struct profile *profile = decoded("--- symbol\n"
+					  "binary=/usr/bin/leaky\n"
+					  "0x00007f0000001001 malloc\n"
+					  "0x0000000000401010 main loop--insert--It::operator--\n"
+					  "0x0000000000402010 0x0000000000402010\n"
+					  "---\n"
+					  "--- heap\n"
+					  "heap_v2/1\n"
+					  "  t*: 2: 4000 [0: 0]\n"
+					  "@ 0x7f0000001001 0x401011 0x402011\n"
+					  "  t*: 2: 4000 [3: 6000]\n" MAPS);
+
+	(void)state;
+	assert_site(profile, 0, 4000, 2,
+		    "malloc < It::operator-- < insert < main loop < leaky+0x2010");
+	assert_near(profile->sites[0].freed_bytes, 2000, 1e-9);
+	assert_string_equal(profile->exe, "/usr/bin/leaky");
+	assert_int_equal(profile__location(profile, &profile->sites[0], 1)->reason, UNRESOLVED_NAMED);
+	profile__free(profile);
+}
+
+/* What gperftools' heap profiler writes: all of it, and a sampled one. */
+static void one_line_profiles_are_read(void **state)
+{
+	struct profile *profile =
+		decoded("heap profile:     14:    17384 [    34:    19204] @ heapprofile\n"
+			"     4:    16384 [     4:    16384] @ 0x00401011 0x00402011\n"
+			"    10:     1000 [    25:     2500] @ 0x00403011\n" MAPS);
+
+	(void)state;
+	assert_int_equal(profile->interval_bytes, 1);
+	assert_site(profile, 0, 16384, 4, "leaky+0x1010 < leaky+0x2010");
+	assert_site(profile, 1, 1000, 10, "leaky+0x3010");
+	assert_near(profile->sites[1].freed_bytes, 1500, 1e-9);
+	profile__free(profile);
+	profile = decoded("heap profile: 1: 1000 [ 1: 1000] @ heap_v2/1000\n"
+			  "  1: 1000 [ 1: 1000] @ 0x401011\n" MAPS);
+	assert_site(profile, 0, 1581.9767068693265, 1.5819767068693265, "leaky+0x1010");
+	profile__free(profile);
+}
+
+/* Our own writer's, with two entries for stacks of mixed sizes: live bytes within its tolerance. */
+static void what_memtrace_writes_comes_back(void **state)
+{
+	struct profile *profile = new_profile(524288), *again;
+	char *text;
+
+	(void)state;
+	STACK(profile, 7, 16, 3, "malloc", "parse", "main");
+	STACK(profile, 8, 1 << 20, 40, "malloc", "cache", "main");
+	add_stack(profile, (const char *const[]){"calloc", "both", "main"}, 3, 8, 16, 1);
+	assert_int_equal(profile__add_live(profile, 2, 1, 32 << 20), 0);
+	end_profile(profile);
+	text = encoded(encode_heap_v2, profile);
+	again = decoded(text);
+	assert_int_equal(again->n_sites, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_near(again->sites[i].live.bytes, profile->sites[i].live.bytes, 0.005);
+		assert_near(again->sites[i].live.objects, profile->sites[i].live.objects, 0.005);
+	}
+	assert_near(profile__live(again).bytes, profile__live(profile).bytes, 0.005);
+	free(text);
+	profile__free(again);
+	profile__free(profile);
+}
+
+static void what_is_wrong_is_told(void **state)
+{
+	(void)state;
+	assert_refused("heap_v2/0\n",
+		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
+		       "\"heap profile: ... @ heapprofile\" is due");
+	assert_refused("heap profile: 1: 2 [3: 4] @ growthz\n",
+		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
+		       "\"heap profile: ... @ heapprofile\" is due");
+	assert_refused("heap_v2/512\n  t*: 1: 2 [3: 4\n",
+		       "FILE: line 2: no line \"t*: OBJECTS: BYTES [OBJECTS: BYTES]\"");
+	assert_refused("heap_v2/512\n@ 0x10 zz\n", "FILE: line 2: no address in a stack");
+	assert_refused("heap_v2/512\n@ 0x10\n@ 0x20\n",
+		       "FILE: line 3: the stack before this line has no \"t*:\"");
+	assert_refused("heap_v2/512\n@ 0x10\n  t*: 1: 2 [3: 4]\n",
+		       "FILE: line 3: it ends before MAPPED_LIBRARIES: it was cut short");
+	assert_refused("heap_v2/512\n\nMAPPED_LIBRARIES:\n00400000-0050",
+		       "FILE: line 3: the list of libraries below it was cut short");
+	assert_refused("--- symbol\nbinary=x\n0x10\n",
+		       "FILE: line 3: no line \"0xADDRESS NAME\" among the symbols");
+	assert_refused("--- symbol\nbinary=x\n---\n",
+		       "FILE: line 3: it ends before \"--- heap\": it was cut short");
+	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
+}
+
+static void damage_does_no_harm(void **state)
+{
+	(void)state;
+	survives_damage((const uint8_t *)jemalloc, sizeof(jemalloc) - 1, 2000);
+	/* a stack that was cut off is no smaller profile */
+	for (size_t i = 0; i < sizeof(jemalloc) - sizeof(MAPS) + 18; i++)
+		assert_false(survives((const uint8_t *)jemalloc, i));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_unsampled),
+		cmocka_unit_test(equal_stacks_add_up),
+		cmocka_unit_test(symbols_name_the_frames),
+		cmocka_unit_test(one_line_profiles_are_read),
+		cmocka_unit_test(what_memtrace_writes_comes_back),
+		cmocka_unit_test(what_is_wrong_is_told),
+		cmocka_unit_test(damage_does_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

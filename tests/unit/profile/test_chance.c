@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Truth from outside: sums of binomial coefficients, closed forms, printed tables, and simulated
+ * claims. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "profile/chance.h"
+
+static void assert_close(double value, double expected, double relative)
+{
+	if (!(fabs(value - expected) <= relative * fabs(expected)))
+		fail_msg("%.12g is not %.12g within %g", value, expected, relative);
+}
+
+/* P(X > k) + P(X = k) / 2 by the sum, smallest terms first. */
+static double mid_tail(int n, int k, double share)
+{
+	long double sum = 0;
+
+	for (int i = n; i >= k; i--) {
+		long double term = lgammal(n + 1.0L) - lgammal(i + 1.0L) - lgammal(n - i + 1.0L) +
+				   i * logl(share) + (n - i) * log1pl(-share);
+
+		sum += expl(term) / (i == k ? 2 : 1);
+	}
+	return (double)sum;
+}
+
+static void counts_are_binomial_sums(void **state)
+{
+	static const double shares[] = {0.5, 0.1, 0.8};
+	static const int ns[] = {1, 2, 7, 12, 60, 1000};
+
+	(void)state;
+	for (size_t s = 0; s < 3; s++)
+		for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
+			for (int k = 0; k <= ns[i]; k += 1 + ns[i] / 20)
+				assert_close(chance__of_counts(ns[i] - k, k, shares[s]),
+					     mid_tail(ns[i], k, shares[s]), 1e-9);
+	/* none against six: 2^-7 */
+	assert_close(chance__of_counts(0, 6, 0.5), 1.0 / 128, 1e-12);
+	assert_true(chance__of_counts(0, 0, 0.5) == 0.5);
+	/* what is not whole lies between */
+	assert_true(chance__of_counts(3.5, 8, 0.5) > chance__of_counts(3, 8, 0.5));
+	assert_true(chance__of_counts(3.5, 8, 0.5) < chance__of_counts(4, 8, 0.5));
+	/* both sides together are certain */
+	assert_close(chance__of_counts(3, 9, 0.3) + chance__of_counts(9, 3, 0.7), 1, 1e-12);
+	/* the normal distribution takes over where there is no difference any more */
+	assert_close(chance__of_counts(499000, 500900, 0.5), chance__of_normal(1900 / sqrt(999900)),
+		     1e-5);
+	assert_close(chance__of_counts(499100, 501000, 0.5),
+		     chance__of_normal(1900 / sqrt(1000100)), 1e-12);
+}
+
+static void tails_are_the_printed_ones(void **state)
+{
+	(void)state;
+	assert_close(chance__of_student(tan(0.475 * M_PI), 1), 0.025, 1e-9); /* Cauchy */
+	assert_close(chance__of_student(4.302653, 2), 0.025, 1e-6);
+	assert_close(chance__of_student(2.364624, 7), 0.025, 1e-6);
+	assert_close(chance__of_student(-2.364624, 7), 0.975, 1e-6);
+	assert_close(chance__of_student(1.959964, 1e7), 0.025, 1e-5);
+	assert_true(chance__of_student(0, 7) == 0.5);
+	assert_true(chance__of_student(INFINITY, 7) == 0 && chance__of_student(-INFINITY, 7) == 1);
+	assert_close(chance__of_normal(1.959963984540054), 0.025, 1e-12);
+}
+
+/* By hand, level 0.05. */
+static void claims_step_down(void **state)
+{
+	struct claim equal[] = {{.p = 0.012, .traffic = 1},
+				{.p = 0.04, .traffic = 1},
+				{.p = 0.02, .traffic = 1},
+				{.p = 0.3, .traffic = 1}};
+	/* weights 1 and 1/3: 0.0375 and 0.0125 of the level, then all of it */
+	struct claim weighted[] = {{.p = 0.03, .traffic = 1}, {.p = 0.04, .traffic = 3}};
+	struct claim crowded[] = {{.p = 0.02, .traffic = 3}, {.p = 0.04, .traffic = 1}};
+	/* The other nine could not hold at a tenth of the level, nor alone. */
+	struct claim many[10];
+	double weights;
+
+	(void)state;
+	assert_int_equal(claims__decide(equal, 4, 0.05, &weights), 0);
+	assert_true(weights == 4);
+	assert_true(equal[0].holds);					  /* 0.05 / 4 */
+	assert_false(equal[2].holds || equal[1].holds || equal[3].holds); /* 0.05 / 3 */
+	assert_int_equal(claims__decide(weighted, 2, 0.05, NULL), 0);
+	assert_true(weighted[0].holds && weighted[1].holds);
+	assert_int_equal(claims__decide(crowded, 2, 0.05, NULL), 0);
+	assert_false(crowded[0].holds || crowded[1].holds);
+	for (int i = 0; i < 10; i++)
+		many[i] = (struct claim){.p = 0.25, .least = i ? 0.25 : 0, .traffic = 1};
+	many[0].p = 0.04;
+	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
+	assert_true(weights == 1 && many[0].holds && !many[1].holds);
+	/* at 0.011 each could hold if nine were out, but then those are in as well */
+	for (int i = 0; i < 10; i++)
+		many[i].least = i ? 0.011 : 0;
+	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
+	assert_true(weights == 5 && !many[0].holds);
+	/* nothing is known of these */
+	many[0] = (struct claim){};
+	assert_int_equal(claims__decide(many, 1, 0.05, &weights), 0);
+	assert_true(weights == 0 && !many[0].holds);
+	assert_int_equal(claims__decide(NULL, 0, 0.05, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_are_binomial_sums),
+		cmocka_unit_test(tails_are_the_printed_ones),
+		cmocka_unit_test(claims_step_down),
+	};
+
+	return cmocka_run_group_tests_name("chance", tests, NULL, NULL);
+}
