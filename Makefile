@@ -77,8 +77,9 @@ tools:
 		{ echo "memtrace: $$tool is missing; 'sudo make deps' installs it" >&2; exit 1; }; done
 
 # --- user side ---------------------------------------------------------------------------------
-# Rooms from the ground up: each may use those before it (proc and elf are siblings).
-ROOMS    := base proc elf profile encode symbolize capture session cli
+# Rooms from the ground up: each may use those before it (proc and elf are siblings; decode, which
+# reads what encode writes, is tested with it).
+ROOMS    := base proc elf profile encode decode symbolize capture session cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
@@ -96,6 +97,16 @@ $(B)/user/%.o: user/%.c $(B)/flags | tools
 
 # The skeleton is included by capture only.
 $(call room_obj,capture): $(B)/memtrace.skel.h
+
+# Style and script of the flame graph, as strings.
+$(B)/encode/svg_parts.h: user/encode/svg.css user/encode/svg.js
+	$(say) TEXT $@
+	$(Q)mkdir -p $(@D)
+	$(Q)set -e; for part in style:css script:js; do \
+		echo "static const char svg_$${part%:*}[] ="; \
+		sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "user/encode/svg.$${part#*:}"; \
+		echo ';'; done >$@.tmp && mv $@.tmp $@
+$(foreach dir,$(B) $(B)/check $(B)/fuzz,$(dir)/user/encode/svg.o): $(B)/encode/svg_parts.h
 
 $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
@@ -289,7 +300,7 @@ $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $< -o $@ -lcmocka -lm
 
-$(CHECK_B)/golden/emit: tests/golden/emit.c $(call check_obj,encode)
+$(CHECK_B)/golden/%: tests/golden/%.c $(wildcard tests/unit/encode/*.h) $(call check_obj,encode)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(call check_obj,encode) -o $@ $(CHECK_LIBS)
@@ -340,7 +351,7 @@ check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
-check-live: $(B)/memtrace progs
+check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 	$(Q)python3 tests/live/run.py
 
 # The core of the live tests on Debian 12's kernels 6.1 and 6.12, emulated: no root, but a network to
