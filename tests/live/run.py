@@ -21,6 +21,7 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -46,7 +47,7 @@ def missing():
 
 
 def run_one(name, reason, verbose):
-    """passed, failed or skipped."""
+    """passed, failed or skipped; and why."""
     begin, why = time.monotonic(), ""
     try:
         if reason:
@@ -63,18 +64,23 @@ def run_one(name, reason, verbose):
         harness.end_all()
     print(f"{outcome:8}{time.monotonic() - begin:6.1f} s  {name}{':  ' if why else ''}{why}",
           flush=True)
-    return outcome
+    return outcome, why
 
 
 def fork_one(name, reason, verbose):
-    """The same in a process of its own, whose exit status is the outcome's number. Its pid."""
+    """The same in a process of its own, whose exit status is the outcome's number. Its pid, and the file that
+    tells why."""
     sys.stdout.flush()
+    told = tempfile.TemporaryFile("w+")
     pid = os.fork()
     if pid:
-        return pid
+        return pid, told
     status = len(OUTCOMES)
     try:
-        status = OUTCOMES.index(run_one(name, reason, verbose))
+        outcome, why = run_one(name, reason, verbose)
+        told.write(why)
+        told.flush()
+        status = OUTCOMES.index(outcome)
     finally:  # also when it is told to end: run_one() has ended what it had started
         os._exit(status)
 
@@ -84,19 +90,24 @@ def run_pairs(names, reason, verbose, note):
     does one after the other: they come from the one end and the others from the other, so that two of
     them meet only when nothing else is left."""
     waiting = collections.deque(sorted(names, key=lambda name: not name.endswith("[perf]")))
-    running = {}  # pid -> name, whether from the left, start
+    running = {}  # pid -> name, whether from the left, start, file
     try:
         while waiting or running:
             while waiting and len(running) < 2:
-                left = not any(left for _, left, _ in running.values())
+                left = not any(left for _, left, _, _ in running.values())
                 name = waiting.popleft() if left else waiting.pop()
-                running[fork_one(name, reason, verbose)] = name, left, time.monotonic()
+                begin = time.monotonic()
+                pid, told = fork_one(name, reason, verbose)
+                running[pid] = name, left, begin, told
             pid, status = os.wait()
             if pid in running:
-                name, _, begin = running.pop(pid)
+                name, _, begin, told = running.pop(pid)
                 code = os.waitstatus_to_exitcode(status)
-                outcome = OUTCOMES[code] if 0 <= code < len(OUTCOMES) else "failed"
-                note(name, outcome, time.monotonic() - begin)
+                known = 0 <= code < len(OUTCOMES)
+                with told:
+                    told.seek(0)
+                    note(name, OUTCOMES[code] if known else "failed",
+                         told.read() if known else f"ended with {code}", time.monotonic() - begin)
     finally:
         for pid in running:
             os.kill(pid, signal.SIGTERM)
@@ -107,6 +118,12 @@ def print_slowest(seconds):
     print("the slowest of", f"{sum(seconds.values()):.0f} s:")
     for name in sorted(seconds, key=seconds.get, reverse=True)[:20]:
         print(f"{seconds[name]:14.1f} s  {name}")
+
+
+def print_failures(failures):
+    """Once more, where whoever sees only the end of a log finds them."""
+    for name, why in failures.items():
+        print(f"failed: {name}{':  ' if why else ''}{why[:2000]}")
 
 
 def main():
@@ -131,11 +148,13 @@ def main():
     reason = missing()
     if reason and not names:
         print(f"cannot run: {reason}")
-    count, seconds = dict.fromkeys(OUTCOMES, 0), {}
+    count, seconds, failures = dict.fromkeys(OUTCOMES, 0), {}, {}
 
-    def note(name, outcome, took):
+    def note(name, outcome, why, took):
         count[outcome] += 1
         seconds[name] = took
+        if outcome == "failed":
+            failures[name] = why
 
     pairs = [name for name in names if name in harness.sociable and not args.single]
     try:
@@ -143,13 +162,14 @@ def main():
         for name in names:
             if name not in pairs:
                 begin = time.monotonic()
-                note(name, run_one(name, reason, args.v), time.monotonic() - begin)
+                note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
     finally:
         harness.end_all()
     if not names:  # nothing tested is nothing passed
         count["failed"] += 1
     if len(names) > 20:
         print_slowest(seconds)
+    print_failures(failures)
     print(", ".join(f"{n} {outcome}" for outcome, n in count.items()))
     return 1 if count["failed"] else 0
 
