@@ -1198,101 +1198,119 @@ def judge_names(candidates, classes):
 # --- 9. a limit ---
 
 class Loop:
-    """A loop of pairs with so much other work between them. Rates are pairs per second of its CPU time."""
+    """A loop of pairs with so much other work between them, and its twin, which is never traced. Both run at the
+    same time on the same CPU: whatever else the machine does in those seconds meets both. Rates are pairs per
+    second of CPU time."""
 
     def __init__(self, between=0, seconds=2):
-        self.child = Child([CHURN, "--seconds", str(seconds), "--between", str(between)], TARGET_CPU)
-        self.pid = int(self.child.line_like(r"^ready (\d+)")[1])
-        self.pairs = 0
+        argv = [CHURN, "--seconds", str(seconds), "--between", str(between)]
+        self.child, self.twin = Child(argv, TARGET_CPU), Child(argv, TARGET_CPU)
+        self.pid, self.twin_pid = (int(child.line_like(r"^ready (\d+)")[1])
+                                   for child in (self.child, self.twin))
+        self.pairs = 0  # of the last measurement
+        self.twin_rates = []
 
-    def rate(self, rounds=1):
-        before, pairs = on_cpu_ns(self.pid), 0
+    def left(self, rounds):
+        """Its rate as a share of the twin's."""
+        before, pairs = [on_cpu_ns(pid) for pid in (self.pid, self.twin_pid)], [0, 0]
         for _ in range(rounds):
-            self.child.tell("go")
-            pairs += json.loads(self.child.line_like(r"^\{.*\}$")[0])["pairs"]
-        self.pairs = pairs
-        return 1e9 * pairs / (on_cpu_ns(self.pid) - before)
+            for child in (self.child, self.twin):
+                child.tell("go")
+            for i, child in enumerate((self.child, self.twin)):
+                pairs[i] += json.loads(child.line_like(r"^\{.*\}$")[0])["pairs"]
+        rates = [1e9 * n / (on_cpu_ns(pid) - ns)
+                 for n, pid, ns in zip(pairs, (self.pid, self.twin_pid), before)]
+        self.pairs = pairs[0]
+        self.twin_rates.append(rates[1])
+        return rates[0] / rates[1]
+
+    def end(self):
+        self.child.end()
+        self.twin.end()
 
 
 def limited_candidates():
-    """A limit of 1 % is one over half a minute: what is spent until the first window is closed is worked off
-    for ten seconds."""
+    """A limit of 1 % is one over half a minute of CPU time: what is spent until the first window is closed is
+    worked off for ten seconds. Two seconds by the clock are one of each loop's."""
     loop = Loop()
-    rounds = {None: 2, 5: 5, 1: 15}
+    rounds = {None: 5, 5: 5, 1: 25}
 
     def limited(limit):
         def measure():
             with memtrace("--max-overhead", str(limit))(loop.pid):
-                return loop.rate(rounds[limit])
+                return loop.left(rounds[limit])
         return measure
 
-    candidates = {None: Candidate("untraced", lambda: loop.rate(rounds[None]))}
+    candidates = {None: Candidate("untraced", lambda: loop.left(rounds[None]))}
     for limit in OF_LIMITED:
         candidates[limit] = Candidate(f"memtrace, --max-overhead {limit}", limited(limit))
-    return candidates
+    return loop, candidates
 
 
-def report_limited(candidates):
-    base = candidates[None].median
-    rows = [(c.name, number(c.median / 1e6, 1) if c.values else "not measured",
-             f"{number(min(c.values) / 1e6, 1)} - {number(max(c.values) / 1e6, 1)}"
-             if c.values else "",
-             f"{c.median / base:.1%}" if c.values and base else "")
-            for c in candidates.values()]
-    return table(("malloc+free pairs", "millions/s", "min - max", "of untraced"), rows)
+def percent_of(interval, of="95 %"):
+    left, low, high = interval
+    return f"{left:.1%} ({of}: {low:.1%} - {high:.1%})"
+
+
+def report_limited(loop, candidates):
+    rows = [(c.name, len(c.values), *(f"{x:.1%}" for x in median_and_interval(c.values)))
+            for c in candidates.values() if c.values]
+    return table((f"{number(statistics.median(loop.twin_rates) / 1e6)} million pairs/s", "rounds", "of its twin's",
+                  "from", "to"), rows)
 
 
 def judge_limited(candidates):
-    base = candidates[None].median
     for limit, bar in OF_LIMITED.items():
-        if candidates[limit].values and base:
-            left = candidates[limit].median / base
-            verdict(left >= bar, f"--max-overhead {limit} leaves a loop of pairs {left:.1%} of its "
+        if candidates[limit].values:
+            left = median_and_interval(candidates[limit].values)
+            verdict(left[0] >= bar, f"--max-overhead {limit} leaves a loop of pairs {percent_of(left)} of its "
                     f"throughput (bar: {bar:.0%})")
 
 
-LIMITED_REDIS_S = 8  # of each measurement: the first windows and some more
+LIMITED_REDIS_S = 6  # of each measurement: the first windows and some more
 
 
-def limited_redis(scratch, pipeline):
-    """SETs per second of the server's CPU, under a load that goes on all the time."""
-    server = Redis(scratch)
-    server.busy(pipeline)
+class LimitedRedis:
+    """SETs per second of a server's CPU, under a load that goes on all the time: traced, as a share of what they
+    are just before and just after; and these two of each other, which is the machine's noise."""
 
-    def limited():
-        with memtrace("--max-overhead", "5")(server.pid):
-            return server.served(LIMITED_REDIS_S)
-    return {None: Candidate("untraced", lambda: server.served(LIMITED_REDIS_S)),
-            5: Candidate("memtrace, --max-overhead 5", limited)}
+    def __init__(self, scratch, pipeline, rounds):
+        self.server = Redis(scratch)
+        self.load = self.server.busy(pipeline)
+        self.rates, self.again = [], []  # (SET/s, of its core), untraced; after as a share of before
+        self.traced = Candidate(f"--max-overhead 5, {REDIS_TALKS[pipeline]}", self.measure)
+        interleave([self.traced], rounds, 330)
+        self.load.end(signal.SIGTERM)
+        self.server.end()
 
-
-def measure_limited_redis(quick, scratch):
-    """Candidates by pipeline."""
-    found = {}
-    for pipeline in REDIS_TALKS:
-        found[pipeline] = limited_redis(scratch, pipeline)
-        interleave(list(found[pipeline].values()), 3 if quick else 15, 330)
-        for candidate in [c for c in children if c.name == "redis-benchmark"]:
-            candidate.end(signal.SIGTERM)
-    return found
+    def measure(self):
+        def untraced():
+            rate, share, per_cpu = self.server.served(LIMITED_REDIS_S)
+            self.rates.append((rate, share))
+            return per_cpu
+        before = untraced()
+        with memtrace("--max-overhead", "5")(self.server.pid):
+            traced = self.server.served(LIMITED_REDIS_S)[2]
+        after = untraced()
+        self.again.append(after / before)
+        return 2 * traced / (before + after)
 
 
 def report_limited_redis(found):
-    rows = [(f"{c.name}, {REDIS_TALKS[p]}", number(statistics.median(v[0] for v in c.values)),
-             f"{statistics.median(v[1] for v in c.values):.0%}",
-             number(statistics.median(v[2] for v in c.values)))
-            for p, candidates in found.items() for c in candidates.values() if c.values]
-    return table(("redis-server", "SET/s", "of its core", "SET per CPU second"), rows)
+    rows = [(REDIS_TALKS[p], number(statistics.median(r[0] for r in redis.rates)),
+             f"{statistics.median(r[1] for r in redis.rates):.0%}",
+             *(percent_of(median_and_interval(values)) for values in (redis.again, redis.traced.values)))
+            for p, redis in found.items() if redis.traced.values]
+    return table(("redis-server", "SET/s untraced", "of its core", "SET per CPU second, untraced again",
+                  "traced, --max-overhead 5"), rows)
 
 
 def judge_limited_redis(found):
-    for pipeline, candidates in found.items():
-        traced, plain = ([v[2] for v in candidates[k].values] for k in (5, None))
-        if not traced or not plain:
-            continue
-        left, low, high = median_and_interval([t / p for t, p in zip(traced, plain)])
-        verdict(left >= OF_LIMITED_REDIS, f"--max-overhead 5 leaves redis ({REDIS_TALKS[pipeline]}) {left:.1%} "
-                f"({low:.1%} - {high:.1%}) of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
+    for pipeline, redis in found.items():
+        if redis.traced.values:
+            left = median_and_interval(redis.traced.values)
+            verdict(left[0] >= OF_LIMITED_REDIS, f"--max-overhead 5 leaves redis ({REDIS_TALKS[pipeline]}) "
+                    f"{percent_of(left)} of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
 
 
 BETWEEN = (4_000_000, 190_000, 19_000, 1_900, 0)  # steps of other work, about a quarter of a nanosecond each
@@ -1307,21 +1325,21 @@ def median_and_interval(values):
 
 
 class Felt:
-    """Such a loop, untraced and traced: its rate, and the cost printed."""
+    """Such a loop, untraced and traced: what it loses against its twin, and the cost printed."""
 
     def __init__(self, between, scratch):
         self.json = os.path.join(scratch, "felt.json")
         self.loop = Loop(between)
         self.between = between
         self.reports = {}  # by limit
-        self.untraced = Candidate("untraced", self.loop.rate)
+        self.untraced = Candidate("untraced", lambda: self.loop.left(4))
         self.traced = {limit: Candidate(f"--max-overhead {limit}", self.with_limit(limit))
                        for limit in ("off", "5")}
 
     def with_limit(self, limit):
         def measure():
             with memtrace("--max-overhead", limit, f"--json={self.json}")(self.loop.pid):
-                left = self.loop.rate(4)
+                left = self.loop.left(4)
             with open(self.json, encoding="utf-8") as file:
                 report = json.load(file)
             report["pairs"] = self.loop.pairs
@@ -1332,9 +1350,8 @@ class Felt:
     def printed_pct(self, limit):
         return statistics.median(r["overhead_pct"] for r in self.reports[limit])
 
-    def lost_pct(self, limit):
-        return median_and_interval([100 * (1 - traced / untraced) for traced, untraced
-                                    in zip(self.traced[limit].values, self.untraced.values)])
+    def lost_pct(self, candidate):
+        return median_and_interval([100 * (1 - left) for left in candidate.values])
 
 
 def report_felt(loops):
@@ -1342,33 +1359,36 @@ def report_felt(loops):
     for felt in loops:
         for limit, candidate in felt.traced.items():
             if candidate.values and felt.untraced.values:
-                lost, low, high = felt.lost_pct(limit)
-                rows.append((number(felt.untraced.median), limit, f"{lost:.1f} %",
-                             f"{low:.1f} - {high:.1f}", f"{felt.printed_pct(limit):.1f} %",
+                lost, low, high = felt.lost_pct(candidate)
+                _, from_, to = felt.lost_pct(felt.untraced)
+                rows.append((number(statistics.median(felt.loop.twin_rates)), limit, f"{from_:.1f} - {to:.1f}",
+                             f"{lost:.1f} %", f"{low:.1f} - {high:.1f}", f"{felt.printed_pct(limit):.1f} %",
                              felt.reports[limit][-1]["mode"]))
-    return table(("pairs/s untraced", "--max-overhead", "throughput lost", "95 %", "cost printed",
+    return table(("pairs/s untraced", "--max-overhead", "lost untraced", "throughput lost", "95 %", "cost printed",
                   "mode"), rows)
 
 
 def judge_felt(loops):
     for felt in loops:
+        rate = number(statistics.median(felt.loop.twin_rates)) if felt.loop.twin_rates else ""
         for limit, candidate in felt.traced.items():
             if not candidate.values or not felt.untraced.values:
                 continue
-            (lost, low, high), printed = felt.lost_pct(limit), felt.printed_pct(limit)
-            where = f"{number(felt.untraced.median)} pairs/s, limit {limit}: memtrace says {printed:.1f} %, felt are"
-            if low <= 0:  # as much as the machine's own noise
-                verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %: nothing, or as much "
-                        f"(bar: below the upper end, and a factor of {FELT})")
+            (lost, low, high), printed = felt.lost_pct(candidate), felt.printed_pct(limit)
+            _, from_, noise = felt.lost_pct(felt.untraced)
+            where = f"{rate} pairs/s, limit {limit}: memtrace says {printed:.1f} %, felt are"
+            if low <= max(0, noise):  # as much as the machine's own noise
+                verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %, untraced {from_:.1f} to "
+                        f"{noise:.1f} %: as much (bar: below the upper end, and a factor of {FELT})")
             else:
                 verdict(printed < FELT * high and printed * FELT > low,
                         f"{where} {lost:.1f} % ({low:.1f} - {high:.1f}) (bar: a factor of {FELT})")
         if felt.between == EXACT and felt.reports.get("5"):
             exact = all(r["mode"] == "continuous" and r["alloc_calls"] == r["pairs"]
                         for r in felt.reports["5"])
-            verdict(exact, f"{number(felt.untraced.median)} pairs/s are traced continuously and counted "
-                    "to the last at a limit of 5" + ("" if exact else
-                    f": {[(r['mode'], r['alloc_calls'], r['pairs']) for r in felt.reports['5']]}"))
+            verdict(exact, f"{rate} pairs/s are traced continuously and counted to the last at a limit of 5" +
+                    ("" if exact else
+                     f": {[(r['mode'], r['alloc_calls'], r['pairs']) for r in felt.reports['5']]}"))
 
 
 # --- 10. stalls ---
@@ -1540,16 +1560,18 @@ def part_attach(args, scratch):
 
 
 def part_windows(args, scratch):
-    candidates = limited_candidates()
-    interleave(list(candidates.values()), 1 if args.quick else 5, 260)
-    redis = measure_limited_redis(args.quick, scratch)
-    loops = [Felt(between, scratch) for between in BETWEEN]
-    for felt in loops:  # each by itself: rounds that are compared follow each other
-        interleave([felt.untraced, *felt.traced.values()], 3 if args.quick else 7, 120)
-    flat = [c for felt in loops for c in (felt.untraced, *felt.traced.values())]
-    sections = [report_limited(candidates), report_limited_redis(redis), report_felt(loops)]
-    asked = [c for served in redis.values() for c in served.values()]
-    judge_missing([*candidates.values(), *asked, *flat], args.allow_missing)
+    loop, candidates = limited_candidates()
+    interleave(list(candidates.values()), 1 if args.quick else 7, 420)
+    loop.end()
+    redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 13) for pipeline in REDIS_TALKS}
+    loops = []
+    for between in BETWEEN:  # each by itself: rounds that are compared follow each other
+        loops.append(Felt(between, scratch))
+        interleave([loops[-1].untraced, *loops[-1].traced.values()], 3 if args.quick else 5, 120)
+        loops[-1].loop.end()
+    sections = [report_limited(loop, candidates), report_limited_redis(redis), report_felt(loops)]
+    judge_missing([*candidates.values(), *(r.traced for r in redis.values()),
+                   *(c for felt in loops for c in (felt.untraced, *felt.traced.values()))], args.allow_missing)
     judge_limited(candidates)
     judge_limited_redis(redis)
     judge_felt(loops)
