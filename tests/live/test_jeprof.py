@@ -17,9 +17,10 @@ LIBC_NAMES = ("strdup", "strndup")
 
 
 def plain(name):
-    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup."""
+    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and __GI___strdup, as
+    libc's debug information has it."""
     name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
-    name = name.split("@@")[0]
+    name = name.split("@@")[0].removeprefix("__GI_")
     return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name
 
 
