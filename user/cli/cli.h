@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/sink.h"
 #include "capture/allocator.h"
 #include "profile/modules.h"
 #include "profile/profile.h"
@@ -22,20 +21,6 @@ int cmd_check(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
-
-/* A format of files. */
-struct format {
-	const char *name;
-	int (*encode)(const struct profile *profile, struct sink *sink);
-	const char *extension; /* of its files; NULL: the name */
-	bool by_default;       /* written unless told otherwise */
-};
-
-/* The format of that name, or NULL. */
-const struct format *find_format(const char *name);
-
-/* Writes profile to a file called path. 0 or EXIT_FAILED, said. */
-int write_file(const char *path, const struct format *format, const struct profile *profile);
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -53,8 +38,9 @@ char *printable(char *text);
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
-/* The rules of --modules (profile/modules.h) from a file, which is the user's. 0 or negative errno with err. */
-int load_modules(const char *path, struct modules **ret, struct error *err);
+/* Reads the rules of --modules (profile/modules.h) from a file, which is the user's, in the place of what *ret
+ * held. 0, or EXIT_FAILED, said. */
+int load_modules(const char *path, struct modules **ret);
 
 /* The functions that the user has named. Zeroed: none. */
 #define MAX_EXTRA 64

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/several.h"
 #include "encode/encode.h"
 

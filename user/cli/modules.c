@@ -10,7 +10,7 @@
 
 #define MAX_FILE (1 << 20)
 
-int load_modules(const char *path, struct modules **ret, struct error *err)
+static int read_modules(const char *path, struct modules **ret, struct error *err)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *text = malloc(MAX_FILE + 1);
@@ -26,4 +26,13 @@ int load_modules(const char *path, struct modules **ret, struct error *err)
 	if (len > MAX_FILE)
 		return error__set(err, -EFBIG, "%s is larger than 1 MiB: this is no file of rules", path);
 	return modules__parse(path, text, (size_t)len, ret, err);
+}
+
+int load_modules(const char *path, struct modules **ret)
+{
+	struct error err = {};
+
+	modules__free(*ret);
+	*ret = NULL;
+	return read_modules(path, ret, &err) ? fail(&err) : 0;
 }

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,42 +19,14 @@
 #include "base/clock.h"
 #include "base/outfile.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/selection.h"
-#include "cli/several.h"
 #include "cli/snapshots.h"
 #include "encode/encode.h"
 #include "session/session.h"
 
 #define MAX_PIDS  256
 #define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
-
-static int encode_flame_graph(const struct profile *profile, struct sink *sink)
-{
-	return encode_svg(profile, NULL, sink);
-}
-
-/* The file formats, by name; a new one is a new row. */
-static const struct format formats[] = {
-	{"heap", encode_heap_v2, .by_default = true},
-	{"collapsed", encode_collapsed, .by_default = true},
-	{"pprof", encode_pprof, .extension = "pb.gz"},
-	{"svg", encode_flame_graph, .by_default = false},
-};
-
-#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
-
-const struct format *find_format(const char *name)
-{
-	for (size_t i = 0; i < N_FORMATS; i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	return NULL;
-}
-
-static const char *format__extension(const struct format *format)
-{
-	return format->extension ? format->extension : format->name;
-}
 
 struct record_config {
 	pid_t pids[MAX_PIDS];
@@ -213,7 +184,7 @@ static int parse_formats(const char *text, struct record_config *c)
 		names[i] = formats[i].name;
 	names[N_FORMATS] = "none";
 	rc = parse_names(text, names, N_FORMATS + 1,
-			 "there is no format '%s': heap, collapsed, pprof, svg, none", &found);
+			 "there is no format '%s': " FORMAT_NAMES ", none", &found);
 	for (size_t i = 0; i < N_FORMATS && !rc; i++)
 		c->format[i] = found >> i & 1;
 	return rc;
@@ -342,7 +313,6 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
 	};
-	struct error err = {};
 	uint64_t n;
 	char *end;
 	int opt, rc, index = 0;
@@ -519,10 +489,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			c->leaks = true;
 			break;
 		case OPT_MODULES:
-			modules__free(c->modules);
-			c->modules = NULL;
-			if (load_modules(optarg, &c->modules, &err))
-				return fail(&err);
+			rc = load_modules(optarg, &c->modules);
+			if (rc)
+				return rc;
 			break;
 		case OPT_EVERY:
 			if (snapshots__parse_every(&c->snapshots, optarg))
@@ -604,14 +573,6 @@ static char *output_path(const struct record_config *c, pid_t pid, const char *n
 		       : path;
 }
 
-/* A device, FIFO or socket, which is written to as it is and cannot be replaced. */
-static bool is_stream(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-}
-
 /* Better to hear it now than after an hour of tracing. */
 static int check_outputs(const struct record_config *c, struct error *err)
 {
@@ -630,30 +591,12 @@ static int check_outputs(const struct record_config *c, struct error *err)
 			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
 			path = output_path(c, pids[i], "", what,
-					   format__extension(&formats[j % N_FORMATS]));
+					   formats[j % N_FORMATS].extension);
 			rc = path ? outfile__check(path, err) : -ENOMEM;
 			if (rc)
 				return rc;
 		}
 	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
-}
-
-struct formatted {
-	const struct format *format;
-	const struct profile *profile;
-};
-
-static int encode_formatted(const void *what, struct sink *sink)
-{
-	const struct formatted *f = what;
-
-	return f->format->encode(f->profile, sink);
-}
-
-/* The ones written before are not touched by its failure. */
-int write_file(const char *path, const struct format *format, const struct profile *p)
-{
-	return write_text(path, encode_formatted, &(struct formatted){format, p});
 }
 
 /* Regions that were looked at for leaks, too, and nobody asked for. */
@@ -679,7 +622,7 @@ static int write_files(const struct record_config *c, const struct profile *p, e
 				   profile__is_regions(p)  ? WHAT_REGIONS
 				   : profile__is_growth(p) ? WHAT_GROWTH
 							   : WHAT_HEAP,
-				   format__extension(&formats[i]));
+				   formats[i].extension);
 		if (!path || write_file(path, &formats[i], p))
 			status = EXIT_FAILED;
 		else if (told)
@@ -688,43 +631,19 @@ static int write_files(const struct record_config *c, const struct profile *p, e
 	return status;
 }
 
-static int write_json_to(FILE *stream, struct profile *const *profiles, size_t n)
+struct profile_list {
+	struct profile *const *profiles;
+	size_t n;
+};
+
+static int encode_objects(const void *what, struct sink *sink)
 {
-	struct sink sink = sink__to_stream(stream);
+	const struct profile_list *list = what;
 	int rc = 0;
 
-	for (size_t i = 0; i < n && !rc; i++)
-		rc = encode_json(profiles[i], &sink);
-	if (!rc && fflush(stream))
-		rc = -errno;
+	for (size_t i = 0; i < list->n && !rc; i++)
+		rc = encode_json(list->profiles[i], sink);
 	return rc;
-}
-
-static int write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
-{
-	const char *name = c->json_path ? c->json_path : "standard output";
-	struct outfile out = {};
-	struct error err = {};
-	int rc;
-
-	if (c->json_path && !is_stream(c->json_path)) {
-		if (outfile__open(&out, c->json_path, &err))
-			return fail(&err);
-		rc = write_json_to(out.stream, profiles, n);
-		if (rc !=
-		    -ENOMEM) /* a failed write shows in the commit, which knows how to say it */
-			return outfile__commit(&out, &err) ? fail(&err) : 0;
-		outfile__discard(&out);
-	} else if (c->json_path) {
-		_cleanup_fclose_ FILE *stream = fopen(c->json_path, "we");
-
-		rc = stream ? write_json_to(stream, profiles, n) : -errno;
-	} else {
-		rc = write_json_to(stdout, profiles, n);
-	}
-	if (rc)
-		complain("cannot write to %s: %s", name, strerror(-rc));
-	return rc ? EXIT_FAILED : 0;
 }
 
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
@@ -1148,7 +1067,8 @@ int cmd_record(int argc, char **argv)
 		for (size_t i = 0; i < n_profiles; i++)
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
-		if (config.json && write_json(&config, profiles, n_profiles))
+		if (config.json && write_text(config.json_path, encode_objects,
+					   &(struct profile_list){profiles, n_profiles}))
 			status = EXIT_FAILED;
 		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/in_root.h"
 #include "cli/cli.h"
-#include "cli/several.h"
+#include "cli/output.h"
 #include "decode/decode.h"
 #include "encode/encode.h"
 #include "profile/filter.h"
@@ -52,12 +52,13 @@ struct report_config {
 	const struct format *format;
 	struct modules *modules; /* NULL: none were given */
 	struct table_options table;
+	const struct profile *profile; /* that was read */
 	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
 	size_t n_focus, n_ignore;
 	uint64_t min_bytes;
 };
 
-static const struct format json_format = {"json", encode_json, .by_default = false};
+static const struct format json_format = {"json", encode_json, .extension = "json"};
 
 /* --- filters --- */
 
@@ -208,38 +209,30 @@ static int name_raw(struct profile *profile)
 
 /* --- output --- */
 
-static int show(const struct report_config *c, const struct profile *profile)
+static int encode(const void *what, struct sink *sink)
 {
-	struct table_options options = c->table;
-	struct sink sink = sink__to_stream(stdout);
-	int rc;
+	const struct report_config *c = what;
 
-	fit_terminal(&options);
-	if (c->format)
-		rc = c->format->encode(profile, &sink);
-	else if (c->modules)
-		rc = encode_modules(profile, c->modules, &sink);
-	else
-		rc = encode_table(profile, &options, &sink);
-	if (!rc && fflush(stdout))
-		rc = -errno;
-	if (rc)
-		complain("cannot write to standard output: %s", strerror(-rc));
-	return rc ? EXIT_FAILED : 0;
+	return c->modules ? encode_modules(c->profile, c->modules, sink)
+			  : encode_table(c->profile, &c->table, sink);
 }
 
-static int write_out(const struct report_config *c, const struct profile *profile)
+static int write_out(struct report_config *c, const struct profile *profile)
 {
 	if (profile->no_objects && c->format && !strcmp(c->format->name, "heap")) {
 		complain("%s: it says nothing of objects, and a heap profile is made of them",
 			 c->path);
 		return EXIT_FAILED;
 	}
-	if (c->format && !c->output && isatty(STDOUT_FILENO) && c->format->extension) {
+	if (c->format && !c->output && isatty(STDOUT_FILENO) && c->format->binary) {
 		complain("%s is no text for a terminal: -o FILE", c->format->name);
 		return EXIT_FAILED;
 	}
-	return c->output ? write_file(c->output, c->format, profile) : show(c, profile);
+	if (c->format)
+		return write_file(c->output, c->format, profile);
+	c->profile = profile;
+	fit_terminal(&c->table);
+	return write_text(NULL, encode, c);
 }
 
 /* What was asked for and the file does not have. */
@@ -302,7 +295,6 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		{"help", no_argument, NULL, 'h'},
 		{},
 	};
-	struct error err = {};
 	uint64_t n;
 	char *end;
 	int opt, rc = 0;
@@ -326,10 +318,9 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 					optarg);
 			break;
 		case OPT_MODULES:
-			modules__free(c->modules);
-			c->modules = NULL;
-			if (load_modules(optarg, &c->modules, &err))
-				return fail(&err);
+			rc = load_modules(optarg, &c->modules);
+			if (rc)
+				return rc;
 			break;
 		case 'n':
 			if (parse_count(optarg, 1, 1000000, &n))

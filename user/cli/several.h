@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#include "base/sink.h"
-#include "encode/encode.h"
 #include "profile/profile.h"
 
 #define MAX_PROFILES 256
@@ -20,13 +18,5 @@ struct profiles {
 /* Reads n >= 0 files, one after the other. 0, or an exit status after saying what is wrong. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
 void profiles__free(struct profiles *profiles);
-
-/* Width and colours of standard output. */
-void fit_terminal(struct table_options *options);
-
-/* Lets encode write to a file called path, which appears whole or not at all, or, if that is NULL,
- * to standard output. EXIT_FAILED, said, or 0. */
-int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
-	       const void *what);
 
 #endif

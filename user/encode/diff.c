@@ -30,18 +30,6 @@ struct row {
 };
 
 /* "+1.5 KiB" into buf (>= 20 bytes). */
-static const char *format_change(double bytes, char *buf)
-{
-	char size[16];
-
-	snprintf(buf, 20, "%s%s",
-		 bytes > 0   ? "+"
-		 : bytes < 0 ? "-"
-			     : "",
-		 format_bytes(fabs(bytes), size));
-	return buf;
-}
-
 /* "+3.1 to +8.9 MiB": both in the unit of the larger. */
 static void format_range(double low, double high, char *buf, size_t size)
 {

@@ -148,7 +148,7 @@ static void format_growth(const struct run *run, const struct sum *sum, char *te
 }
 
 /* "+1.5 KiB" into buf (>= 24 bytes). */
-static const char *format_change(uint64_t from, uint64_t to, char *buf)
+static const char *format_step(uint64_t from, uint64_t to, char *buf)
 {
 	double change = (double)to - (double)from;
 	char bytes[16];
@@ -194,7 +194,7 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 	format_growth(run, sum, row->cells[GROWTH], row->cells[GROWTH_INTERVAL]);
 	snprintf(row->cells[RSS], CELL_SIZE, "%s", format_bytes((double)sum->rss_end_bytes, buf));
 	snprintf(row->cells[CHANGE], CELL_SIZE, "%s",
-		 format_change(sum->rss_start_bytes, sum->rss_end_bytes, buf));
+		 format_step(sum->rss_start_bytes, sum->rss_end_bytes, buf));
 	snprintf(row->cells[THREADS], CELL_SIZE, "%s", with_commas(sum->threads, buf));
 }
 
@@ -444,7 +444,7 @@ static void put_totals(const struct run *run, struct sink *sink)
 	format_growth(run, &living, text, interval);
 	put_figure(text, "/s", interval, sink);
 	sink__printf(sink, ", RSS %s (%s), ", format_bytes((double)living.rss_end_bytes, bytes),
-		     format_change(living.rss_start_bytes, living.rss_end_bytes, change));
+		     format_step(living.rss_start_bytes, living.rss_end_bytes, change));
 	put_count(living.threads, "thread", "s", sink);
 	sink__puts(sink, "\n");
 	if (!ended.n)

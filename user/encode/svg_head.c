@@ -154,24 +154,16 @@ static void put_run(FILE *out, const struct profile *profile)
 	fputc('\n', out);
 }
 
-static const char *with_sign(double bytes, char *buf, size_t size)
-{
-	char digits[16];
-
-	snprintf(buf, size, "%c%s", bytes < 0 ? '-' : '+', format_bytes(fabs(bytes), digits));
-	return buf;
-}
-
 /* By how much all of it has grown. */
 static void put_change(FILE *out, const struct tree *tree)
 {
 	struct tree_change change = tree_node__change(tree, &tree->nodes[0]);
 	char text[3][32], count[32];
 
-	fprintf(out, "change %s", with_sign(change.bytes, text[0], sizeof(text[0])));
+	fprintf(out, "change %s", format_change(change.bytes, text[0]));
 	if (change.interval.high > change.interval.low)
-		fprintf(out, " (95 %%: %s to %s)", with_sign(change.interval.low, text[1], sizeof(text[1])),
-			with_sign(change.interval.high, text[2], sizeof(text[2])));
+		fprintf(out, " (95 %%: %s to %s)", format_change(change.interval.low, text[1]),
+			format_change(change.interval.high, text[2]));
 	if (change.bytes != 0 && tree->unsampled)
 		fputs(", how surely is not known", out);
 	else if (change.bytes != 0)

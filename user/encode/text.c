@@ -259,6 +259,14 @@ const char *format_bytes(double bytes, char *buf)
 	return buf;
 }
 
+const char *format_change(double bytes, char *buf)
+{
+	char size[16];
+
+	snprintf(buf, 20, "%s%s", bytes > 0 ? "+" : bytes < 0 ? "-" : "", format_bytes(fabs(bytes), size));
+	return buf;
+}
+
 void format_interval(struct interval interval, char *buf, size_t size)
 {
 	const char *unit;

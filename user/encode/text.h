@@ -73,6 +73,9 @@ uint64_t to_integer(double value);
  * *ret_divisor (may be NULL) is what it was divided by. */
 double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
 
+/* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
+const char *format_change(double bytes, char *buf);
+
 /* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
 void format_interval(struct interval interval, char *buf, size_t size);
 

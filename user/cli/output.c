@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/outfile.h"
+#include "cli/cli.h"
+
+static int encode_flame_graph(const struct profile *profile, struct sink *sink)
+{
+	return encode_svg(profile, NULL, sink);
+}
+
+/* A new format is a new row. */
+const struct format formats[N_FORMATS] = {
+	{"heap", encode_heap_v2, .extension = "heap", .by_default = true},
+	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true},
+	{"pprof", encode_pprof, .extension = "pb.gz", .binary = true},
+	{"svg", encode_flame_graph, .extension = "svg"},
+};
+
+const struct format *find_format(const char *name)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}
+
+bool is_stream(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+static int write_stream(FILE *stream, const char *name,
+			int (*encode)(const void *what, struct sink *sink), const void *what)
+{
+	struct sink sink = sink__to_stream(stream);
+	int rc = encode(what, &sink);
+
+	if (!rc && fflush(stream))
+		rc = -errno;
+	if (rc)
+		complain("cannot write to %s: %s", name, strerror(-rc));
+	return rc ? EXIT_FAILED : 0;
+}
+
+int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what)
+{
+	struct outfile out = {};
+	struct error err = {};
+	struct sink sink;
+	int rc;
+
+	if (!path)
+		return write_stream(stdout, "standard output", encode, what);
+	if (is_stream(path)) {
+		_cleanup_fclose_ FILE *stream = fopen(path, "we");
+
+		if (stream)
+			return write_stream(stream, path, encode, what);
+		complain("cannot write to %s: %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (outfile__open(&out, path, &err))
+		return fail(&err);
+	sink = sink__to_stream(out.stream);
+	rc = encode(what, &sink);
+	if (rc && !ferror(out.stream)) {
+		outfile__discard(&out);
+		complain("cannot write %s: %s", path, strerror(-rc));
+		return EXIT_FAILED;
+	}
+	/* A failed write shows in the commit, which knows how to say it. */
+	return outfile__commit(&out, &err) ? fail(&err) : 0;
+}
+
+struct formatted {
+	const struct format *format;
+	const struct profile *profile;
+};
+
+static int encode_formatted(const void *what, struct sink *sink)
+{
+	const struct formatted *f = what;
+
+	return f->format->encode(f->profile, sink);
+}
+
+int write_file(const char *path, const struct format *format, const struct profile *profile)
+{
+	return write_text(path, encode_formatted, &(struct formatted){format, profile});
+}
+
+void fit_terminal(struct table_options *options)
+{
+	struct winsize size;
+
+	options->width = 120;
+	if (!isatty(STDOUT_FILENO))
+		return;
+	options->color = !getenv("NO_COLOR");
+	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
+		options->width = size.ws_col;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the commands write, and where to. */
+#ifndef MEMTRACE_CLI_OUTPUT_H
+#define MEMTRACE_CLI_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/sink.h"
+#include "encode/encode.h"
+#include "profile/profile.h"
+
+/* A format of files. */
+struct format {
+	const char *name;
+	int (*encode)(const struct profile *profile, struct sink *sink);
+	const char *extension; /* of its files */
+	bool by_default;       /* written by record unless told otherwise */
+	bool binary;	       /* nothing for a terminal */
+};
+
+#define N_FORMATS 4
+extern const struct format formats[N_FORMATS];
+#define FORMAT_NAMES "heap, collapsed, pprof, svg" /* for people */
+
+/* The format of that name, or NULL. */
+const struct format *find_format(const char *name);
+
+/* Lets encode write to a file called path, which appears whole or not at all (a device, FIFO or socket is
+ * written to as it is), or, if path is NULL, to standard output. EXIT_FAILED, said, or 0. */
+int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what);
+
+/* The same of a profile in that format. */
+int write_file(const char *path, const struct format *format, const struct profile *profile);
+
+/* A device, FIFO or socket: it cannot be replaced by a file. */
+bool is_stream(const char *path);
+
+/* Width and colours of standard output. */
+void fit_terminal(struct table_options *options);
+
+#endif
