@@ -42,6 +42,7 @@ struct record_config {
 	unsigned evidence;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
+	bool threads, each_thread, sites, lifetimes; /* tables besides */
 	const char *output;
 	bool output_given, format_given, jeprof_names;
 	struct snapshots snapshots;
@@ -86,6 +87,11 @@ const char record_options[] =
 	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
 	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
+	"      --threads[=each]       who allocated, who freed whose memory, who owns it: by pools of\n"
+	"                             threads, or each\n"
+	"      --sites                by stack: allocated, freed, lowest, current and highest\n"
+	"      --lifetimes            by stack: how old objects were when they were freed\n"
+	"                             (these three: of what is traced continuously)\n"
 	"  -n, --top N                rows of the table (default 20)\n"
 	"      --json[=FILE]          one JSON object per process instead of the table\n"
 	"  -q, --quiet                no table, no status line\n"
@@ -261,6 +267,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_OVERHEAD,
 		OPT_MAX_HOST_OVERHEAD,
 		OPT_LEAKS,
+		OPT_THREADS,
+		OPT_SITES,
+		OPT_LIFETIMES,
 		OPT_MODULES,
 		OPT_EVERY,
 		OPT_PEAK,
@@ -303,6 +312,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"threads", optional_argument, NULL, OPT_THREADS},
+		{"sites", no_argument, NULL, OPT_SITES},
+		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
 		{"modules", required_argument, NULL, OPT_MODULES},
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
@@ -485,6 +497,18 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (rc)
 				return rc;
 			break;
+		case OPT_THREADS:
+			if (optarg && strcmp(optarg, "each"))
+				return usage_error("record", "--threads or --threads=each, not '%s'", optarg);
+			c->threads = true;
+			c->each_thread = optarg != NULL;
+			break;
+		case OPT_SITES:
+			c->sites = true;
+			break;
+		case OPT_LIFETIMES:
+			c->lifetimes = true;
+			break;
 		case OPT_LEAKS:
 			c->leaks = true;
 			break;
@@ -646,6 +670,23 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
+/* The tables that were asked for besides. */
+static int put_views(const struct record_config *c, const struct profile *profile, const struct table_options *options,
+		     struct sink *sink)
+{
+	int rc = 0;
+
+	if (profile__is_regions(profile) || profile__is_growth(profile))
+		return 0;
+	if (c->threads)
+		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, c->each_thread, sink);
+	if (!rc && c->sites)
+		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
+	if (!rc && c->lifetimes)
+		rc = sink__puts(sink, "\n") ?: encode_lifetimes(profile, options, sink);
+	return rc;
+}
+
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
@@ -674,6 +715,8 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		rc = encode_table(profiles[i], &options, &sink);
 		if (!rc && c->leaks && profiles[i]->has_growth)
 			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
+		if (!rc)
+			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !is_aside(c, profiles[i]))
 			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
 	}
@@ -1064,9 +1107,11 @@ int cmd_record(int argc, char **argv)
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
-		for (size_t i = 0; i < n_profiles; i++)
+		for (size_t i = 0; i < n_profiles; i++) {
+			profiles[i]->all_stacks = config.sites || config.lifetimes;
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
+		}
 		if (config.json && write_text(config.json_path, encode_objects,
 					   &(struct profile_list){profiles, n_profiles}))
 			status = EXIT_FAILED;

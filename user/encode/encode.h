@@ -56,6 +56,17 @@ struct table_options {
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
 
+/* Who allocated, who freed whose memory and who owns what is left, by thread (each) or by pool, threads whose names
+ * differ in numbers only; and a matrix of the first of them. For people, as are the next two. */
+int encode_threads(const struct profile *profile, const struct table_options *options, bool each, struct sink *sink);
+
+/* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated bytes. */
+int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
+/* By stack: how old its objects were when they were freed, and are that live. Descending by objects per second: what
+ * a short life costs. */
+int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
  * share, the frames that tell the story), files written, losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. Of a profile that was read from a

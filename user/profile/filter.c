@@ -66,7 +66,7 @@ int profile__keep_thread(struct profile *profile, const char *name)
 		site->alloc_bytes = live.bytes;
 		site->freed_objects = site->freed_bytes = 0;
 	}
-	profile->has_growth = false;
+	profile->has_growth = profile->has_life = false;
 	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
 	return profile__keep_sites(profile, is_live, NULL);
 }

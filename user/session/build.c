@@ -211,6 +211,27 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 	return profile__add_lost(p, "stacks_bridged", bridged);
 }
 
+_Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
+
+/* All but what lives at the end. */
+static struct site_life life_of(const struct build *b, const struct abi_site_key *key, const struct abi_site *site)
+{
+	uint64_t third = b->begin_ns + (b->end_ns - b->begin_ns) / 3;
+	struct site_life life = {
+		.high_objects = (double)site->high_objects_q16 / 65536,
+		.high_bytes = (double)site->high_bytes,
+		.low_bytes = (double)site->alloc_bytes - (double)site->freed_bytes,
+	};
+
+	for (size_t i = 0; b->series && i < b->series->n; i++)
+		if (b->series->snapshots[i].time_ns >= third)
+			life.low_bytes = fmin(life.low_bytes, series__bytes(&b->series->snapshots[i], key));
+	life.low_bytes = fmax(life.low_bytes, 0);
+	for (int i = 0; i < ABI_AGES; i++)
+		life.ended[i] = (double)site->ended_objects_q16[i] / 65536;
+	return life;
+}
+
 /* The process's sites, and their numbers. */
 static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
@@ -240,6 +261,7 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->alloc_bytes = (double)s->sites[i].alloc_bytes;
 		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
+		site->life = life_of(b, &s->keys[i], &s->sites[i]);
 	}
 	p->dropped += missing;
 	if (profile__add_lost(p, "stacks_missing", missing))
@@ -305,9 +327,32 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 			rc = profile__add_live(p, s->site_of[site], thread, blocks[i].size);
 		if (rc)
 			return rc;
+		p->sites[s->site_of[site]].life.living[profile_age_class(b->end_ns - blocks[i].birth_ns)] +=
+			1 / estimate__probability(blocks[i].size, blocks[i].interval);
 	}
 	/* The kernel side has counted those that it met itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
+}
+
+/* Who freed whose memory. Not in windows, where few of the frees are seen. */
+static int add_transfers(const struct build *b, struct profile *p)
+{
+	const struct abi_transfer_key *keys = b->drain->transfers.keys;
+	const struct abi_transfer *values = b->drain->transfers.values;
+
+	for (size_t i = 0; i < b->drain->transfers.n; i++) {
+		const struct profile_transfer transfer = {
+			.owner = keys[i].owner,
+			.freer = keys[i].freer,
+			.samples = values[i].samples,
+			.objects = (double)values[i].objects_q16 / 65536,
+			.bytes = (double)values[i].bytes,
+		};
+
+		if (keys[i].process == b->target->process && profile__add_transfer(p, &transfer))
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int add_threads(const struct build *b, struct profile *p)
@@ -580,6 +625,9 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
 		balance(p);
+	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
+	if (!rc && p->has_life)
+		rc = add_transfers(b, p);
 	if (!rc)
 		rc = finish_profile(b, p);
 	if (rc)
