@@ -104,7 +104,8 @@ double profile_age_s(int class);
 /* The class of an age in nanoseconds. */
 int profile_age_class(uint64_t ns);
 
-/* Adds what another stack's memory did: their highs need not have been at the same time. */
+/* Adds what another stack's memory did: their highs need not have been at the same time, so that the sum is the most
+ * that it can have been. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
 /* One stack and what was allocated there. */

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows all of them."""
+import json
+import os
+import re
+
+from harness import (PROGS, Endless, expect, expect_equal, expect_words, memtrace, place, test,
+                     test_each_kind)
+
+MAKERS, USERS = ("make-1", "make-2"), ("use-1", "use-2", "use-3")
+
+
+def record(*options):
+    """The profile, what the tables say, and the truth."""
+    with place() as directory:
+        path = os.path.join(directory, "json")
+        result = memtrace(*options, f"--json={path}", "-f", "none", "--sites", "--", f"{PROGS}/handover")
+        expect_equal(result.status, 0, result)
+        truth = json.loads(next(line for line in result.out.splitlines() if line.startswith("{")))
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), truth
+
+
+def stack_of(profile, function):
+    found = [s for s in profile["stacks"] if function in s["frames"]]
+    expect_equal(len(found), 1, f"stacks of {function}: {found}")
+    return found[0]
+
+
+def check_threads(profile, truth):
+    names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
+    pairs = {(names[t["owner"]], names.get(t["freer"])): t["bytes"] for t in profile["transfers"]}
+    for maker, known in zip(MAKERS, truth["makers"]):
+        ours = {freer: n for (owner, freer), n in pairs.items() if owner == maker}
+        own = ours.pop(None) - known["allocated"]  # its stack's and thread's own blocks, if libc allocates any
+        expect(0 <= own < 2000, maker, "allocated", own, "more than it knows")
+        expect(0 <= ours.pop(maker, 0) - known["freed"][0] <= own, maker, "freed of its own:", pairs)
+        expect_equal(ours, dict(zip(USERS, known["freed"][1:])), f"who freed what {maker} allocated")
+        owned = known["freed"][-1]
+        stacks = sum(s["live_bytes"] for s in profile["stacks"] if "make_block" in s["frames"])
+        expect_equal(stacks, sum(m["freed"][-1] for m in truth["makers"]), "what is owned by nobody else")
+        expect(owned > 0, "nothing is left:", known)
+
+
+@test_each_kind(beside=True)
+def views_exact(kind):
+    profile, truth = record("-i", "1", "--max-overhead", "off", "--probe-kind", kind)
+    check_threads(profile, truth)
+
+    held = stack_of(profile, "hold")
+    for ours, known in zip(held["freed_by_age"], truth["by_age"]):
+        expect(known <= ours <= known + truth["between_ages"], "ages:", held, truth)
+    expect_equal(sum(held["freed_by_age"]), sum(truth["by_age"]) + truth["between_ages"], "blocks held")
+    expect_equal(held["live_by_age"], [0] * 10, "held at the end")
+
+    wave = stack_of(profile, "wave_block")
+    expect_equal({key: wave[key] for key in ("alloc_objects", "freed_objects", "live_objects", "high_objects",
+                                             "alloc_bytes", "freed_bytes", "live_bytes", "high_bytes")},
+                 {"alloc_objects": 120, "freed_objects": 110, "live_objects": 10, "high_objects": 100,
+                  "alloc_bytes": 120000, "freed_bytes": 110000, "live_bytes": 10000, "high_bytes": 100000},
+                 "the wave")
+    expect_equal(sum(wave["live_by_age"]), 10, "ages of what is left")
+
+
+@test(beside=True)
+def views_sampled():
+    """Of one byte in 4096: within what is said."""
+    profile, truth = record("-i", "4096", "--max-overhead", "off")
+    names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
+    total = {"all": 0, "others": 0}
+    for t in profile["transfers"]:
+        if names[t["owner"]] in MAKERS and t["freer"] != t["owner"]:
+            total["others" if t["freer"] else "all"] += t["bytes"]
+    for what, known in (("all", sum(m["allocated"] for m in truth["makers"])),
+                        ("others", sum(sum(m["freed"][1:-1]) for m in truth["makers"]))):
+        error = 4 * (4096 * known) ** 0.5  # twice the 95 % interval
+        expect(abs(total[what] - known) < error + 2000, what, total[what], "for", known, "+-", error)
+
+
+@test(beside=True)
+def views_as_tables():
+    result = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads", "--sites", "--lifetimes",
+                      "-n", "30", "--", f"{PROGS}/handover")
+    expect_equal(result.status, 0, result)
+    truth = json.loads(next(line for line in result.out.splitlines() if line.startswith("{")))
+    expect_words(result.out, r"^make-# +2 ", r"^use-# +3 ", r"^WHOSE, by whom freed:.* make-# .*use-#")
+    row = re.search(r"^make-# +2 .*$", result.out, re.M)[0]
+    handed = sum(sum(m["freed"][1:-1]) for m in truth["makers"])
+    expect(f"{handed / 1024:.1f} KiB" in row, handed, "is not in", row)
+    expect_words(result.out, r"^ +120 +117\.2 KiB +110 +107\.4 KiB .* 9\.8 KiB +97\.7 KiB +100 +wave_block",
+                 r"^ +[\d,]+ +freed +61 .* hold <")
+    each = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads=each", "--", f"{PROGS}/handover")
+    expect_words(each.out, *(rf"^{name} \(\d+\) +1 " for name in MAKERS + USERS))
+
+
+@test
+def views_not_in_windows():
+    """What they cannot know they say."""
+    with Endless("vectors", "--sessions", "100") as target:
+        result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "none", "--threads", "--sites",
+                          "--lifetimes")
+        target.stop()
+    expect_words(result.out, "threads: .* traced continuously", "sites: known of", "lifetimes: known of")
+    wrong = memtrace("--threads=all", "-p", "1")
+    expect_equal(wrong.status, 2, wrong)
