@@ -43,6 +43,7 @@ struct record_config {
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
 	bool threads, each_thread, sites, lifetimes; /* tables besides */
+	bool resident;
 	const char *output;
 	bool output_given, format_given, jeprof_names;
 	struct snapshots snapshots;
@@ -76,6 +77,9 @@ const char record_options[] =
 	"                             may cost all of them together (default 2, off: no limit)\n"
 	"      --leaks                the table by growth; regions are looked at, too, and samples are\n"
 	"                             closer (-i 64K), unless told otherwise\n"
+	"      --rss                  what the resident set is made of, at the end of the run: heap, mappings\n"
+	"                             by owner, stacks, files; regions are looked at, too, unless --what\n"
+	"                             says otherwise\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
@@ -270,6 +274,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_THREADS,
 		OPT_SITES,
 		OPT_LIFETIMES,
+		OPT_RSS,
 		OPT_MODULES,
 		OPT_EVERY,
 		OPT_PEAK,
@@ -315,6 +320,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"threads", optional_argument, NULL, OPT_THREADS},
 		{"sites", no_argument, NULL, OPT_SITES},
 		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
+		{"rss", no_argument, NULL, OPT_RSS},
 		{"modules", required_argument, NULL, OPT_MODULES},
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
@@ -512,6 +518,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_LEAKS:
 			c->leaks = true;
 			break;
+		case OPT_RSS:
+			c->resident = true;
+			break;
 		case OPT_MODULES:
 			rc = load_modules(optarg, &c->modules);
 			if (rc)
@@ -575,6 +584,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record", "snapshots in which format? -f LIST");
 	if (c->modules && c->selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
+	if (c->resident && c->selection.given)
+		return usage_error("record", "--rss shows what is in one process: name it by -p, or run a command");
 	if (c->command && c->n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
@@ -623,7 +634,7 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
 }
 
-/* Regions that were looked at for leaks, too, and nobody asked for. */
+/* Regions that were looked at for leaks or the resident set, too, and nobody asked for. */
 static bool is_aside(const struct record_config *c, const struct profile *p)
 {
 	return profile__is_regions(p) && !c->what_given;
@@ -708,7 +719,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
 	for (size_t i = 0; i < n && !rc && !c->selection.given; i++) {
-		if (is_aside(c, profiles[i]) && !profile__leaks(profiles[i]))
+		if (is_aside(c, profiles[i]) && !(c->leaks && profile__leaks(profiles[i])))
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
@@ -719,6 +730,8 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !is_aside(c, profiles[i]))
 			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
+		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
+			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
 	}
 	if (rc || fflush(stdout)) {
 		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
@@ -1058,7 +1071,8 @@ int cmd_record(int argc, char **argv)
 	options.n_pids = config.n_pids;
 	options.command = config.command;
 	options.what = config.what;
-	options.regions_if_easy = config.leaks && !config.what_given;
+	options.regions_if_easy = (config.leaks || config.resident) && !config.what_given;
+	options.resident = config.resident;
 	options.region_place = config.region_place;
 	options.max_overhead = config.max_overhead;
 	options.max_host_overhead = config.max_host_overhead;

@@ -84,6 +84,12 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
  * sampled, losses that are not zero. All names are printed with control characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, struct sink *sink);
 
+/* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that add up to the Rss of
+ * smaps, the difference to VmRSS, and what is in neither. Of each kind the largest rows, the others in one; intervals
+ * where figures are estimated, and nowhere else. Of options, which may be NULL, width is used. All names are printed
+ * with control characters replaced. */
+int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
 /* What the rows are sorted by, descending. */
 enum process_sort {
 	SORT_GROWTH,
@@ -132,6 +138,11 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
  *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder, slowed}:
  *	struct process_growth; of a heap that was traced for long enough
+ *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's mappings: its two rows),
+ *	swap_bytes, huge_bytes, hugetlb_bytes, lines_skipped, from_start, regions_followed, rows [{kind (of
+ *	RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may be negative), low, high
+ *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
+ *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
  *	growth_bytes_per_s, growth_low, growth_high and survival [[age in s, share]] (for long enough),
  *	allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live)

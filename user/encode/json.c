@@ -107,7 +107,7 @@ void json__put_item(struct json *list, double value)
 	put_real(list->sink, value);
 }
 
-static void json__put_signed(struct json *json, const char *key, double value)
+void json__put_signed(struct json *json, const char *key, double value)
 {
 	json__key(json, key);
 	if (isfinite(value))
@@ -381,6 +381,8 @@ int encode_json(const struct profile *profile, struct sink *sink)
 		put_process_growth(&json, &profile->growth);
 	if (profile->has_life)
 		put_transfers(&json, profile);
+	if (profile->resident)
+		json__put_resident(&json, profile->resident);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

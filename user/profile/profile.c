@@ -85,6 +85,7 @@ void profile__free(struct profile *profile)
 	free(profile->probes);
 	free(profile->files);
 	free(profile->exe);
+	resident__free(profile->resident);
 	profile_build__free(profile->build);
 	free(profile);
 }

@@ -14,6 +14,7 @@
 #include "profile/estimate.h"
 #include "profile/growth.h"
 #include "profile/regions.h"
+#include "profile/resident.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
@@ -115,6 +116,7 @@ struct profile_site {
 	bool complete;	/* it reaches the process's or thread's start */
 	bool truncated; /* the walk stopped at its limit; more callers exist */
 	bool allocators_own; /* of regions: a traced allocator took them, for the heap */
+	struct resident_bytes resident; /* of regions, when it was asked for: what of them is in memory */
 
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
@@ -220,6 +222,8 @@ struct profile {
 
 	/* growth: change of the resident set over the run, bytes; NaN when unknown */
 	double resident_change_bytes;
+
+	struct resident *resident; /* of the whole process: what its resident set is made of; NULL: not known */
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;

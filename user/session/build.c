@@ -32,6 +32,7 @@ void target__clear(struct target *t)
 	allocators__free(t->allocators);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
+	resident_pieces__free(&t->resident);
 	series__free(&t->region_series);
 	evidence__free(&t->budget.evidence);
 	chains__free(&t->budget.chains);
@@ -722,6 +723,19 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 	return 0;
 }
 
+/* What of each stack's regions is in memory. */
+static void add_resident_regions(const struct build *b, struct profile *p, const size_t *site_of)
+{
+	const struct resident_pieces *pieces = &b->target->resident;
+
+	for (size_t i = 0; i < pieces->n; i++) {
+		const struct resident_piece *piece = &pieces->at[i];
+
+		if (piece->kind == RESIDENT_MAPPED && site_of[piece->site] != NO_SITE)
+			resident_bytes__add(&p->sites[site_of[piece->site]].resident, &piece->bytes);
+	}
+}
+
 /* Does the location lie in one of the allocator's functions, or in a library that is nothing but it? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
@@ -802,6 +816,8 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_live_regions(b, p, site_of);
 	if (!rc)
+		add_resident_regions(b, p, site_of);
+	if (!rc)
 		rc = region_trend__add_growth(b, p, site_of);
 	if (!rc)
 		rc = finish_profile(b, p);
@@ -812,4 +828,57 @@ int build__regions(const struct build *b, struct profile **ret)
 	*ret = p;
 	p = NULL;
 	return 0;
+}
+
+/* --- the resident set --- */
+
+static int compare_addrs(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Where blocks of the heap are, as far as they were sampled: ascending. 0 or -ENOMEM. */
+static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
+{
+	const struct evidence *evidence = &b->target->budget.evidence;
+	const struct abi_live_key *keys;
+	const struct abi_live *blocks;
+	size_t n = build__live_blocks(b, &keys, &blocks), found = 0;
+	uint64_t *addrs = calloc(n + evidence->n_blocks + 1, sizeof(*addrs));
+
+	if (!addrs)
+		return -ENOMEM;
+	if (evidence->n_windows) {
+		for (size_t i = 0; i < evidence->n_blocks; i++)
+			if (evidence->blocks[i].fate == FATE_OPEN)
+				addrs[found++] = evidence->blocks[i].addr;
+	} else {
+		for (size_t i = 0; i < n; i++)
+			if (blocks[i].birth_ns >= b->target->exec_ns)
+				addrs[found++] = keys[i].addr;
+	}
+	qsort(addrs, found, sizeof(*addrs), compare_addrs);
+	*ret = addrs;
+	*ret_n = found;
+	return 0;
+}
+
+int build__resident(const struct build *b, const struct profile *heap, const struct profile *regions,
+		    struct resident **ret)
+{
+	const struct target *t = b->target;
+	_cleanup_free_ uint64_t *addrs = NULL;
+	size_t n = 0;
+	int rc;
+
+	*ret = NULL;
+	if (!t->resident.vmrss_bytes)
+		return 0;
+	rc = heap ? block_addrs(b, &addrs, &n) : 0;
+	if (rc)
+		return rc;
+	return resident__make(&t->resident, heap, regions, addrs, n,
+			      (t->begun_by_exec_ns || t->exec_ns) && !exec_untraced(b), ret);
 }
