@@ -2,7 +2,8 @@
 /* Has memory of each kind in its resident set, and says how much of it: by what it has touched itself, page by page.
  * The heap: twice as many blocks as it keeps, and every other one freed, so that what is freed stays between what is
  * kept. Mappings by two functions, which the kernel joins. Pages of the file given by --file PATH, read and written; shared
- * memory; a thread's stack. --earlier BYTES of blocks and of a mapping are from before the run. */
+ * memory; a thread's stack. From before the run: --earlier BYTES of blocks, as many of a thread's (in glibc's malloc an
+ * arena of its own), that thread's stack, and a mapping of so many bytes. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -85,24 +86,35 @@ static void map_memory_file(size_t bytes)
 	close(fd);
 }
 
-NOINLINE static void *thread(void *bytes)
+static void allocate(size_t bytes)
 {
-	size_t n = (size_t)bytes;
-	char *stack = __builtin_alloca(n);
+	for (size_t i = 0; i < bytes; i += BLOCK)
+		memset(check(malloc(BLOCK)), 1, BLOCK);
+}
 
-	touch(stack, n);
+struct thread {
+	size_t stack, heap;
+};
+
+NOINLINE static void *thread(void *arg)
+{
+	struct thread t = *(struct thread *)arg;
+
+	touch(__builtin_alloca(t.stack), t.stack);
+	allocate(t.heap);
 	pthread_barrier_wait(&barrier);
 	for (;;)
 		pause();
 	return NULL;
 }
 
-static void start_thread(size_t bytes)
+static void start_thread(size_t stack, size_t heap)
 {
+	struct thread t = {stack, heap};
 	pthread_t id;
 
 	pthread_barrier_init(&barrier, NULL, 2);
-	if (pthread_create(&id, NULL, thread, (void *)bytes))
+	if (pthread_create(&id, NULL, thread, &t))
 		_exit(97);
 	pthread_barrier_wait(&barrier);
 }
@@ -119,10 +131,9 @@ int main(int argc, char **argv)
 	truth_init(argc, argv);
 	earlier_bytes = truth_number(argc, argv, "--earlier", 0);
 	if (earlier_bytes) {
-		for (size_t i = 0; i < earlier_bytes; i += BLOCK)
-			memset(check(malloc(BLOCK)), 1, BLOCK);
+		allocate(earlier_bytes);
 		touch(map_area(NULL, earlier_bytes, 0), earlier_bytes);
-		start_thread(stack);
+		start_thread(stack, earlier_bytes);
 	}
 	truth_ready();
 	keep_every_other();
@@ -130,7 +141,7 @@ int main(int argc, char **argv)
 	if (path)
 		map_files(path, file, written);
 	map_memory_file(shared);
-	start_thread(stack);
+	start_thread(stack, 0);
 	printf("{\"live\": %d, \"blocks\": %d, \"freed\": %d, \"earlier\": %zu, \"map_first\": %zu, \"map_second\": %zu, "
 	       "\"map_area\": %zu, \"file\": %zu, \"written\": %zu, \"shared\": %zu, \"stack\": %zu}\n",
 	       BLOCK * BLOCKS, BLOCKS, BLOCK * BLOCKS, earlier_bytes, first, second, area, path ? file : (size_t)0,

@@ -14,12 +14,9 @@
 #include "encode/json.h"
 #include "encode/text.h"
 
-#define NUMBER	      12 /* columns */
-#define INTERVAL      26
-#define BEFORE_WHAT   (3 * (NUMBER + 2) + INTERVAL + 1)
-#define MIN_ROOM      40
+#define MIN_ROOM      40 /* for what a row is, however narrow the terminal */
 #define ROWS_OF_KIND  10 /* the rest of a kind is one row */
-#define DEFAULT_WIDTH 120
+#define DEFAULT_WIDTH 100
 
 /* "-1,234" */
 static const char *format_kib(double bytes, char *buf)
@@ -48,20 +45,12 @@ static void format_row_interval(const struct resident *r, const struct resident_
 }
 
 /* What nobody was seen to map. */
-static char *earlier_text(const struct resident *r, const char *name)
+static const char *earlier_text(const struct resident *r)
 {
-	const char *before = r->from_start ? "anonymous memory of the kernel's and the dynamic linker's"
-			     : r->followed ? "anonymous memory from before the run, or the dynamic linker's"
-					   : "anonymous memory (who maps it was not followed)";
-	char *text;
-	int rc;
-
-	if (r->followed_s > 0)
-		rc = asprintf(&text, "%s, or mapped after the first %.1f s%s%s", before, r->followed_s,
-			      *name ? ": " : "", name);
-	else
-		rc = asprintf(&text, "%s%s%s", before, *name ? ": " : "", name);
-	return rc < 0 ? NULL : text;
+	return !r->followed	   ? "anonymous, not followed"
+	       : r->followed_s > 0 ? "anonymous, from before the run or late in it"
+	       : r->from_start	   ? "anonymous, the dynamic linker's"
+				   : "anonymous, from before the run";
 }
 
 /* NULL: no memory. The caller frees it. */
@@ -72,14 +61,12 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 
 	switch (row->kind) {
 	case RESIDENT_HEAP_LIVE:
-		form = r->heap_upper ? "heap: allocated during the run and not freed, an upper estimate"
-				     : "heap: allocated during the run and not freed";
+		form = r->heap_upper ? "heap, allocated during the run: an upper estimate" : "heap, allocated during the run";
 		break;
 	case RESIDENT_HEAP:
-		form = !r->heap_split ? "heap: what it has given out, and the allocator's own"
-		       : r->from_start
-			       ? "heap: the allocator's own: free chunks, headers, rounding"
-			       : "heap: held from before the run, and the allocator's own: free chunks, headers, rounding";
+		form = !r->heap_split ? "heap"
+		       : r->from_start ? "heap, the allocator's own"
+				       : "heap, from before and the allocator's own";
 		break;
 	case RESIDENT_MAPPED:
 		form = "mapped by %s";
@@ -88,62 +75,112 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 		form = "thread stacks";
 		break;
 	case RESIDENT_FILE:
-		form = *name ? "%s" : "(files with names too long to keep)";
+		form = *name ? "%s" : "files with names too long to keep";
 		break;
 	case RESIDENT_BSS:
-		form = "behind %s: its .bss, and what adjoins it";
+		form = ".bss of %s, or next to it";
 		break;
 	case RESIDENT_SHARED:
-		form = "shared memory: %s";
+		form = "shared memory %s";
 		break;
 	case RESIDENT_EARLIER:
-		return earlier_text(r, name);
+		if (asprintf(&text, "%s%s%s", earlier_text(r), *name ? " " : "", name) < 0)
+			return NULL;
+		return text;
 	case RESIDENT_SEVERAL:
-		form = "mappings of several owners, too large to look at page by page";
+		form = "several owners: too large to tell apart";
 		break;
 	case RESIDENT_KERNEL:
-		form = "the kernel's own ([vdso] and the like)";
+		form = "the kernel's own, as [vdso]";
 		break;
 	default:
-		form = "in mappings beyond those that are told apart";
+		form = "mappings too many to tell apart";
 		break;
 	}
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-static void put_numbers(const char *resident, const char *interval, const char *anonymous, const char *swap,
-			struct sink *sink)
+struct cells {
+	char resident[40], interval[88], anonymous[40], swap[40];
+};
+
+static void format_row(const struct resident *r, const struct resident_row *row, struct cells *cells)
 {
-	sink__printf(sink, "%*s  %*s  %*s  %*s  ", NUMBER, resident, INTERVAL, interval, NUMBER, anonymous, NUMBER,
-		     swap);
+	*cells = (struct cells){};
+	format_kib((double)row->bytes, cells->resident);
+	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
+	if (row->kind == RESIDENT_HEAP_LIVE) /* those of the whole heap stand in the other row */
+		return;
+	format_kib((double)row->anonymous, cells->anonymous);
+	format_kib((double)row->swap, cells->swap);
 }
 
-static int put_row(const struct resident *r, const struct resident_row *row, const char *text, size_t room,
+/* As wide as their widest cell. */
+struct widths {
+	int resident, interval, anonymous, swap;
+	size_t room; /* for what it is */
+};
+
+static void widen(int *width, const char *cell)
+{
+	*width = (int)strlen(cell) > *width ? (int)strlen(cell) : *width;
+}
+
+static const struct cells titles = {"RESIDENT", "95 % INTERVAL", "ANONYMOUS", "SWAPPED"};
+
+static struct widths find_widths(const struct resident *r, unsigned columns)
+{
+	struct resident_row sum = {.kind = RESIDENT_N_KINDS, .bytes = r->smaps_bytes};
+	struct widths w = {};
+	struct cells cells;
+	size_t before;
+
+	for (size_t i = 0; i < r->n + 2; i++) {
+		if (i < r->n)
+			format_row(r, &r->rows[i], &cells);
+		else if (i == r->n)
+			format_row(r, &sum, &cells);
+		else
+			cells = titles;
+		widen(&w.resident, cells.resident);
+		widen(&w.interval, cells.interval);
+		widen(&w.anonymous, cells.anonymous);
+		widen(&w.swap, cells.swap);
+	}
+	before = (size_t)(w.resident + w.interval + w.anonymous + w.swap + 8);
+	w.room = columns > before + MIN_ROOM ? columns - before : MIN_ROOM;
+	return w;
+}
+
+static void put_cells(const struct widths *w, const struct cells *cells, struct sink *sink)
+{
+	sink__printf(sink, "%*s  %*s  %*s  %*s  ", w->resident, cells->resident, w->interval, cells->interval,
+		     w->anonymous, cells->anonymous, w->swap, cells->swap);
+}
+
+static int put_row(const struct resident *r, const struct resident_row *row, const char *text, const struct widths *w,
 		   struct sink *sink)
 {
-	char resident[40], interval[88], anonymous[40] = "", swap[40] = "";
-	_cleanup_free_ char *shown = text_shorten(text, room);
+	_cleanup_free_ char *shown = text_shorten(text, w->room);
+	struct cells cells;
 
 	if (!shown)
 		return -ENOMEM;
-	format_row_interval(r, row, interval, sizeof(interval));
-	if (row->kind != RESIDENT_HEAP_LIVE) { /* those of the whole heap stand in the other row */
-		format_kib((double)row->anonymous, anonymous);
-		format_kib((double)row->swap, swap);
-	}
-	put_numbers(format_kib((double)row->bytes, resident), interval, anonymous, swap, sink);
+	format_row(r, row, &cells);
+	put_cells(w, &cells, sink);
 	return sink__printf(sink, "%s\n", shown);
 }
 
-static int put_named_row(const struct resident *r, const struct resident_row *row, size_t room, struct sink *sink)
+static int put_named_row(const struct resident *r, const struct resident_row *row, const struct widths *w,
+			 struct sink *sink)
 {
 	_cleanup_free_ char *name = text_printable(row->name), *text = name ? row_text(r, row, name) : NULL;
 
-	return text ? put_row(r, row, text, room, sink) : -ENOMEM;
+	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
 }
 
 /* The rows of one kind from i on: the largest, and the others in one. *ret_next: the first of the next kind. */
-static int put_kind(const struct resident *r, size_t i, size_t room, struct sink *sink, size_t *ret_next)
+static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink, size_t *ret_next)
 {
 	struct resident_row others = {.kind = r->rows[i].kind};
 	size_t n = 0, shown = 0;
@@ -154,7 +191,7 @@ static int put_kind(const struct resident *r, size_t i, size_t room, struct sink
 		n++;
 	*ret_next = i + n;
 	for (; shown < n && (shown < ROWS_OF_KIND || n == ROWS_OF_KIND + 1) && !rc; shown++)
-		rc = put_named_row(r, &r->rows[i + shown], room, sink);
+		rc = put_named_row(r, &r->rows[i + shown], w, sink);
 	if (shown == n || rc)
 		return rc;
 	for (size_t k = shown; k < n; k++) {
@@ -164,47 +201,59 @@ static int put_kind(const struct resident *r, size_t i, size_t room, struct sink
 		others.anonymous += row->anonymous;
 		others.swap += row->swap;
 	}
-	snprintf(text, sizeof(text), "(%zu more %s)", n - shown,
-		 others.kind == RESIDENT_MAPPED	 ? "owners of mappings"
-		 : others.kind == RESIDENT_FILE	 ? "files"
-		 : others.kind == RESIDENT_BSS	 ? "files: behind their data"
-		 : others.kind == RESIDENT_SHARED ? "kinds of shared memory"
-						  : "of other names");
-	return put_row(r, &others, text, room, sink);
+	snprintf(text, sizeof(text),
+		 others.kind == RESIDENT_MAPPED	  ? "mapped by %zu others"
+		 : others.kind == RESIDENT_FILE	  ? "%zu other files"
+		 : others.kind == RESIDENT_BSS	  ? ".bss of %zu other files"
+		 : others.kind == RESIDENT_SHARED ? "shared memory, %zu others"
+						  : "anonymous, %zu other names",
+		 n - shown);
+	return put_row(r, &others, text, w, sink);
 }
 
-static void put_sums(const struct profile *profile, const struct resident *r, struct sink *sink)
+static void put_sums(const struct profile *profile, const struct resident *r, const struct widths *w, struct sink *sink)
 {
-	char number[40];
+	char number[40], live[40] = "";
 
-	sink__printf(sink, "%*s  the sum of these rows: Rss in /proc/%d/smaps\n", NUMBER,
+	sink__printf(sink, "%*s  sum: Rss in /proc/%d/smaps\n", w->resident,
 		     format_kib((double)r->smaps_bytes, number), (int)profile->pid);
-	sink__printf(sink, "%*s  what VmRSS has more: it is read a moment later, and counted on each CPU apart\n",
-		     NUMBER, format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
-	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", NUMBER, format_kib((double)r->vmrss_bytes, number),
-		     (int)profile->pid);
-	if (r->heap_split)
+	sink__printf(sink, "%*s  by which VmRSS differs, read a moment later\n", w->resident,
+		     format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
+	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
+		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
+	sink__puts(sink, "\n");
+	if (r->heap_split) {
+		for (size_t i = 0; i < r->n; i++)
+			if (r->rows[i].kind == RESIDENT_HEAP_LIVE)
+				format_kib((double)r->rows[i].bytes, live);
 		sink__printf(sink,
-			     "heap: %s KiB are resident in its mappings; blocks count as they were asked for, touched or not\n",
-			     format_kib((double)r->heap_bytes, number));
+			     "heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
+			     "are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "
+			     "and rounding\n",
+			     format_kib((double)r->heap_bytes, number), live,
+			     r->from_start ? "" : "what was held from before the run, ");
+	}
 	if (r->huge_bytes)
-		sink__printf(sink, "of this in transparent huge pages: %s KiB\n",
+		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",
 			     format_kib((double)r->huge_bytes, number));
 	if (r->swap_bytes)
-		sink__printf(sink, "not in it: %s KiB swapped out\n", format_kib((double)r->swap_bytes, number));
+		sink__printf(sink, "swapped out: %s KiB, not in it\n", format_kib((double)r->swap_bytes, number));
 	if (r->hugetlb_bytes)
-		sink__printf(sink, "not in it: %s KiB of reserved huge pages (hugetlb)\n",
+		sink__printf(sink, "reserved huge pages (hugetlb): %s KiB, not in it\n",
 			     format_kib((double)r->hugetlb_bytes, number));
+	if (r->followed_s > 0)
+		sink__printf(sink, "INCOMPLETE: who maps memory was followed for the first %.1f s only\n", r->followed_s);
+	if (!r->followed)
+		sink__puts(sink, "who maps memory was not followed (--what heap,regions)\n");
 	if (r->skipped)
-		sink__printf(sink, "%" PRIu64 " lines of smaps were not understood\n", r->skipped);
+		sink__printf(sink, "INCOMPLETE: %" PRIu64 " lines of smaps were not understood\n", r->skipped);
 }
 
 int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
 	const struct resident *r = profile->resident;
-	size_t width = options && options->width ? options->width : DEFAULT_WIDTH;
-	size_t room = width > BEFORE_WHAT + MIN_ROOM ? width - BEFORE_WHAT : MIN_ROOM;
 	_cleanup_free_ char *comm = text_printable(profile->comm);
+	struct widths w;
 	int rc = 0;
 
 	if (!comm)
@@ -213,13 +262,14 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 		return sink__printf(sink, "resident set of pid %d (%s): not known, %s\n", (int)profile->pid, comm,
 				    profile->ended ? "it ended before it could be looked at"
 						   : "/proc could not be read");
+	w = find_widths(r, options && options->width ? options->width : DEFAULT_WIDTH);
 	sink__printf(sink, "resident set of pid %d (%s), KiB:\n\n", (int)profile->pid, comm);
-	put_numbers("RESIDENT", "95 % INTERVAL", "ANONYMOUS", "SWAPPED", sink);
+	put_cells(&w, &titles, sink);
 	sink__puts(sink, "WHAT\n");
 	for (size_t i = 0; i < r->n && !rc;)
-		rc = put_kind(r, i, room, sink, &i);
+		rc = put_kind(r, i, &w, sink, &i);
 	if (!rc)
-		put_sums(profile, r, sink);
+		put_sums(profile, r, &w, sink);
 	return rc ? rc : sink->error;
 }
 
