@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import signal
+import time
 
-from harness import (MEMTRACE, PROGS, NotRunnable, Target, Tracer, expect, expect_equal, expect_words,
-                     memtrace, place, run, test)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, expect, expect_equal, expect_words,
+                     memtrace, place, read_line, run, start, test)
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 PAGE = 4096
@@ -192,3 +194,51 @@ def resident_table():
     result = memtrace("-a", "-d", "1", "--rss")
     expect_equal(result.status, 2, result)
     expect_words(result.err, "--rss .* one process")
+
+
+@test(beside=True)
+def resident_from_start():
+    """A command, and what a command becomes by exec: nothing of its heap is from before the run."""
+    program = os.path.join(PROGS, "truth_resident")
+    for command in ([program], ["sh", "-c", f"trap '' INT; exec {program}"]):
+        with place() as directory:
+            path = os.path.join(directory, "json")
+            process = start([MEMTRACE, "-i", "1", "-f", "none", "--rss", f"--json={path}", "--max-overhead", "off",
+                             "--", *command])
+            expect_words(read_line(process, process.stdout), "ready")
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            truth = json.loads(read_line(process, process.stdout))
+            # the first one is the command's, which ignores it, as it does the last ones
+            for _ in range(int(2 * PATIENCE_S)):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+                if os.path.exists(path):
+                    break
+            out, err = process.communicate("quit\n", PATIENCE_S)
+            expect_equal(process.returncode, 0, f"status of {command}: {out} {err}")
+            with open(path, encoding="utf-8") as file:
+                resident = json.loads(file.readline())["resident"]
+        rows = Rows(resident)
+        expect(resident["from_start"] and resident["regions_followed"], resident)
+        # stdio's, the dynamic linker's and the thread's
+        expect_near(rows.one("heap_live")["bytes"], truth["live"], 1024, 32 * PAGE, "live")
+        expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
+        expect_equal(rows.bytes("mapped", "map_second"), truth["map_second"], "map_second")
+        expect(rows.bytes("anonymous_earlier") <= 16 * PAGE, "of nobody:", rows.rows)
+
+
+@test(beside=True)
+def resident_of_many_mappings():
+    """As many as a process may have by default: each in a row, none lost, in bounded time and memory."""
+    with Target("truth_resident", "--mappings", 60000) as target:
+        result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", "--json")
+        expect_equal(result.status, 0, result)
+        profile = json.loads(result.out.splitlines()[0])
+        outside = vmrss(target.pid), smaps_rss(target.pid)
+        rows = Rows(profile["resident"])
+        check_sums(profile["resident"], outside)
+        expect_near(rows.bytes("anonymous_earlier"), 60000 * PAGE, 0, 64 * PAGE, "the mappings")
+        expect(sum(row["mappings"] for row in rows.all("anonymous_earlier")) >= 60000, rows.rows)
+        expect(profile["memtrace"]["user_bytes"] < 128 * MIB, profile["memtrace"])
+        target.quit()

@@ -3,9 +3,10 @@
  * The heap: twice as many blocks as it keeps, and every other one freed, so that what is freed stays between what is
  * kept. Mappings by two functions, which the kernel joins. Pages of the file given by --file PATH, read and written; shared
  * memory; a thread's stack. From before the run: --earlier BYTES of blocks, as many of a thread's (in glibc's malloc an
- * arena of its own), that thread's stack, and a mapping of so many bytes. */
+ * arena of its own), that thread's stack, and a mapping of so many bytes; and with --mappings N so many mappings of a page. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "truth.h"
@@ -62,6 +63,17 @@ static void map_both(size_t first, size_t second)
 
 	touch(map_first(area, 8 << 20, MAP_FIXED), first);
 	touch(map_second(area + (8 << 20), 16 << 20, MAP_FIXED), second);
+}
+
+/* Every other page of one is made another mapping, as its rights are others. */
+static void map_many(size_t n)
+{
+	char *area = n ? map_area(NULL, n * PAGE, 0) : NULL;
+
+	touch(area, n * PAGE);
+	for (size_t i = 0; i < n; i += 2)
+		if (mprotect(area + i * PAGE, PAGE, PROT_READ))
+			_exit(96);
 }
 
 static void map_files(const char *path, size_t bytes, size_t written)
@@ -130,12 +142,14 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--file"))
 			path = argv[i + 1];
 	truth_init(argc, argv);
+	signal(SIGINT, SIG_IGN); /* as a command it is passed what is meant for the tracer */
 	earlier_bytes = truth_number(argc, argv, "--earlier", 0);
 	if (earlier_bytes) {
 		allocate(earlier_bytes);
 		touch(map_area(NULL, earlier_bytes, 0), earlier_bytes);
 		start_thread(stack, earlier_bytes);
 	}
+	map_many(truth_number(argc, argv, "--mappings", 0));
 	truth_ready();
 	keep_every_other();
 	map_both(first, second);
