@@ -15,7 +15,9 @@
 #include "encode/text.h"
 
 #define MIN_ROOM      40 /* for what a row is, however narrow the terminal */
-#define ROWS_OF_KIND  10 /* the rest of a kind is one row */
+/* Of a kind so many rows are shown, if they are that part of the whole or more; the rest is one row. */
+#define ROWS_OF_KIND  10
+#define LEAST_PART    200
 #define DEFAULT_WIDTH 100
 
 /* "-1,234" */
@@ -190,8 +192,10 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 	while (i + n < r->n && r->rows[i + n].kind == others.kind)
 		n++;
 	*ret_next = i + n;
-	for (; shown < n && (shown < ROWS_OF_KIND || n == ROWS_OF_KIND + 1) && !rc; shown++)
-		rc = put_named_row(r, &r->rows[i + shown], w, sink);
+	while (!rc && shown < n &&
+	       (n - shown == 1 ||
+		(shown < ROWS_OF_KIND && r->rows[i + shown].bytes >= r->smaps_bytes / LEAST_PART)))
+		rc = put_named_row(r, &r->rows[i + shown++], w, sink);
 	if (shown == n || rc)
 		return rc;
 	for (size_t k = shown; k < n; k++) {
@@ -202,12 +206,12 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 		others.swap += row->swap;
 	}
 	snprintf(text, sizeof(text),
-		 others.kind == RESIDENT_MAPPED	  ? "mapped by %zu others"
-		 : others.kind == RESIDENT_FILE	  ? "%zu other files"
-		 : others.kind == RESIDENT_BSS	  ? ".bss of %zu other files"
-		 : others.kind == RESIDENT_SHARED ? "shared memory, %zu others"
-						  : "anonymous, %zu other names",
-		 n - shown);
+		 others.kind == RESIDENT_MAPPED	  ? "mapped by %zu %sowners"
+		 : others.kind == RESIDENT_FILE	  ? "%zu %sfiles"
+		 : others.kind == RESIDENT_BSS	  ? ".bss of %zu %sfiles, or next to it"
+		 : others.kind == RESIDENT_SHARED ? "shared memory of %zu %snames"
+						  : "anonymous, of %zu %snames",
+		 n - shown, shown ? "other " : "");
 	return put_row(r, &others, text, w, sink);
 }
 
