@@ -259,8 +259,9 @@ static int add_anonymous(struct reading *r, const struct smaps_entry *e)
 		add_whole(r, e, r->parts[0].kind, r->parts[0].site, name);
 		return 0;
 	}
-	if (!measure_parts(r, e)) {
-		add_whole(r, e, RESIDENT_SEVERAL, RESIDENT_NO_SITE, NULL);
+	if (!measure_parts(r, e)) { /* brk is hardly ever called by anyone but an allocator */
+		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP, RESIDENT_NO_SITE,
+			  NULL);
 		return 0;
 	}
 	for (size_t i = 0; i < r->n_parts; i++) {
