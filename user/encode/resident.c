@@ -102,6 +102,14 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
+/* In whole KiB: what is measured is; the heap's two rows are rounded together. */
+static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
+{
+	if (row->kind == RESIDENT_HEAP && r->heap_split)
+		return r->heap_bytes - 1024 * llround((double)r->rows[0].bytes / 1024);
+	return row->bytes;
+}
+
 struct cells {
 	char resident[40], interval[88], anonymous[40], swap[40];
 };
@@ -109,7 +117,7 @@ struct cells {
 static void format_row(const struct resident *r, const struct resident_row *row, struct cells *cells)
 {
 	*cells = (struct cells){};
-	format_kib((double)row->bytes, cells->resident);
+	format_kib((double)shown_bytes(r, row), cells->resident);
 	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
 	if (row->kind == RESIDENT_HEAP_LIVE) /* those of the whole heap stand in the other row */
 		return;
@@ -217,7 +225,7 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 
 static void put_sums(const struct profile *profile, const struct resident *r, const struct widths *w, struct sink *sink)
 {
-	char number[40], live[40] = "";
+	char number[40], live[40];
 
 	sink__printf(sink, "%*s  sum: Rss in /proc/%d/smaps\n", w->resident,
 		     format_kib((double)r->smaps_bytes, number), (int)profile->pid);
@@ -227,9 +235,7 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
 	sink__puts(sink, "\n");
 	if (r->heap_split) {
-		for (size_t i = 0; i < r->n; i++)
-			if (r->rows[i].kind == RESIDENT_HEAP_LIVE)
-				format_kib((double)r->rows[i].bytes, live);
+		format_kib((double)r->rows[0].bytes, live);
 		sink__printf(sink,
 			     "heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
 			     "are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "

@@ -257,8 +257,7 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	struct estimate live = profile__live(heap);
 	struct interval all = estimate__interval(&live);
 	struct resident_row *row = NULL, *of_live;
-	/* whole KiB, as all of /proc's numbers are */
-	int64_t bytes = llround(live.bytes / 1024) * 1024;
+	int64_t bytes = llround(live.bytes);
 
 	for (size_t i = 0; i < r->n; i++)
 		row = r->rows[i].kind == RESIDENT_HEAP ? &r->rows[i] : row;

@@ -97,7 +97,8 @@ struct resident_row {
 };
 
 struct resident {
-	struct resident_row *rows; /* by kind, then descending by bytes; their bytes add up to smaps_bytes */
+	struct resident_row *rows; /* by kind, HEAP_LIVE first, then descending by bytes; their bytes add up to
+				    * smaps_bytes */
 	size_t n;
 	int64_t smaps_bytes, vmrss_bytes;
 	int64_t heap_bytes; /* of the heap's mappings: both its rows */
