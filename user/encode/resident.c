@@ -233,7 +233,6 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 		     format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
 	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
 		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
-	sink__puts(sink, "\n");
 	if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
 		sink__printf(sink,

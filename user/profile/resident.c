@@ -266,7 +266,8 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live = row ? add_row(r, RESIDENT_HEAP_LIVE, "", 0) : NULL;
 	if (!of_live)
 		return -ENOMEM;
-	if (!live.samples && !profile__is_exact(heap)) /* more would have been sampled, in 97.5 of 100 cases */
+	/* more would have been sampled, in 97.5 of 100 cases */
+	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
 		all.high = -log(0.025) * (double)heap->interval_bytes;
 	if (heap->dropped)
 		all.high = NAN;

@@ -146,8 +146,12 @@ static void what_is_left_can_be_negative(void **state)
 	check_sums(r, 12 * KIB);
 	resident__free(r);
 	profile__free(heap);
-	/* none sampled is not none, unless all are */
+	/* none sampled is not none, unless all are, or nothing was allocated */
 	heap = heap_of(64 * KIB, 100, 0);
+	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
+	assert_true(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high == 0);
+	resident__free(r);
+	heap->alloc_calls = 5;
 	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
 	assert_true(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high > 3.68 * 64 * KIB);
 	resident__free(r);
