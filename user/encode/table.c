@@ -526,8 +526,7 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 	return strndup(scratch->text ? scratch->text : "", scratch->len);
 }
 
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
-		bool by_growth)
+static int make_groups(const struct profile *profile, bool only_live, struct group **ret_groups, size_t *ret_n)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
 	_cleanup_(scratch__clear) struct scratch scratch = {};
@@ -543,10 +542,14 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct profile_site *site = &profile->sites[i];
 
-		if (!(site->live.objects > 0) && !(site->live.bytes > 0))
+		if (only_live && !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
-		groups[n] = (struct group){site, group_key(profile, site, &slots, &scratch),
-					   site->live, site->growth};
+		groups[n] = (struct group){.site = site,
+					   .key = group_key(profile, site, &slots, &scratch),
+					   .live = site->live,
+					   .growth = site->growth,
+					   .alloc_objects = site->alloc_objects,
+					   .alloc_bytes = site->alloc_bytes};
 		if (!groups[n++].key) {
 			free_groups(groups, n);
 			return -ENOMEM;
@@ -559,15 +562,31 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		if (last && !strcmp(last->key, groups[i].key)) {
 			estimate__merge(&last->live, &groups[i].live);
 			growth__merge(&last->growth, &groups[i].growth);
+			last->alloc_objects += groups[i].alloc_objects;
+			last->alloc_bytes += groups[i].alloc_bytes;
 			free(groups[i].key);
 		} else {
 			groups[merged++] = groups[i];
 		}
 	}
-	qsort(groups, merged, sizeof(*groups), by_growth ? compare_growth : compare_live);
 	*ret_groups = groups;
 	*ret_n = merged;
 	return 0;
+}
+
+int group_all_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n)
+{
+	return make_groups(profile, false, ret_groups, ret_n);
+}
+
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
+		bool by_growth)
+{
+	int rc = make_groups(profile, true, ret_groups, ret_n);
+
+	if (!rc)
+		qsort(*ret_groups, *ret_n, sizeof(**ret_groups), by_growth ? compare_growth : compare_live);
+	return rc;
 }
 
 static int put_rows(const struct profile *profile, const struct table_options *options,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: what the table of one process's stacks (table.c) and the table of processes
- * (processes.c) have in common. */
+/* What the table of one process's stacks (table.c), the table of processes (processes.c) and the screen of `memtrace
+ * top` have in common. */
 #ifndef MEMTRACE_ENCODE_TABLE_H
 #define MEMTRACE_ENCODE_TABLE_H
 
@@ -22,11 +22,14 @@ struct group {
 	char *key;			 /* what is read, a line per frame; owned */
 	struct estimate live;
 	struct growth growth;
+	double alloc_objects, alloc_bytes; /* estimated, over the run */
 };
 
 /* Groups the sites with anything live by what is read of them, descending by live bytes, or by growth.
  * *ret_groups is for free_groups(). 0 or -ENOMEM. */
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, bool by_growth);
+/* The same of all sites, those of which everything is freed, too; ascending by what is read. */
+int group_all_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n);
 void free_groups(struct group *groups, size_t n);
 
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
