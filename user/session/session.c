@@ -671,22 +671,44 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+/* Adds the profiles of the moment: those of targets that have ended, too, or not. */
+static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	struct profile_list list = {};
+	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 	int rc = capture__drain(s->capture, &drain, NULL);
 
 	if (!rc)
 		rc = build__prepare(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++)
-		if (!s->targets[i]->ended)
-			rc = make_profile(s, &drain, s->targets[i], now, &list);
+		if (!s->targets[i]->ended || (ended && !s->targets[i]->uninvited))
+			rc = make_profile(s, &drain, s->targets[i], now, list);
+	return rc;
+}
+
+int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+{
+	struct profile_list list = {};
+	int rc = look(s, false, &list);
+
 	for (size_t i = 0; i < list.n && !rc; i++)
 		rc = fn(ctx, list.at[i]);
 	profile_list__clear(&list);
 	return rc;
+}
+
+int session__look(struct session *s, struct profile ***ret, size_t *ret_n)
+{
+	struct profile_list list = {};
+	int rc = look(s, true, &list);
+
+	if (rc) {
+		profile_list__clear(&list);
+		return rc;
+	}
+	*ret = list.at;
+	*ret_n = list.n;
+	return 0;
 }
 
 /* --- running --- */

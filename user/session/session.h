@@ -98,6 +98,10 @@ void session__status(struct session *session, struct session_status *ret);
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
+/* The same profiles, for the caller to keep and free, the array, too; also those of targets that have ended, if they
+ * were named. After stop: how things stood then. 0 or negative errno. */
+int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
+
 /* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
  * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,
  * until session__detach. */
