@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/trace_options.h"
 
 static const struct command {
 	const char *name;
@@ -39,6 +40,7 @@ static void print_help(FILE *to)
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
+	fputs(trace_options_help, to);
 	fputs(record_options, to);
 }
 

@@ -16,7 +16,7 @@
 
 /* Each command: argv[0] is its name; returns the exit status. */
 int cmd_record(int argc, char **argv);
-extern const char record_options[]; /* the list of its options, for people */
+extern const char record_options[]; /* the list of its own options, for people */
 int cmd_check(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
