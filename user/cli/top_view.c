@@ -1,0 +1,1219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Three levels - processes, one's stacks, one stack - and help above any of them. What is selected is remembered by
+ * what it is, not by where it stands: rows change places under the user's hands. */
+#include "cli/top_view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define RATE_OVER_S  10.0 /* allocation rates are those of the last one or two times as long */
+#define MIN_WHERE    24	  /* columns that put_where() needs */
+#define COMMAND_MAX  15
+#define FILTER_BYTES 128
+#define NOTE_BYTES   512
+#define CELL_BYTES   64
+
+enum level {
+	PROCESSES,
+	STACKS,
+	STACK,
+};
+
+/* What is told of a process and of a stack alike. */
+struct numbers {
+	struct estimate live;
+	struct growth growth;
+	double alloc_bytes, alloc_objects; /* since the start */
+	double rate;			   /* bytes a second */
+	struct interval rate_interval;	   /* NaN: not known */
+};
+
+struct process {
+	struct profile *profile;
+	struct group *groups; /* its stacks */
+	struct numbers *stacks; /* of each */
+	size_t n;
+	struct numbers numbers;
+	bool gone; /* it is shown only because the user looks at it */
+};
+
+/* How much something had allocated then. */
+struct mark {
+	uint64_t id;
+	double bytes;
+};
+
+struct marks {
+	struct mark *list; /* ascending by id; owned */
+	size_t n;
+	double elapsed_s;
+};
+
+/* A row of a list. */
+struct row {
+	const struct process *process;
+	const struct numbers *numbers;
+	const struct group *group; /* NULL: the row is the process's */
+};
+
+struct top_view {
+	bool many;
+	enum level level;
+	enum top_sort sort;
+	bool paused, help, editing; /* the latter: the filter */
+	char filter[FILTER_BYTES];
+	char note[NOTE_BYTES];
+	bool warning;
+	struct top_status status;
+	bool known;	  /* there was an update */
+	double elapsed_s; /* of the last one */
+	struct process *processes;
+	size_t n_processes;
+	struct marks marks, next_marks; /* rates are since the first */
+	/* Where the user is. */
+	pid_t pid;
+	bool regions;
+	char *stack; /* the key of its group; owned; NULL: the first row, whichever that is */
+	struct row *rows; /* of the list: sorted, filtered; owned */
+	size_t n_rows, selected, first;
+	size_t page;	   /* rows that were shown at last */
+	size_t text_first; /* first line of what is no list */
+	size_t text_lines; /* there are so many, as drawn at last */
+};
+
+/* --- lines of text --- */
+
+struct text {
+	struct top_line *lines;
+	size_t n, room;
+};
+
+static void text__clear(struct text *text)
+{
+	for (size_t i = 0; i < text->n; i++)
+		free(text->lines[i].text);
+	free(text->lines);
+	*text = (struct text){};
+}
+
+void top_screen__clear(struct top_screen *screen)
+{
+	text__clear(&(struct text){screen->lines, screen->n, 0});
+	*screen = (struct top_screen){};
+}
+
+/* Where so many characters end. */
+static size_t clip(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i]; i++)
+		if ((text[i] & 0xc0) != 0x80 && !columns--)
+			break;
+	return i;
+}
+
+/* A line of the first so many bytes. 0 or -ENOMEM. */
+static int text__add(struct text *text, enum top_style style, const char *line, size_t bytes)
+{
+	char *copy;
+
+	if (text->n == text->room) {
+		size_t room = text->room ? 2 * text->room : 32;
+		struct top_line *lines = reallocarray(text->lines, room, sizeof(*lines));
+
+		if (!lines)
+			return -ENOMEM;
+		text->lines = lines;
+		text->room = room;
+	}
+	copy = strndup(line, bytes);
+	if (!copy)
+		return -ENOMEM;
+	text->lines[text->n++] = (struct top_line){copy, style};
+	return 0;
+}
+
+/* One line, cut where it is too long. */
+static int text__put(struct text *text, enum top_style style, const char *line, size_t width)
+{
+	return text__add(text, style, line, clip(line, width));
+}
+
+/* As many lines as it takes, at most `most`, parted at double blanks if possible, else at blanks. */
+static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width, size_t most)
+{
+	int rc = 0;
+
+	while (*words && most-- && !rc) {
+		size_t bytes = clip(words, width), end = bytes, skip;
+
+		if (words[bytes]) {
+			const char *at = NULL;
+
+			for (size_t i = bytes / 2; i && i <= bytes && i < strlen(words) - 1; i++)
+				if (words[i] == ' ' && words[i + 1] == ' ')
+					at = words + i;
+			for (size_t i = bytes; i > 0 && !at; i--)
+				if (words[i] == ' ')
+					at = words + i;
+			end = at ? (size_t)(at - words) : bytes;
+		}
+		skip = end + strspn(words + end, " ");
+		if (words[skip] && !most && width > 3) { /* the rest finds no room */
+			_cleanup_free_ char *cut = NULL;
+
+			if (asprintf(&cut, "%.*s...", (int)clip(words, width - 3), words) < 0)
+				return -ENOMEM;
+			return text__add(text, style, cut, strlen(cut));
+		}
+		rc = text__add(text, style, words, end);
+		words += skip;
+	}
+	return rc;
+}
+
+/* A stream into memory, as which an encoder's sink is used. */
+static int write_where(const struct profile *profile, const struct profile_site *site, size_t room, char **ret)
+{
+	size_t size;
+	FILE *stream = open_memstream(ret, &size);
+	struct sink sink;
+	int rc;
+
+	if (!stream)
+		return -ENOMEM;
+	sink = sink__to_stream(stream);
+	rc = put_where(profile, site, room > MIN_WHERE ? room : MIN_WHERE, &sink);
+	if (fclose(stream) && !rc)
+		rc = -ENOMEM;
+	if (rc) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return rc;
+}
+
+/* --- what is known --- */
+
+static void process__clear(struct process *process)
+{
+	free_groups(process->groups, process->n);
+	free(process->stacks);
+	profile__free(process->profile);
+}
+
+static void free_processes(struct process *processes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		process__clear(&processes[i]);
+	free(processes);
+}
+
+/* FNV-1a. Who makes two stacks meet confuses his own rates. */
+static uint64_t mark_id(const struct profile *profile, const char *key)
+{
+	uint64_t hash = 0xcbf29ce484222325ull ^ (uint64_t)profile->pid << 1 ^ profile__is_regions(profile);
+
+	for (hash *= 0x100000001b3ull; *key; key++)
+		hash = (hash ^ (unsigned char)*key) * 0x100000001b3ull;
+	return hash;
+}
+
+static int compare_marks(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static double marked_bytes(const struct marks *marks, uint64_t id)
+{
+	const struct mark key = {.id = id};
+	const struct mark *mark = marks->n ? bsearch(&key, marks->list, marks->n, sizeof(key), compare_marks) : NULL;
+
+	return mark ? mark->bytes : 0;
+}
+
+/* The present becomes what later rates are reckoned from. */
+static int remember(struct top_view *view)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < view->n_processes; i++)
+		n += view->processes[i].n;
+	free(view->marks.list);
+	view->marks = view->next_marks;
+	view->next_marks = (struct marks){.list = calloc(n + 1, sizeof(struct mark)), .elapsed_s = view->elapsed_s};
+	if (!view->next_marks.list)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->n_processes; i++) {
+		const struct process *p = &view->processes[i];
+
+		for (size_t k = 0; k < p->n; k++)
+			view->next_marks.list[view->next_marks.n++] =
+				(struct mark){mark_id(p->profile, p->groups[k].key), p->stacks[k].alloc_bytes};
+	}
+	qsort(view->next_marks.list, n, sizeof(struct mark), compare_marks);
+	return 0;
+}
+
+/* Of a sampled block of z bytes the variance z^2 (1 - p) / p^2 (profile/estimate.h) is at most R z / p, as z (1 - p) / p
+ * is R at most: that of all bytes together is R times their estimate at most. Not of windows, of which it is not
+ * known how unlike they are. */
+static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
+{
+	double interval = (double)profile->interval_bytes;
+	struct estimate estimate = {.bytes = bytes, .variance = interval * bytes, .variance_max = interval * interval};
+	struct interval ret;
+
+	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
+		return (struct interval){NAN, NAN};
+	if (!(bytes > 0)) /* the high end of that, with nothing seen */
+		return (struct interval){0, -log(0.025) * interval / seconds};
+	ret = estimate__interval(&estimate);
+	return (struct interval){ret.low / seconds, ret.high / seconds};
+}
+
+static struct interval live_interval(const struct profile *profile, const struct estimate *live)
+{
+	if (profile__is_exact(profile) || profile->dropped)
+		return (struct interval){NAN, NAN};
+	if (!live->samples)
+		return (struct interval){0, -log(0.025) * (double)profile->interval_bytes};
+	return estimate__interval(live);
+}
+
+/* Until it is known by how much something grows, or where that is not followed: all of it came since the start. */
+static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
+{
+	struct interval interval = live_interval(profile, live);
+	double seconds = profile->duration_s;
+
+	if (!(seconds > 0))
+		return (struct growth){0, NAN, NAN};
+	return (struct growth){live->bytes / seconds, interval.low / seconds, interval.high / seconds};
+}
+
+static void set_rate(const struct top_view *view, const struct profile *profile, double before, struct numbers *n)
+{
+	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
+
+	/* what windows have seen is scaled up anew each time: a difference says nothing */
+	if (profile__is_windowed(profile)) {
+		bytes = n->alloc_bytes;
+		seconds = profile->duration_s;
+	}
+	seconds = fmin(seconds, profile->duration_s); /* one that came later */
+	n->rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
+	n->rate_interval = seconds > 0 ? rate_interval(profile, fmax(bytes, 0), seconds)
+				       : (struct interval){NAN, NAN};
+}
+
+static int process__init(const struct top_view *view, struct process *process)
+{
+	const struct profile *profile = process->profile;
+	struct growth growth = {};
+	double before = 0;
+	int rc = group_all_sites(profile, &process->groups, &process->n);
+
+	if (rc)
+		return rc;
+	process->stacks = calloc(process->n + 1, sizeof(*process->stacks));
+	if (!process->stacks)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->n; i++) {
+		const struct group *group = &process->groups[i];
+		struct numbers *n = &process->stacks[i];
+		double marked = marked_bytes(&view->marks, mark_id(profile, group->key));
+
+		*n = (struct numbers){.live = group->live,
+				      .growth = profile->has_growth ? group->growth
+								    : growth_since_start(profile, &group->live),
+				      .alloc_bytes = group->alloc_bytes,
+				      .alloc_objects = group->alloc_objects};
+		set_rate(view, profile, marked, n);
+		estimate__merge(&process->numbers.live, &group->live);
+		process->numbers.alloc_bytes += n->alloc_bytes;
+		process->numbers.alloc_objects += n->alloc_objects;
+		before += marked;
+		if (!group->site->allocators_own)
+			growth__merge(&growth, &n->growth);
+	}
+	if (profile->has_growth && !profile__is_regions(profile))
+		growth = profile->growth.attributed;
+	else if (!profile->has_growth)
+		growth = growth_since_start(profile, &process->numbers.live);
+	process->numbers.growth = growth;
+	set_rate(view, profile, before, &process->numbers);
+	return 0;
+}
+
+static bool is_looked_at(const struct top_view *view, const struct profile *profile)
+{
+	return profile->pid == view->pid && profile__is_regions(profile) == view->regions;
+}
+
+/* The process that the user looks at, or NULL. */
+static struct process *looked_at(const struct top_view *view)
+{
+	for (size_t i = 0; i < view->n_processes; i++)
+		if (is_looked_at(view, view->processes[i].profile))
+			return &view->processes[i];
+	return NULL;
+}
+
+int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s)
+{
+	struct process *processes = calloc(n + 1, sizeof(*processes)), *old = looked_at(view);
+	size_t n_old = view->n_processes, made = 0;
+	int rc = processes ? 0 : -ENOMEM;
+	bool found = false;
+
+	view->elapsed_s = elapsed_s;
+	for (size_t i = 0; i < n; i++) {
+		if (rc) {
+			profile__free(profiles[i]);
+			continue;
+		}
+		processes[made].profile = profiles[i];
+		found = found || (old && is_looked_at(view, profiles[i]));
+		rc = process__init(view, &processes[made++]);
+	}
+	free(profiles);
+	if (rc) {
+		free_processes(processes, made);
+		return rc;
+	}
+	if (old && !found && view->many && view->level != PROCESSES) {
+		processes[made] = *old;
+		processes[made++].gone = true;
+		*old = view->processes[--n_old];
+	}
+	free_processes(view->processes, n_old);
+	view->processes = processes;
+	view->n_processes = made;
+	free(view->rows);
+	view->rows = NULL;
+	view->n_rows = 0;
+	if (!view->known && !view->many && made) {
+		view->pid = processes[0].profile->pid;
+		view->regions = profile__is_regions(processes[0].profile);
+	}
+	view->many = view->many || made > 1;
+	view->known = view->known || made;
+	if (!view->next_marks.list || elapsed_s >= view->next_marks.elapsed_s + RATE_OVER_S)
+		return remember(view);
+	return 0;
+}
+
+/* --- rows: which, in what order --- */
+
+static int compare_numbers(const struct numbers *a, const struct numbers *b, enum top_sort sort)
+{
+	double x = a->live.bytes, y = b->live.bytes;
+
+	if (sort == TOP_BY_GROWTH) {
+		bool sure_x = a->growth.low > 0, sure_y = b->growth.low > 0;
+
+		if (sure_x != sure_y)
+			return sure_x ? -1 : 1;
+		x = a->growth.bytes_per_s;
+		y = b->growth.bytes_per_s;
+	} else if (sort == TOP_BY_RATE) {
+		x = a->rate;
+		y = b->rate;
+	}
+	return (x < y) - (x > y);
+}
+
+static int compare_rows(const void *a, const void *b, void *ctx)
+{
+	const struct row *x = a, *y = b;
+	const enum top_sort *sort = ctx;
+	bool own_x = x->group && x->group->site->allocators_own, own_y = y->group && y->group->site->allocators_own;
+	int order;
+
+	/* what an allocator takes for the heap is nobody's leak */
+	if (*sort == TOP_BY_GROWTH && own_x != own_y)
+		return own_x ? 1 : -1;
+	order = compare_numbers(x->numbers, y->numbers, *sort);
+	if (order)
+		return order;
+	if (x->group && y->group)
+		return strcmp(x->group->key, y->group->key);
+	return (x->process->profile->pid > y->process->profile->pid) -
+	       (x->process->profile->pid < y->process->profile->pid);
+}
+
+static bool has_word(const struct top_view *view, const struct process *process)
+{
+	if (strcasestr(process->profile->comm, view->filter))
+		return true;
+	for (size_t i = 0; i < process->n; i++)
+		if (strcasestr(process->groups[i].key, view->filter))
+			return true;
+	return false;
+}
+
+static bool is_selected(const struct top_view *view, const struct row *row)
+{
+	if (row->group)
+		return view->stack && !strcmp(view->stack, row->group->key);
+	return view->pid && is_looked_at(view, row->process->profile);
+}
+
+/* Makes the rows of the list, and finds the selected one among them, or, where it has gone, what stands in its
+ * place. 0 or -ENOMEM. */
+static int arrange(struct top_view *view)
+{
+	const struct process *one = view->level == PROCESSES ? NULL : looked_at(view);
+	size_t most = view->level == PROCESSES ? view->n_processes : one ? one->n : 0;
+
+	free(view->rows);
+	view->n_rows = 0;
+	view->rows = calloc(most + 1, sizeof(*view->rows));
+	if (!view->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < most; i++) {
+		const struct process *p = one ? one : &view->processes[i];
+		const struct row row = {p, one ? &p->stacks[i] : &p->numbers, one ? &p->groups[i] : NULL};
+
+		if (one ? !strcasestr(p->groups[i].key, view->filter) : !has_word(view, p))
+			continue;
+		/* of which nothing is left and nothing comes */
+		if (one && !(row.numbers->live.bytes > 0) && !(row.numbers->rate > 0) &&
+		    view->level == STACKS && view->sort != TOP_BY_RATE)
+			continue;
+		view->rows[view->n_rows++] = row;
+	}
+	qsort_r(view->rows, view->n_rows, sizeof(*view->rows), compare_rows, &view->sort);
+	for (size_t i = 0; i < view->n_rows; i++)
+		if (is_selected(view, &view->rows[i]))
+			view->selected = i;
+	if (view->selected >= view->n_rows)
+		view->selected = view->n_rows ? view->n_rows - 1 : 0;
+	return 0;
+}
+
+/* The stack that the user looks at, or NULL. */
+static const struct row *shown_stack(const struct top_view *view)
+{
+	for (size_t i = 0; i < view->n_rows; i++)
+		if (is_selected(view, &view->rows[i]))
+			return &view->rows[i];
+	return NULL;
+}
+
+/* --- cells --- */
+
+enum column {
+	PID,
+	COMMAND,
+	LIVE,
+	LIVE_INTERVAL,
+	GROWTH,
+	GROWTH_INTERVAL,
+	RATE,
+	RATE_INTERVAL,
+	OBJECTS,
+	COST,
+	RSS,
+	COLUMNS
+};
+
+struct cells {
+	char at[COLUMNS][CELL_BYTES];
+};
+
+static const struct cells titles = {{"PID", "COMMAND", "LIVE", "95 % INTERVAL", "GROWTH/s", "95 % INTERVAL", "ALLOC/s",
+				     "95 % INTERVAL", "OBJECTS", "COST", "RSS"}};
+
+static void format_known(struct interval interval, char *cell)
+{
+	if (isfinite(interval.low) && isfinite(interval.high))
+		format_interval(interval, cell, CELL_BYTES);
+}
+
+/* " (95 %: ...)", or nothing where it is not known; what may be nothing says so. */
+static void format_growth_interval(const struct growth *growth, char *cell)
+{
+	if (!isfinite(growth->low) || growth->low == growth->high)
+		return;
+	if (growth__is_significant(growth))
+		format_known((struct interval){growth->low, growth->high}, cell);
+	else
+		strcpy(cell, "may be 0");
+}
+
+static void fill_numbers(struct cells *cells, const struct profile *profile, const struct numbers *n)
+{
+	const char *least = profile->dropped ? ">= " : "";
+	char buf[32];
+
+	snprintf(cells->at[LIVE], CELL_BYTES, "%s%s", least, format_bytes(n->live.bytes, buf));
+	format_known(live_interval(profile, &n->live), cells->at[LIVE_INTERVAL]);
+	snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least, format_bytes(n->growth.bytes_per_s, buf));
+	format_growth_interval(&n->growth, cells->at[GROWTH_INTERVAL]);
+	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", least, format_bytes(n->rate, buf));
+	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
+	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
+}
+
+static bool has_ended(const struct process *process)
+{
+	return process->gone || process->profile->ended;
+}
+
+static int fill_cells(struct cells *cells, const struct row *row)
+{
+	const struct profile *profile = row->process->profile;
+	_cleanup_free_ char *comm = NULL, *shorter = NULL;
+	char buf[32];
+
+	*cells = (struct cells){};
+	fill_numbers(cells, profile, row->numbers);
+	if (row->group)
+		return 0;
+	comm = text_printable(profile->comm);
+	shorter = comm ? text_shorten(comm, COMMAND_MAX) : NULL;
+	if (!shorter)
+		return -ENOMEM;
+	snprintf(cells->at[PID], CELL_BYTES, "%d", (int)profile->pid);
+	snprintf(cells->at[COMMAND], CELL_BYTES, "%s%s", shorter,
+		 profile__is_regions(profile) ? " regions" : "");
+	if (profile->overhead_pct >= 0)
+		snprintf(cells->at[COST], CELL_BYTES, "%.1f%%", profile->overhead_pct);
+	if (has_ended(row->process))
+		strcpy(cells->at[RSS], "ended");
+	else if (profile->rss_end_bytes)
+		strcpy(cells->at[RSS], format_bytes((double)profile->rss_end_bytes, buf));
+	return 0;
+}
+
+static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
+
+/* Which columns have room: first what is sorted by, with its interval; the names keep a third of the line. */
+static void choose_columns(const struct top_view *view, const size_t *widths, size_t width, bool *shown)
+{
+	enum column sort = sort_columns[view->sort];
+	const enum column order[] = {sort, PID, COMMAND, sort + 1, LIVE, GROWTH, RATE, RSS, OBJECTS, COST,
+				     LIVE_INTERVAL, GROWTH_INTERVAL, RATE_INTERVAL};
+	size_t names = width / 3 < 60 ? width / 3 : 60, used = 0;
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		enum column c = order[i];
+
+		if (shown[c] || !widths[c] || (i && used + widths[c] + 2 + names > width))
+			continue;
+		shown[c] = true;
+		used += widths[c] + 2;
+	}
+}
+
+static int put_row(struct text *text, enum top_style style, const struct cells *cells, const size_t *widths,
+		   const bool *shown, const char *last, size_t width)
+{
+	char line[COLUMNS * (CELL_BYTES + 2) + 1], *to = line;
+	_cleanup_free_ char *whole = NULL;
+
+	for (int c = 0; c < COLUMNS; c++) {
+		int padding;
+
+		if (!shown[c])
+			continue;
+		padding = (int)(widths[c] - text_columns(cells->at[c]));
+		to += c == COMMAND ? sprintf(to, "%s%*s  ", cells->at[c], padding, "")
+				   : sprintf(to, "%*s%s  ", padding, "", cells->at[c]);
+	}
+	*to = '\0';
+	if (asprintf(&whole, "%s%s", line, last) < 0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	return text__put(text, style, whole, width);
+}
+
+/* The stack of a process that says most: the first, sorted as everything is. */
+static const struct group *top_stack(const struct process *process, enum top_sort sort)
+{
+	struct row best = {};
+
+	for (size_t i = 0; i < process->n; i++) {
+		const struct row row = {process, &process->stacks[i], &process->groups[i]};
+
+		if ((row.numbers->live.bytes > 0 || row.numbers->rate > 0) &&
+		    (!best.group || compare_rows(&row, &best, &sort) < 0))
+			best = row;
+	}
+	return best.group;
+}
+
+/* --- the parts of the screen --- */
+
+/* Titles and rows, on so many lines. */
+static int draw_list(struct top_view *view, size_t width, size_t height, struct text *text)
+{
+	bool with_titles = height > 1, shown[COLUMNS] = {};
+	size_t page = height - with_titles, widths[COLUMNS] = {}, used = 0, n;
+	_cleanup_free_ struct cells *cells = NULL;
+	int rc;
+
+	view->page = page;
+	if (view->selected < view->first)
+		view->first = view->selected;
+	if (view->selected >= view->first + page)
+		view->first = view->selected - page + 1;
+	if (view->first + page > view->n_rows)
+		view->first = view->n_rows > page ? view->n_rows - page : 0;
+	n = view->n_rows - view->first < page ? view->n_rows - view->first : page;
+	cells = calloc(n + 1, sizeof(*cells));
+	rc = cells ? 0 : -ENOMEM;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = fill_cells(&cells[i], &view->rows[view->first + i]);
+	if (rc)
+		return rc;
+	for (int c = 0; c < COLUMNS; c++) {
+		for (size_t i = 0; i < n; i++)
+			if (text_columns(cells[i].at[c]) > widths[c])
+				widths[c] = text_columns(cells[i].at[c]);
+		if (widths[c] && widths[c] < strlen(titles.at[c]))
+			widths[c] = strlen(titles.at[c]);
+	}
+	/* numbers come and go: their columns should not shift at each */
+	for (int i = 0; i < TOP_SORTS && n; i++)
+		widths[sort_columns[i]] = widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
+	choose_columns(view, widths, width, shown);
+	for (int c = 0; c < COLUMNS; c++)
+		used += shown[c] ? widths[c] + 2 : 0;
+	if (with_titles)
+		rc = put_row(text, TOP_TITLES, &titles, widths, shown,
+			     view->level == PROCESSES ? "TOP STACK (leaf first)" : "WHERE (leaf first)", width);
+	if (!rc && !n)
+		rc = text__put(text, TOP_PLAIN,
+			       !view->known	 ? "(no state yet)"
+			       : *view->filter ? "(nothing matches the filter)"
+			       : view->level == PROCESSES ? "(no processes)"
+							  : "(nothing was sampled yet)",
+			       width);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct row *row = &view->rows[view->first + i];
+		const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
+		_cleanup_free_ char *where = NULL;
+
+		if (group)
+			rc = write_where(row->process->profile, group->site, width > used ? width - used : 0, &where);
+		if (!rc)
+			rc = put_row(text, view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN, &cells[i],
+				     widths, shown, where ? where : "", width);
+	}
+	return rc;
+}
+
+/* One name, shortened in the middle. */
+static int put_indented(struct text *text, int indent, const char *name, size_t width)
+{
+	size_t room = width > (size_t)indent + 2 ? width - (size_t)indent : 2;
+	_cleanup_free_ char *shorter = text_shorten(name, room), *line = NULL;
+
+	if (!shorter || asprintf(&line, "%*s%s", indent, "", shorter) < 0) {
+		line = NULL;
+		return -ENOMEM;
+	}
+	return text__put(text, TOP_PLAIN, line, width);
+}
+
+/* A frame: its function, module and line, on one line if they fit, else the latter on the next. */
+static int put_frame(struct text *text, const struct profile *profile, const struct profile_location *location,
+		     const struct profile_frame *frame, const char *name, bool inlined, size_t width)
+{
+	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	_cleanup_free_ char *function = text_printable(name), *module = text_printable(base), *file = NULL;
+	_cleanup_free_ char *where = NULL, *line = NULL;
+
+	file = text_printable(frame && frame->file ? frame->file : "");
+	if (!function || !module || !file)
+		return -ENOMEM;
+	if (*file && asprintf(&where, "%s%s%s:%u", inlined ? "inlined" : module, *module || inlined ? "  " : "", file,
+			      frame->line) < 0)
+		where = NULL;
+	else if (!*file && asprintf(&where, "%s", inlined ? "inlined" : *module ? module : "[in no file]") < 0)
+		where = NULL;
+	if (!where)
+		return -ENOMEM;
+	if (text_columns(function) + 4 + text_columns(where) <= width) {
+		if (asprintf(&line, "  %s  %s", function, where) < 0) {
+			line = NULL;
+			return -ENOMEM;
+		}
+		return text__put(text, TOP_PLAIN, line, width);
+	}
+	return put_indented(text, 2, function, width) ?: put_indented(text, 4, where, width);
+}
+
+/* Everything of one stack. */
+static int describe(const struct row *row, size_t width, struct text *text)
+{
+	const struct profile *profile = row->process->profile;
+	const struct numbers *n = row->numbers;
+	struct frame_walk walk = {.profile = profile, .site = row->group->site};
+	struct cells cells = {};
+	char line[512], a[32], b[32], bytes[16];
+	double total = row->process->numbers.live.bytes;
+	const char *name;
+	int rc;
+
+	fill_numbers(&cells, profile, n);
+#define INTERVAL(c) *cells.at[c] ? " (95 %: " : "", cells.at[c], *cells.at[c] ? ")" : ""
+	snprintf(line, sizeof(line), "live:    %s%s%s%s%s  in %s objects  %.1f %% of the process's", cells.at[LIVE],
+		 INTERVAL(LIVE_INTERVAL), profile__is_windowed(profile) ? ", an upper estimate" : "", cells.at[OBJECTS],
+		 total > 0 ? 100 * n->live.bytes / total : 0);
+	rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+	snprintf(line, sizeof(line), "growth:  %s/s%s%s%s%s", cells.at[GROWTH], INTERVAL(GROWTH_INTERVAL),
+		 profile->has_growth ? "" : "  on average since the start");
+	if (!rc)
+		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+	snprintf(line, sizeof(line), "alloc:   %s/s%s%s%s  %s in %s objects since the start  %" PRIu64 " samples live",
+		 cells.at[RATE], INTERVAL(RATE_INTERVAL), format_bytes(n->alloc_bytes, bytes),
+		 with_commas(to_integer(n->alloc_objects), a), n->live.samples);
+#undef INTERVAL
+	if (!rc)
+		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+	snprintf(line, sizeof(line), "stack:   %s frames, leaf first%s%s",
+		 with_commas(row->group->site->n_locations, b),
+		 row->group->site->complete	? ""
+		 : row->group->site->truncated ? ", cut at the limit (--max-frames)"
+					       : ", not complete",
+		 row->group->site->allocators_own ? ", the allocator's own" : "");
+	if (!rc)
+		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk)); at = walk.location)
+		rc = put_frame(text, profile, profile__location(profile, walk.site, at), walk.frame, name,
+			       walk.location == at, width);
+	return rc;
+}
+
+static const char *const help_lines[] = {
+	"l g a           sort by live bytes, by growth, by allocation rate",
+	"Up Down k j     select; PgUp PgDn, Home End",
+	"Enter Right     into the process, into the stack: all its frames",
+	"Left Backspace  back; so does Esc, where there is no filter",
+	"/               only what has this in a function's name; Esc: all again",
+	"space p         pause: what is shown stays, the tracing goes on",
+	"w               write a snapshot: the files that record would write",
+	"q Ctrl-C        quit",
+	"",
+	"LIVE: allocated since the start and not freed. GROWTH/s: by how much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 cases; none: the figure is exact, or its error is not known.",
+};
+
+static int draw_help(size_t width, struct text *text)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(help_lines) / sizeof(*help_lines) && !rc; i++)
+		rc = *help_lines[i] ? text__wrap(text, TOP_PLAIN, help_lines[i], width, SIZE_MAX)
+				    : text__put(text, TOP_PLAIN, "", width);
+	return rc;
+}
+
+/* So many lines of a text that may have more. */
+static int draw_text(struct top_view *view, struct text *all, size_t height, struct text *text)
+{
+	int rc = 0;
+
+	view->page = height;
+	view->text_lines = all->n;
+	if (view->text_first + height > all->n)
+		view->text_first = all->n > height ? all->n - height : 0;
+	for (size_t i = view->text_first; i < all->n && i < view->text_first + height && !rc; i++)
+		rc = text__add(text, all->lines[i].style, all->lines[i].text, strlen(all->lines[i].text));
+	return rc;
+}
+
+static int draw_head(const struct top_view *view, size_t width, size_t most, struct text *text)
+{
+	const struct top_status *s = &view->status;
+	double age = s->elapsed_s - view->elapsed_s;
+	char line[512], live[16], change[20], mode[64] = "continuous", cost[32] = "", old[48] = "";
+
+	if (s->windowed && s->windowed < s->running)
+		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
+	else if (s->windowed)
+		strcpy(mode, "in windows");
+	if (s->overhead_pct >= 0)
+		snprintf(cost, sizeof(cost), "  cost ~%.*f %%", s->overhead_pct < 10 ? 1 : 0, s->overhead_pct);
+	if (view->known && (view->paused || age >= 2) && !s->ended)
+		snprintf(old, sizeof(old), "  shown: %.0f s ago", fmax(age, 0));
+	format_change(s->live_change, change);
+	/* What matters most comes first: a narrow terminal loses the end. */
+	snprintf(line, sizeof(line),
+		 "%s%.0f s  live ~%s %s%s/s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
+		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, format_bytes(s->live_bytes, live),
+		 s->live_change == 0 ? "+" : "", change, cost, old, mode, s->alloc_per_s, s->free_per_s, s->samples);
+	return text__wrap(text, TOP_HEAD, line, width, most);
+}
+
+/* Of the processes on the screen: a loss of the run's counts once. */
+static int draw_lost(const struct top_view *view, size_t width, size_t most, struct text *text)
+{
+	struct profile *sum = profile__new(), *profile;
+	char *line = NULL, count[32];
+	size_t size;
+	FILE *stream;
+	bool any = false;
+	int rc = sum ? 0 : -ENOMEM;
+
+	for (size_t i = 0; (profile = top_view__profile(view, i)) && !rc; i++)
+		for (size_t k = 0; k < profile->n_lost && !rc; k++) {
+			const struct profile_counter *lost = &profile->lost[k];
+
+			if (lost->count)
+				rc = lost->of_run ? profile__add_run_lost(sum, lost->name, lost->count)
+						  : profile__add_lost(sum, lost->name, lost->count);
+		}
+	stream = rc ? NULL : open_memstream(&line, &size);
+	if (stream) {
+		for (size_t k = 0; k < sum->n_lost; k++) {
+			fprintf(stream, "%s%s %s", any ? ",  " : "lost:  ", sum->lost[k].name,
+				with_commas(sum->lost[k].count, count));
+			any = true;
+		}
+		rc = fclose(stream) ? -ENOMEM : 0;
+	} else {
+		rc = -ENOMEM;
+	}
+	if (!rc && any)
+		rc = text__wrap(text, TOP_WARNING, line, width, most);
+	free(line);
+	profile__free(sum);
+	return rc;
+}
+
+/* Where the user is. */
+static int draw_path(const struct top_view *view, size_t width, struct text *text)
+{
+	static const char *const sorts[TOP_SORTS] = {"live bytes", "growth", "allocation rate"};
+	const struct process *process = view->level == PROCESSES ? NULL : looked_at(view);
+	_cleanup_free_ char *comm = text_printable(process ? process->profile->comm : "");
+	_cleanup_free_ char *filter = text_printable(view->filter);
+	char line[512], who[192] = "", where[64] = "";
+
+	if (!comm || !filter)
+		return -ENOMEM;
+	if (process)
+		snprintf(who, sizeof(who), "pid %d (%s)%s%s > ", (int)process->profile->pid, comm,
+			 profile__is_regions(process->profile) ? ", regions" : "",
+			 has_ended(process) ? ", ENDED" : "");
+	if (view->n_rows)
+		snprintf(where, sizeof(where), " %zu of %zu", view->selected + 1, view->n_rows);
+	snprintf(line, sizeof(line), "%s%s%s by %s%s%s", who,
+		 view->level == PROCESSES ? "processes"
+		 : view->level == STACKS  ? "stacks"
+					  : "stack",
+		 where, sorts[view->sort], *filter ? ", with " : "", filter);
+	return text__put(text, TOP_PLAIN, line, width);
+}
+
+static int draw_bottom(const struct top_view *view, size_t width, struct text *text)
+{
+	_cleanup_free_ char *line = NULL;
+
+	if (view->editing) {
+		/* its end is where the user writes */
+		size_t columns = text_columns(view->filter), skip = columns + 2 > width ? columns + 2 - width : 0;
+
+		if (asprintf(&line, "/%s_", view->filter + clip(view->filter, skip)) < 0)
+			line = NULL;
+	} else if (*view->note) {
+		line = text_printable(view->note);
+	} else {
+		line = strdup(view->help		  ? "any key: back"
+			      : view->level == STACK ? "q quit  Left back  ? help  w write"
+						     : "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
+	}
+	if (!line)
+		return -ENOMEM;
+	return text__put(text, view->warning && *view->note && !view->editing ? TOP_WARNING : TOP_TITLES, line, width);
+}
+
+int top_view__draw(struct top_view *view, size_t width, size_t height, struct top_screen *ret)
+{
+	size_t bottom = height >= 3, path = height >= 7, body;
+	_cleanup_(text__clear) struct text text = {}, all = {};
+	int rc = arrange(view);
+
+	if (!rc && height >= 5)
+		rc = draw_head(view, width, height >= 10 ? 2 : 1, &text);
+	if (!rc && height >= 8)
+		rc = draw_lost(view, width, height >= 16 ? 3 : 1, &text);
+	if (!rc && path)
+		rc = draw_path(view, width, &text);
+	if (rc)
+		return rc;
+	body = height - text.n - bottom;
+	if (view->help) {
+		rc = draw_help(width, &all);
+	} else if (view->level == STACK) {
+		const struct row *row = shown_stack(view);
+
+		rc = row ? describe(row, width, &all)
+			 : text__wrap(&all, TOP_PLAIN, "This stack holds nothing any more.", width, SIZE_MAX);
+	}
+	if (!rc)
+		rc = view->help || view->level == STACK ? draw_text(view, &all, body, &text)
+							: draw_list(view, width, body, &text);
+	while (!rc && text.n < height - bottom)
+		rc = text__put(&text, TOP_PLAIN, "", width);
+	if (!rc && bottom)
+		rc = draw_bottom(view, width, &text);
+	if (rc)
+		return rc;
+	*ret = (struct top_screen){text.lines, text.n};
+	text = (struct text){};
+	return 0;
+}
+
+/* --- the user --- */
+
+/* Remembers what the selected row is. */
+static void select_row(struct top_view *view, size_t row)
+{
+	view->selected = row;
+	free(view->stack);
+	view->stack = NULL;
+	if (view->level == PROCESSES)
+		view->pid = 0;
+	if (row >= view->n_rows)
+		return;
+	/* the first row stays the first, whatever comes there: that is what one looks for */
+	if (view->level != PROCESSES) {
+		if (row)
+			view->stack = strdup(view->rows[row].group->key);
+	} else if (row) {
+		view->pid = view->rows[row].process->profile->pid;
+		view->regions = profile__is_regions(view->rows[row].process->profile);
+	}
+}
+
+static void move(struct top_view *view, uint32_t key)
+{
+	bool list = !view->help && view->level != STACK;
+	size_t *at = list ? &view->selected : &view->text_first;
+	size_t n = list ? view->n_rows : view->text_lines > view->page ? view->text_lines - view->page + 1 : 1;
+	size_t last = n ? n - 1 : 0, to = *at, page = view->page ? view->page : 1;
+
+	if (key == TOP_KEY_UP || key == 'k')
+		to = to ? to - 1 : 0;
+	else if (key == TOP_KEY_DOWN || key == 'j')
+		to++;
+	else if (key == TOP_KEY_PAGE_UP)
+		to = to > page ? to - page : 0;
+	else if (key == TOP_KEY_PAGE_DOWN)
+		to += page;
+	else
+		to = key == TOP_KEY_HOME ? 0 : last;
+	to = to > last ? last : to;
+	if (list)
+		select_row(view, to);
+	*at = to;
+}
+
+static void enter(struct top_view *view)
+{
+	const struct row *row = view->selected < view->n_rows ? &view->rows[view->selected] : NULL;
+
+	if (!row || view->level == STACK)
+		return;
+	if (view->level == STACKS) {
+		char *key = strdup(row->group->key);
+
+		if (!key)
+			return;
+		free(view->stack);
+		view->stack = key;
+		view->level = STACK;
+		view->text_first = 0;
+		return;
+	}
+	view->pid = row->process->profile->pid;
+	view->regions = profile__is_regions(row->process->profile);
+	view->level = STACKS;
+	view->selected = view->first = 0;
+	*view->filter = '\0';
+}
+
+static void leave(struct top_view *view)
+{
+	if (view->level == STACK) {
+		view->level = STACKS;
+	} else if (view->level == STACKS && view->many) {
+		view->level = PROCESSES;
+		free(view->stack);
+		view->stack = NULL;
+		*view->filter = '\0';
+	}
+}
+
+static void edit(struct top_view *view, uint32_t key)
+{
+	size_t len = strlen(view->filter);
+
+	if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE) {
+		view->editing = false;
+		if (key == TOP_KEY_ESCAPE)
+			*view->filter = '\0';
+	} else if (key == TOP_KEY_BACKSPACE) {
+		while (len && (view->filter[--len] & 0xc0) == 0x80)
+			;
+		view->filter[len] = '\0';
+	} else if (key < 0x110000 && (key < 0xd800 || key > 0xdfff) && !is_control(key) && len + 5 < FILTER_BYTES) {
+		char *to = view->filter + len;
+
+		if (key < 0x80) {
+			*to++ = (char)key;
+		} else {
+			if (key < 0x800) {
+				*to++ = (char)(0xc0 | key >> 6);
+			} else {
+				*to++ = key < 0x10000 ? (char)(0xe0 | key >> 12) : (char)(0xf0 | key >> 18);
+				if (key >= 0x10000)
+					*to++ = (char)(0x80 | (key >> 12 & 0x3f));
+				*to++ = (char)(0x80 | (key >> 6 & 0x3f));
+			}
+			*to++ = (char)(0x80 | (key & 0x3f));
+		}
+		*to = '\0';
+	}
+}
+
+enum top_action top_view__press(struct top_view *view, uint32_t key)
+{
+	*view->note = '\0';
+	if (view->editing) {
+		edit(view, key);
+		return TOP_NOTHING;
+	}
+	if (key == 'q' || key == 'Q')
+		return TOP_QUIT;
+	if (arrange(view)) /* no memory: nothing to select from */
+		return TOP_NOTHING;
+	switch (key) {
+	case TOP_KEY_UP:
+	case TOP_KEY_DOWN:
+	case TOP_KEY_PAGE_UP:
+	case TOP_KEY_PAGE_DOWN:
+	case TOP_KEY_HOME:
+	case TOP_KEY_END:
+	case 'k':
+	case 'j':
+		move(view, key);
+		return TOP_NOTHING;
+	case '?':
+	case 'h':
+		view->help = !view->help;
+		view->text_first = 0;
+		return TOP_NOTHING;
+	}
+	if (view->help) {
+		view->help = false;
+		view->text_first = 0;
+		return TOP_NOTHING;
+	}
+	switch (key) {
+	case 'l':
+		view->sort = TOP_BY_LIVE;
+		break;
+	case 'g':
+		view->sort = TOP_BY_GROWTH;
+		break;
+	case 'a':
+		view->sort = TOP_BY_RATE;
+		break;
+	case ' ':
+	case 'p':
+		view->paused = !view->paused;
+		return view->paused ? TOP_NOTHING : TOP_UNPAUSE;
+	case TOP_KEY_ENTER:
+	case TOP_KEY_RIGHT:
+		enter(view);
+		break;
+	case TOP_KEY_ESCAPE:
+		if (*view->filter && view->level != STACK)
+			*view->filter = '\0';
+		else
+			leave(view);
+		break;
+	case TOP_KEY_LEFT:
+	case TOP_KEY_BACKSPACE:
+		leave(view);
+		break;
+	case '/':
+		view->editing = view->level != STACK;
+		break;
+	case 'w':
+		return TOP_WRITE;
+	}
+	return TOP_NOTHING;
+}
+
+struct profile *top_view__profile(const struct top_view *view, size_t i)
+{
+	if (view->level == PROCESSES)
+		return i < view->n_processes ? view->processes[i].profile : NULL;
+	return i || !looked_at(view) ? NULL : looked_at(view)->profile;
+}
+
+bool top_view__paused(const struct top_view *view)
+{
+	return view->paused;
+}
+
+void top_view__set_status(struct top_view *view, const struct top_status *status)
+{
+	view->status = *status;
+}
+
+void top_view__say(struct top_view *view, bool warning, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(view->note, sizeof(view->note), fmt, ap);
+	va_end(ap);
+	view->warning = warning;
+}
+
+struct top_view *top_view__new(enum top_sort sort, bool many)
+{
+	struct top_view *view = calloc(1, sizeof(*view));
+
+	if (!view)
+		return NULL;
+	view->sort = sort;
+	view->many = many;
+	view->level = many ? PROCESSES : STACKS;
+	return view;
+}
+
+void top_view__free(struct top_view *view)
+{
+	if (!view)
+		return;
+	free_processes(view->processes, view->n_processes);
+	free(view->marks.list);
+	free(view->next_marks.list);
+	free(view->stack);
+	free(view->rows);
+	free(view);
+}
