@@ -245,15 +245,13 @@ static double marked_bytes(const struct marks *marks, uint64_t id)
 	return mark ? mark->bytes : 0;
 }
 
-/* The present becomes what later rates are reckoned from. */
+/* The present will be what later rates are reckoned from. */
 static int remember(struct top_view *view)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < view->n_processes; i++)
 		n += view->processes[i].n;
-	free(view->marks.list);
-	view->marks = view->next_marks;
 	view->next_marks = (struct marks){.list = calloc(n + 1, sizeof(struct mark)), .elapsed_s = view->elapsed_s};
 	if (!view->next_marks.list)
 		return -ENOMEM;
@@ -381,6 +379,11 @@ int top_view__update(struct top_view *view, struct profile **profiles, size_t n,
 	bool found = false;
 
 	view->elapsed_s = elapsed_s;
+	if (elapsed_s >= view->next_marks.elapsed_s + RATE_OVER_S) {
+		free(view->marks.list);
+		view->marks = view->next_marks;
+		view->next_marks = (struct marks){};
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (rc) {
 			profile__free(profiles[i]);
@@ -412,9 +415,7 @@ int top_view__update(struct top_view *view, struct profile **profiles, size_t n,
 	}
 	view->many = view->many || made > 1;
 	view->known = view->known || made;
-	if (!view->next_marks.list || elapsed_s >= view->next_marks.elapsed_s + RATE_OVER_S)
-		return remember(view);
-	return 0;
+	return view->next_marks.list ? 0 : remember(view);
 }
 
 /* --- rows: which, in what order --- */
@@ -456,6 +457,12 @@ static int compare_rows(const void *a, const void *b, void *ctx)
 	       (x->process->profile->pid < y->process->profile->pid);
 }
 
+/* Something is left of it, or comes. */
+static bool has_something(const struct numbers *n)
+{
+	return n->live.bytes > 0 || n->live.objects > 0 || n->rate > 0;
+}
+
 static bool has_word(const struct top_view *view, const struct process *process)
 {
 	if (strcasestr(process->profile->comm, view->filter))
@@ -491,9 +498,7 @@ static int arrange(struct top_view *view)
 
 		if (one ? !strcasestr(p->groups[i].key, view->filter) : !has_word(view, p))
 			continue;
-		/* of which nothing is left and nothing comes */
-		if (one && !(row.numbers->live.bytes > 0) && !(row.numbers->rate > 0) &&
-		    view->level == STACKS && view->sort != TOP_BY_RATE)
+		if (view->level == STACKS && !has_something(row.numbers))
 			continue;
 		view->rows[view->n_rows++] = row;
 	}
@@ -652,7 +657,7 @@ static const struct group *top_stack(const struct process *process, enum top_sor
 	for (size_t i = 0; i < process->n; i++) {
 		const struct row row = {process, &process->stacks[i], &process->groups[i]};
 
-		if ((row.numbers->live.bytes > 0 || row.numbers->rate > 0) &&
+		if (has_something(row.numbers) &&
 		    (!best.group || compare_rows(&row, &best, &sort) < 0))
 			best = row;
 	}
