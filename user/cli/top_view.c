@@ -19,9 +19,11 @@
 #define RATE_OVER_S  10.0 /* allocation rates are those of the last one or two times as long */
 #define MIN_WHERE    24	  /* columns that put_where() needs */
 #define COMMAND_MAX  15
+#define MIN_NAMES    8
 #define FILTER_BYTES 128
 #define NOTE_BYTES   512
 #define CELL_BYTES   64
+#define MAY_BE_0     "may be 0"
 
 enum level {
 	PROCESSES,
@@ -550,7 +552,7 @@ static void format_known(struct interval interval, char *cell)
 		format_interval(interval, cell, CELL_BYTES);
 }
 
-/* " (95 %: ...)", or nothing where it is not known; what may be nothing says so. */
+/* Nothing where it is not known; what may be nothing says so. */
 static void format_growth_interval(const struct growth *growth, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)
@@ -558,7 +560,7 @@ static void format_growth_interval(const struct growth *growth, char *cell)
 	if (growth__is_significant(growth))
 		format_known((struct interval){growth->low, growth->high}, cell);
 	else
-		strcpy(cell, "may be 0");
+		strcpy(cell, MAY_BE_0);
 }
 
 static void fill_numbers(struct cells *cells, const struct profile *profile, const struct numbers *n)
@@ -608,7 +610,8 @@ static int fill_cells(struct cells *cells, const struct row *row)
 
 static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
-/* Which columns have room: first what is sorted by, with its interval; the names keep a third of the line. */
+/* Which columns have room: what is sorted by in any case, with its interval if something of the names can be read beside
+ * it; others as long as the names keep a third of the line. */
 static void choose_columns(const struct top_view *view, const size_t *widths, size_t width, bool *shown)
 {
 	enum column sort = sort_columns[view->sort];
@@ -619,7 +622,9 @@ static void choose_columns(const struct top_view *view, const size_t *widths, si
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
 		enum column c = order[i];
 
-		if (shown[c] || !widths[c] || (i && used + widths[c] + 2 + names > width))
+		size_t room = c == PID || c == COMMAND ? 0 : c == sort + 1 ? MIN_NAMES : names;
+
+		if (shown[c] || !widths[c] || (i && used + widths[c] + 2 + room > width))
 			continue;
 		shown[c] = true;
 		used += widths[c] + 2;
@@ -767,44 +772,64 @@ static int put_frame(struct text *text, const struct profile *profile, const str
 	return put_indented(text, 2, function, width) ?: put_indented(text, 4, where, width);
 }
 
+/* " (95 %: 1.0 - 2.0 MiB)", " (may be 0)" or nothing into buf, which is returned. */
+static const char *in_brackets(const char *interval, char *buf, size_t size)
+{
+	const char *what = strcmp(interval, MAY_BE_0) ? "95 %: " : "";
+
+	*buf = '\0';
+	if (*interval)
+		snprintf(buf, size, " (%s%s)", what, interval);
+	return buf;
+}
+
+static int put_words(struct text *text, size_t width, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int put_words(struct text *text, size_t width, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	return text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+}
+
 /* Everything of one stack. */
 static int describe(const struct row *row, size_t width, struct text *text)
 {
 	const struct profile *profile = row->process->profile;
+	const struct profile_site *site = row->group->site;
 	const struct numbers *n = row->numbers;
-	struct frame_walk walk = {.profile = profile, .site = row->group->site};
+	struct frame_walk walk = {.profile = profile, .site = site};
 	struct cells cells = {};
-	char line[512], a[32], b[32], bytes[16];
+	char buf[CELL_BYTES + 16], objects[32], bytes[16];
 	double total = row->process->numbers.live.bytes;
 	const char *name;
 	int rc;
 
 	fill_numbers(&cells, profile, n);
-#define INTERVAL(c) *cells.at[c] ? " (95 %: " : "", cells.at[c], *cells.at[c] ? ")" : ""
-	snprintf(line, sizeof(line), "live:    %s%s%s%s%s  in %s objects  %.1f %% of the process's", cells.at[LIVE],
-		 INTERVAL(LIVE_INTERVAL), profile__is_windowed(profile) ? ", an upper estimate" : "", cells.at[OBJECTS],
-		 total > 0 ? 100 * n->live.bytes / total : 0);
-	rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
-	snprintf(line, sizeof(line), "growth:  %s/s%s%s%s%s", cells.at[GROWTH], INTERVAL(GROWTH_INTERVAL),
-		 profile->has_growth ? "" : "  on average since the start");
+	rc = put_words(text, width, "live:    %s%s%s  in %s objects, %" PRIu64 " sampled  %.1f %% of the process's",
+		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
+		       profile__is_windowed(profile) ? ", an upper estimate" : "", cells.at[OBJECTS], n->live.samples,
+		       total > 0 ? 100 * n->live.bytes / total : 0);
 	if (!rc)
-		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
-	snprintf(line, sizeof(line), "alloc:   %s/s%s%s%s  %s in %s objects since the start  %" PRIu64 " samples live",
-		 cells.at[RATE], INTERVAL(RATE_INTERVAL), format_bytes(n->alloc_bytes, bytes),
-		 with_commas(to_integer(n->alloc_objects), a), n->live.samples);
-#undef INTERVAL
+		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
+			       in_brackets(cells.at[GROWTH_INTERVAL], buf, sizeof(buf)),
+			       profile->has_growth ? "" : "  on average since the start");
 	if (!rc)
-		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
-	snprintf(line, sizeof(line), "stack:   %s frames, leaf first%s%s",
-		 with_commas(row->group->site->n_locations, b),
-		 row->group->site->complete	? ""
-		 : row->group->site->truncated ? ", cut at the limit (--max-frames)"
-					       : ", not complete",
-		 row->group->site->allocators_own ? ", the allocator's own" : "");
+		rc = put_words(text, width, "alloc:   %s/s%s  %s in %s objects since the start", cells.at[RATE],
+			       in_brackets(cells.at[RATE_INTERVAL], buf, sizeof(buf)),
+			       format_bytes(n->alloc_bytes, bytes), with_commas(to_integer(n->alloc_objects), objects));
 	if (!rc)
-		rc = text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+		rc = put_words(text, width, "stack:   leaf first%s%s",
+			       site->complete	 ? ""
+			       : site->truncated ? ", cut at the limit (--max-frames)"
+						 : ", not to its start",
+			       site->allocators_own ? ", the allocator's own" : "");
 	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk)); at = walk.location)
-		rc = put_frame(text, profile, profile__location(profile, walk.site, at), walk.frame, name,
+		rc = put_frame(text, profile, profile__location(profile, site, at), walk.frame, name,
 			       walk.location == at, width);
 	return rc;
 }
@@ -819,7 +844,7 @@ static const char *const help_lines[] = {
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",
 	"",
-	"LIVE: allocated since the start and not freed. GROWTH/s: by how much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 cases; none: the figure is exact, or its error is not known.",
+	"LIVE: allocated since the start and not freed (traced in windows: an upper estimate). GROWTH/s: by how much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 cases; none: the figure is exact, or its error is not known.",
 };
 
 static int draw_help(size_t width, struct text *text)
@@ -922,11 +947,12 @@ static int draw_path(const struct top_view *view, size_t width, struct text *tex
 			 has_ended(process) ? ", ENDED" : "");
 	if (view->n_rows)
 		snprintf(where, sizeof(where), " %zu of %zu", view->selected + 1, view->n_rows);
-	snprintf(line, sizeof(line), "%s%s%s by %s%s%s", who,
+	snprintf(line, sizeof(line), "%s%s%s by %s%s%s%s", who,
 		 view->level == PROCESSES ? "processes"
 		 : view->level == STACKS  ? "stacks"
 					  : "stack",
-		 where, sorts[view->sort], *filter ? ", with " : "", filter);
+		 where, sorts[view->sort], *filter ? ", with " : "", filter,
+		 process && profile__is_windowed(process->profile) ? "; LIVE is an upper estimate" : "");
 	return text__put(text, TOP_PLAIN, line, width);
 }
 
@@ -943,9 +969,11 @@ static int draw_bottom(const struct top_view *view, size_t width, struct text *t
 	} else if (*view->note) {
 		line = text_printable(view->note);
 	} else {
-		line = strdup(view->help		  ? "any key: back"
+		line = strdup(view->help	     ? "any key: back"
 			      : view->level == STACK ? "q quit  Left back  ? help  w write"
-						     : "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
+			      : view->level == STACKS && view->many
+				      ? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p pause  w write"
+				      : "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
 	}
 	if (!line)
 		return -ENOMEM;
