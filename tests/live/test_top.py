@@ -341,7 +341,8 @@ def top_outlives_its_target():
         screen.press("q")
         expect_equal(screen.wait(), 0, "status")
         screen.expect_restored("after the target's end")
-    with Target("truth_basic") as target, Screen("-p", target.pid, "-d", "1") as screen:
+    with Target("truth_basic") as target, Screen("-p", target.pid, "-d", "3", "--leaks") as screen:
+        screen.until_words("stacks by growth")
         expect_equal(screen.wait(), 0, "status after its duration")
         screen.expect_restored("after its duration")
 

@@ -300,8 +300,7 @@ static int take_snapshot(struct record_config *c, struct session *s, enum snapsh
 
 struct status_line {
 	bool shown;
-	double last_s, last_live;
-	uint64_t last_alloc, last_free;
+	struct session_status last;
 };
 
 static void clear_status(struct status_line *line)
@@ -309,13 +308,6 @@ static void clear_status(struct status_line *line)
 	if (line->shown)
 		fputs("\r\033[K", stderr);
 	line->shown = false;
-}
-
-/* Calls that turn out to be the allocator's own are taken off again: a count can step back a
- * little. */
-static double calls_per_s(uint64_t now, uint64_t before, double seconds)
-{
-	return now > before ? (double)(now - before) / seconds : 0;
 }
 
 /* Adds a field to the line where it fits whole. */
@@ -335,11 +327,6 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 		strcpy(line + len, field);
 }
 
-static double monotonic_s(void)
-{
-	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
-}
-
 static int show_leader(void *ctx, const struct profile *profile)
 {
 	struct sink sink = sink__to_stream(stderr);
@@ -357,50 +344,45 @@ static int show_leader(void *ctx, const struct profile *profile)
  * time. */
 static double show_leaders(struct session *s)
 {
-	double start = monotonic_s(), took;
+	double start = clock__monotonic_s(), took;
 
 	session__peek(s, show_leader, NULL);
-	took = monotonic_s() - start;
-	return monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
+	took = clock__monotonic_s() - start;
+	return clock__monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
 }
 
 static void show_status(struct session *s, struct status_line *line)
 {
 	char text[512] = "", live[16], growth[16];
+	struct session_rates rates;
 	struct session_status st;
 	struct winsize size;
 	size_t columns = 80;
-	double dt;
 
 	session__status(s, &st);
-	dt = st.elapsed_s - line->last_s;
-	if (dt <= 0)
+	if (!session_status__rates(&line->last, &st, &rates))
 		return;
 	/* A line that wraps cannot be written over. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
 		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
-	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
+	format_bytes(fabs(rates.live_bytes), growth);
 	/* What matters most comes first: a narrow terminal loses the end. */
 	add_field(text, columns, "%.0f s", st.elapsed_s);
 	add_field(text, columns, "  live ~%s %c%s/s", format_bytes(st.live_bytes, live),
-		  st.live_bytes < line->last_live ? '-' : '+', growth);
+		  rates.live_bytes < 0 ? '-' : '+', growth);
 	if (st.overhead_pct >= 0)
 		add_field(text, columns, "  cost ~%.*f %%", st.overhead_pct < 10 ? 1 : 0,
 			  st.overhead_pct);
 	if (st.windowed)
 		add_field(text, columns, " (in windows)");
-	add_field(text, columns, "  alloc %.0f/s",
-		  calls_per_s(st.alloc_calls, line->last_alloc, dt));
-	add_field(text, columns, "  free %.0f/s", calls_per_s(st.free_calls, line->last_free, dt));
+	add_field(text, columns, "  alloc %.0f/s", rates.alloc_calls);
+	add_field(text, columns, "  free %.0f/s", rates.free_calls);
 	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
 	if (!session__command(s))
 		add_field(text, columns, "  (Ctrl-C ends)");
 	fprintf(stderr, "\r\033[K%s", text);
 	line->shown = true;
-	line->last_s = st.elapsed_s;
-	line->last_live = st.live_bytes;
-	line->last_alloc = st.alloc_calls;
-	line->last_free = st.free_calls;
+	line->last = st;
 }
 
 /* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
@@ -443,14 +425,14 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	struct status_line line = {};
 	/* A command that writes to the terminal has it for itself. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
-	double start = monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
+	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
 	int signals = 0, status = 0;
 
 	for (;;) {
-		double now = monotonic_s(), wait = fmin(next, snapshots) - now;
+		double now = clock__monotonic_s(), wait = fmin(next, snapshots) - now;
 
 		if (c->trace.duration_s > 0) {
 			double left = start + c->trace.duration_s - now;
@@ -465,20 +447,20 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			break;
 		if (session__dispatch(s))
 			break;
-		if (c->snapshots.asked || monotonic_s() >= snapshots) {
-			double asked = monotonic_s();
+		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
+			double asked = clock__monotonic_s();
 
 			if (keep_snapshots(c, s, &line))
 				status = EXIT_FAILED;
 			/* a tenth of our time at most: what is due meanwhile is one snapshot */
-			snapshots = monotonic_s() + fmax(every, 10 * (monotonic_s() - asked));
+			snapshots = clock__monotonic_s() + fmax(every, 10 * (clock__monotonic_s() - asked));
 		}
-		if (c->trace.leaks && !c->quiet && !c->trace.selection.given && monotonic_s() >= leaders) {
+		if (c->trace.leaks && !c->quiet && !c->trace.selection.given && clock__monotonic_s() >= leaders) {
 			clear_status(&line);
 			leaders = show_leaders(s);
 		}
-		if (monotonic_s() >= next) {
-			next = monotonic_s() + 1;
+		if (clock__monotonic_s() >= next) {
+			next = clock__monotonic_s() + 1;
 			if (show) {
 				show_status(s, &line);
 			} else {
@@ -523,15 +505,7 @@ static void say_start(const struct record_config *c, struct session *s)
 	const struct capture_probe *probes;
 
 	probes = session__probes(s, &n);
-	for (size_t i = 0; i < c->trace.capture.n_extra; i++) {
-		bool found = false;
-
-		for (size_t j = 0; j < n; j++)
-			found = found || probes[j].point->name == c->trace.extra.list[i].symbol;
-		if (!found)
-			complain("no file %s is mapped (yet): %s is awaited there",
-				 c->trace.extra.list[i].file, c->trace.extra.list[i].symbol);
-	}
+	trace_config__say_awaited(&c->trace, s);
 	if (!c->verbose)
 		return;
 	for (size_t i = 0; i < n; i++) {

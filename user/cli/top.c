@@ -106,46 +106,31 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 	return 0;
 }
 
-static double monotonic_s(void)
-{
-	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
-}
-
-/* Calls that turn out to be the allocator's own are taken off again: a count can step back. */
-static double per_s(uint64_t now, uint64_t before, double seconds)
-{
-	return now > before ? (double)(now - before) / seconds : 0;
-}
-
 static void take_status(struct run *run)
 {
+	struct session_rates rates = {};
 	struct session_status now;
-	double dt;
 
 	session__status(run->session, &now);
-	dt = now.elapsed_s - run->last.elapsed_s;
-	if (dt > 0 || run->ended)
-		top_view__set_status(run->view,
-				     &(struct top_status){
-					     .elapsed_s = now.elapsed_s,
-					     .live_bytes = now.live_bytes,
-					     .live_change = dt > 0 ? (now.live_bytes - run->last.live_bytes) / dt : 0,
-					     .overhead_pct = now.overhead_pct,
-					     .running = now.running,
-					     .windowed = now.windowed,
-					     .alloc_per_s =
-						     dt > 0 ? per_s(now.alloc_calls, run->last.alloc_calls, dt) : 0,
-					     .free_per_s = dt > 0 ? per_s(now.free_calls, run->last.free_calls, dt) : 0,
-					     .samples = now.samples,
-					     .ended = run->ended,
-				     });
+	if (!session_status__rates(&run->last, &now, &rates) && !run->ended)
+		return;
+	top_view__set_status(run->view, &(struct top_status){.elapsed_s = now.elapsed_s,
+							     .live_bytes = now.live_bytes,
+							     .live_change = rates.live_bytes,
+							     .overhead_pct = now.overhead_pct,
+							     .running = now.running,
+							     .windowed = now.windowed,
+							     .alloc_per_s = rates.alloc_calls,
+							     .free_per_s = rates.free_calls,
+							     .samples = now.samples,
+							     .ended = run->ended});
 	run->last = now;
 }
 
 /* A new state for the screen. When the next one may be taken. */
 static double look(struct run *run)
 {
-	double start = monotonic_s(), took;
+	double start = clock__monotonic_s(), took;
 	struct profile **profiles;
 	size_t n, kept = 0;
 	int rc;
@@ -164,8 +149,8 @@ static double look(struct run *run)
 	}
 	if (rc)
 		top_view__say(run->view, true, "no new state: %s", strerror(-rc));
-	took = monotonic_s() - start;
-	return monotonic_s() + fmax(run->config->delay_s, took / LOOK_SHARE);
+	took = clock__monotonic_s() - start;
+	return clock__monotonic_s() + fmax(run->config->delay_s, took / LOOK_SHARE);
 }
 
 static void write_snapshot(struct run *run)
@@ -236,7 +221,7 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 			write_snapshot(run);
 			break;
 		case TOP_UNPAUSE:
-			*next_look = fmin(*next_look, monotonic_s());
+			*next_look = fmin(*next_look, clock__monotonic_s());
 			break;
 		case TOP_NOTHING:
 			break;
@@ -248,7 +233,7 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 /* Until the user, a signal or the duration ends it. waiting: the signals that are blocked while it waits. */
 static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 {
-	double start = monotonic_s(), delay = run->config->delay_s, duration = run->config->trace.duration_s;
+	double start = clock__monotonic_s(), delay = run->config->delay_s, duration = run->config->trace.duration_s;
 	double next_look = start + delay, next_status = start;
 	struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN},
@@ -256,7 +241,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 	struct signalfd_siginfo info;
 
 	for (;;) {
-		double now = monotonic_s(), wait = (run->ended ? now + 1 : next_status) - now;
+		double now = clock__monotonic_s(), wait = (run->ended ? now + 1 : next_status) - now;
 		struct timespec at;
 		bool changed = false;
 
@@ -286,7 +271,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 			fds[0].fd = -1;
 			changed = true;
 		}
-		now = monotonic_s();
+		now = clock__monotonic_s();
 		if (!run->ended && now >= next_status) {
 			next_status = now + fmin(delay, 1);
 			if (now >= next_look && !top_view__paused(run->view))
@@ -366,6 +351,7 @@ int cmd_top(int argc, char **argv)
 	run.session = session;
 	run.view = hearing = view;
 	complain_to(hear);
+	trace_config__say_awaited(&config.trace, session);
 	go_on(&run, signal_fd, &waiting);
 	complain_to(NULL);
 	terminal__close(); /* at once: the probes may take a while */

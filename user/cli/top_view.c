@@ -1137,7 +1137,7 @@ enum top_action top_view__press(struct top_view *view, uint32_t key)
 		edit(view, key);
 		return TOP_NOTHING;
 	}
-	if (key == 'q' || key == 'Q')
+	if (key == 'q')
 		return TOP_QUIT;
 	if (arrange(view)) /* no memory: nothing to select from */
 		return TOP_NOTHING;
@@ -1153,7 +1153,6 @@ enum top_action top_view__press(struct top_view *view, uint32_t key)
 		move(view, key);
 		return TOP_NOTHING;
 	case '?':
-	case 'h':
 		view->help = !view->help;
 		view->text_first = 0;
 		return TOP_NOTHING;

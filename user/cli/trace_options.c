@@ -332,6 +332,22 @@ struct session_options trace_config__session_options(const struct trace_config *
 	};
 }
 
+void trace_config__say_awaited(const struct trace_config *c, const struct session *s)
+{
+	size_t n;
+	const struct capture_probe *probes = session__probes(s, &n);
+
+	for (size_t i = 0; i < c->extra.n; i++) {
+		bool found = false;
+
+		for (size_t j = 0; j < n; j++)
+			found = found || probes[j].point->name == c->extra.list[i].symbol;
+		if (!found)
+			complain("no file %s is mapped (yet): %s is awaited there", c->extra.list[i].file,
+				 c->extra.list[i].symbol);
+	}
+}
+
 /* --- the files --- */
 
 bool trace_config__writes_files(const struct trace_config *c)

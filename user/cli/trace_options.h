@@ -115,6 +115,9 @@ void trace_config__settle(struct trace_config *config);
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
+/* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was started. */
+void trace_config__say_awaited(const struct trace_config *config, const struct session *session);
+
 /* --- the files --- */
 
 /* Is there a format to write? */

@@ -910,6 +910,25 @@ void session__status(struct session *s, struct session_status *ret)
 	ret->overhead_pct = share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
 }
 
+bool session_status__rates(const struct session_status *before, const struct session_status *now,
+			   struct session_rates *ret)
+{
+	double seconds = now->elapsed_s - before->elapsed_s;
+
+	if (seconds <= 0)
+		return false;
+	*ret = (struct session_rates){
+		.live_bytes = (now->live_bytes - before->live_bytes) / seconds,
+		.alloc_calls = now->alloc_calls > before->alloc_calls
+				       ? (double)(now->alloc_calls - before->alloc_calls) / seconds
+				       : 0,
+		.free_calls = now->free_calls > before->free_calls
+				      ? (double)(now->free_calls - before->free_calls) / seconds
+				      : 0,
+	};
+	return true;
+}
+
 void session__stop(struct session *s)
 {
 	if (s->stopped)
