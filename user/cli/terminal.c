@@ -131,8 +131,8 @@ void terminal__size(size_t *ret_width, size_t *ret_height)
 	*ret_height = height > 0 ? (size_t)height : 1;
 }
 
-/* As many characters as have room; some take two columns. What has none of its own (a combining one), or is none in
- * this locale, is a '?'. */
+/* As many characters as have room; some take two columns. What has none of its own (a combining
+ * one), or is none in this locale, is a '?'. */
 static void show_line(int y, const struct top_line *line, int width)
 {
 	const attr_t styles[] = {[TOP_PLAIN] = A_NORMAL,

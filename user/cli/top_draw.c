@@ -221,8 +221,8 @@ static int fill_cells(struct cells *cells, const struct row *row)
 
 static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
-/* Which columns have room: what is sorted by in any case, with its interval if something of the names can be read beside
- * it; others as long as the names keep a third of the line. */
+/* Which columns have room: what is sorted by in any case, with its interval if something of the
+ * names can be read beside it; others as long as the names keep a third of the line. */
 static void choose_columns(const struct top_view *view, const size_t *widths, size_t width, bool *shown)
 {
 	enum column sort = sort_columns[view->sort];
@@ -455,7 +455,10 @@ static const char *const help_lines[] = {
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",
 	"",
-	"LIVE: allocated since the start and not freed (traced in windows: an upper estimate). GROWTH/s: by how much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 cases; none: the figure is exact, or its error is not known.",
+	"LIVE: allocated since the start and not freed (traced in windows: an upper estimate). GROWTH/s: by how "
+	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the "
+	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 "
+	"cases; none: the figure is exact, or its error is not known.",
 };
 
 static int draw_help(size_t width, struct text *text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to top_view.h's parts: what is known (top_state.c), what of it is on the screen (top_draw.c), and what keys do to
- * it (top_view.c). */
+/* Private to top_view.h's parts: what is known (top_state.c), what of it is on the screen
+ * (top_draw.c), and what keys do to it (top_view.c). */
 #ifndef MEMTRACE_CLI_TOP_INTERNAL_H
 #define MEMTRACE_CLI_TOP_INTERNAL_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What top knows: the profiles of the moment, their stacks, rates since a while ago, and the rows that these make. What
- * is selected is remembered by what it is, not by where it stands: rows change places under the user's hands. */
+/* What top knows: the profiles of the moment, their stacks, rates since a while ago, and the
+ * rows that these make. What is selected is remembered by what it is, not by where it stands:
+ * rows change places under the user's hands. */
 #include "cli/top_internal.h"
 
 #include <errno.h>
@@ -70,9 +71,9 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Of a sampled block of z bytes the variance z^2 (1 - p) / p^2 (profile/estimate.h) is at most R z / p, as z (1 - p) / p
- * is R at most: that of all bytes together is R times their estimate at most. Not of windows, of which it is not
- * known how unlike they are. */
+/* Of a sampled block of z bytes the variance z^2 (1 - p) / p^2 (profile/estimate.h) is at most R
+ * z / p, as z (1 - p) / p is R at most: that of all bytes together is R times their estimate at
+ * most. Not of windows, of which it is not known how unlike they are. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	double interval = (double)profile->interval_bytes;
@@ -96,7 +97,8 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Until it is known by how much something grows, or where that is not followed: all of it came since the start. */
+/* Until it is known by how much something grows, or where that is not followed: all of it came
+ * since the start. */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	struct interval interval = top_live_interval(profile, live);
@@ -178,6 +180,7 @@ int top_view__update(struct top_view *view, struct profile **profiles, size_t n,
 {
 	struct process *processes = calloc(n + 1, sizeof(*processes)), *old = top_view__process(view);
 	size_t n_old = view->n_processes, made = 0;
+	double old_s = view->elapsed_s;
 	int rc = processes ? 0 : -ENOMEM;
 	bool found = false;
 
@@ -198,6 +201,7 @@ int top_view__update(struct top_view *view, struct profile **profiles, size_t n,
 	}
 	free(profiles);
 	if (rc) {
+		view->elapsed_s = old_s;
 		top_processes__free(processes, made);
 		return rc;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The screen of `memtrace top` as rows of text: profiles and keys in, lines out. Knows no terminal and no clock. All
- * that it prints of names is made printable: they come from the targets. */
+/* The screen of `memtrace top` as rows of text: profiles and keys in, lines out. Knows no
+ * terminal and no clock. All that it prints of names is made printable: they come from the
+ * targets. */
 #ifndef MEMTRACE_CLI_TOP_VIEW_H
 #define MEMTRACE_CLI_TOP_VIEW_H
 
@@ -77,9 +78,9 @@ struct top_view;
 struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
-/* The profiles of the moment, sorted and symbolized, elapsed_s after the start; they and the array are the view's
- * from then on, also when it fails. With many, the process that the user looks at stays when it is not among
- * them any more, as an ended one. 0 or -ENOMEM. */
+/* The profiles of the moment, sorted and symbolized, elapsed_s after the start; they and the
+ * array are the view's from then on, also when it fails. With many, the process that the user
+ * looks at stays when it is not among them any more, as an ended one. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
 void top_view__set_status(struct top_view *view, const struct top_status *status);
@@ -93,12 +94,12 @@ enum top_action top_view__press(struct top_view *view, uint32_t key);
 
 bool top_view__paused(const struct top_view *view);
 
-/* The i-th of the profiles that are on the screen: of all processes, or of the one that the user looks at; NULL: there
- * are no more. */
+/* The i-th of the profiles that are on the screen: of all processes, or of the one that the user
+ * looks at; NULL: there are no more. */
 struct profile *top_view__profile(const struct top_view *view, size_t i);
 
-/* What is to be seen, on so many columns and lines, of which there is one of each at least. 0 or -ENOMEM; ret is to
- * be cleared. */
+/* What is to be seen, on so many columns and lines, of which there is one of each at least. 0 or
+ * -ENOMEM; ret is to be cleared. */
 int top_view__draw(struct top_view *view, size_t width, size_t height, struct top_screen *ret);
 
 #endif

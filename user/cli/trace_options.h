@@ -104,8 +104,9 @@ enum trace_option {
 /* The list of them, for people. */
 extern const char trace_options_help[];
 
-/* Takes in one option of command, as getopt_long() returned it, one that is not among them being an unknown one or,
- * ':', one without its value. 0, or the exit status, said. argv and value are for good. */
+/* Takes in one option of command, as getopt_long() returned it, one that is not among them being
+ * an unknown one or, ':', one without its value. 0, or the exit status, said. argv and value are
+ * for good. */
 int trace_config__take(struct trace_config *config, const char *command, int opt, char **argv,
 		       const char *value);
 
@@ -123,8 +124,8 @@ void trace_config__say_awaited(const struct trace_config *config, const struct s
 /* Is there a format to write? */
 bool trace_config__writes_files(const struct trace_config *config);
 
-/* Can all be written? with_command: the process's pid is not known yet. 0 or negative errno with err. Better to hear it
- * now than after an hour of tracing. */
+/* Can all be written? with_command: the process's pid is not known yet. 0 or negative errno with
+ * err. Better to hear it now than after an hour of tracing. */
 int trace_config__check_files(const struct trace_config *config, bool with_command, struct error *err);
 
 /* Regions that were looked at for leaks, too, and nobody asked for: no files, no table. */
