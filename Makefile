@@ -41,7 +41,9 @@ CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
 CFLAGS  += -std=gnu11 $(OPT) $(WARN)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
-LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty -lm
+# wide characters; -ltinfo where that is a library of its own
+NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncursesw)
+LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \

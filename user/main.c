@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/trace_options.h"
 
 static const struct command {
 	const char *name;
@@ -13,6 +14,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{"record", cmd_record, "profile running processes or a command (the default)"},
+	{"top", cmd_top, "which stacks hold memory, live on the screen"},
 	{"report", cmd_report, "look at a profile that was written earlier, by memtrace or others"},
 	{"diff", cmd_diff, "what has grown from one profile to another, and how sure that is"},
 	{"leaks", cmd_leaks, "which code leaks, by one profile or several, in sentences"},
@@ -29,6 +31,7 @@ static void print_help(FILE *to)
 	      "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
 	      "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first "
 	      "allocation\n"
+	      "  memtrace top -p PID|-a [OPTIONS]       the same, live on the screen\n"
 	      "  memtrace report FILE                   read a profile again\n"
 	      "  memtrace diff OLD NEW [...]            what has grown between them\n"
 	      "  memtrace leaks FILE...                 which code leaks\n"
@@ -39,6 +42,7 @@ static void print_help(FILE *to)
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
+	fputs(trace_options_help, to);
 	fputs(record_options, to);
 }
 

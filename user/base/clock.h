@@ -15,4 +15,9 @@ static inline uint64_t clock__now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+static inline double clock__monotonic_s(void)
+{
+	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
+}
+
 #endif

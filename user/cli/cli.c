@@ -17,12 +17,23 @@ char *printable(char *text)
 	return text;
 }
 
+static void (*hearer)(const char *text);
+
+void complain_to(void (*hear)(const char *text))
+{
+	hearer = hear;
+}
+
 static void vcomplain(const char *fmt, va_list ap)
 {
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	fprintf(stderr, "memtrace: %s\n", printable(text));
+	printable(text);
+	if (hearer)
+		hearer(text);
+	else
+		fprintf(stderr, "memtrace: %s\n", text);
 }
 
 void complain(const char *fmt, ...)

@@ -16,7 +16,8 @@
 
 /* Each command: argv[0] is its name; returns the exit status. */
 int cmd_record(int argc, char **argv);
-extern const char record_options[]; /* the list of its options, for people */
+extern const char record_options[]; /* the list of its own options, for people */
+int cmd_top(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
@@ -24,6 +25,9 @@ int cmd_leaks(int argc, char **argv);
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lets hear() have them from now on, while stderr is a screen of ours; NULL: stderr again. */
+void complain_to(void (*hear)(const char *text));
 
 /* complain() with err's text; returns EXIT_FAILED. */
 int fail(const struct error *err);

@@ -20,72 +20,30 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/selection.h"
 #include "cli/snapshots.h"
+#include "cli/trace_options.h"
 #include "encode/encode.h"
 #include "session/session.h"
 
-#define MAX_PIDS  256
-#define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
-
 struct record_config {
-	pid_t pids[MAX_PIDS];
-	size_t n_pids;
-	struct selection_config selection;
+	struct trace_config trace;
 	char *const *command;
-	double duration_s; /* 0: until told or the targets end */
-	unsigned what; /* of enum session_what */
-	enum session_region_place region_place;
-	double max_overhead; /* share; 0: no limit */
-	double max_host_overhead;
-	bool overhead_given;
-	unsigned evidence;
-	uint64_t window_period_ms;
-	bool leaks, what_given, interval_given;
-	bool threads, each_thread, sites, lifetimes; /* tables besides */
-	bool resident;
-	const char *output;
-	bool output_given, format_given, jeprof_names;
+	bool threads, each_thread, sites, lifetimes, resident; /* tables besides */
+	bool jeprof_names;
 	struct snapshots snapshots;
 	struct modules *modules; /* NULL: none were given */
 	enum process_sort sort;
-	bool format[N_FORMATS];
 	unsigned top;
 	bool json;
 	const char *json_path; /* NULL: stdout */
 	bool quiet, verbose;
-	struct alloc_options extra;
-	struct capture_options capture;
-	struct symbolize_options symbolize;
 };
 
 const char record_options[] =
-	"  -p, --pid PID[,PID...]     processes to profile\n"
-	"  -a, --all                  every process there is and every one to come\n"
-	"      --comm NAME, --exe GLOB, --user USER, --cgroup PATH, --container ID\n"
-	"                             those of that name, program, user or cgroup, also new ones\n"
-	"  -F, --follow               children of traced processes, too\n"
 	"      --sort KEY             processes by growth (default), live or rss\n"
-	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
-	"                             growth: what becomes resident, by page faults\n"
-	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
-	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
-	"                             is more, in random short windows (default 5; off: no limit,\n"
-	"                             which is also the default with -i 1)\n"
-	"      --max-host-overhead PCT\n"
-	"                             with -a, --comm ...: share of the machine's CPU time that tracing\n"
-	"                             may cost all of them together (default 2, off: no limit)\n"
-	"      --leaks                the table by growth; regions are looked at, too, and samples are\n"
-	"                             closer (-i 64K), unless told otherwise\n"
 	"      --rss                  what the resident set is made of, at the end of the run: heap, mappings\n"
 	"                             by owner, stacks, files; regions are looked at, too, unless --what\n"
 	"                             says otherwise\n"
-	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
-	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
-	"                             1 = every allocation, exact)\n"
-	"  -o, --output PREFIX        where to write (default memtrace)\n"
-	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), none\n"
-	"                             (default heap,collapsed)\n"
 	"      --every SECONDS|BYTES  also snapshots, PREFIX.PID.0001.heap ...: so often, or each time\n"
 	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
 	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
@@ -100,25 +58,6 @@ const char record_options[] =
 	"      --json[=FILE]          one JSON object per process instead of the table\n"
 	"  -q, --quiet                no table, no status line\n"
 	"  -v, --verbose              say what is done\n"
-	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
-	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
-	"                             a function that allocates, too: a pool's, in the mapped file "
-	"FILE\n"
-	"                             or the program (exe); its size is argument N; ->*N: the "
-	"block is\n"
-	"                             stored where argument N points; ptr=N: it is a realloc of "
-	"that;\n"
-	"                             throws: an exception may leave it\n"
-	"      --free FILE:FUNCTION(ptr=N)\n"
-	"                             a function that frees\n"
-	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
-	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
-	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
-	"      --max-unwind BYTES     kernel memory for unwind tables (default 96M)\n"
-	"      --max-symbols BYTES    memory for symbol tables (default 256M)\n"
-	"      --no-demangle          linkers' names instead of C++ and Rust ones\n"
-	"      --no-inline            no inlined functions, files and lines from debug "
-	"information\n"
 	"      --help, --version\n";
 
 static const char help_head[] =
@@ -137,140 +76,11 @@ static const char help_tail[] =
 	"Exit status: 0, 1 (failed), 2 (usage); with a COMMAND that of the command, 128+N when\n"
 	"signal N ended it.\n";
 
-static int parse_pids(const char *text, struct record_config *c)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy, *item;
-	uint64_t pid;
-
-	if (!copy)
-		return -ENOMEM;
-	while ((item = strsep(&rest, ","))) {
-		bool known = false;
-
-		if (parse_count(item, 1, INT32_MAX, &pid))
-			return usage_error("record", "'%s' is not a pid", item);
-		for (size_t i = 0; i < c->n_pids; i++)
-			known = known || c->pids[i] == (pid_t)pid;
-		if (known)
-			continue;
-		if (c->n_pids == MAX_PIDS)
-			return usage_error("record", "at most %d pids", MAX_PIDS);
-		c->pids[c->n_pids++] = (pid_t)pid;
-	}
-	return 0;
-}
-
-/* A list of names, separated by commas: bit i of *ret is set when the i-th is in it. 0; -ENOMEM; the status for
- * a wrong use, having said complaint of the name that is not known. */
-static int parse_names(const char *text, const char *const *names, size_t n, const char *complaint,
-		       unsigned *ret)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char *rest = copy, *item;
-
-	if (!copy)
-		return -ENOMEM;
-	*ret = 0;
-	while ((item = strsep(&rest, ","))) {
-		size_t i = 0;
-
-		while (i < n && strcmp(item, names[i]))
-			i++;
-		if (i == n)
-			return usage_error("record", complaint, item);
-		*ret |= 1U << i;
-	}
-	return 0;
-}
-
-static int parse_formats(const char *text, struct record_config *c)
-{
-	const char *names[N_FORMATS + 1];
-	unsigned found;
-	int rc;
-
-	for (size_t i = 0; i < N_FORMATS; i++)
-		names[i] = formats[i].name;
-	names[N_FORMATS] = "none";
-	rc = parse_names(text, names, N_FORMATS + 1,
-			 "there is no format '%s': " FORMAT_NAMES ", none", &found);
-	for (size_t i = 0; i < N_FORMATS && !rc; i++)
-		c->format[i] = found >> i & 1;
-	return rc;
-}
-
-static int parse_what(const char *text, struct record_config *c)
-{
-	static const char *const names[] = {"heap", "regions", "growth"}; /* enum session_what */
-	int rc = parse_names(text, names, 3,
-			     "there is no '%s' to profile: heap, regions, growth", &c->what);
-
-	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
-		return usage_error("record", "growth is what does without the heap's probes: one "
-					     "or the other");
-	return rc;
-}
-
-/* Per cent, of a process's CPU time. */
-static int parse_overhead(const char *text, double *ret)
-{
-	char *end;
-
-	*ret = 0;
-	if (!strcmp(text, "off"))
-		return 0;
-	*ret = strtod(text, &end) / 100;
-	if (end == text || *end || !(*ret >= 0.001 && *ret <= 1))
-		return usage_error("record",
-				   "'%s' is not a share of CPU time: 0.1 to 100 per cent, or off",
-				   text);
-	return 0;
-}
-
-/* For experiments: what each kind adds. */
-static int parse_evidence(const char *text, struct record_config *c)
-{
-	static const char *const names[] = {"events", "content", "mapping",
-					    "marks"}; /* enum evidence_kind */
-
-	return parse_names(text, names, 4, "there is no evidence '%s': events, content, mapping, marks",
-			   &c->evidence);
-}
-
-static bool writes_files(const struct record_config *c)
-{
-	for (size_t i = 0; i < N_FORMATS; i++)
-		if (c->format[i])
-			return true;
-	return false;
-}
-
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
-		OPT_JSON = 256,
-		OPT_PROBE_KIND,
-		OPT_ALLOC,
-		OPT_FREE,
-		OPT_MAX_LIVE,
-		OPT_MAX_STACKS,
-		OPT_MAX_FRAMES,
-		OPT_MAX_UNWIND,
-		OPT_MAX_SYMBOLS,
-		OPT_NO_DEMANGLE,
-		OPT_NO_INLINE,
-		OPT_COMM,
-		OPT_EXE,
-		OPT_USER,
-		OPT_CGROUP,
-		OPT_CONTAINER,
+		OPT_JSON = TRACE_OPT_END,
 		OPT_SORT,
-		OPT_WHAT,
-		OPT_REGIONS_AT,
-		OPT_MAX_OVERHEAD,
-		OPT_MAX_HOST_OVERHEAD,
-		OPT_LEAKS,
 		OPT_THREADS,
 		OPT_SITES,
 		OPT_LIFETIMES,
@@ -279,44 +89,16 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_EVERY,
 		OPT_PEAK,
 		OPT_JEPROF_NAMES,
-		OPT_EVIDENCE,
-		OPT_WINDOW_PERIOD,
 		OPT_HELP,
 		OPT_VERSION,
 	};
 	static const struct option options[] = {
-		{"pid", required_argument, NULL, 'p'},
-		{"duration", required_argument, NULL, 'd'},
-		{"interval", required_argument, NULL, 'i'},
-		{"output", required_argument, NULL, 'o'},
-		{"format", required_argument, NULL, 'f'},
+		TRACE_LONG_OPTIONS,
 		{"top", required_argument, NULL, 'n'},
 		{"json", optional_argument, NULL, OPT_JSON},
 		{"quiet", no_argument, NULL, 'q'},
 		{"verbose", no_argument, NULL, 'v'},
-		{"probe-kind", required_argument, NULL, OPT_PROBE_KIND},
-		{"alloc", required_argument, NULL, OPT_ALLOC},
-		{"free", required_argument, NULL, OPT_FREE},
-		{"max-live", required_argument, NULL, OPT_MAX_LIVE},
-		{"max-stacks", required_argument, NULL, OPT_MAX_STACKS},
-		{"max-frames", required_argument, NULL, OPT_MAX_FRAMES},
-		{"max-unwind", required_argument, NULL, OPT_MAX_UNWIND},
-		{"max-symbols", required_argument, NULL, OPT_MAX_SYMBOLS},
-		{"no-demangle", no_argument, NULL, OPT_NO_DEMANGLE},
-		{"no-inline", no_argument, NULL, OPT_NO_INLINE},
-		{"all", no_argument, NULL, 'a'},
-		{"follow", no_argument, NULL, 'F'},
-		{"comm", required_argument, NULL, OPT_COMM},
-		{"exe", required_argument, NULL, OPT_EXE},
-		{"user", required_argument, NULL, OPT_USER},
-		{"cgroup", required_argument, NULL, OPT_CGROUP},
-		{"container", required_argument, NULL, OPT_CONTAINER},
 		{"sort", required_argument, NULL, OPT_SORT},
-		{"what", required_argument, NULL, OPT_WHAT},
-		{"regions-at", required_argument, NULL, OPT_REGIONS_AT},
-		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
-		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
-		{"leaks", no_argument, NULL, OPT_LEAKS},
 		{"threads", optional_argument, NULL, OPT_THREADS},
 		{"sites", no_argument, NULL, OPT_SITES},
 		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
@@ -325,53 +107,17 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
 		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
-		{"evidence", required_argument, NULL, OPT_EVIDENCE},
-		{"window-period", required_argument, NULL, OPT_WINDOW_PERIOD},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{},
 	};
 	uint64_t n;
-	char *end;
-	int opt, rc, index = 0;
+	int opt, rc;
 
 	opterr = 0;
 	/* '+': what follows the command's name is the command's; ':' tells a missing argument. */
-	while ((opt = getopt_long(argc, argv, "+:p:d:i:o:f:n:aFqvh", options, &index)) != -1) {
+	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "n:qvh", options, NULL)) != -1) {
 		switch (opt) {
-		case 'p':
-			rc = parse_pids(optarg, c);
-			if (rc)
-				return rc;
-			break;
-		case 'd':
-			c->duration_s = strtod(optarg, &end);
-			if (end == optarg || *end || !(c->duration_s > 0) || c->duration_s > 1e9)
-				return usage_error("record",
-						   "'%s' is not a duration: seconds, more than 0",
-						   optarg);
-			break;
-		case 'i':
-			if (parse_bytes(optarg, 1, ABI_MAX_INTERVAL, &c->capture.interval))
-				return usage_error(
-					"record",
-					"'%s' is not a sampling interval: 1 to 4G bytes, "
-					"as in 512K",
-					optarg);
-			c->interval_given = true;
-			break;
-		case 'o':
-			if (!*optarg)
-				return usage_error("record", "the output prefix is empty");
-			c->output = optarg;
-			c->output_given = true;
-			break;
-		case 'f':
-			rc = parse_formats(optarg, c);
-			if (rc)
-				return rc;
-			c->format_given = true;
-			break;
 		case 'n':
 			if (parse_count(optarg, 1, 1000000, &n))
 				return usage_error("record", "'%s' is not a number of rows",
@@ -388,82 +134,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			c->quiet = true;
 			break;
 		case 'v':
-			c->verbose = c->capture.verbose = true;
-			break;
-		case OPT_PROBE_KIND:
-			for (c->capture.kind = 0; c->capture.kind < PROBE_KINDS; c->capture.kind++)
-				if (!strcmp(optarg,
-					    probe_kind__name((enum probe_kind)c->capture.kind)))
-					break;
-			if (c->capture.kind == PROBE_KINDS)
-				return usage_error(
-					"record",
-					"there is no kind of probe '%s': session, multi, perf",
-					optarg);
-			break;
-		case OPT_ALLOC:
-		case OPT_FREE:
-			rc = add_alloc_option(&c->extra, "record", optarg, opt == OPT_FREE);
-			if (rc)
-				return rc;
-			c->capture.extra = c->extra.list;
-			c->capture.n_extra = c->extra.n;
-			break;
-		case OPT_MAX_LIVE:
-			if (parse_count(optarg, 1, 1U << 30, &n))
-				return usage_error("record", "'%s' is not a number of samples",
-						   optarg);
-			c->capture.max_live = (uint32_t)n;
-			break;
-		case OPT_MAX_STACKS:
-			if (parse_count(optarg, 1, 1U << 24, &n))
-				return usage_error("record", "'%s' is not a number of stacks",
-						   optarg);
-			c->capture.max_stacks = (uint32_t)n;
-			c->capture.max_sites = (uint32_t)n * 2;
-			break;
-		case OPT_MAX_FRAMES:
-			if (parse_count(optarg, 2, ABI_STACK_FRAMES, &n))
-				return usage_error("record",
-						   "'%s' is not a number of frames from 2 to "
-						   "127",
-						   optarg);
-			c->capture.max_frames = (uint32_t)n;
-			break;
-		case OPT_MAX_UNWIND:
-			if (parse_bytes(optarg, 64 << 10, 1ULL << 36, &c->capture.max_unwind))
-				return usage_error("record",
-						   "'%s' is not a size for unwind tables: 64K to "
-						   "64G bytes",
-						   optarg);
-			break;
-		case OPT_MAX_SYMBOLS:
-			if (parse_bytes(optarg, 1, 1ULL << 40, &c->symbolize.max_bytes))
-				return usage_error("record",
-						   "'%s' is not a size for symbol tables: 1 to "
-						   "1024G bytes",
-						   optarg);
-			break;
-		case OPT_NO_DEMANGLE:
-			c->symbolize.raw_names = true;
-			break;
-		case OPT_NO_INLINE:
-			c->symbolize.no_lines = true;
-			break;
-		case 'a':
-		case 'F':
-		case OPT_COMM:
-		case OPT_EXE:
-		case OPT_USER:
-		case OPT_CGROUP:
-		case OPT_CONTAINER:
-			rc = selection_config__take(&c->selection, "record",
-						    opt == 'a'	 ? "all"
-						    : opt == 'F' ? "follow"
-								 : options[index].name,
-						    optarg);
-			if (rc)
-				return rc;
+			c->verbose = c->trace.capture.verbose = true;
 			break;
 		case OPT_SORT:
 			for (c->sort = 0; c->sort < PROCESS_SORTS; c->sort++)
@@ -474,34 +145,6 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 						   "processes are sorted by growth, live or rss, "
 						   "not by '%s'",
 						   optarg);
-			break;
-		case OPT_WHAT:
-			c->what_given = true;
-			rc = parse_what(optarg, c);
-			if (rc)
-				return rc;
-			break;
-		case OPT_REGIONS_AT:
-			if (!strcmp(optarg, "libc"))
-				c->region_place = REGIONS_LIBC;
-			else if (!strcmp(optarg, "syscalls"))
-				c->region_place = REGIONS_SYSCALLS;
-			else
-				return usage_error("record",
-						   "regions are seen at libc or at syscalls, not "
-						   "at '%s'",
-						   optarg);
-			break;
-		case OPT_MAX_OVERHEAD:
-			rc = parse_overhead(optarg, &c->max_overhead);
-			if (rc)
-				return rc;
-			c->overhead_given = true;
-			break;
-		case OPT_MAX_HOST_OVERHEAD:
-			rc = parse_overhead(optarg, &c->max_host_overhead);
-			if (rc)
-				return rc;
 			break;
 		case OPT_THREADS:
 			if (optarg && strcmp(optarg, "each"))
@@ -514,9 +157,6 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_LIFETIMES:
 			c->lifetimes = true;
-			break;
-		case OPT_LEAKS:
-			c->leaks = true;
 			break;
 		case OPT_RSS:
 			c->resident = true;
@@ -538,28 +178,20 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_JEPROF_NAMES:
 			c->jeprof_names = true;
 			break;
-		case OPT_EVIDENCE:
-			rc = parse_evidence(optarg, c);
-			if (rc)
-				return rc;
-			break;
-		case OPT_WINDOW_PERIOD: /* for tests, in ms: a thousand windows in a minute */
-			if (parse_count(optarg, 10, 10000, &c->window_period_ms))
-				return usage_error("record", "'%s' is not 10 to 10000 ms", optarg);
-			break;
 		case 'h':
 		case OPT_HELP:
 			fputs(help_head, stdout);
+			fputs(trace_options_help, stdout);
 			fputs(record_options, stdout);
 			fputs(help_tail, stdout);
 			exit(0);
 		case OPT_VERSION:
 			puts("memtrace " MEMTRACE_VERSION);
 			exit(0);
-		case ':':
-			return usage_error("record", "%s needs a value", argv[optind - 1]);
 		default:
-			return usage_error("record", "there is no option %s", argv[optind - 1]);
+			rc = trace_config__take(&c->trace, "record", opt, argv, optarg);
+			if (rc)
+				return rc;
 		}
 	}
 	if (optind < argc) {
@@ -570,100 +202,43 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 					   argv[optind]);
 		c->command = argv + optind;
 	}
-	if (!c->command && !c->n_pids && !c->selection.selection.dynamic)
+	if (!c->command && !c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("record", "which process? -p PID, -a, or -- COMMAND");
-	if (c->leaks && !c->interval_given)
-		c->capture.interval = LEAKS_INTERVAL;
-	/* Who asks for every allocation wants no windows. */
-	if (!c->overhead_given && c->capture.interval == 1)
-		c->max_overhead = 0;
+	trace_config__settle(&c->trace);
 	/* Hundreds of processes leave files only when they are asked for. */
-	if (c->selection.selection.dynamic && !c->output_given && !c->format_given)
-		memset(c->format, 0, sizeof(c->format));
-	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !writes_files(c))
+	if (c->trace.selection.selection.dynamic && !c->trace.output_given && !c->trace.format_given)
+		memset(c->trace.format, 0, sizeof(c->trace.format));
+	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !trace_config__writes_files(&c->trace))
 		return usage_error("record", "snapshots in which format? -f LIST");
-	if (c->modules && c->selection.given)
+	if (c->modules && c->trace.selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
-	if (c->resident && c->selection.given)
+	if (c->resident && c->trace.selection.given)
 		return usage_error("record", "--rss shows what is in one process: name it by -p, or run a command");
-	if (c->command && c->n_pids)
+	if (c->command && c->trace.n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
 }
 
 /* --- output --- */
 
-/* number: of a snapshot, "" for none. what: enum session_what. */
-static char *output_path(const struct record_config *c, pid_t pid, const char *number, unsigned what,
-			 const char *extension)
-{
-	char *path;
-
-	const char *part = what == WHAT_REGIONS ? "regions."
-			   : what == WHAT_GROWTH ? "growth."
-						 : "";
-
-	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part, extension) < 0
-		       ? NULL
-		       : path;
-}
-
 /* Better to hear it now than after an hour of tracing. */
 static int check_outputs(const struct record_config *c, struct error *err)
 {
-	/* a pid that is not known yet: the longest there is will do */
-	const pid_t longest = 4194304;
-	bool named = !c->command && !c->selection.given;
-	const pid_t *pids = named ? c->pids : &longest;
-	size_t n = named ? c->n_pids : 1;
+	int rc = trace_config__check_files(&c->trace, c->command, err);
 
-	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < 3 * N_FORMATS; j++) {
-			_cleanup_free_ char *path = NULL;
-			unsigned what = WHAT_HEAP << (j / N_FORMATS);
-			int rc;
-
-			if (!c->format[j % N_FORMATS] || !(c->what & what))
-				continue;
-			path = output_path(c, pids[i], "", what,
-					   formats[j % N_FORMATS].extension);
-			rc = path ? outfile__check(path, err) : -ENOMEM;
-			if (rc)
-				return rc;
-		}
-	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
-}
-
-/* Regions that were looked at for leaks or the resident set, too, and nobody asked for. */
-static bool is_aside(const struct record_config *c, const struct profile *p)
-{
-	return profile__is_regions(p) && !c->what_given;
+	if (rc || !c->json_path || is_stream(c->json_path))
+		return rc;
+	return outfile__check(c->json_path, err);
 }
 
 static int write_files(const struct record_config *c, const struct profile *p, enum snapshot_cause cause,
 		       struct profile *told)
 {
 	char number[32] = "";
-	int status = 0;
 
 	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
 		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
-	for (size_t i = 0; i < N_FORMATS; i++) {
-		_cleanup_free_ char *path = NULL;
-
-		if (!c->format[i] || is_aside(c, p))
-			continue;
-		path = output_path(c, p->pid, number,
-				   profile__is_regions(p)  ? WHAT_REGIONS
-				   : profile__is_growth(p) ? WHAT_GROWTH
-							   : WHAT_HEAP,
-				   formats[i].extension);
-		if (!path || write_file(path, &formats[i], p))
-			status = EXIT_FAILED;
-		else if (told)
-			profile__add_file(told, path);
-	}
-	return status;
+	return trace_config__write_files(&c->trace, p, number, told);
 }
 
 struct profile_list {
@@ -702,11 +277,11 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
 	struct sink sink = sink__to_stream(stdout);
-	struct table_options options = {.top = c->top, .leaks = c->leaks};
+	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
 	int rc = 0;
 
 	fit_terminal(&options);
-	if (c->selection.given) {
+	if (c->trace.selection.given) {
 		processes.width = options.width;
 		processes.color = options.color;
 		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
@@ -714,21 +289,21 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 
 		/* a row per process: of its heap, if that was profiled */
 		for (size_t i = 0; rows && i < n; i++)
-			if (profile__is_regions(profiles[i]) == (c->what == WHAT_REGIONS))
+			if (profile__is_regions(profiles[i]) == (c->trace.what == WHAT_REGIONS))
 				rows[n_rows++] = profiles[i];
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
-	for (size_t i = 0; i < n && !rc && !c->selection.given; i++) {
-		if (is_aside(c, profiles[i]) && !(c->leaks && profile__leaks(profiles[i])))
+	for (size_t i = 0; i < n && !rc && !c->trace.selection.given; i++) {
+		if (trace_config__is_aside(&c->trace, profiles[i]) && !(c->trace.leaks && profile__leaks(profiles[i])))
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
 		rc = encode_table(profiles[i], &options, &sink);
-		if (!rc && c->leaks && profiles[i]->has_growth)
+		if (!rc && c->trace.leaks && profiles[i]->has_growth)
 			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
 		if (!rc)
 			rc = put_views(c, profiles[i], &options, &sink);
-		if (!rc && c->modules && !is_aside(c, profiles[i]))
+		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))
 			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
 		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
 			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
@@ -763,7 +338,7 @@ static int take_snapshot(struct record_config *c, struct session *s, enum snapsh
 	struct snapshot_run run = {c, cause, 0};
 	int rc;
 
-	if (!writes_files(c)) {
+	if (!trace_config__writes_files(&c->trace)) {
 		complain("no snapshot: no format was asked for (-f)");
 		return 0;
 	}
@@ -780,8 +355,7 @@ static int take_snapshot(struct record_config *c, struct session *s, enum snapsh
 
 struct status_line {
 	bool shown;
-	double last_s, last_live;
-	uint64_t last_alloc, last_free;
+	struct session_status last;
 };
 
 static void clear_status(struct status_line *line)
@@ -789,13 +363,6 @@ static void clear_status(struct status_line *line)
 	if (line->shown)
 		fputs("\r\033[K", stderr);
 	line->shown = false;
-}
-
-/* Calls that turn out to be the allocator's own are taken off again: a count can step back a
- * little. */
-static double calls_per_s(uint64_t now, uint64_t before, double seconds)
-{
-	return now > before ? (double)(now - before) / seconds : 0;
 }
 
 /* Adds a field to the line where it fits whole. */
@@ -815,11 +382,6 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 		strcpy(line + len, field);
 }
 
-static double monotonic_s(void)
-{
-	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
-}
-
 static int show_leader(void *ctx, const struct profile *profile)
 {
 	struct sink sink = sink__to_stream(stderr);
@@ -837,50 +399,45 @@ static int show_leader(void *ctx, const struct profile *profile)
  * time. */
 static double show_leaders(struct session *s)
 {
-	double start = monotonic_s(), took;
+	double start = clock__monotonic_s(), took;
 
 	session__peek(s, show_leader, NULL);
-	took = monotonic_s() - start;
-	return monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
+	took = clock__monotonic_s() - start;
+	return clock__monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
 }
 
 static void show_status(struct session *s, struct status_line *line)
 {
 	char text[512] = "", live[16], growth[16];
+	struct session_rates rates;
 	struct session_status st;
 	struct winsize size;
 	size_t columns = 80;
-	double dt;
 
 	session__status(s, &st);
-	dt = st.elapsed_s - line->last_s;
-	if (dt <= 0)
+	if (!session_status__rates(&line->last, &st, &rates))
 		return;
 	/* A line that wraps cannot be written over. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
 		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
-	format_bytes(fabs(st.live_bytes - line->last_live) / dt, growth);
+	format_bytes(fabs(rates.live_bytes), growth);
 	/* What matters most comes first: a narrow terminal loses the end. */
 	add_field(text, columns, "%.0f s", st.elapsed_s);
 	add_field(text, columns, "  live ~%s %c%s/s", format_bytes(st.live_bytes, live),
-		  st.live_bytes < line->last_live ? '-' : '+', growth);
+		  rates.live_bytes < 0 ? '-' : '+', growth);
 	if (st.overhead_pct >= 0)
 		add_field(text, columns, "  cost ~%.*f %%", st.overhead_pct < 10 ? 1 : 0,
 			  st.overhead_pct);
 	if (st.windowed)
 		add_field(text, columns, " (in windows)");
-	add_field(text, columns, "  alloc %.0f/s",
-		  calls_per_s(st.alloc_calls, line->last_alloc, dt));
-	add_field(text, columns, "  free %.0f/s", calls_per_s(st.free_calls, line->last_free, dt));
+	add_field(text, columns, "  alloc %.0f/s", rates.alloc_calls);
+	add_field(text, columns, "  free %.0f/s", rates.free_calls);
 	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
 	if (!session__command(s))
 		add_field(text, columns, "  (Ctrl-C ends)");
 	fprintf(stderr, "\r\033[K%s", text);
 	line->shown = true;
-	line->last_s = st.elapsed_s;
-	line->last_live = st.live_bytes;
-	line->last_alloc = st.alloc_calls;
-	line->last_free = st.free_calls;
+	line->last = st;
 }
 
 /* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
@@ -923,17 +480,17 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	struct status_line line = {};
 	/* A command that writes to the terminal has it for itself. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
-	double start = monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
+	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
 	int signals = 0, status = 0;
 
 	for (;;) {
-		double now = monotonic_s(), wait = fmin(next, snapshots) - now;
+		double now = clock__monotonic_s(), wait = fmin(next, snapshots) - now;
 
-		if (c->duration_s > 0) {
-			double left = start + c->duration_s - now;
+		if (c->trace.duration_s > 0) {
+			double left = start + c->trace.duration_s - now;
 
 			if (left <= 0)
 				break;
@@ -945,20 +502,20 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			break;
 		if (session__dispatch(s))
 			break;
-		if (c->snapshots.asked || monotonic_s() >= snapshots) {
-			double asked = monotonic_s();
+		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
+			double asked = clock__monotonic_s();
 
 			if (keep_snapshots(c, s, &line))
 				status = EXIT_FAILED;
 			/* a tenth of our time at most: what is due meanwhile is one snapshot */
-			snapshots = monotonic_s() + fmax(every, 10 * (monotonic_s() - asked));
+			snapshots = clock__monotonic_s() + fmax(every, 10 * (clock__monotonic_s() - asked));
 		}
-		if (c->leaks && !c->quiet && !c->selection.given && monotonic_s() >= leaders) {
+		if (c->trace.leaks && !c->quiet && !c->trace.selection.given && clock__monotonic_s() >= leaders) {
 			clear_status(&line);
 			leaders = show_leaders(s);
 		}
-		if (monotonic_s() >= next) {
-			next = monotonic_s() + 1;
+		if (clock__monotonic_s() >= next) {
+			next = clock__monotonic_s() + 1;
 			if (show) {
 				show_status(s, &line);
 			} else {
@@ -1003,15 +560,7 @@ static void say_start(const struct record_config *c, struct session *s)
 	const struct capture_probe *probes;
 
 	probes = session__probes(s, &n);
-	for (size_t i = 0; i < c->capture.n_extra; i++) {
-		bool found = false;
-
-		for (size_t j = 0; j < n; j++)
-			found = found || probes[j].point->name == c->extra.list[i].symbol;
-		if (!found)
-			complain("no file %s is mapped (yet): %s is awaited there",
-				 c->extra.list[i].file, c->extra.list[i].symbol);
-	}
+	trace_config__say_awaited(&c->trace, s);
 	if (!c->verbose)
 		return;
 	for (size_t i = 0; i < n; i++) {
@@ -1024,7 +573,7 @@ static void say_start(const struct record_config *c, struct session *s)
 			 probes[i].point->site.emulated ? "" : ", single-stepped",
 			 probes[i].allocator->path, where);
 	}
-	if (c->what & WHAT_REGIONS)
+	if (c->trace.what & WHAT_REGIONS)
 		complain("regions: %s", session__region_place(s));
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
@@ -1038,16 +587,10 @@ static void do_nothing(int signal)
 
 int cmd_record(int argc, char **argv)
 {
-	static struct record_config config = {
-		.what = WHAT_HEAP,
-		.max_host_overhead = 0.02,
-		.output = "memtrace",
-		.max_overhead = 0.05,
-		.capture = {.interval = 512 * 1024, .kind = -1},
-	};
+	static struct record_config config;
 	_cleanup_(cleanup_session) struct session *session = NULL;
 	_cleanup_close_ int signal_fd = -1;
-	struct session_options options = {};
+	struct session_options options;
 	struct profile *const *profiles;
 	struct error err = {};
 	size_t n_profiles;
@@ -1055,32 +598,19 @@ int cmd_record(int argc, char **argv)
 	int status, wait_status = EXIT_FAILED << 8;
 	sigset_t signals;
 
-	for (size_t i = 0; i < N_FORMATS; i++)
-		config.format[i] = formats[i].by_default;
+	trace_config__init(&config.trace);
 	status = parse_options(argc, argv, &config);
 	if (status)
 		return status;
 	if (check_outputs(&config, &err))
 		return fail(&err);
-	if (selection_config__open(&config.selection, &err))
+	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 
-	if (config.selection.given)
-		options.selection = &config.selection.selection;
-	options.pids = config.pids;
-	options.n_pids = config.n_pids;
+	options = trace_config__session_options(&config.trace);
 	options.command = config.command;
-	options.what = config.what;
-	options.regions_if_easy = (config.leaks || config.resident) && !config.what_given;
+	options.regions_if_easy |= config.resident && !config.trace.what_given;
 	options.resident = config.resident;
-	options.region_place = config.region_place;
-	options.max_overhead = config.max_overhead;
-	options.max_host_overhead = config.max_host_overhead;
-	options.overhead_given = config.overhead_given;
-	options.evidence = config.evidence;
-	options.window_period_ns = config.window_period_ms * 1000000;
-	options.capture = config.capture;
-	options.symbolize = config.symbolize;
 	options.ret_command_status = &wait_status;
 	/* One that comes before there are snapshots is no reason to end, and a command does not inherit a handler. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = do_nothing, .sa_flags = SA_RESTART}, NULL);

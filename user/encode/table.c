@@ -551,6 +551,7 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		[GROUPS_BY_GROWTH] = compare_growth,
 		[GROUPS_BY_ALLOCATED] = compare_allocated,
 		[GROUPS_BY_CALLS] = compare_calls,
+		[GROUPS_BY_NAME] = compare_keys,
 	};
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
 	_cleanup_(scratch__clear) struct scratch scratch = {};

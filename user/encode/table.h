@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: what the table of one process's stacks (table.c) and the table of processes
- * (processes.c) have in common. */
+/* What the table of one process's stacks (table.c), the table of processes (processes.c) and the screen of `memtrace
+ * top` have in common. */
 #ifndef MEMTRACE_ENCODE_TABLE_H
 #define MEMTRACE_ENCODE_TABLE_H
 
@@ -31,7 +31,8 @@ enum groups {
 	GROUPS_BY_LIVE,	  /* those with anything live, */
 	GROUPS_BY_GROWTH, /* by live bytes or by growth */
 	GROUPS_BY_ALLOCATED, /* all, by allocated bytes */
-	GROUPS_BY_CALLS,     /* or objects */
+	GROUPS_BY_CALLS,     /* or objects; */
+	GROUPS_BY_NAME,	     /* all, ascending by what is read */
 };
 
 /* Groups sites by what is read of them. *ret_groups is for free_groups(). 0 or -ENOMEM. */

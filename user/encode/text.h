@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: text that comes from the target, made fit for a reader. */
+/* Text that comes from the target, made fit for a reader. */
 #ifndef MEMTRACE_ENCODE_TEXT_H
 #define MEMTRACE_ENCODE_TEXT_H
 

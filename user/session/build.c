@@ -786,6 +786,7 @@ int build__regions(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = "regions";
+	p->ended = b->target->ended;
 	p->mode = "continuous"; /* beside whatever windows the heap is seen in */
 	p->interval_bytes = 1;
 	p->alloc_calls = p->samples = book->taken;

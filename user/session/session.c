@@ -676,22 +676,44 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+/* Adds the profiles of the moment: those of targets that have ended, too, or not. */
+static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	struct profile_list list = {};
+	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 	int rc = capture__drain(s->capture, &drain, NULL);
 
 	if (!rc)
 		rc = build__prepare(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++)
-		if (!s->targets[i]->ended)
-			rc = make_profile(s, &drain, s->targets[i], now, &list);
+		if (!s->targets[i]->ended || (ended && !s->targets[i]->uninvited))
+			rc = make_profile(s, &drain, s->targets[i], now, list);
+	return rc;
+}
+
+int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+{
+	struct profile_list list = {};
+	int rc = look(s, false, &list);
+
 	for (size_t i = 0; i < list.n && !rc; i++)
 		rc = fn(ctx, list.at[i]);
 	profile_list__clear(&list);
 	return rc;
+}
+
+int session__look(struct session *s, struct profile ***ret, size_t *ret_n)
+{
+	struct profile_list list = {};
+	int rc = look(s, true, &list);
+
+	if (rc) {
+		profile_list__clear(&list);
+		return rc;
+	}
+	*ret = list.at;
+	*ret_n = list.n;
+	return 0;
 }
 
 /* --- running --- */
@@ -891,6 +913,25 @@ void session__status(struct session *s, struct session_status *ret)
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
 	ret->overhead_pct = share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
+}
+
+bool session_status__rates(const struct session_status *before, const struct session_status *now,
+			   struct session_rates *ret)
+{
+	double seconds = now->elapsed_s - before->elapsed_s;
+
+	if (seconds <= 0)
+		return false;
+	*ret = (struct session_rates){
+		.live_bytes = (now->live_bytes - before->live_bytes) / seconds,
+		.alloc_calls = now->alloc_calls > before->alloc_calls
+				       ? (double)(now->alloc_calls - before->alloc_calls) / seconds
+				       : 0,
+		.free_calls = now->free_calls > before->free_calls
+				      ? (double)(now->free_calls - before->free_calls) / seconds
+				      : 0,
+	};
+	return true;
 }
 
 static bool uses_glibc(const struct target *t)

@@ -93,11 +93,25 @@ struct session_status {
 };
 void session__status(struct session *session, struct session_status *ret);
 
+/* What has changed from one status to a later one, per second. */
+struct session_rates {
+	double live_bytes, alloc_calls, free_calls;
+};
+
+/* Calls that turn out to be the allocator's own are taken off again, and counts can step back a little: those are
+ * 0 then. false: no time has passed. */
+bool session_status__rates(const struct session_status *before, const struct session_status *now,
+			   struct session_rates *ret);
+
 /* How things stand while the run goes on: calls fn for the profile of each target that has not ended, in order,
  * until it returns something else than 0, which is then returned; the profile is gone afterwards. Takes as
  * long as reading all tables does. 0 or negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
+
+/* The same profiles, for the caller to keep and free, the array, too; also those of targets that have ended, if they
+ * were named. After stop: how things stood then. 0 or negative errno. */
+int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
 /* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
  * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,

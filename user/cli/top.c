@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace top: what holds memory, while it changes. The session is record's, the screen is top_view's, the
+ * terminal is terminal's; here is the loop between them. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/snapshots.h"
+#include "cli/terminal.h"
+#include "cli/top_view.h"
+#include "cli/trace_options.h"
+#include "session/session.h"
+
+#define LOOK_SHARE 0.05 /* of our time, at most, goes into reading all tables */
+
+static const char help_head[] =
+	"memtrace top -p PID[,PID...] [OPTIONS]\n"
+	"memtrace top -a|--comm NAME|... [OPTIONS]\n"
+	"\n"
+	"Shows which stacks hold memory, while it changes: by live bytes, by growth or by allocation rate,\n"
+	"of one process, or of the one that is chosen among several. Keys: ? tells them, q quits.\n"
+	"\n"
+	"      --delay SECONDS        how often the screen is made new (default 1)\n";
+
+static const char help_tail[] =
+	"      --help, --version\n"
+	"\n"
+	"Files are written when w is pressed, or on SIGUSR1, as snapshots of record. --leaks begins with the\n"
+	"stacks that grow. Exit status: 0, 1 (failed), 2 (usage).\n";
+
+struct top_config {
+	struct trace_config trace;
+	double delay_s;
+};
+
+struct run {
+	const struct top_config *config;
+	struct session *session;
+	struct top_view *view;
+	struct snapshots snapshots;
+	struct session_status last;
+	bool ended; /* all targets have: what is shown stays */
+};
+
+/* Complaints while the screen is ours go to its last line. */
+static struct top_view *hearing;
+
+static void hear(const char *text)
+{
+	top_view__say(hearing, true, "%s", text);
+}
+
+static int parse_options(int argc, char **argv, struct top_config *c)
+{
+	enum {
+		OPT_DELAY = TRACE_OPT_END,
+		OPT_VERSION,
+	};
+	static const struct option options[] = {
+		TRACE_LONG_OPTIONS,
+		{"delay", required_argument, NULL, OPT_DELAY},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{},
+	};
+	char *end;
+	int opt, rc;
+
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "h", options, NULL)) != -1) {
+		switch (opt) {
+		case OPT_DELAY:
+			c->delay_s = strtod(optarg, &end);
+			if (end == optarg || *end || !(c->delay_s >= 0.1 && c->delay_s <= 3600))
+				return usage_error("top", "'%s' is not a delay: 0.1 to 3600 seconds", optarg);
+			break;
+		case 'h':
+			fputs(help_head, stdout);
+			fputs(trace_options_help, stdout);
+			fputs(help_tail, stdout);
+			exit(0);
+		case OPT_VERSION:
+			puts("memtrace " MEMTRACE_VERSION);
+			exit(0);
+		default:
+			rc = trace_config__take(&c->trace, "top", opt, argv, optarg);
+			if (rc)
+				return rc;
+		}
+	}
+	if (optind < argc)
+		return usage_error("top", "'%s' is no option", argv[optind]);
+	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
+		return usage_error("top", "which process? -p PID, or -a");
+	trace_config__settle(&c->trace);
+	return 0;
+}
+
+static void take_status(struct run *run)
+{
+	struct session_rates rates = {};
+	struct session_status now;
+
+	session__status(run->session, &now);
+	if (!session_status__rates(&run->last, &now, &rates) && !run->ended)
+		return;
+	top_view__set_status(run->view, &(struct top_status){.elapsed_s = now.elapsed_s,
+							     .live_bytes = now.live_bytes,
+							     .live_change = rates.live_bytes,
+							     .overhead_pct = now.overhead_pct,
+							     .running = now.running,
+							     .windowed = now.windowed,
+							     .alloc_per_s = rates.alloc_calls,
+							     .free_per_s = rates.free_calls,
+							     .samples = now.samples,
+							     .ended = run->ended});
+	run->last = now;
+}
+
+/* A new state for the screen. When the next one may be taken. */
+static double look(struct run *run)
+{
+	double start = clock__monotonic_s(), took;
+	struct profile **profiles;
+	size_t n, kept = 0;
+	int rc;
+
+	/* the state's age is told by the status' clock */
+	take_status(run);
+	rc = session__look(run->session, &profiles, &n);
+	if (!rc) {
+		for (size_t i = 0; i < n; i++) {
+			if (trace_config__is_aside(&run->config->trace, profiles[i]) && !profile__leaks(profiles[i]))
+				profile__free(profiles[i]);
+			else
+				profiles[kept++] = profiles[i];
+		}
+		rc = top_view__update(run->view, profiles, kept, run->last.elapsed_s);
+	}
+	if (rc)
+		top_view__say(run->view, true, "no new state: %s", strerror(-rc));
+	took = clock__monotonic_s() - start;
+	return clock__monotonic_s() + fmax(run->config->delay_s, took / LOOK_SHARE);
+}
+
+static void write_snapshot(struct run *run)
+{
+	_cleanup_free_ char *names = NULL;
+	struct profile *profile;
+	char number[32];
+	size_t size;
+	FILE *stream;
+	bool any = false, failed = false;
+
+	if (!trace_config__writes_files(&run->config->trace)) {
+		top_view__say(run->view, true, "nothing is written: no format was asked for (-f)");
+		return;
+	}
+	snapshots__name(&run->snapshots, SNAPSHOT_ASKED, false, number);
+	stream = open_memstream(&names, &size);
+	if (!stream)
+		return;
+	for (size_t i = 0; (profile = top_view__profile(run->view, i)); i++) {
+		size_t before = profile->n_files;
+
+		if (trace_config__write_files(&run->config->trace, profile, number, profile))
+			failed = true;
+		for (size_t k = before; k < profile->n_files; k++, any = true)
+			fprintf(stream, " %s", profile->files[k]);
+	}
+	if (!fclose(stream) && any && !failed) /* else the complaint stands there */
+		top_view__say(run->view, false, "written:%s", names);
+	else if (!any && !failed)
+		top_view__say(run->view, true, "nothing to write yet");
+	snapshots__written(&run->snapshots, SNAPSHOT_ASKED);
+}
+
+/* What was shown last may be older than the end. */
+static void end(struct run *run)
+{
+	session__stop(run->session);
+	run->ended = true;
+	look(run);
+	session__detach(run->session);
+}
+
+static void draw(struct run *run)
+{
+	struct top_screen screen = {};
+	size_t width, height;
+
+	terminal__size(&width, &height);
+	if (!top_view__draw(run->view, width, height, &screen))
+		terminal__show(&screen);
+	top_screen__clear(&screen);
+}
+
+/* True: the user wants to leave. */
+static bool take_keys(struct run *run, double *next_look, bool *changed)
+{
+	uint32_t key;
+
+	while (terminal__next_key(&key)) {
+		*changed = true;
+		if (!key)
+			continue;
+		switch (top_view__press(run->view, key)) {
+		case TOP_QUIT:
+			return true;
+		case TOP_WRITE:
+			write_snapshot(run);
+			break;
+		case TOP_UNPAUSE:
+			*next_look = fmin(*next_look, clock__monotonic_s());
+			break;
+		case TOP_NOTHING:
+			break;
+		}
+	}
+	return false;
+}
+
+/* Until the user, a signal or the duration ends it. waiting: the signals that are blocked while it waits. */
+static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
+{
+	double start = clock__monotonic_s(), delay = run->config->delay_s, duration = run->config->trace.duration_s;
+	double next_look = start + delay, next_status = start;
+	struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
+				{.fd = signal_fd, .events = POLLIN},
+				{.fd = STDIN_FILENO, .events = POLLIN}};
+	struct signalfd_siginfo info;
+
+	for (;;) {
+		double now = clock__monotonic_s(), wait = (run->ended ? now + 1 : next_status) - now;
+		struct timespec at;
+		bool changed = false;
+
+		if (duration > 0 && !run->ended) {
+			if (now >= start + duration)
+				return;
+			wait = fmin(wait, start + duration - now);
+		}
+		wait = fmax(wait, 0);
+		at.tv_sec = (time_t)wait;
+		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
+		/* what is not told of holds no news: a signal that ncurses catches is none of them */
+		if (ppoll(fds, 3, &at, waiting) < 0)
+			fds[0].revents = fds[1].revents = fds[2].revents = 0;
+		if ((fds[1].revents & POLLIN) && read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+			if (info.ssi_signo != SIGUSR1)
+				return;
+			write_snapshot(run);
+			changed = true;
+		}
+		if (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL)) /* nobody is there any more */
+			return;
+		if (take_keys(run, &next_look, &changed))
+			return;
+		if (!run->ended && session__dispatch(run->session)) {
+			end(run);
+			fds[0].fd = -1;
+			changed = true;
+		}
+		now = clock__monotonic_s();
+		if (!run->ended && now >= next_status) {
+			next_status = now + fmin(delay, 1);
+			if (now >= next_look && !top_view__paused(run->view))
+				next_look = look(run);
+			else
+				take_status(run);
+			changed = true;
+		}
+		if (changed)
+			draw(run);
+	}
+}
+
+/* Signals end it in order; those of the terminal come when they are waited for. */
+static int take_signals(sigset_t *ret_waiting)
+{
+	struct sigaction hangup;
+	sigset_t blocked;
+	int fd;
+
+	sigprocmask(SIG_BLOCK, NULL, ret_waiting);
+	sigaddset(ret_waiting, SIGINT);
+	sigaddset(ret_waiting, SIGTERM);
+	sigaddset(ret_waiting, SIGQUIT);
+	sigaddset(ret_waiting, SIGUSR1);
+	/* nohup's way to say that the terminal's end is no reason to stop; but then there is no screen */
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+		sigaddset(ret_waiting, SIGHUP);
+	blocked = *ret_waiting;
+	sigaddset(&blocked, SIGWINCH);
+	sigaddset(&blocked, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	fd = signalfd(-1, ret_waiting, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		complain("cannot take signals: %s", strerror(errno));
+	return fd;
+}
+
+DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
+DEFINE_CLEANUP(struct top_view *, cleanup_view, top_view__free)
+
+int cmd_top(int argc, char **argv)
+{
+	static struct top_config config = {.delay_s = 1};
+	_cleanup_(cleanup_session) struct session *session = NULL;
+	_cleanup_(cleanup_view) struct top_view *view = NULL;
+	_cleanup_close_ int signal_fd = -1;
+	struct run run = {.config = &config};
+	struct session_options options;
+	struct error err = {};
+	sigset_t waiting;
+	int status;
+
+	trace_config__init(&config.trace);
+	status = parse_options(argc, argv, &config);
+	if (status)
+		return status;
+	if (terminal__check(&err) || selection_config__open(&config.trace.selection, &err))
+		return fail(&err);
+	/* several are there, or may come */
+	view = top_view__new(config.trace.leaks ? TOP_BY_GROWTH : TOP_BY_LIVE,
+			     config.trace.n_pids > 1 || config.trace.selection.given ||
+				     (config.trace.what & WHAT_REGIONS && config.trace.what != WHAT_REGIONS));
+	if (!view) {
+		complain("out of memory");
+		return EXIT_FAILED;
+	}
+	options = trace_config__session_options(&config.trace);
+	if (session__open(&options, &session, &err))
+		return fail(&err);
+	signal_fd = take_signals(&waiting);
+	if (signal_fd < 0)
+		return EXIT_FAILED;
+	if (session__start(session, &err) || terminal__open(&err))
+		return fail(&err);
+	run.session = session;
+	run.view = hearing = view;
+	complain_to(hear);
+	trace_config__say_awaited(&config.trace, session);
+	go_on(&run, signal_fd, &waiting);
+	complain_to(NULL);
+	terminal__close(); /* at once: the probes may take a while */
+	session__stop(session);
+	session__detach(session);
+	return 0;
+}

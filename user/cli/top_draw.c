@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What top shows of what it knows, as lines of text. */
+#include "cli/top_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/text.h"
+
+#define MIN_WHERE   24 /* columns that put_where() needs */
+#define COMMAND_MAX 15
+#define MIN_NAMES   8
+#define CELL_BYTES  64
+#define MAY_BE_0    "may be 0"
+
+/* --- lines of text --- */
+
+struct text {
+	struct top_line *lines;
+	size_t n, room;
+};
+
+static void text__clear(struct text *text)
+{
+	for (size_t i = 0; i < text->n; i++)
+		free(text->lines[i].text);
+	free(text->lines);
+	*text = (struct text){};
+}
+
+void top_screen__clear(struct top_screen *screen)
+{
+	text__clear(&(struct text){screen->lines, screen->n, 0});
+	*screen = (struct top_screen){};
+}
+
+/* Where so many characters end. */
+static size_t clip(const char *text, size_t columns)
+{
+	size_t i = 0;
+
+	for (; text[i]; i++)
+		if ((text[i] & 0xc0) != 0x80 && !columns--)
+			break;
+	return i;
+}
+
+/* A line of the first so many bytes. 0 or -ENOMEM. */
+static int text__add(struct text *text, enum top_style style, const char *line, size_t bytes)
+{
+	char *copy;
+
+	if (text->n == text->room) {
+		size_t room = text->room ? 2 * text->room : 32;
+		struct top_line *lines = reallocarray(text->lines, room, sizeof(*lines));
+
+		if (!lines)
+			return -ENOMEM;
+		text->lines = lines;
+		text->room = room;
+	}
+	copy = strndup(line, bytes);
+	if (!copy)
+		return -ENOMEM;
+	text->lines[text->n++] = (struct top_line){copy, style};
+	return 0;
+}
+
+/* One line, cut where it is too long. */
+static int text__put(struct text *text, enum top_style style, const char *line, size_t width)
+{
+	return text__add(text, style, line, clip(line, width));
+}
+
+/* As many lines as it takes, at most `most`, parted at double blanks if possible, else at blanks. */
+static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width, size_t most)
+{
+	int rc = 0;
+
+	while (*words && most-- && !rc) {
+		size_t bytes = clip(words, width), end = bytes, skip;
+
+		if (words[bytes]) {
+			const char *at = NULL;
+
+			for (size_t i = bytes / 2; i && i <= bytes && i < strlen(words) - 1; i++)
+				if (words[i] == ' ' && words[i + 1] == ' ')
+					at = words + i;
+			for (size_t i = bytes; i > 0 && !at; i--)
+				if (words[i] == ' ')
+					at = words + i;
+			end = at ? (size_t)(at - words) : bytes;
+		}
+		skip = end + strspn(words + end, " ");
+		if (words[skip] && !most && width > 3) { /* the rest finds no room */
+			_cleanup_free_ char *cut = NULL;
+
+			if (asprintf(&cut, "%.*s...", (int)clip(words, width - 3), words) < 0)
+				return -ENOMEM;
+			return text__add(text, style, cut, strlen(cut));
+		}
+		rc = text__add(text, style, words, end);
+		words += skip;
+	}
+	return rc;
+}
+
+/* A stream into memory, as which an encoder's sink is used. */
+static int write_where(const struct profile *profile, const struct profile_site *site, size_t room, char **ret)
+{
+	size_t size;
+	FILE *stream = open_memstream(ret, &size);
+	struct sink sink;
+	int rc;
+
+	if (!stream)
+		return -ENOMEM;
+	sink = sink__to_stream(stream);
+	rc = put_where(profile, site, room > MIN_WHERE ? room : MIN_WHERE, &sink);
+	if (fclose(stream) && !rc)
+		rc = -ENOMEM;
+	if (rc) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return rc;
+}
+
+/* --- cells --- */
+
+enum column {
+	PID,
+	COMMAND,
+	LIVE,
+	LIVE_INTERVAL,
+	GROWTH,
+	GROWTH_INTERVAL,
+	RATE,
+	RATE_INTERVAL,
+	OBJECTS,
+	COST,
+	RSS,
+	COLUMNS
+};
+
+struct cells {
+	char at[COLUMNS][CELL_BYTES];
+};
+
+static const struct cells titles = {{"PID", "COMMAND", "LIVE", "95 % INTERVAL", "GROWTH/s", "95 % INTERVAL", "ALLOC/s",
+				     "95 % INTERVAL", "OBJECTS", "COST", "RSS"}};
+
+static void format_known(struct interval interval, char *cell)
+{
+	if (isfinite(interval.low) && isfinite(interval.high))
+		format_interval(interval, cell, CELL_BYTES);
+}
+
+/* Nothing where it is not known; what may be nothing says so. */
+static void format_growth_interval(const struct growth *growth, char *cell)
+{
+	if (!isfinite(growth->low) || growth->low == growth->high)
+		return;
+	if (growth__is_significant(growth))
+		format_known((struct interval){growth->low, growth->high}, cell);
+	else
+		strcpy(cell, MAY_BE_0);
+}
+
+static void fill_numbers(struct cells *cells, const struct profile *profile, const struct numbers *n)
+{
+	const char *least = profile->dropped ? ">= " : "";
+	char buf[32];
+
+	snprintf(cells->at[LIVE], CELL_BYTES, "%s%s", least, format_bytes(n->live.bytes, buf));
+	format_known(top_live_interval(profile, &n->live), cells->at[LIVE_INTERVAL]);
+	snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least, format_bytes(n->growth.bytes_per_s, buf));
+	format_growth_interval(&n->growth, cells->at[GROWTH_INTERVAL]);
+	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", least, format_bytes(n->rate, buf));
+	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
+	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
+}
+
+static bool has_ended(const struct process *process)
+{
+	return process->gone || process->profile->ended;
+}
+
+static int fill_cells(struct cells *cells, const struct row *row)
+{
+	const struct profile *profile = row->process->profile;
+	_cleanup_free_ char *comm = NULL, *shorter = NULL;
+	char buf[32];
+
+	*cells = (struct cells){};
+	fill_numbers(cells, profile, row->numbers);
+	if (row->group)
+		return 0;
+	comm = text_printable(profile->comm);
+	shorter = comm ? text_shorten(comm, COMMAND_MAX) : NULL;
+	if (!shorter)
+		return -ENOMEM;
+	snprintf(cells->at[PID], CELL_BYTES, "%d", (int)profile->pid);
+	snprintf(cells->at[COMMAND], CELL_BYTES, "%s%s", shorter,
+		 profile__is_regions(profile) ? " regions" : "");
+	if (profile->overhead_pct >= 0)
+		snprintf(cells->at[COST], CELL_BYTES, "%.1f%%", profile->overhead_pct);
+	if (has_ended(row->process))
+		strcpy(cells->at[RSS], "ended");
+	else if (profile->rss_end_bytes)
+		strcpy(cells->at[RSS], format_bytes((double)profile->rss_end_bytes, buf));
+	return 0;
+}
+
+static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
+
+/* Which columns have room: what is sorted by in any case, with its interval if something of the
+ * names can be read beside it; others as long as the names keep a third of the line. */
+static void choose_columns(const struct top_view *view, const size_t *widths, size_t width, bool *shown)
+{
+	enum column sort = sort_columns[view->sort];
+	const enum column order[] = {sort, PID, COMMAND, sort + 1, LIVE, GROWTH, RATE, RSS, OBJECTS, COST,
+				     LIVE_INTERVAL, GROWTH_INTERVAL, RATE_INTERVAL};
+	size_t names = width / 3 < 60 ? width / 3 : 60, used = 0;
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		enum column c = order[i];
+
+		size_t room = c == PID || c == COMMAND ? 0 : c == sort + 1 ? MIN_NAMES : names;
+
+		if (shown[c] || !widths[c] || (i && used + widths[c] + 2 + room > width))
+			continue;
+		shown[c] = true;
+		used += widths[c] + 2;
+	}
+}
+
+static int put_row(struct text *text, enum top_style style, const struct cells *cells, const size_t *widths,
+		   const bool *shown, const char *last, size_t width)
+{
+	char line[COLUMNS * (CELL_BYTES + 2) + 1], *to = line;
+	_cleanup_free_ char *whole = NULL;
+
+	for (int c = 0; c < COLUMNS; c++) {
+		int padding;
+
+		if (!shown[c])
+			continue;
+		padding = (int)(widths[c] - text_columns(cells->at[c]));
+		to += c == COMMAND ? sprintf(to, "%s%*s  ", cells->at[c], padding, "")
+				   : sprintf(to, "%*s%s  ", padding, "", cells->at[c]);
+	}
+	*to = '\0';
+	if (asprintf(&whole, "%s%s", line, last) < 0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	return text__put(text, style, whole, width);
+}
+
+/* The stack of a process that says most: the first, sorted as everything is. */
+static const struct group *top_stack(const struct process *process, enum top_sort sort)
+{
+	struct row best = {};
+
+	for (size_t i = 0; i < process->n; i++) {
+		const struct row row = {process, &process->stacks[i], &process->groups[i]};
+
+		if (top_numbers__any(row.numbers) &&
+		    (!best.group || top_row__compare(&row, &best, &sort) < 0))
+			best = row;
+	}
+	return best.group;
+}
+
+/* --- the parts of the screen --- */
+
+/* Titles and rows, on so many lines. */
+static int draw_list(struct top_view *view, size_t width, size_t height, struct text *text)
+{
+	bool with_titles = height > 1, shown[COLUMNS] = {};
+	size_t page = height - with_titles, widths[COLUMNS] = {}, used = 0, n;
+	_cleanup_free_ struct cells *cells = NULL;
+	int rc;
+
+	view->page = page;
+	if (view->selected < view->first)
+		view->first = view->selected;
+	if (view->selected >= view->first + page)
+		view->first = view->selected - page + 1;
+	if (view->first + page > view->n_rows)
+		view->first = view->n_rows > page ? view->n_rows - page : 0;
+	n = view->n_rows - view->first < page ? view->n_rows - view->first : page;
+	cells = calloc(n + 1, sizeof(*cells));
+	rc = cells ? 0 : -ENOMEM;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = fill_cells(&cells[i], &view->rows[view->first + i]);
+	if (rc)
+		return rc;
+	for (int c = 0; c < COLUMNS; c++) {
+		for (size_t i = 0; i < n; i++)
+			if (text_columns(cells[i].at[c]) > widths[c])
+				widths[c] = text_columns(cells[i].at[c]);
+		if (widths[c] && widths[c] < strlen(titles.at[c]))
+			widths[c] = strlen(titles.at[c]);
+	}
+	/* numbers come and go: their columns should not shift at each */
+	for (int i = 0; i < TOP_SORTS && n; i++)
+		widths[sort_columns[i]] = widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
+	choose_columns(view, widths, width, shown);
+	for (int c = 0; c < COLUMNS; c++)
+		used += shown[c] ? widths[c] + 2 : 0;
+	if (with_titles)
+		rc = put_row(text, TOP_TITLES, &titles, widths, shown,
+			     view->level == PROCESSES ? "TOP STACK (leaf first)" : "WHERE (leaf first)", width);
+	if (!rc && !n)
+		rc = text__put(text, TOP_PLAIN,
+			       !view->known	 ? "(no state yet)"
+			       : *view->filter ? "(nothing matches the filter)"
+			       : view->level == PROCESSES ? "(no processes)"
+							  : "(nothing was sampled yet)",
+			       width);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct row *row = &view->rows[view->first + i];
+		const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
+		_cleanup_free_ char *where = NULL;
+
+		if (group)
+			rc = write_where(row->process->profile, group->site, width > used ? width - used : 0, &where);
+		if (!rc)
+			rc = put_row(text, view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN, &cells[i],
+				     widths, shown, where ? where : "", width);
+	}
+	return rc;
+}
+
+/* One name, shortened in the middle. */
+static int put_indented(struct text *text, int indent, const char *name, size_t width)
+{
+	size_t room = width > (size_t)indent + 2 ? width - (size_t)indent : 2;
+	_cleanup_free_ char *shorter = text_shorten(name, room), *line = NULL;
+
+	if (!shorter || asprintf(&line, "%*s%s", indent, "", shorter) < 0) {
+		line = NULL;
+		return -ENOMEM;
+	}
+	return text__put(text, TOP_PLAIN, line, width);
+}
+
+/* A frame: its function, module and line, on one line if they fit, else the latter on the next. */
+static int put_frame(struct text *text, const struct profile *profile, const struct profile_location *location,
+		     const struct profile_frame *frame, const char *name, bool inlined, size_t width)
+{
+	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	_cleanup_free_ char *function = text_printable(name), *module = text_printable(base), *file = NULL;
+	_cleanup_free_ char *where = NULL, *line = NULL;
+
+	file = text_printable(frame && frame->file ? frame->file : "");
+	if (!function || !module || !file)
+		return -ENOMEM;
+	if (*file && asprintf(&where, "%s%s%s:%u", inlined ? "inlined" : module, *module || inlined ? "  " : "", file,
+			      frame->line) < 0)
+		where = NULL;
+	else if (!*file && asprintf(&where, "%s", inlined ? "inlined" : *module ? module : "[in no file]") < 0)
+		where = NULL;
+	if (!where)
+		return -ENOMEM;
+	if (text_columns(function) + 4 + text_columns(where) <= width) {
+		if (asprintf(&line, "  %s  %s", function, where) < 0) {
+			line = NULL;
+			return -ENOMEM;
+		}
+		return text__put(text, TOP_PLAIN, line, width);
+	}
+	return put_indented(text, 2, function, width) ?: put_indented(text, 4, where, width);
+}
+
+/* " (95 %: 1.0 - 2.0 MiB)", " (may be 0)" or nothing into buf, which is returned. */
+static const char *in_brackets(const char *interval, char *buf, size_t size)
+{
+	const char *what = strcmp(interval, MAY_BE_0) ? "95 %: " : "";
+
+	*buf = '\0';
+	if (*interval)
+		snprintf(buf, size, " (%s%s)", what, interval);
+	return buf;
+}
+
+static int put_words(struct text *text, size_t width, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int put_words(struct text *text, size_t width, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	return text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
+}
+
+/* Everything of one stack. */
+static int describe(const struct row *row, size_t width, struct text *text)
+{
+	const struct profile *profile = row->process->profile;
+	const struct profile_site *site = row->group->site;
+	const struct numbers *n = row->numbers;
+	struct frame_walk walk = {.profile = profile, .site = site};
+	struct cells cells = {};
+	char buf[CELL_BYTES + 16], objects[32], bytes[16];
+	double total = row->process->numbers.live.bytes;
+	const char *name;
+	int rc;
+
+	fill_numbers(&cells, profile, n);
+	rc = put_words(text, width, "live:    %s%s%s  in %s objects, %" PRIu64 " sampled  %.1f %% of the process's",
+		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
+		       profile__is_windowed(profile) ? ", an upper estimate" : "", cells.at[OBJECTS], n->live.samples,
+		       total > 0 ? 100 * n->live.bytes / total : 0);
+	if (!rc)
+		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
+			       in_brackets(cells.at[GROWTH_INTERVAL], buf, sizeof(buf)),
+			       profile->has_growth ? "" : "  on average since the start");
+	if (!rc)
+		rc = put_words(text, width, "alloc:   %s/s%s  %s in %s objects since the start", cells.at[RATE],
+			       in_brackets(cells.at[RATE_INTERVAL], buf, sizeof(buf)),
+			       format_bytes(n->alloc_bytes, bytes), with_commas(to_integer(n->alloc_objects), objects));
+	if (!rc)
+		rc = put_words(text, width, "stack:   leaf first%s%s",
+			       site->complete	 ? ""
+			       : site->truncated ? ", cut at the limit (--max-frames)"
+						 : ", not to its start",
+			       site->allocators_own ? ", the allocator's own" : "");
+	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk)); at = walk.location)
+		rc = put_frame(text, profile, profile__location(profile, site, at), walk.frame, name,
+			       walk.location == at, width);
+	return rc;
+}
+
+static const char *const help_lines[] = {
+	"l g a           sort by live bytes, by growth, by allocation rate",
+	"Up Down k j     select; PgUp PgDn, Home End",
+	"Enter Right     into the process, into the stack: all its frames",
+	"Left Backspace  back; so does Esc, where there is no filter",
+	"/               only what has this in a function's name; Esc: all again",
+	"space p         pause: what is shown stays, the tracing goes on",
+	"w               write a snapshot: the files that record would write",
+	"q Ctrl-C        quit",
+	"",
+	"LIVE: allocated since the start and not freed (traced in windows: an upper estimate). GROWTH/s: by how "
+	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the "
+	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 "
+	"cases; none: the figure is exact, or its error is not known.",
+};
+
+static int draw_help(size_t width, struct text *text)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(help_lines) / sizeof(*help_lines) && !rc; i++)
+		rc = *help_lines[i] ? text__wrap(text, TOP_PLAIN, help_lines[i], width, SIZE_MAX)
+				    : text__put(text, TOP_PLAIN, "", width);
+	return rc;
+}
+
+/* So many lines of a text that may have more. */
+static int draw_text(struct top_view *view, struct text *all, size_t height, struct text *text)
+{
+	int rc = 0;
+
+	view->page = height;
+	view->text_lines = all->n;
+	if (view->text_first + height > all->n)
+		view->text_first = all->n > height ? all->n - height : 0;
+	for (size_t i = view->text_first; i < all->n && i < view->text_first + height && !rc; i++)
+		rc = text__add(text, all->lines[i].style, all->lines[i].text, strlen(all->lines[i].text));
+	return rc;
+}
+
+static int draw_head(const struct top_view *view, size_t width, size_t most, struct text *text)
+{
+	const struct top_status *s = &view->status;
+	double age = s->elapsed_s - view->elapsed_s;
+	char line[512], live[16], change[20], mode[64] = "continuous", cost[32] = "", old[48] = "";
+
+	if (s->windowed && s->windowed < s->running)
+		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
+	else if (s->windowed)
+		strcpy(mode, "in windows");
+	if (s->overhead_pct >= 0)
+		snprintf(cost, sizeof(cost), "  cost ~%.*f %%", s->overhead_pct < 10 ? 1 : 0, s->overhead_pct);
+	if (view->known && (view->paused || age >= 2) && !s->ended)
+		snprintf(old, sizeof(old), "  shown: %.0f s ago", fmax(age, 0));
+	format_change(s->live_change, change);
+	/* What matters most comes first: a narrow terminal loses the end. */
+	snprintf(line, sizeof(line),
+		 "%s%.0f s  live ~%s %s%s/s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
+		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, format_bytes(s->live_bytes, live),
+		 s->live_change == 0 ? "+" : "", change, cost, old, mode, s->alloc_per_s, s->free_per_s, s->samples);
+	return text__wrap(text, TOP_HEAD, line, width, most);
+}
+
+/* Of the processes on the screen: a loss of the run's counts once. */
+static int draw_lost(const struct top_view *view, size_t width, size_t most, struct text *text)
+{
+	struct profile *sum = profile__new(), *profile;
+	char *line = NULL, count[32];
+	size_t size;
+	FILE *stream;
+	bool any = false;
+	int rc = sum ? 0 : -ENOMEM;
+
+	for (size_t i = 0; (profile = top_view__profile(view, i)) && !rc; i++)
+		for (size_t k = 0; k < profile->n_lost && !rc; k++) {
+			const struct profile_counter *lost = &profile->lost[k];
+
+			if (lost->count)
+				rc = lost->of_run ? profile__add_run_lost(sum, lost->name, lost->count)
+						  : profile__add_lost(sum, lost->name, lost->count);
+		}
+	stream = rc ? NULL : open_memstream(&line, &size);
+	if (stream) {
+		for (size_t k = 0; k < sum->n_lost; k++) {
+			fprintf(stream, "%s%s %s", any ? ",  " : "lost:  ", sum->lost[k].name,
+				with_commas(sum->lost[k].count, count));
+			any = true;
+		}
+		rc = fclose(stream) ? -ENOMEM : 0;
+	} else {
+		rc = -ENOMEM;
+	}
+	if (!rc && any)
+		rc = text__wrap(text, TOP_WARNING, line, width, most);
+	free(line);
+	profile__free(sum);
+	return rc;
+}
+
+/* Where the user is. */
+static int draw_path(const struct top_view *view, size_t width, struct text *text)
+{
+	static const char *const sorts[TOP_SORTS] = {"live bytes", "growth", "allocation rate"};
+	const struct process *process = view->level == PROCESSES ? NULL : top_view__process(view);
+	_cleanup_free_ char *comm = text_printable(process ? process->profile->comm : "");
+	_cleanup_free_ char *filter = text_printable(view->filter);
+	char line[512], who[192] = "", where[64] = "";
+
+	if (!comm || !filter)
+		return -ENOMEM;
+	if (process)
+		snprintf(who, sizeof(who), "pid %d (%s)%s%s > ", (int)process->profile->pid, comm,
+			 profile__is_regions(process->profile) ? ", regions" : "",
+			 has_ended(process) ? ", ENDED" : "");
+	if (view->n_rows)
+		snprintf(where, sizeof(where), " %zu of %zu", view->selected + 1, view->n_rows);
+	snprintf(line, sizeof(line), "%s%s%s by %s%s%s%s", who,
+		 view->level == PROCESSES ? "processes"
+		 : view->level == STACKS  ? "stacks"
+					  : "stack",
+		 where, sorts[view->sort], *filter ? ", with " : "", filter,
+		 process && profile__is_windowed(process->profile) ? "; LIVE is an upper estimate" : "");
+	return text__put(text, TOP_PLAIN, line, width);
+}
+
+static int draw_bottom(const struct top_view *view, size_t width, struct text *text)
+{
+	_cleanup_free_ char *line = NULL;
+
+	if (view->editing) {
+		/* its end is where the user writes */
+		size_t columns = text_columns(view->filter), skip = columns + 2 > width ? columns + 2 - width : 0;
+
+		if (asprintf(&line, "/%s_", view->filter + clip(view->filter, skip)) < 0)
+			line = NULL;
+	} else if (*view->note) {
+		line = text_printable(view->note);
+	} else {
+		line = strdup(view->help	     ? "any key: back"
+			      : view->level == STACK ? "q quit  Left back  ? help  w write"
+			      : view->level == STACKS && view->many
+				      ? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p pause  w write"
+				      : "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
+	}
+	if (!line)
+		return -ENOMEM;
+	return text__put(text, view->warning && *view->note && !view->editing ? TOP_WARNING : TOP_TITLES, line, width);
+}
+
+int top_view__draw(struct top_view *view, size_t width, size_t height, struct top_screen *ret)
+{
+	size_t bottom = height >= 3, path = height >= 7, body;
+	_cleanup_(text__clear) struct text text = {}, all = {};
+	int rc = top_view__arrange(view);
+
+	if (!rc && height >= 5)
+		rc = draw_head(view, width, height >= 10 ? 2 : 1, &text);
+	if (!rc && height >= 8)
+		rc = draw_lost(view, width, height >= 16 ? 3 : 1, &text);
+	if (!rc && path)
+		rc = draw_path(view, width, &text);
+	if (rc)
+		return rc;
+	body = height - text.n - bottom;
+	if (view->help) {
+		rc = draw_help(width, &all);
+	} else if (view->level == STACK) {
+		const struct row *row = top_view__stack(view);
+
+		rc = row ? describe(row, width, &all)
+			 : text__wrap(&all, TOP_PLAIN, "This stack holds nothing any more.", width, SIZE_MAX);
+	}
+	if (!rc)
+		rc = view->help || view->level == STACK ? draw_text(view, &all, body, &text)
+							: draw_list(view, width, body, &text);
+	while (!rc && text.n < height - bottom)
+		rc = text__put(&text, TOP_PLAIN, "", width);
+	if (!rc && bottom)
+		rc = draw_bottom(view, width, &text);
+	if (rc)
+		return rc;
+	*ret = (struct top_screen){text.lines, text.n};
+	text = (struct text){};
+	return 0;
+}

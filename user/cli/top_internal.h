@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to top_view.h's parts: what is known (top_state.c), what of it is on the screen
+ * (top_draw.c), and what keys do to it (top_view.c). */
+#ifndef MEMTRACE_CLI_TOP_INTERNAL_H
+#define MEMTRACE_CLI_TOP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/top_view.h"
+#include "encode/table.h"
+#include "profile/profile.h"
+
+#define FILTER_BYTES 128
+#define NOTE_BYTES   512
+
+enum level {
+	PROCESSES,
+	STACKS,
+	STACK,
+};
+
+/* What is told of a process and of a stack alike. */
+struct numbers {
+	struct estimate live;
+	struct growth growth;
+	double alloc_bytes, alloc_objects; /* since the start */
+	double rate;			   /* bytes a second */
+	struct interval rate_interval;	   /* NaN: not known */
+};
+
+struct process {
+	struct profile *profile;
+	struct group *groups; /* its stacks */
+	struct numbers *stacks; /* of each */
+	size_t n;
+	struct numbers numbers;
+	bool gone; /* it is shown only because the user looks at it */
+};
+
+/* How much something had allocated then. */
+struct mark {
+	uint64_t id;
+	double bytes;
+};
+
+struct marks {
+	struct mark *list; /* ascending by id; owned */
+	size_t n;
+	double elapsed_s;
+};
+
+/* A row of a list. */
+struct row {
+	const struct process *process;
+	const struct numbers *numbers;
+	const struct group *group; /* NULL: the row is the process's */
+};
+
+struct top_view {
+	bool many;
+	enum level level;
+	enum top_sort sort;
+	bool paused, help, editing; /* the latter: the filter */
+	char filter[FILTER_BYTES];
+	char note[NOTE_BYTES];
+	bool warning;
+	struct top_status status;
+	bool known;	  /* there was an update */
+	double elapsed_s; /* of the last one */
+	struct process *processes;
+	size_t n_processes;
+	struct marks marks, next_marks; /* rates are since the first */
+	/* Where the user is. */
+	pid_t pid;
+	bool regions;
+	char *stack; /* the key of its group; owned; NULL: the first row, whichever that is */
+	struct row *rows; /* of the list: sorted, filtered; owned */
+	size_t n_rows, selected, first;
+	size_t page;	   /* rows that were shown at last */
+	size_t text_first; /* first line of what is no list */
+	size_t text_lines; /* there are so many, as drawn at last */
+};
+
+/* Makes the rows of the list, and finds the selected one among them, or, where it has gone, what stands in its
+ * place. 0 or -ENOMEM. */
+int top_view__arrange(struct top_view *view);
+
+/* The process that the user looks at, or NULL. */
+struct process *top_view__process(const struct top_view *view);
+
+/* The stack that the user looks at, among the rows, or NULL. */
+const struct row *top_view__stack(const struct top_view *view);
+
+/* For qsort_r: by the enum top_sort at ctx. */
+int top_row__compare(const void *a, const void *b, void *ctx);
+
+/* Something is left of it, or comes. */
+bool top_numbers__any(const struct numbers *numbers);
+
+/* The 95 % interval of what is live; NaN: it is exact, or not known. */
+struct interval top_live_interval(const struct profile *profile, const struct estimate *live);
+
+void top_processes__free(struct process *processes, size_t n);
+
+#endif

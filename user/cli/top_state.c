@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What top knows: the profiles of the moment, their stacks, rates since a while ago, and the
+ * rows that these make. What is selected is remembered by what it is, not by where it stands:
+ * rows change places under the user's hands. */
+#include "cli/top_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RATE_OVER_S 10.0 /* allocation rates are those of the last one or two times as long */
+
+static void process__clear(struct process *process)
+{
+	free_groups(process->groups, process->n);
+	free(process->stacks);
+	profile__free(process->profile);
+}
+
+void top_processes__free(struct process *processes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		process__clear(&processes[i]);
+	free(processes);
+}
+
+/* FNV-1a. Who makes two stacks meet confuses his own rates. */
+static uint64_t mark_id(const struct profile *profile, const char *key)
+{
+	uint64_t hash = 0xcbf29ce484222325ull ^ (uint64_t)profile->pid << 1 ^ profile__is_regions(profile);
+
+	for (hash *= 0x100000001b3ull; *key; key++)
+		hash = (hash ^ (unsigned char)*key) * 0x100000001b3ull;
+	return hash;
+}
+
+static int compare_marks(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static double marked_bytes(const struct marks *marks, uint64_t id)
+{
+	const struct mark key = {.id = id};
+	const struct mark *mark = marks->n ? bsearch(&key, marks->list, marks->n, sizeof(key), compare_marks) : NULL;
+
+	return mark ? mark->bytes : 0;
+}
+
+/* The present will be what later rates are reckoned from. */
+static int remember(struct top_view *view)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < view->n_processes; i++)
+		n += view->processes[i].n;
+	view->next_marks = (struct marks){.list = calloc(n + 1, sizeof(struct mark)), .elapsed_s = view->elapsed_s};
+	if (!view->next_marks.list)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->n_processes; i++) {
+		const struct process *p = &view->processes[i];
+
+		for (size_t k = 0; k < p->n; k++)
+			view->next_marks.list[view->next_marks.n++] =
+				(struct mark){mark_id(p->profile, p->groups[k].key), p->stacks[k].alloc_bytes};
+	}
+	qsort(view->next_marks.list, n, sizeof(struct mark), compare_marks);
+	return 0;
+}
+
+/* Of a sampled block of z bytes the variance z^2 (1 - p) / p^2 (profile/estimate.h) is at most R
+ * z / p, as z (1 - p) / p is R at most: that of all bytes together is R times their estimate at
+ * most. Not of windows, of which it is not known how unlike they are. */
+static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
+{
+	double interval = (double)profile->interval_bytes;
+	struct estimate estimate = {.bytes = bytes, .variance = interval * bytes, .variance_max = interval * interval};
+	struct interval ret;
+
+	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
+		return (struct interval){NAN, NAN};
+	if (!(bytes > 0)) /* the high end of that, with nothing seen */
+		return (struct interval){0, -log(0.025) * interval / seconds};
+	ret = estimate__interval(&estimate);
+	return (struct interval){ret.low / seconds, ret.high / seconds};
+}
+
+struct interval top_live_interval(const struct profile *profile, const struct estimate *live)
+{
+	if (profile__is_exact(profile) || profile->dropped)
+		return (struct interval){NAN, NAN};
+	if (!live->samples)
+		return (struct interval){0, -log(0.025) * (double)profile->interval_bytes};
+	return estimate__interval(live);
+}
+
+/* Until it is known by how much something grows, or where that is not followed: all of it came
+ * since the start. */
+static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
+{
+	struct interval interval = top_live_interval(profile, live);
+	double seconds = profile->duration_s;
+
+	if (!(seconds > 0))
+		return (struct growth){0, NAN, NAN};
+	return (struct growth){live->bytes / seconds, interval.low / seconds, interval.high / seconds};
+}
+
+static void set_rate(const struct top_view *view, const struct profile *profile, double before, struct numbers *n)
+{
+	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
+
+	/* what windows have seen is scaled up anew each time: a difference says nothing */
+	if (profile__is_windowed(profile)) {
+		bytes = n->alloc_bytes;
+		seconds = profile->duration_s;
+	}
+	seconds = fmin(seconds, profile->duration_s); /* one that came later */
+	n->rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
+	n->rate_interval = seconds > 0 ? rate_interval(profile, fmax(bytes, 0), seconds)
+				       : (struct interval){NAN, NAN};
+}
+
+static int process__init(const struct top_view *view, struct process *process)
+{
+	const struct profile *profile = process->profile;
+	struct growth growth = {};
+	double before = 0;
+	int rc = group_sites(profile, &process->groups, &process->n, GROUPS_BY_NAME);
+
+	if (rc)
+		return rc;
+	process->stacks = calloc(process->n + 1, sizeof(*process->stacks));
+	if (!process->stacks)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->n; i++) {
+		const struct group *group = &process->groups[i];
+		struct numbers *n = &process->stacks[i];
+		double marked = marked_bytes(&view->marks, mark_id(profile, group->key));
+
+		*n = (struct numbers){.live = group->live,
+				      .growth = profile->has_growth ? group->growth
+								    : growth_since_start(profile, &group->live),
+				      .alloc_bytes = group->alloc_bytes,
+				      .alloc_objects = group->alloc_objects};
+		set_rate(view, profile, marked, n);
+		estimate__merge(&process->numbers.live, &group->live);
+		process->numbers.alloc_bytes += n->alloc_bytes;
+		process->numbers.alloc_objects += n->alloc_objects;
+		before += marked;
+		if (!group->site->allocators_own)
+			growth__merge(&growth, &n->growth);
+	}
+	if (profile->has_growth && !profile__is_regions(profile))
+		growth = profile->growth.attributed;
+	else if (!profile->has_growth)
+		growth = growth_since_start(profile, &process->numbers.live);
+	process->numbers.growth = growth;
+	set_rate(view, profile, before, &process->numbers);
+	return 0;
+}
+
+static bool is_looked_at(const struct top_view *view, const struct profile *profile)
+{
+	return profile->pid == view->pid && profile__is_regions(profile) == view->regions;
+}
+
+struct process *top_view__process(const struct top_view *view)
+{
+	for (size_t i = 0; i < view->n_processes; i++)
+		if (is_looked_at(view, view->processes[i].profile))
+			return &view->processes[i];
+	return NULL;
+}
+
+int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s)
+{
+	struct process *processes = calloc(n + 1, sizeof(*processes)), *old = top_view__process(view);
+	size_t n_old = view->n_processes, made = 0;
+	double old_s = view->elapsed_s;
+	int rc = processes ? 0 : -ENOMEM;
+	bool found = false;
+
+	view->elapsed_s = elapsed_s;
+	if (elapsed_s >= view->next_marks.elapsed_s + RATE_OVER_S) {
+		free(view->marks.list);
+		view->marks = view->next_marks;
+		view->next_marks = (struct marks){};
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (rc) {
+			profile__free(profiles[i]);
+			continue;
+		}
+		processes[made].profile = profiles[i];
+		found = found || (old && is_looked_at(view, profiles[i]));
+		rc = process__init(view, &processes[made++]);
+	}
+	free(profiles);
+	if (rc) {
+		view->elapsed_s = old_s;
+		top_processes__free(processes, made);
+		return rc;
+	}
+	if (old && !found && view->many && view->level != PROCESSES) {
+		processes[made] = *old;
+		processes[made++].gone = true;
+		*old = view->processes[--n_old];
+	}
+	top_processes__free(view->processes, n_old);
+	view->processes = processes;
+	view->n_processes = made;
+	free(view->rows);
+	view->rows = NULL;
+	view->n_rows = 0;
+	if (!view->known && !view->many && made) {
+		view->pid = processes[0].profile->pid;
+		view->regions = profile__is_regions(processes[0].profile);
+	}
+	view->many = view->many || made > 1;
+	view->known = view->known || made;
+	return view->next_marks.list ? 0 : remember(view);
+}
+
+/* --- rows: which, in what order --- */
+
+static int compare_numbers(const struct numbers *a, const struct numbers *b, enum top_sort sort)
+{
+	double x = a->live.bytes, y = b->live.bytes;
+
+	if (sort == TOP_BY_GROWTH) {
+		bool sure_x = a->growth.low > 0, sure_y = b->growth.low > 0;
+
+		if (sure_x != sure_y)
+			return sure_x ? -1 : 1;
+		x = a->growth.bytes_per_s;
+		y = b->growth.bytes_per_s;
+	} else if (sort == TOP_BY_RATE) {
+		x = a->rate;
+		y = b->rate;
+	}
+	return (x < y) - (x > y);
+}
+
+int top_row__compare(const void *a, const void *b, void *ctx)
+{
+	const struct row *x = a, *y = b;
+	const enum top_sort *sort = ctx;
+	bool own_x = x->group && x->group->site->allocators_own, own_y = y->group && y->group->site->allocators_own;
+	int order;
+
+	/* what an allocator takes for the heap is nobody's leak */
+	if (*sort == TOP_BY_GROWTH && own_x != own_y)
+		return own_x ? 1 : -1;
+	order = compare_numbers(x->numbers, y->numbers, *sort);
+	if (order)
+		return order;
+	if (x->group && y->group)
+		return strcmp(x->group->key, y->group->key);
+	return (x->process->profile->pid > y->process->profile->pid) -
+	       (x->process->profile->pid < y->process->profile->pid);
+}
+
+bool top_numbers__any(const struct numbers *n)
+{
+	return n->live.bytes > 0 || n->live.objects > 0 || n->rate > 0;
+}
+
+static bool has_word(const struct top_view *view, const struct process *process)
+{
+	if (strcasestr(process->profile->comm, view->filter))
+		return true;
+	for (size_t i = 0; i < process->n; i++)
+		if (strcasestr(process->groups[i].key, view->filter))
+			return true;
+	return false;
+}
+
+static bool is_selected(const struct top_view *view, const struct row *row)
+{
+	if (row->group)
+		return view->stack && !strcmp(view->stack, row->group->key);
+	return view->pid && is_looked_at(view, row->process->profile);
+}
+
+int top_view__arrange(struct top_view *view)
+{
+	const struct process *one = view->level == PROCESSES ? NULL : top_view__process(view);
+	size_t most = view->level == PROCESSES ? view->n_processes : one ? one->n : 0;
+
+	free(view->rows);
+	view->n_rows = 0;
+	view->rows = calloc(most + 1, sizeof(*view->rows));
+	if (!view->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < most; i++) {
+		const struct process *p = one ? one : &view->processes[i];
+		const struct row row = {p, one ? &p->stacks[i] : &p->numbers, one ? &p->groups[i] : NULL};
+
+		if (one ? !strcasestr(p->groups[i].key, view->filter) : !has_word(view, p))
+			continue;
+		if (view->level == STACKS && !top_numbers__any(row.numbers))
+			continue;
+		view->rows[view->n_rows++] = row;
+	}
+	qsort_r(view->rows, view->n_rows, sizeof(*view->rows), top_row__compare, &view->sort);
+	for (size_t i = 0; i < view->n_rows; i++)
+		if (is_selected(view, &view->rows[i]))
+			view->selected = i;
+	if (view->selected >= view->n_rows)
+		view->selected = view->n_rows ? view->n_rows - 1 : 0;
+	return 0;
+}
+
+const struct row *top_view__stack(const struct top_view *view)
+{
+	for (size_t i = 0; i < view->n_rows; i++)
+		if (is_selected(view, &view->rows[i]))
+			return &view->rows[i];
+	return NULL;
+}

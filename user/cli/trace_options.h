@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The options that say what is traced, how, and where to it is written: what record and top share. */
+#ifndef MEMTRACE_CLI_TRACE_OPTIONS_H
+#define MEMTRACE_CLI_TRACE_OPTIONS_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/selection.h"
+#include "session/session.h"
+
+#define MAX_PIDS 256
+
+struct trace_config {
+	pid_t pids[MAX_PIDS];
+	size_t n_pids;
+	struct selection_config selection;
+	double duration_s; /* 0: until told or the targets end */
+	unsigned what; /* of enum session_what */
+	enum session_region_place region_place;
+	double max_overhead; /* share; 0: no limit */
+	double max_host_overhead;
+	bool overhead_given;
+	unsigned evidence;
+	uint64_t window_period_ms;
+	bool leaks, what_given, interval_given;
+	const char *output;
+	bool output_given, format_given;
+	bool format[N_FORMATS];
+	struct alloc_options extra;
+	struct capture_options capture;
+	struct symbolize_options symbolize;
+};
+
+/* Sets what holds when no option says otherwise. */
+void trace_config__init(struct trace_config *config);
+
+/* For getopt_long(): the short options, the values of the long ones, and these as rows of a table. What a
+ * command has besides them is numbered from TRACE_OPT_END on. */
+#define TRACE_SHORT_OPTIONS "p:d:i:o:f:aF"
+enum trace_option {
+	TRACE_OPT_PROBE_KIND = 256,
+	TRACE_OPT_ALLOC,
+	TRACE_OPT_FREE,
+	TRACE_OPT_MAX_LIVE,
+	TRACE_OPT_MAX_STACKS,
+	TRACE_OPT_MAX_FRAMES,
+	TRACE_OPT_MAX_UNWIND,
+	TRACE_OPT_MAX_SYMBOLS,
+	TRACE_OPT_NO_DEMANGLE,
+	TRACE_OPT_NO_INLINE,
+	TRACE_OPT_COMM,
+	TRACE_OPT_EXE,
+	TRACE_OPT_USER,
+	TRACE_OPT_CGROUP,
+	TRACE_OPT_CONTAINER,
+	TRACE_OPT_WHAT,
+	TRACE_OPT_REGIONS_AT,
+	TRACE_OPT_MAX_OVERHEAD,
+	TRACE_OPT_MAX_HOST_OVERHEAD,
+	TRACE_OPT_LEAKS,
+	TRACE_OPT_EVIDENCE,
+	TRACE_OPT_WINDOW_PERIOD,
+	TRACE_OPT_END
+};
+/* clang-format off */
+#define TRACE_LONG_OPTIONS                                                                         \
+	{"pid", required_argument, NULL, 'p'},                                                     \
+	{"duration", required_argument, NULL, 'd'},                                                \
+	{"interval", required_argument, NULL, 'i'},                                                \
+	{"output", required_argument, NULL, 'o'},                                                  \
+	{"format", required_argument, NULL, 'f'},                                                  \
+	{"probe-kind", required_argument, NULL, TRACE_OPT_PROBE_KIND},                             \
+	{"alloc", required_argument, NULL, TRACE_OPT_ALLOC},                                       \
+	{"free", required_argument, NULL, TRACE_OPT_FREE},                                         \
+	{"max-live", required_argument, NULL, TRACE_OPT_MAX_LIVE},                                 \
+	{"max-stacks", required_argument, NULL, TRACE_OPT_MAX_STACKS},                             \
+	{"max-frames", required_argument, NULL, TRACE_OPT_MAX_FRAMES},                             \
+	{"max-unwind", required_argument, NULL, TRACE_OPT_MAX_UNWIND},                             \
+	{"max-symbols", required_argument, NULL, TRACE_OPT_MAX_SYMBOLS},                           \
+	{"no-demangle", no_argument, NULL, TRACE_OPT_NO_DEMANGLE},                                 \
+	{"no-inline", no_argument, NULL, TRACE_OPT_NO_INLINE},                                     \
+	{"all", no_argument, NULL, 'a'},                                                           \
+	{"follow", no_argument, NULL, 'F'},                                                        \
+	{"comm", required_argument, NULL, TRACE_OPT_COMM},                                         \
+	{"exe", required_argument, NULL, TRACE_OPT_EXE},                                           \
+	{"user", required_argument, NULL, TRACE_OPT_USER},                                         \
+	{"cgroup", required_argument, NULL, TRACE_OPT_CGROUP},                                     \
+	{"container", required_argument, NULL, TRACE_OPT_CONTAINER},                               \
+	{"what", required_argument, NULL, TRACE_OPT_WHAT},                                         \
+	{"regions-at", required_argument, NULL, TRACE_OPT_REGIONS_AT},                             \
+	{"max-overhead", required_argument, NULL, TRACE_OPT_MAX_OVERHEAD},                         \
+	{"max-host-overhead", required_argument, NULL, TRACE_OPT_MAX_HOST_OVERHEAD},               \
+	{"leaks", no_argument, NULL, TRACE_OPT_LEAKS},                                             \
+	{"evidence", required_argument, NULL, TRACE_OPT_EVIDENCE},                                 \
+	{"window-period", required_argument, NULL, TRACE_OPT_WINDOW_PERIOD}
+/* clang-format on */
+
+/* The list of them, for people. */
+extern const char trace_options_help[];
+
+/* Takes in one option of command, as getopt_long() returned it, one that is not among them being
+ * an unknown one or, ':', one without its value. 0, or the exit status, said. argv and value are
+ * for good. */
+int trace_config__take(struct trace_config *config, const char *command, int opt, char **argv,
+		       const char *value);
+
+/* Once all are taken in: what follows from one for another. */
+void trace_config__settle(struct trace_config *config);
+
+/* What the session is told. config is for as long as the options are. */
+struct session_options trace_config__session_options(const struct trace_config *config);
+
+/* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was started. */
+void trace_config__say_awaited(const struct trace_config *config, const struct session *session);
+
+/* --- the files --- */
+
+/* Is there a format to write? */
+bool trace_config__writes_files(const struct trace_config *config);
+
+/* Can all be written? with_command: the process's pid is not known yet. 0 or negative errno with
+ * err. Better to hear it now than after an hour of tracing. */
+int trace_config__check_files(const struct trace_config *config, bool with_command, struct error *err);
+
+/* Regions that were looked at for leaks, too, and nobody asked for: no files, no table. */
+bool trace_config__is_aside(const struct trace_config *config, const struct profile *profile);
+
+/* Writes one profile in all formats. number: of a snapshot, "" for none. told: is told what was written; may be
+ * NULL. 0 or EXIT_FAILED, said. */
+int trace_config__write_files(const struct trace_config *config, const struct profile *profile, const char *number,
+			      struct profile *told);
+
+#endif
