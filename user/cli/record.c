@@ -28,6 +28,13 @@
 #define MAX_PIDS  256
 #define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
 
+/* A snapshot's file. */
+struct written {
+	pid_t pid;
+	unsigned what; /* of enum session_what */
+	char *path;
+};
+
 struct record_config {
 	pid_t pids[MAX_PIDS];
 	size_t n_pids;
@@ -45,7 +52,10 @@ struct record_config {
 	const char *output;
 	bool output_given, format_given, jeprof_names;
 	struct snapshots snapshots;
+	struct written *written;
+	size_t n_written;
 	struct modules *modules; /* NULL: none were given */
+	struct view_options view;
 	enum process_sort sort;
 	bool format[N_FORMATS];
 	unsigned top;
@@ -79,12 +89,17 @@ const char record_options[] =
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
 	"  -o, --output PREFIX        where to write (default memtrace)\n"
-	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), none\n"
+	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), symbolized (heap\n"
+	"                             with its names, for jeprof without the program), none\n"
 	"                             (default heap,collapsed)\n"
 	"      --every SECONDS|BYTES  also snapshots, PREFIX.PID.0001.heap ...: so often, or each time\n"
 	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
 	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
 	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
+	"      --weight WHAT          stacks of collapsed and svg by live (bytes, default), objects,\n"
+	"                             allocated, freed (bytes of the run) or growth (bytes per second)\n"
+	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
+	"                             or component of --modules)\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
 	"  -n, --top N                rows of the table (default 20)\n"
 	"      --json[=FILE]          one JSON object per process instead of the table\n"
@@ -236,6 +251,14 @@ static bool writes_files(const struct record_config *c)
 	return false;
 }
 
+static bool shows_views(const struct record_config *c)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (c->format[i] && formats[i].views)
+			return true;
+	return false;
+}
+
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
@@ -262,6 +285,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_HOST_OVERHEAD,
 		OPT_LEAKS,
 		OPT_MODULES,
+		OPT_WEIGHT,
+		OPT_BY,
 		OPT_EVERY,
 		OPT_PEAK,
 		OPT_JEPROF_NAMES,
@@ -304,6 +329,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
 		{"modules", required_argument, NULL, OPT_MODULES},
+		{"weight", required_argument, NULL, OPT_WEIGHT},
+		{"by", required_argument, NULL, OPT_BY},
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
 		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
@@ -493,6 +520,12 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (rc)
 				return rc;
 			break;
+		case OPT_WEIGHT:
+		case OPT_BY:
+			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight", optarg);
+			if (rc)
+				return rc;
+			break;
 		case OPT_EVERY:
 			if (snapshots__parse_every(&c->snapshots, optarg))
 				return usage_error("record",
@@ -549,6 +582,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		memset(c->format, 0, sizeof(c->format));
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !writes_files(c))
 		return usage_error("record", "snapshots in which format? -f LIST");
+	c->view.modules = c->modules;
+	if (view_options__contradiction(&c->view))
+		return usage_error("record", "%s", view_options__contradiction(&c->view));
+	if (view_options__any(&c->view) && !shows_views(c))
+		return usage_error("record", "--weight and --by are for -f collapsed and svg");
 	if (c->modules && c->selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->command && c->n_pids)
@@ -605,7 +643,41 @@ static bool is_aside(const struct record_config *c, const struct profile *p)
 	return profile__is_regions(p) && !c->what_given;
 }
 
-static int write_files(const struct record_config *c, const struct profile *p, enum snapshot_cause cause,
+static unsigned what_of(const struct profile *p)
+{
+	return profile__is_regions(p) ? WHAT_REGIONS : profile__is_growth(p) ? WHAT_GROWTH : WHAT_HEAP;
+}
+
+/* The summary, which comes at the end, tells it. */
+static int remember(struct record_config *c, const struct profile *p, const char *path)
+{
+	struct written *grown = reallocarray(c->written, c->n_written + 1, sizeof(*grown));
+	char *copy = strdup(path);
+
+	if (grown)
+		c->written = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return -ENOMEM;
+	}
+	grown[c->n_written++] = (struct written){p->pid, what_of(p), copy};
+	return 0;
+}
+
+static int tell_snapshots(const struct record_config *c, struct profile *p)
+{
+	for (size_t i = 0; i < c->n_written; i++) {
+		if (c->written[i].pid != p->pid || c->written[i].what != what_of(p))
+			continue;
+		if (profile__add_file(p, c->written[i].path))
+			return -ENOMEM;
+		p->n_snapshots++;
+	}
+	return 0;
+}
+
+/* told: the profile itself, of the last ones, which learns of them. */
+static int write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
 		       struct profile *told)
 {
 	char number[32] = "";
@@ -613,25 +685,24 @@ static int write_files(const struct record_config *c, const struct profile *p, e
 
 	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
 		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
+	if (told && tell_snapshots(c, told))
+		status = EXIT_FAILED;
 	for (size_t i = 0; i < N_FORMATS; i++) {
 		_cleanup_free_ char *path = NULL;
 
 		if (!c->format[i] || is_aside(c, p))
 			continue;
-		path = output_path(c, p->pid, number,
-				   profile__is_regions(p)  ? WHAT_REGIONS
-				   : profile__is_growth(p) ? WHAT_GROWTH
-							   : WHAT_HEAP,
-				   formats[i].extension);
-		if (!path || write_file(path, &formats[i], p))
+		path = output_path(c, p->pid, number, what_of(p), formats[i].extension);
+		if (!path || write_file(path, &formats[i], p, &c->view, path))
 			status = EXIT_FAILED;
-		else if (told)
-			profile__add_file(told, path);
+		else if (told ? profile__add_file(told, path) : remember(c, p, path))
+			status = EXIT_FAILED;
 	}
 	return status;
 }
 
 struct profile_list {
+	const struct record_config *config;
 	struct profile *const *profiles;
 	size_t n;
 };
@@ -642,7 +713,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	int rc = 0;
 
 	for (size_t i = 0; i < list->n && !rc; i++)
-		rc = encode_json(list->profiles[i], sink);
+		rc = encode_json_modules(list->profiles[i],
+					 is_aside(list->config, list->profiles[i]) ? NULL : list->config->modules, sink);
 	return rc;
 }
 
@@ -675,7 +747,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (!rc && c->leaks && profiles[i]->has_growth)
 			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
 		if (!rc && c->modules && !is_aside(c, profiles[i]))
-			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
+			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, false, &sink);
 	}
 	if (rc || fflush(stdout)) {
 		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
@@ -1068,7 +1140,7 @@ int cmd_record(int argc, char **argv)
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
 		if (config.json && write_text(config.json_path, encode_objects,
-					   &(struct profile_list){profiles, n_profiles}))
+					   &(struct profile_list){&config, profiles, n_profiles}))
 			status = EXIT_FAILED;
 		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

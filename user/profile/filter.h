@@ -14,9 +14,9 @@ int profile__keep_sites(struct profile *profile,
 				     const struct profile_site *site),
 			void *ctx);
 
-/* Leaves of a sorted profile what threads called name hold. Whose the memory was that is freed
- * again is not known, nor is growth by thread: both are gone. The error is shared out by bytes. 0
- * or -ENOMEM. */
-int profile__keep_thread(struct profile *profile, const char *name);
+/* Leaves of a sorted profile what the threads hold for which keep, by thread, is true. Whose the memory was
+ * that is freed again is not known, nor is growth by thread: both are gone. The error is shared out by bytes.
+ * 0 or -ENOMEM. */
+int profile__keep_threads(struct profile *profile, const bool *keep);
 
 #endif

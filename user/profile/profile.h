@@ -65,6 +65,7 @@ struct profile_location {
 				       * code it is; none until symbolized */
 	size_t n_frames;
 	enum unresolved_reason reason;
+	bool note; /* no code: it says something of the stacks through it (profile/view.h) */
 };
 
 struct profile_thread {
@@ -148,6 +149,16 @@ struct process_growth {
 				   * windows (session/trend.c); 1: not at all */
 };
 
+/* What a stack is weighed by. */
+enum profile_weight {
+	WEIGHT_LIVE, /* bytes */
+	WEIGHT_OBJECTS,
+	WEIGHT_ALLOCATED, /* bytes, over the run */
+	WEIGHT_FREED,	  /* of these */
+	WEIGHT_GROWTH,	  /* bytes per second, where it grows */
+	PROFILE_WEIGHTS
+};
+
 struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
@@ -158,6 +169,9 @@ struct profile {
 				  * file that does not say; what it does not say is 0 */
 	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */
 	bool no_objects; /* only bytes are known, all numbers of objects are 0 */
+	bool no_allocated; /* nor what was allocated in all: it is what is live, and nothing was freed */
+	enum profile_weight weight; /* what is in the place of live bytes; but in a view (profile/view.h)
+				     * they are themselves */
 	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
@@ -204,6 +218,7 @@ struct profile {
 	size_t n_probes;
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
+	size_t n_snapshots; /* of these: the first ones, written while the run went on */
 	char **kept; /* profile__keep() */
 	size_t n_kept;
 
@@ -320,5 +335,7 @@ static inline const struct profile_location *profile__location(const struct prof
  * or a container's allocator plumbing, which says nothing about who holds the memory? Used to pick
  * the frames that tell the story, never to drop data. */
 bool profile__is_allocator_frame(const char *name);
+/* Are all the functions of a symbolized location such? */
+bool profile_location__is_allocators(const struct profile_location *location);
 
 #endif

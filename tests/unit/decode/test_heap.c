@@ -163,7 +163,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused("--- symbol\nbinary=x\n0x10\n",
 		       "FILE: line 3: no line \"0xADDRESS NAME\" among the symbols");
 	assert_refused("--- symbol\nbinary=x\n---\n",
-		       "FILE: line 3: it ends before \"--- heap\": it was cut short");
+		       "FILE: line 3: it ends before the stacks: it was cut short");
 	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
 }
 

@@ -169,7 +169,7 @@ static void wrong_rules_are_told_with_their_line(void **state)
 
 static int encode(const struct profile *profile, struct sink *sink)
 {
-	return encode_modules(profile, modules, sink);
+	return encode_modules(profile, modules, true, sink);
 }
 
 /* 1,048,576 + 500 + 40,960 + 7,000 = 1,097,036 bytes. */

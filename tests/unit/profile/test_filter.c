@@ -88,7 +88,7 @@ static void a_threads_part_is_left(void **state)
 	struct profile *p = three();
 
 	(void)state;
-	assert_int_equal(profile__keep_thread(p, "same"), 0);
+	assert_int_equal(profile__keep_threads(p, (const bool[]){true, false, true}), 0);
 	assert_int_equal(p->n_sites, 3);
 	assert_true(profile__live(p).bytes == 400 && profile__live(p).objects == 4);
 	assert_true(profile__location(p, &p->sites[0], 1)->addr == 0x40);
@@ -98,10 +98,11 @@ static void a_threads_part_is_left(void **state)
 	assert_true(p->sites[0].live.variance == 2000 && p->sites[0].live.variance_max == 70);
 	assert_true(p->sites[0].alloc_bytes == 200 && p->sites[0].freed_bytes == 0);
 	assert_false(p->has_growth);
+	assert_true(p->no_allocated);
 	assert_true(p->survival_age_s[0] == 0);
 	profile__free(p);
 	p = three();
-	assert_int_equal(profile__keep_thread(p, "other"), 0);
+	assert_int_equal(profile__keep_threads(p, (const bool[]){false, true, false}), 0);
 	assert_int_equal(p->n_sites, 2); /* it has nothing of the first */
 	assert_true(profile__live(p).bytes == 200);
 	profile__free(p);
