@@ -47,6 +47,8 @@ static const char help[] =
 	"                             is found in; several of them: with one of any\n"
 	"      --ignore REGEX         stacks without such a function\n"
 	"      --min-bytes BYTES      stacks that hold at least that much, K M G allowed\n"
+	"      --age [+|-]SECONDS     what is older than that, or (-) younger: of the ages that the file\n"
+	"                             tells, estimated\n"
 	"      --thread NAME          what threads of that name allocated; where there is none: those\n"
 	"                             in whose names this expression is found\n";
 
@@ -62,6 +64,8 @@ struct report_config {
 	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
 	size_t n_focus, n_ignore;
 	uint64_t min_bytes;
+	double age_s; /* 0: any */
+	bool younger;
 };
 
 static const struct format json_format = {"json", encode_json, .extension = "json"};
@@ -124,6 +128,36 @@ static int find_threads(const struct profile *profile, const char *name, bool **
 	return rc;
 }
 
+/* What is left is told in ret_said (128 bytes). 0; EXIT_FAILED, said. */
+static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
+{
+	int age = profile__find_age(profile, c->age_s), n;
+	char known[160] = "", bytes[16];
+	double unknown;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (profile__find_age(profile, profile->survival_age_s[i]) >= 0)
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.3g", *known ? ", " : "",
+				 profile->survival_age_s[i]);
+	if (age < 0 && *known)
+		complain("%s: how much is older than %g s it does not say; it does of %s s", c->path, c->age_s, known);
+	else if (age < 0)
+		complain("%s: it does not say how old what is live is; memtrace's own .pb.gz files of runs of some "
+			 "seconds do",
+			 c->path);
+	if (age < 0)
+		return EXIT_FAILED;
+	n = snprintf(ret_said, 128, ", %s than %.3g s (estimated)", c->younger ? "younger" : "older",
+		     profile->survival_age_s[age]);
+	if (profile__keep_age(profile, age, c->younger, &unknown)) {
+		complain("%s: out of memory", c->path);
+		return EXIT_FAILED;
+	}
+	if (unknown > 0)
+		snprintf(ret_said + n, 128 - (size_t)n, "; the age of %s is not known", format_bytes(unknown, bytes));
+	return 0;
+}
+
 /* 0; EXIT_FAILED, said. */
 static int reduce(const struct report_config *c, struct profile *profile)
 {
@@ -131,11 +165,13 @@ static int reduce(const struct report_config *c, struct profile *profile)
 	struct filter filter = {.config = c};
 	struct estimate before = profile__live(profile), after;
 	size_t n_before = profile->n_sites;
-	char a[16], b[16];
+	char a[16], b[16], said[128] = "";
 	int rc = 0;
 
-	if (!c->thread && !c->n_focus && !c->n_ignore && !c->min_bytes)
+	if (!c->thread && !c->n_focus && !c->n_ignore && !c->min_bytes && !(c->age_s > 0))
 		return 0;
+	if (c->age_s > 0 && keep_age(c, profile, said))
+		return EXIT_FAILED;
 	if (c->thread)
 		rc = find_threads(profile, c->thread, &threads);
 	if (rc == -ENOENT || rc == -EINVAL) {
@@ -166,8 +202,8 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	complain("filtered: %zu of %zu stacks, %s of %s", profile->n_sites, n_before,
-		 format_bytes(after.bytes, a), format_bytes(before.bytes, b));
+	complain("filtered: %zu of %zu stacks, %s of %s%s", profile->n_sites, n_before,
+		 format_bytes(after.bytes, a), format_bytes(before.bytes, b), said);
 	return 0;
 }
 
@@ -330,6 +366,8 @@ static int check_together(struct report_config *c)
 		return usage_error("report", "--weight goes with -f collapsed or svg");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
+	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
+		return usage_error("report", "of which age what a thread holds is, is not known: --age or threads");
 	if (view_options__contradiction(&c->view))
 		return usage_error("report", "%s", view_options__contradiction(&c->view));
 	return 0;
@@ -347,6 +385,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		OPT_FOCUS,
 		OPT_IGNORE,
 		OPT_MIN_BYTES,
+		OPT_AGE,
 		OPT_THREAD
 	};
 	static const struct option options[] = {
@@ -362,6 +401,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		{"focus", required_argument, NULL, OPT_FOCUS},
 		{"ignore", required_argument, NULL, OPT_IGNORE},
 		{"min-bytes", required_argument, NULL, OPT_MIN_BYTES},
+		{"age", required_argument, NULL, OPT_AGE},
 		{"thread", required_argument, NULL, OPT_THREAD},
 		{"help", no_argument, NULL, 'h'},
 		{},
@@ -419,6 +459,15 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 			if (parse_bytes(optarg, 0, UINT64_MAX, &c->min_bytes))
 				return usage_error("report", "'%s' is not a number of bytes",
 						   optarg);
+			break;
+		case OPT_AGE:
+			c->younger = *optarg == '-';
+			c->age_s = strtod(optarg + c->younger, &end);
+			if (!strcmp(end, "s"))
+				end++;
+			if (end == optarg + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
+				return usage_error("report", "'%s' is not an age: seconds, more than 0; with a - before "
+						   "them: younger than that", optarg);
 			break;
 		case OPT_THREAD:
 			c->thread = optarg;

@@ -136,7 +136,7 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 	if (profile->n_locations > MAX_LOCATIONS)
 		return -EFBIG;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
-		profile->sites[*ret_site].survival[i] = NAN;
+		profile->sites[*ret_site].survival[i] = profile->sites[*ret_site].older[i] = NAN;
 	profile->sites[*ret_site].growth.low = profile->sites[*ret_site].growth.high = NAN;
 	return 0;
 }

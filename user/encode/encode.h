@@ -131,7 +131,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder, slowed}:
  *	struct process_growth; of a heap that was traced for long enough
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
- *	growth_bytes_per_s, growth_low, growth_high and survival [[age in s, share]] (for long enough),
+ *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live)
  *   lost {name: count} (every counter), probes [{function, object, offset, instruction, emulated, kind}]
  *   memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes (or

@@ -161,20 +161,20 @@ void json__put_frames(struct json *stack, const struct profile *profile,
 	sink__puts(stack->sink, "]");
 }
 
-/* [[age in seconds, share of the bytes allocated longer ago that are held], ...] */
-static void put_survival(struct json *stack, const struct profile *profile,
-			 const struct profile_site *site)
+/* [[age in seconds, share], ...] */
+static void put_shares(struct json *stack, const char *key, const struct profile *profile,
+		       const double shares[PROFILE_SURVIVAL_AGES])
 {
-	struct json list = json__open(stack, "survival", "[");
+	struct json list = json__open(stack, key, "[");
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		struct json pair;
 
-		if (!isfinite(site->survival[i]))
+		if (!isfinite(shares[i]))
 			continue;
 		pair = json__open(&list, NULL, "[");
 		json__put_item(&pair, profile->survival_age_s[i]);
-		json__put_item(&pair, site->survival[i]);
+		json__put_item(&pair, shares[i]);
 		sink__puts(stack->sink, "]");
 	}
 	sink__puts(stack->sink, "]");
@@ -220,8 +220,10 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
 		if (profile->has_growth)
 			put_growth(&stack, &site->growth);
-		if (profile->survival_age_s[0] > 0)
-			put_survival(&stack, profile, site);
+		if (profile->survival_age_s[0] > 0) {
+			put_shares(&stack, "survival", profile, site->survival);
+			put_shares(&stack, "older", profile, site->older);
+		}
 		if (site->allocators_own) {
 			json__key(&stack, "allocators_own");
 			sink__puts(json->sink, "true");

@@ -75,3 +75,35 @@ int profile__keep_threads(struct profile *profile, const bool *keep)
 	only_live(profile);
 	return profile__keep_sites(profile, is_live, NULL);
 }
+
+int profile__find_age(const struct profile *profile, double age_s)
+{
+	int found = -1;
+	bool any = false;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (profile->survival_age_s[i] > 0 && fabs(age_s / profile->survival_age_s[i] - 1) <= 0.1)
+			found = i;
+	for (size_t i = 0; i < profile->n_sites && found >= 0; i++)
+		any = any || isfinite(profile->sites[i].older[found]);
+	return any ? found : -1;
+}
+
+int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown)
+{
+	*ret_unknown = 0;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+		double share = younger ? 1 - site->older[age] : site->older[age];
+
+		if (!isfinite(share)) {
+			*ret_unknown += site->live.bytes;
+			share = 0;
+		}
+		site->live = estimate__part(&site->live, share * site->live.objects, share * site->live.bytes);
+		site->n_threads = 0;
+	}
+	profile->n_threads = 0;
+	only_live(profile);
+	return profile__keep_sites(profile, is_live, NULL);
+}

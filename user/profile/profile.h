@@ -96,6 +96,8 @@ struct profile_site {
 	/* Share of what was allocated more than so long before the end that was live at the end, by the
 	 * profile's survival_age_s; NaN: nothing was. */
 	double survival[PROFILE_SURVIVAL_AGES];
+	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not known. */
+	double older[PROFILE_SURVIVAL_AGES];
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
