@@ -34,13 +34,15 @@ need() {
 }
 need python3 python3
 need jeprof libjemalloc-dev
+need google-pprof google-perftools
 need go golang-go
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 export JEPROF_TMPDIR="$temp"
 
-for golden in exact.heap exact.collapsed exact.table sampled.collapsed sampled.table; do
+for golden in exact.heap exact.symbolized exact.collapsed exact.objects exact.allocated exact.freed exact.growth \
+	exact.thread exact.process exact.module exact.table sampled.collapsed sampled.table; do
 	"$emit" "${golden%.*}" "${golden#*.}" >"$temp/$golden"
 	if ! diff -u "$here/$golden" "$temp/$golden"; then
 		echo "golden: $golden differs from what was written by hand" >&2
@@ -126,6 +128,30 @@ expect exact --alloc_objects 34 0
 expect sampled --inuse_space 103284776 5
 expect sampled --inuse_objects 163845 5
 expect sampled --alloc_space 103284776 5
+
+# The same of what carries its names with it, by both tools that read it: there is no /usr/bin/leaky.
+for profile in exact sampled; do
+	"$emit" "$profile" symbolized >"$temp/$profile.own"
+	for reader in jeprof google-pprof; do
+		for option in --inuse_space --inuse_objects --alloc_space; do
+			"$reader" --text --show_bytes "$option" "$temp/$profile.own" 2>"$temp/errors" \
+				>"$temp/$reader$option" || true # the difference tells
+			jeprof --text --show_bytes "$option" "$temp/$profile.symbolized" 2>/dev/null >"$temp/wanted"
+			grep -q 'cache_insert$' "$temp/wanted"
+			if ! diff -u "$temp/wanted" "$temp/$reader$option"; then
+				cat "$temp/errors" >&2
+				echo "golden: $reader $option reads the symbolized form of $profile otherwise" >&2
+				exit 1
+			fi
+		done
+	done
+done
+
+# Other weights are what jeprof makes of them.
+for weight in objects:--inuse_objects allocated:--alloc_space; do
+	jeprof --collapsed "${weight#*:}" "$temp/exact.own" 2>"$temp/errors" | grep -v ' 0$' | LC_ALL=C sort >"$temp/theirs"
+	diff -u "$here/exact.${weight%:*}" "$temp/theirs"
+done
 
 # The collapsed stacks of jeprof are ours, but for stacks that hold nothing.
 for profile in exact sampled; do
