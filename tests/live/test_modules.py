@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Memory by component: of a real server, by rules as its user would write them."""
+import json
 import os
 import re
 
@@ -28,7 +29,9 @@ def modules_redis():
             redis_cli(socket, input="".join(f"SET key:{i} {'v' * 500}\n" for i in range(keys)))
             redis_cli(socket, input="".join(f"RPUSH list:{i % 50} {'w' * 200}\n" for i in range(keys)))
             out = tracer.stop().out
-        again = memtrace("report", "--modules", rules, f"{directory}/redis.{server.pid}.pb.gz")
+        path = f"{directory}/redis.{server.pid}.pb.gz"
+        again = memtrace("report", "--modules", rules, path)
+        objects = json.loads(memtrace("report", "--modules", rules, "-f", "json", path).out)["modules"]
     whole = int(re.search(r"^live heap: .* in ([\d,]+) objects", out, re.M)[1].replace(",", ""))
     table = TABLE.search(out)[0]
     rows = [(len(m[1]), m[2], int(m[3].replace(",", ""))) for m in ROW.finditer(table)]
@@ -41,6 +44,9 @@ def modules_redis():
     expect(held["networking"] > 0 and held["(no rule)"] < 0.2 * whole, out)
     expect_equal(again.status, 0, again)
     expect_equal(TABLE.search(again.out)[0], table, "the same from the file")
+    expect_equal([(m["component"], m["live_objects"]) for m in objects],
+                 list(zip(["networking", "data", "data/keys", "data/values", None], (n for _, _, n in rows))), "in JSON")
+    expect(out.count("lost:") <= 1, out)
     return ", ".join(f"{name} {n}" for name, n in held.items()) + f" of {whole} objects"
 
 

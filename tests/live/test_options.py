@@ -69,7 +69,8 @@ def options_snapshots():
     """Each second, and when asked for: whole files that show how it was then. The tracing goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
         prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
-        with Tracer("-p", target.pid, "-i", "1", "-q", "--every", "1", "-o", directory + "/out") as tracer:
+        with Tracer("-p", target.pid, "-i", "1", f"--json={directory}/json", "--every", "1", "-o",
+                    directory + "/out") as tracer:
             begin = target.ask("truth")
             held = []
             for n in (1, 2, 3):
@@ -79,11 +80,16 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        for bytes_, then in held: # within what leaks in a quarter of a second: from truth to truth is not from t to t
+        for bytes_, then in held: # within what leaks in half a second: from truth to truth is not from t to t
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
-            expect(abs(bytes_ - leaked) < 75000, bytes_, "bytes in the snapshot,", leaked, "leaked")
+            expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,", leaked, "leaked")
         names = sorted(name for name in os.listdir(directory) if name.endswith(".heap"))
         expect(f"out.{target.pid}.heap" in names and f"out.{target.pid}.0003.heap" in names, names)
+        with open(directory + "/json", encoding="utf-8") as file:
+            told = json.load(file)
+        expect_equal(sorted(os.path.basename(path) for path in told["snapshots"]),
+                     sorted(name for name in os.listdir(directory) if re.search(r"\.\d{4}\.", name)), "snapshots told")
+        expect_equal(told["files"], [prefix + "heap", prefix + "collapsed"], "files told")
         expect(forgotten_bytes(prefix + "collapsed") > held[-1][0], "less at the end than before")
         target.stop()
 
