@@ -53,7 +53,8 @@ done
 for profile in exact sampled; do
 	"$emit" "$profile" json >"$temp/$profile.json"
 done
-python3 - "$temp/exact.json" "$temp/sampled.json" <<'PYTHON'
+"$emit" sampled modules >"$temp/modules.json"
+python3 - "$temp/exact.json" "$temp/sampled.json" "$temp/modules.json" <<'PYTHON'
 import json
 import sys
 
@@ -100,6 +101,16 @@ parse = sampled["stacks"][2]
 near(parse["live_bytes_low"], 1.089865 * 524288, 1e-4)
 near(parse["live_bytes_high"], 10.24159 * 524288, 1e-4)
 assert sampled["stacks"][0]["live_bytes_low"] == 67108864
+
+told = read(sys.argv[3])
+assert list(told) == keys[:-1] + ["snapshots", "modules", "files"], list(told)
+assert told["snapshots"] == ["memtrace.4711.heap"] and told["files"] == ["caf\ufffd \"1\"\n"]
+components = [(m["component"], m["live_bytes"], m["stacks"]) for m in told["modules"]]
+assert components == [("cache", 67108864, 1), ('cache/"entries"', 67108864, 1), ("rest", 34078728, 1),
+                      (None, 2097184, 1)], components
+for m in told["modules"]:
+    assert m["live_bytes_low"] <= m["live_bytes"] <= m["live_bytes_high"], m
+assert told["modules"][3]["live_bytes_high"] == parse["live_bytes_high"]
 PYTHON
 
 # jeprof_total PROFILE OPTION: the total that jeprof makes of the heap profile.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit PROFILE FORMAT
  * Writes a profile made by hand in one of the formats, for check.sh to give to other people's
- * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json, the name of a weight
- * or a root (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as jeprof
+ * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json, modules (JSON with
+ * components, and a file that is a snapshot's), the name of a weight or a root (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as jeprof
  * --raw writes it, so that jeprof needs no binary). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -183,6 +183,18 @@ static int put_view(struct profile *profile, const char *name, struct sink *sink
 	return 0;
 }
 
+static void put_modules(struct profile *profile, struct sink *sink)
+{
+	static const char rules[] = "cache/\"entries\" function ^cache_insert$\ncache function ^worker$\nrest function ^scratch$\n";
+	struct modules *modules = NULL;
+	struct error err = {};
+
+	must(modules__parse("rules", rules, strlen(rules), &modules, &err));
+	profile->n_snapshots = 1;
+	must(encode_json_modules(profile, modules, sink));
+	modules__free(modules);
+}
+
 int main(int argc, char **argv)
 {
 	struct sink sink = sink__to_stream(stdout);
@@ -207,6 +219,8 @@ int main(int argc, char **argv)
 		must(encode_table(profile, &options, &sink));
 	else if (!strcmp(format, "json"))
 		must(encode_json(profile, &sink));
+	else if (!strcmp(format, "modules"))
+		put_modules(profile, &sink);
 	else if (!strcmp(format, "symbols"))
 		put_symbols();
 	else

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import Tracer, expect, expect_equal, memtrace, place, test
+from harness import PROGS, Tracer, expect, expect_equal, memtrace, place, test
 from test_allocators import redis_cli, redis_server
 
 RULES = """# redis, as its source is laid out
@@ -62,3 +62,23 @@ def modules_wrong_file():
             result = memtrace("-p", os.getpid(), "--modules", path)
             expect_equal(result.status, 1, result)
             expect(path in result.err and why in result.err, result)
+
+
+@test(beside=True)
+def modules_of_a_run_in_json():
+    """Components in bytes and objects, to the byte, and what none claims."""
+    with place() as directory:
+        rules = os.path.join(directory, "rules")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("blocks function ^many_blocks$\nkept function ^keep_\n")
+        result = memtrace("-i", "1", "-f", "none", "--json", "--modules", rules, "--", PROGS + "/truth_basic", "--auto")
+    expect_equal(result.status, 0, result)
+    truth, profile = map(json.loads, result.out.splitlines())
+    wanted = {"blocks": [0, 0], "kept": [0, 0], None: [0, 0]}
+    for name, f in truth["functions"].items():
+        sums = wanted["blocks" if name == "many_blocks" else "kept" if name.startswith("keep_") else None]
+        sums[0] += f["live_bytes"]
+        sums[1] += f["live_objects"]
+    expect_equal({m["component"]: [m["live_bytes"], m["live_objects"]] for m in profile["modules"]}, wanted, "components")
+    for m in profile["modules"]:
+        expect(m["live_bytes_low"] == m["live_bytes"] == m["live_bytes_high"] and m["stacks"] > 0, m)
