@@ -154,7 +154,7 @@ def views_by_age_and_growth():
         refused(1, "it does of .*, .* s$", "report", "--age", "1000", path)
         refused(2, "--age or threads", "report", "--age", ages[0], "--thread", "leaking", path)
         result = memtrace("report", "--age", ages[3], path)
-        expect_words(result.err, f"older than {ages[3]:.3g} s \\(estimated\\)")
+        expect_words(result.err, f"older than {ages[3]:.2f} s \\(estimated\\)")
 
         grows = by_function(report("-f", "collapsed", "--weight", "growth", path), {"forget"})["forget"]
         expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)

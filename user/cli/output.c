@@ -117,7 +117,9 @@ int take_view_option(struct view_options *view, const char *command, const char 
 		while (i < PROFILE_WEIGHTS && strcmp(value, profile_weight__name((enum profile_weight)i)))
 			i++;
 		if (i == PROFILE_WEIGHTS)
-			return usage_error(command, "stacks are weighed by live, objects, allocated, freed or growth, not by '%s'",
+			return usage_error(command,
+					   "stacks are weighed by live, objects, allocated, freed or growth, "
+					   "not by '%s'",
 					   value);
 		view->weight = (enum profile_weight)i;
 		return 0;

@@ -712,9 +712,11 @@ static int encode_objects(const void *what, struct sink *sink)
 	const struct profile_list *list = what;
 	int rc = 0;
 
-	for (size_t i = 0; i < list->n && !rc; i++)
-		rc = encode_json_modules(list->profiles[i],
-					 is_aside(list->config, list->profiles[i]) ? NULL : list->config->modules, sink);
+	for (size_t i = 0; i < list->n && !rc; i++) {
+		bool aside = is_aside(list->config, list->profiles[i]);
+
+		rc = encode_json_modules(list->profiles[i], aside ? NULL : list->config->modules, sink);
+	}
 	return rc;
 }
 

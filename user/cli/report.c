@@ -128,6 +128,11 @@ static int find_threads(const struct profile *profile, const char *name, bool **
 	return rc;
 }
 
+static int age_decimals(double age_s)
+{
+	return age_s < 10 ? 2 : age_s < 100 ? 1 : 0;
+}
+
 /* What is left is told in ret_said (128 bytes). 0; EXIT_FAILED, said. */
 static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
 {
@@ -137,8 +142,8 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		if (profile__find_age(profile, profile->survival_age_s[i]) >= 0)
-			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.3g", *known ? ", " : "",
-				 profile->survival_age_s[i]);
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.*f", *known ? ", " : "",
+				 age_decimals(profile->survival_age_s[i]), profile->survival_age_s[i]);
 	if (age < 0 && *known)
 		complain("%s: how much is older than %g s it does not say; it does of %s s", c->path, c->age_s, known);
 	else if (age < 0)
@@ -147,8 +152,8 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 			 c->path);
 	if (age < 0)
 		return EXIT_FAILED;
-	n = snprintf(ret_said, 128, ", %s than %.3g s (estimated)", c->younger ? "younger" : "older",
-		     profile->survival_age_s[age]);
+	n = snprintf(ret_said, 128, ", %s than %.*f s (estimated)", c->younger ? "younger" : "older",
+		     age_decimals(profile->survival_age_s[age]), profile->survival_age_s[age]);
 	if (profile__keep_age(profile, age, c->younger, &unknown)) {
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
@@ -466,8 +471,10 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 			if (!strcmp(end, "s"))
 				end++;
 			if (end == optarg + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
-				return usage_error("report", "'%s' is not an age: seconds, more than 0; with a - before "
-						   "them: younger than that", optarg);
+				return usage_error("report",
+						   "'%s' is not an age: seconds, more than 0; with a - "
+						   "before them: younger than that",
+						   optarg);
 			break;
 		case OPT_THREAD:
 			c->thread = optarg;

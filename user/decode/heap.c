@@ -21,8 +21,8 @@
  *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
  *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
- * (the line "--- heap" may be missing; "@ heap_v2/R" is sampled, "@ heapprofile" is not.) Every other reader adds up the lines of
- * stacks that are there twice, each unsampled by itself; so do we. */
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) Every other
+ * reader adds up the lines of stacks that are there twice, each unsampled by itself; so do we. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -46,10 +46,10 @@ struct svg_options {
 };
 
 /* A flame graph (icicles: callers above), one file that needs no other and is a picture also where scripts do
- * not run. Width is live bytes, or what a view is weighed by; frames of one name and module below the same callers are one box, largest
- * first; inlined functions and the allocation functions are boxes. With a base, colours tell by how much each frame
- * has grown or shrunk since, and whether that is more than chance; the script switches to widths by the
- * base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
+ * not run. Width is live bytes, or what a view (profile/view.h) is weighed by; frames of one name and module below
+ * the same callers are one box, largest first; inlined functions and the allocation functions are boxes. With a base,
+ * colours tell by how much each frame has grown or shrunk since, and whether that is more than sampling error; the
+ * script switches to widths by the base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
  * 20,000, are folded into one for each parent ("(n smaller)"); so are frames deeper than 1,024 into their caller.
  * Names longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The same profile
  * gives the same bytes. options may be NULL. */

@@ -459,7 +459,8 @@ static int put_document(struct svg *svg, char *head)
 		     "Click: zoom; Esc: out; 0: all; /: search; arrows and Enter: by keyboard%s</text>\n",
 		     MARGIN, top + rows + 18,
 		     svg->profile->weight == WEIGHT_OBJECTS ? svg_unit(svg->profile) : "byte",
-		     svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s", svg_what(svg->profile), svg->base ? " in the new profile" : "",
+		     svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s", svg_what(svg->profile),
+		     svg->base ? " in the new profile" : "",
 		     svg->base ? "; b: widths by the base" : "");
 	if (!rc)
 		rc = put_names(svg);

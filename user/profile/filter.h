@@ -23,9 +23,9 @@ int profile__keep_threads(struct profile *profile, const bool *keep);
  * stack how much is how old. */
 int profile__find_age(const struct profile *profile, double age_s);
 
-/* Leaves of a sorted profile what is live and older than the age of that index, or younger. What was freed again has
- * no age, nor has growth; of which thread what is left is is not known either: all that is gone. The error is shared out
- * by bytes. *ret_unknown: bytes of stacks whose ages are not known, which are left out. 0 or -ENOMEM. */
+/* Leaves of a sorted profile what is live and older than the age of that index, or younger. What was freed again
+ * has no age, nor has growth, and which thread holds what is left is not known: all that is gone. The error is
+ * shared out by bytes. *ret_unknown: bytes of stacks whose ages are not known, which are left out. 0 or -ENOMEM. */
 int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown);
 
 #endif

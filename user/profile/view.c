@@ -190,7 +190,7 @@ static int name_process(struct profile_view *view, const struct profile *profile
 /* A location for each root, behind those of the profile, and one for stacks without any. */
 static int add_locations(struct profile_view *view, const struct profile *profile)
 {
-	size_t n = profile->n_locations, n_roots = view->names.n, len, used = 0;
+	size_t n = profile->n_locations, n_roots = view->names.n, used = 0;
 
 	view->locations = calloc(n + n_roots + 1, sizeof(*view->locations));
 	view->frames = calloc(n_roots + 1, sizeof(*view->frames));
@@ -200,7 +200,8 @@ static int add_locations(struct profile_view *view, const struct profile *profil
 	if (n)
 		memcpy(view->locations, profile->locations, n * sizeof(*view->locations));
 	for (uint32_t i = 0; i <= n_roots; i++) {
-		const char *name = i < n_roots ? intern__get(&view->names, i, &len) : (len = strlen(NO_STACK), NO_STACK);
+		size_t len = strlen(NO_STACK);
+		const char *name = i < n_roots ? intern__get(&view->names, i, &len) : NO_STACK;
 
 		view->frames[i].name = view->text + used;
 		memcpy(view->text + used, name, len);
