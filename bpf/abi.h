@@ -20,6 +20,8 @@
 #define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
 #define ABI_MAX_FILE_PARTS 16384 /* mappings of files by which their tables are found */
 #define ABI_NO_WINDOW	 (~0ULL)
+#define ABI_AGES	 10 /* of blocks that were freed: classes, */
+#define ABI_AGE_NS	 10000ULL /* the first of them up to 10 us */
 #define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -38,6 +40,8 @@
 	  "block proven dead by a new one at its address; its free was not seen")                  \
 	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
 	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
+	X(TRANSFERS_FULL, "thread_pairs_full",                                                     \
+	  "not recorded by which thread, of which thread's, a block was freed")                    \
 	X(REGION_CALLS, "region_calls_lost",                                                       \
 	  "call of mmap, munmap, mremap or brk that found no room")
 
@@ -205,6 +209,22 @@ struct abi_site {
 	__u64 grown_samples, grown_bytes;
 	/* How blocks born in the window at hand were seen to end in it: taken over by realloc, or freed. */
 	__u64 moved_samples, ended_samples;
+	/* The most that it ever held. CPUs may overtake each other here: a little less, at worst. */
+	__u64 high_objects_q16, high_bytes;
+	/* Objects whose end was seen, by age: ABI_AGE_NS times 10^i and less; the last: any older. */
+	__u64 ended_objects_q16[ABI_AGES];
+};
+
+/* What one thread freed of another's, or of its own; with freer 0 all that owner allocated. Sums over samples
+ * as in struct abi_site. */
+struct abi_transfer_key {
+	__u32 process;
+	__u32 owner, freer; /* tids */
+	__u32 pad;
+};
+
+struct abi_transfer {
+	__u64 samples, objects_q16, bytes;
 };
 
 struct abi_live_key {
@@ -366,7 +386,9 @@ ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
-ABI_ASSERT(struct abi_site, 80);
+ABI_ASSERT(struct abi_site, 96 + 8 * ABI_AGES);
+ABI_ASSERT(struct abi_transfer_key, 16);
+ABI_ASSERT(struct abi_transfer, 24);
 ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 56);
 ABI_ASSERT(struct abi_inflight_key, 16);

@@ -11,6 +11,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 #include "sample.bpf.h"
+#include "threads.bpf.h"
 
 /* What ended a block. */
 enum live_end {
@@ -18,6 +19,18 @@ enum live_end {
 	LIVE_MOVED,  /* realloc has put another in its place */
 	LIVE_UNSEEN, /* nobody knows */
 };
+
+/* Class of an age in abi_site.ended_objects_q16. */
+static __always_inline __u32 age_class(__u64 ns)
+{
+	__u64 end = ABI_AGE_NS;
+	__u32 i;
+
+	for (i = 0; i < ABI_AGES - 1; i++, end *= 10)
+		if (ns <= end)
+			break;
+	return i;
+}
 
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a
  * program that exec has replaced since, which is no free. */
@@ -42,6 +55,16 @@ static __always_inline bool live_settle(struct abi_process_cpu *cpu,
 	count(&site->freed_objects_q16, weight);
 	count(&site->freed_bytes, bytes);
 	count(&cpu->freed_bytes, bytes);
+	if (how != LIVE_UNSEEN) {
+		__u32 tid = (__u32)bpf_get_current_pid_tgid();
+		__u32 class = age_class(bpf_ktime_get_ns() - block->birth_ns);
+
+		if (class < ABI_AGES)
+			count(&site->ended_objects_q16[class], weight);
+		note_transfer(cpu, process->id, block->tid, tid, weight, bytes);
+		if (tid != block->tid)
+			note_thread(cpu, process->id, tid);
+	}
 	/* One of an earlier window may have gone unseen, and what ends here be another at its address. */
 	if (how != LIVE_UNSEEN && block->birth_ns >= process->window_ns)
 		count(how == LIVE_MOVED ? &site->moved_samples : &site->ended_samples, 1);
@@ -64,6 +87,16 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_settle(cpu, process, &block, LIVE_FREED);
 }
 
+static __always_inline void note_high(struct abi_site *site)
+{
+	__u64 bytes = site->alloc_bytes - site->freed_bytes;
+	__u64 objects = site->alloc_objects_q16 - site->freed_objects_q16;
+
+	if ((__s64)bytes > (__s64)site->high_bytes)
+		site->high_bytes = bytes;
+	if ((__s64)objects > (__s64)site->high_objects_q16)
+		site->high_objects_q16 = objects;
+}
 
 /* A sampled block came to be at addr. */
 static __always_inline void live_remember(struct abi_process_cpu *cpu,
@@ -88,10 +121,8 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 
 	site = bpf_map_lookup_elem(&sites, &site_key);
 	if (!site) {
-		struct abi_site empty = {};
-
 		/* Another CPU may have been first: what counts is that it is there now. */
-		err = bpf_map_update_elem(&sites, &site_key, &empty, BPF_NOEXIST);
+		err = bpf_map_update_elem(&sites, &site_key, &no_site, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(&sites, &site_key);
 		if (!site) {
 			lose_insert(cpu, err, LOST_SITES_FULL);
@@ -110,6 +141,8 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	count(&site->alloc_bytes, bytes);
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
+	note_high(site);
+	note_transfer(cpu, process->id, block->tid, 0, weight, bytes);
 	if (machine)
 		count(&machine->samples, 1);
 	if (block->birth == BIRTH_GROWN && block->birth_ns >= process->window_ns) {

@@ -28,6 +28,14 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct abi_transfer_key);
+	__type(value, struct abi_transfer);
+} transfers __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct abi_stack_key);
 	__type(value, struct abi_stack);
@@ -125,6 +133,10 @@ struct {
 	__type(key, int);
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
+
+/* What their entries begin with: too large for the programs' stacks. */
+const struct abi_site no_site __weak = {};
+const struct abi_transfer no_transfer __weak = {};
 
 /* Constant from loading on. */
 const volatile struct abi_selection selection __weak = {};

@@ -6,6 +6,7 @@
 #include "maps.bpf.h"
 #include "stack.bpf.h"
 #include "tables.bpf.h"
+#include "threads.bpf.h"
 
 /* Where a stack begins. */
 struct stack_from {
@@ -109,19 +110,6 @@ static __always_inline void inflight_key(struct abi_inflight_key *key, __u64 sp)
 	key->sp = sp;
 	key->tid = (__u32)bpf_get_current_pid_tgid();
 	key->pad = 0;
-}
-
-static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 process, __u32 tid)
-{
-	struct abi_thread thread = {.process = process}, *known;
-
-	bpf_get_current_comm(thread.comm, sizeof(thread.comm));
-	known = bpf_map_lookup_elem(&threads, &tid);
-	if (known && known->process == process && known->comm[0] == thread.comm[0] &&
-	    known->comm[1] == thread.comm[1])
-		return;
-	if (bpf_map_update_elem(&threads, &tid, &thread, BPF_ANY))
-		lose(cpu, LOST_THREADS_FULL);
 }
 
 #endif

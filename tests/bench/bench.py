@@ -507,18 +507,19 @@ class Redis:
         return rate, cpu / 1e9 / wall, requests / max(cpu / 1e9, 1e-9)
 
     def busy(self, pipeline):
-        """SETs until the bench ends."""
+        """SETs until the bench ends, from wherever there is a CPU."""
         return Child(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-n", "2000000000",
-                      "-r", "100000", "-P", str(pipeline), "--csv"], OTHER_CPU)
+                      "-r", "100000", "-P", str(pipeline), "--csv"])
 
-    def served(self, seconds):
-        """As load(), of what somebody else asks for."""
-        def commands():
-            return int(re.search(r"total_commands_processed:(\d+)", self.ask("INFO stats"))[1])
-        cpu, begin, served = on_cpu_ns(self.pid), time.monotonic(), commands()
-        time.sleep(seconds)
-        cpu, wall, served = on_cpu_ns(self.pid) - cpu, time.monotonic() - begin, commands() - served
-        return served / wall, cpu / 1e9 / wall, served / max(cpu / 1e9, 1e-9)
+    def count(self):
+        """Commands served, CPU time (ns) and the clock (s), all so far."""
+        served = int(re.search(r"total_commands_processed:(\d+)", self.ask("INFO stats"))[1])
+        return served, on_cpu_ns(self.pid) or 0, time.monotonic()
+
+    def since(self, served, cpu_ns, clock_s):
+        """Commands served, seconds of CPU time and of the clock since it was counted so."""
+        now = self.count()
+        return now[0] - served, max(now[1] - cpu_ns, 1) / 1e9, now[2] - clock_s
 
     def end(self):
         self.child.end(signal.SIGTERM)
@@ -1267,42 +1268,51 @@ def judge_limited(candidates):
                     f"throughput (bar: {bar:.0%})")
 
 
-LIMITED_REDIS_S = 6  # of each measurement: the first windows and some more
+LIMITED_REDIS_S = 8  # of each measurement: the first windows and some more
 
 
 class LimitedRedis:
-    """SETs per second of a server's CPU, under a load that goes on all the time: traced, as a share of what they
-    are just before and just after; and these two of each other, which is the machine's noise."""
+    """A server and its twin, which is never traced, on the same CPU, which both want more of than there is; each
+    has a load that goes on all the time. What is compared are SETs per second of CPU time."""
 
     def __init__(self, scratch, pipeline, rounds):
-        self.server = Redis(scratch)
-        self.load = self.server.busy(pipeline)
-        self.rates, self.again = [], []  # (SET/s, of its core), untraced; after as a share of before
-        self.traced = Candidate(f"--max-overhead 5, {REDIS_TALKS[pipeline]}", self.measure)
-        interleave([self.traced], rounds, 330)
-        self.load.end(signal.SIGTERM)
-        self.server.end()
+        self.servers = [Redis(scratch) for _ in range(2)]
+        self.loads = [server.busy(pipeline) for server in self.servers]
+        self.rates = []  # (SET/s, of a core) of both together
+        self.said = []  # overhead_pct
+        self.json = os.path.join(scratch, "redis.json")
+        self.untraced = Candidate(f"untraced, {REDIS_TALKS[pipeline]}", self.left)
+        self.traced = Candidate(f"--max-overhead 5, {REDIS_TALKS[pipeline]}", self.traced_left)
+        interleave([self.untraced, self.traced], rounds, 330)
+        for child in self.loads:
+            child.end(signal.SIGTERM)
+        for server in self.servers:
+            server.end()
 
-    def measure(self):
-        def untraced():
-            rate, share, per_cpu = self.server.served(LIMITED_REDIS_S)
-            self.rates.append((rate, share))
-            return per_cpu
-        before = untraced()
-        with memtrace("--max-overhead", "5")(self.server.pid):
-            traced = self.server.served(LIMITED_REDIS_S)[2]
-        after = untraced()
-        self.again.append(after / before)
-        return 2 * traced / (before + after)
+    def left(self):
+        """What the server does as a share of what its twin does."""
+        counted = [server.count() for server in self.servers]
+        time.sleep(LIMITED_REDIS_S)
+        (served, cpu, wall), twin = (server.since(*before) for server, before in zip(self.servers, counted))
+        self.rates.append(((served + twin[0]) / wall, (cpu + twin[1]) / wall))
+        return served / cpu / (twin[0] / twin[1])
+
+    def traced_left(self):
+        with memtrace("--max-overhead", "5", f"--json={self.json}")(self.servers[0].pid):
+            left = self.left()
+        with open(self.json, encoding="utf-8") as file:
+            self.said.append(json.load(file)["overhead_pct"])
+        return left
 
 
 def report_limited_redis(found):
     rows = [(REDIS_TALKS[p], number(statistics.median(r[0] for r in redis.rates)),
              f"{statistics.median(r[1] for r in redis.rates):.0%}",
-             *(percent_of(median_and_interval(values)) for values in (redis.again, redis.traced.values)))
+             *(percent_of(median_and_interval(c.values)) for c in (redis.untraced, redis.traced)),
+             f"{statistics.median(redis.said):.1f} %")
             for p, redis in found.items() if redis.traced.values]
-    return table(("redis-server", "SET/s untraced", "of its core", "SET per CPU second, untraced again",
-                  "traced, --max-overhead 5"), rows)
+    return table(("two redis-servers on one core", "SET/s", "of the core", "SET per CPU second, of its twin's: untraced",
+                  "traced, --max-overhead 5", "cost printed"), rows)
 
 
 def judge_limited_redis(found):
@@ -1563,14 +1573,14 @@ def part_windows(args, scratch):
     loop, candidates = limited_candidates()
     interleave(list(candidates.values()), 1 if args.quick else 7, 420)
     loop.end()
-    redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 13) for pipeline in REDIS_TALKS}
+    redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 12) for pipeline in REDIS_TALKS}
     loops = []
     for between in BETWEEN:  # each by itself: rounds that are compared follow each other
         loops.append(Felt(between, scratch))
         interleave([loops[-1].untraced, *loops[-1].traced.values()], 3 if args.quick else 5, 120)
         loops[-1].loop.end()
     sections = [report_limited(loop, candidates), report_limited_redis(redis), report_felt(loops)]
-    judge_missing([*candidates.values(), *(r.traced for r in redis.values()),
+    judge_missing([*candidates.values(), *(c for r in redis.values() for c in (r.untraced, r.traced)),
                    *(c for felt in loops for c in (felt.untraced, *felt.traced.values()))], args.allow_missing)
     judge_limited(candidates)
     judge_limited_redis(redis)

@@ -289,6 +289,13 @@ static int encode_rows(const struct profile *p, struct sink *sink)
 	return encode_table(p, &options, sink);
 }
 
+static int encode_pages(const struct profile *p, struct sink *sink)
+{
+	const struct table_options options = {.width = 60};
+
+	return encode_resident(p, &options, sink);
+}
+
 static int encode_both(const struct profile *p, struct sink *sink)
 {
 	const struct process_table_options options = {.top = 1, .width = 80};
@@ -356,7 +363,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, data + size};
 	struct profile *p = build(&in);
+	struct resident_pieces pieces = {};
 	char *text;
+
+	for (unsigned kind = 0; kind < RESIDENT_N_KINDS && n_strings; kind++) {
+		/* of what is mapped all is of sites */
+		const struct resident_piece piece = {
+			.kind = kind, .bytes = {.rss = kind == RESIDENT_MAPPED ? p->n_sites << 12 : kind << 12}};
+
+		resident_pieces__add(&pieces, &piece, string(kind));
+	}
+	for (size_t i = 0; i < p->n_sites && n_strings; i++)
+		p->sites[i].resident.rss = 4096;
+	require(!resident__make(&pieces, p, p, NULL, 0, false, &p->resident));
+	resident_pieces__free(&pieces);
 
 	text = encoded(p, encode_collapsed);
 	check_collapsed(text);
@@ -373,6 +393,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_svg(text);
 	free(text);
 	text = encoded(p, encode_rows);
+	check_printable(text);
+	free(text);
+	text = encoded(p, encode_pages);
 	check_printable(text);
 	free(text);
 	text = encoded(p, encode_both);

@@ -1,203 +1,105 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks by other weights than live bytes, below their thread, process or module, and by age: as the targets say."""
+"""Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows all of them."""
 import json
 import os
 import re
-import shutil
-import sys
-import time
 
-from harness import (ROOT, Endless, Tracer, expect, expect_equal, expect_words, memtrace, need_tool, owner, place,
-                     run, test, trace_script)
-from test_jeprof import compare, inclusive, our_stacks, plain, program_functions
+from harness import (PROGS, Endless, expect, expect_equal, expect_words, memtrace, place, test,
+                     test_each_kind)
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
-import read_svg  # noqa: E402
+MAKERS, USERS = ("make-1", "make-2"), ("use-1", "use-2", "use-3")
 
 
-def report(*args):
-    result = memtrace("report", *args)
+def record(*options):
+    """The profile, what the tables say, and the truth."""
+    with place() as directory:
+        path = os.path.join(directory, "json")
+        result = memtrace(*options, f"--json={path}", "-f", "none", "--sites", "--", f"{PROGS}/handover")
+        expect_equal(result.status, 0, result)
+        truth = json.loads(next(line for line in result.out.splitlines() if line.startswith("{")))
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), truth
+
+
+def stack_of(profile, function):
+    found = [s for s in profile["stacks"] if function in s["frames"]]
+    expect_equal(len(found), 1, f"stacks of {function}: {found}")
+    return found[0]
+
+
+def check_threads(profile, truth):
+    names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
+    pairs = {(names[t["owner"]], names.get(t["freer"])): t["bytes"] for t in profile["transfers"]}
+    for maker, known in zip(MAKERS, truth["makers"]):
+        ours = {freer: n for (owner, freer), n in pairs.items() if owner == maker}
+        own = ours.pop(None) - known["allocated"]  # its stack's and thread's own blocks, if libc allocates any
+        expect(0 <= own < 2000, maker, "allocated", own, "more than it knows")
+        expect(0 <= ours.pop(maker, 0) - known["freed"][0] <= own, maker, "freed of its own:", pairs)
+        expect_equal(ours, dict(zip(USERS, known["freed"][1:])), f"who freed what {maker} allocated")
+        owned = known["freed"][-1]
+        stacks = sum(s["live_bytes"] for s in profile["stacks"] if "make_block" in s["frames"])
+        expect_equal(stacks, sum(m["freed"][-1] for m in truth["makers"]), "what is owned by nobody else")
+        expect(owned > 0, "nothing is left:", known)
+
+
+@test_each_kind(beside=True)
+def views_exact(kind):
+    profile, truth = record("-i", "1", "--max-overhead", "off", "--probe-kind", kind)
+    check_threads(profile, truth)
+
+    held = stack_of(profile, "hold")
+    for ours, known in zip(held["freed_by_age"], truth["by_age"]):
+        expect(known <= ours <= known + truth["between_ages"], "ages:", held, truth)
+    expect_equal(sum(held["freed_by_age"]), sum(truth["by_age"]) + truth["between_ages"], "blocks held")
+    expect_equal(held["live_by_age"], [0] * 10, "held at the end")
+
+    wave = stack_of(profile, "wave_block")
+    expect_equal({key: wave[key] for key in ("alloc_objects", "freed_objects", "live_objects", "high_objects",
+                                             "alloc_bytes", "freed_bytes", "live_bytes", "high_bytes")},
+                 {"alloc_objects": 120, "freed_objects": 110, "live_objects": 10, "high_objects": 100,
+                  "alloc_bytes": 120000, "freed_bytes": 110000, "live_bytes": 10000, "high_bytes": 100000},
+                 "the wave")
+    expect_equal(sum(wave["live_by_age"]), 10, "ages of what is left")
+
+
+@test(beside=True)
+def views_sampled():
+    """Of one byte in 4096: within what is said."""
+    profile, truth = record("-i", "4096", "--max-overhead", "off")
+    names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
+    total = {"all": 0, "others": 0}
+    for t in profile["transfers"]:
+        if names[t["owner"]] in MAKERS and t["freer"] != t["owner"]:
+            total["others" if t["freer"] else "all"] += t["bytes"]
+    for what, known in (("all", sum(m["allocated"] for m in truth["makers"])),
+                        ("others", sum(sum(m["freed"][1:-1]) for m in truth["makers"]))):
+        error = 4 * (4096 * known) ** 0.5  # twice the 95 % interval
+        expect(abs(total[what] - known) < error + 2000, what, total[what], "for", known, "+-", error)
+
+
+@test(beside=True)
+def views_as_tables():
+    result = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads", "--sites", "--lifetimes",
+                      "-n", "30", "--", f"{PROGS}/handover")
     expect_equal(result.status, 0, result)
-    return result.out
-
-
-def refused(status, why, *args):
-    result = memtrace(*args)
-    expect_equal(result.status, status, result)
-    expect_words(result.err, why)
-
-
-def by_root_and_function(text, functions):
-    """(root, function) -> the sum of collapsed stacks."""
-    sums = {}
-    for line in text.splitlines():
-        names, _, number = line.rpartition(" ")
-        frames = names.split(";")
-        key = (frames[0], owner(reversed(frames), functions))
-        sums[key] = sums.get(key, 0) + int(number)
-    return sums
-
-
-def by_function(text, functions):
-    sums = {}
-    for (_, function), number in by_root_and_function(text, functions).items():
-        sums[function] = sums.get(function, 0) + number
-    return {function: number for function, number in sums.items() if number}
-
-
-@test(beside=True)
-def views_by_weight():
-    """What each function allocated, freed and holds, in bytes and objects, is what it did."""
-    with place() as directory:
-        truth, _, files = trace_script(None, "truth_basic", prefix=directory + "/out",
-                                       options=("-i", "1", "-f", "collapsed,svg,pprof", "--weight", "freed"))
-        functions = truth["functions"]
-
-        def wanted(key):
-            return {name: f[key] for name, f in functions.items() if f[key]}
-
-        with open(files["collapsed"], encoding="utf-8") as file:
-            expect_equal(by_function(file.read(), functions), wanted("freed_bytes"), "the run's own, freed")
-        head, boxes = read_svg.read(files["svg"])
-        expect_words(head[0], "allocated during the run and freed again")
-        expect_equal(boxes[0]["figures"][0], sum(wanted("freed_bytes").values()), "freed, in the picture")
-        for weight, key in (("live", "live_bytes"), ("objects", "live_objects"), ("allocated", "alloc_bytes"),
-                            ("freed", "freed_bytes")):
-            out = report("-f", "collapsed", "--weight", weight, files["gz"])
-            expect_equal(by_function(out, functions), wanted(key), weight)
-        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth", files["gz"])
-        refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects", files["collapsed"])
-        refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed", files["collapsed"])
-        refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])
-        refused(2, "goes with -f", "report", "--weight", "freed", files["gz"])
-        refused(2, "-f collapsed and svg", "-p", os.getpid(), "-f", "pprof", "--weight", "freed")
-
-
-@test(beside=True)
-def views_by_root():
-    """Eight threads of a pool are one, the process has its pid, and modules are the files of the code."""
-    with place() as directory:
-        truth, profile, files = trace_script(None, "truth_threads", prefix=directory + "/out",
-                                             options=("-i", "1", "-f", "collapsed,pprof", "--by", "thread"))
-        functions = truth["functions"]
-        held = {name: f["live_bytes"] for name, f in functions.items()}
-        pool = {("thr-#", name): n for name, n in held.items()}
-        with open(files["collapsed"], encoding="utf-8") as file:
-            expect_equal(by_root_and_function(file.read(), functions), pool, "the run's own, by thread")
-        for root, name in (("thread", "thr-#"), ("process", f"truth_threads ({profile['pid']})"),
-                           ("module", "truth_threads")):
-            out = report("-f", "collapsed", "--by", root, files["gz"])
-            expect_equal(by_root_and_function(out, functions), {(name, f): n for f, n in held.items()}, root)
-            tree = report("--tree", "--by", root, files["gz"])
-            expect_equal(tree.count(f" < {name}\n"), len(held), f"the tree by {root}: {tree}")
-            report("-f", "svg", "--by", root, "-o", directory + "/svg", files["gz"])
-            _, boxes = read_svg.read(directory + "/svg")
-            top = [box["name"] for box in boxes if box["depth"] == 1]
-            expect_equal(top, [name], f"the picture by {root}")
-
-        rules = directory + "/rules"
-        with open(rules, "w", encoding="utf-8") as file:
-            file.write("even function ^alloc_by_[0246]$\nodd/one function ^alloc_by_1$\n")
-        out = report("-f", "collapsed", "--by", "module", "--modules", rules, "--weight", "objects", files["gz"])
-        for (root, function), number in by_root_and_function(out, functions).items():
-            n = int(function[-1])
-            expect_equal(root, "odd/one" if n == 1 else "(no rule)" if n % 2 else "even", function)
-            expect_equal(number, functions[function]["live_objects"], f"objects of {function}")
-
-        def total(*options):
-            profile = json.loads(report("-f", "json", *options, files["gz"]))
-            return sum(s["live_bytes"] for s in profile["stacks"])
-
-        threads = {name: t["live_bytes"] for name, t in truth["threads"].items()}
-        expect_equal(total("--thread", "thr-3"), threads["thr-3"], "--thread, a name")
-        expect_equal(total("--thread", "^thr-[0-3]$"), sum(threads[f"thr-{i}"] for i in range(4)),
-                     "--thread, an expression")
-        refused(1, "no thread called 'thr-\\('", "report", "--thread", "thr-(", files["gz"])
-        refused(2, "only what is live is known by thread", "report", "-f", "svg", "--by", "thread", "--weight",
-                "freed", files["gz"])
-        refused(2, "not by 'core'", "report", "--tree", "--by", "core", files["gz"])
-        refused(2, "goes with --tree", "report", "--by", "thread", files["gz"])
-        refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread", files["collapsed"])
+    truth = json.loads(next(line for line in result.out.splitlines() if line.startswith("{")))
+    expect_words(result.out, r"^make-# +2 ", r"^use-# +3 ", r"^WHOSE, by whom freed:.* make-# .*use-#")
+    row = re.search(r"^make-# +2 .*$", result.out, re.M)[0]
+    handed = sum(sum(m["freed"][1:-1]) for m in truth["makers"])
+    expect(f"{handed / 1024:.1f} KiB" in row, handed, "is not in", row)
+    expect_words(result.out, r"^ +120 +117\.2 KiB +110 +107\.4 KiB .* 9\.8 KiB +97\.7 KiB +100 +wave_block",
+                 r"^ +[\d,]+ +freed +61 .* hold <")
+    each = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads=each", "--", f"{PROGS}/handover")
+    expect_words(each.out, *(rf"^{name} \(\d+\) +1 " for name in MAKERS + USERS))
 
 
 @test
-def views_by_age_and_growth():
-    """Of a leak that goes on evenly what is older than an age is what had leaked so long ago; what it grows by is its
-    rate."""
-    rate, seconds = 300000, 8
-    with place() as directory, Endless("leaking", "--rate", "2000", "--leak", str(rate)) as target:
-        with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "pprof", "-o", directory + "/out",
-                    f"--json={directory}/json") as tracer:
-            time.sleep(seconds)
-            tracer.stop()
+def views_not_in_windows():
+    """What they cannot know they say."""
+    with Endless("vectors", "--sessions", "100") as target:
+        result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "none", "--threads", "--sites",
+                          "--lifetimes")
         target.stop()
-        with open(directory + "/json", encoding="utf-8") as file:
-            profile = json.load(file)
-        path = profile["files"][0]
-
-        def held(*options):
-            profile = json.loads(report("-f", "json", "--focus", "^forget$", *options, path))
-            return sum(s["live_bytes"] for s in profile["stacks"])
-
-        whole, duration = held(), profile["duration_s"]
-        stacks = [s for s in profile["stacks"] if "forget" in s["frames"]]
-        ages = [age for age, _ in stacks[0]["older"]]
-        expect_equal(len(ages), 5, "ages")
-        shares = []
-        for age in ages:
-            old, young = held("--age", age), held("--age", f"-{age}")
-            expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young, "of", whole)
-            wanted = whole * (1 - age / duration)
-            # half a second's leak: it comes in spurts, and the run ends when its last event is handled
-            expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old, "instead of", wanted)
-            shares.append(f"{old / whole:.2f}")
-        refused(1, "it does of .*, .* s$", "report", "--age", "1000", path)
-        refused(2, "--age or threads", "report", "--age", ages[0], "--thread", "leaking", path)
-        result = memtrace("report", "--age", ages[3], path)
-        expect_words(result.err, f"older than {ages[3]:.2f} s \\(estimated\\)")
-
-        grows = by_function(report("-f", "collapsed", "--weight", "growth", path), {"forget"})["forget"]
-        expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)
-        # a file that does not say
-        report("-f", "heap", "-o", directory + "/heap", path)
-        refused(1, "does not say how old", "report", "--age", ages[0], directory + "/heap")
-        return f"older than {', '.join(f'{age:.2g}' for age in ages)} s: {', '.join(shares)} of it"
-
-
-def rows(reader, path):
-    """function -> [bytes, 1], with what it calls, as the reader shows them."""
-    result = run([need_tool(reader), "--text", "--show_bytes", path])
-    expect_equal(result.status, 0, result)
-    found = re.findall(r"^ *\d+ +\S+% +\S+% +(\d+) +\S+% (.+)$", result.out, re.M)
-    return {plain(name.removesuffix(" (inline)")): [int(n), 1] for n, name in found}
-
-
-def check_symbolized(program, options):
-    with place() as directory:
-        path = os.path.join(directory, program)
-        shutil.copy(os.path.join(ROOT, "build", "progs", program), path)
-        known = program_functions(path)
-        _, profile, files = trace_script(None, path, prefix=directory + "/out",
-                                         options=(*options, "-f", "symbolized,pprof"))
-        os.unlink(path)
-        ours = inclusive(our_stacks(profile, known))
-        expect(len(ours) >= 10, "too few functions:", ours)
-        for reader in ("jeprof", "google-pprof"):
-            theirs = {name: n for name, n in rows(reader, files["symbolized"]).items() if name in known and n[0]}
-            compare(theirs, ours, f"{reader}, function")
-        again = json.loads(report("-f", "json", files["symbolized"]))
-        compare(inclusive(our_stacks(again, known)), ours, "memtrace report, function")
-        report("-f", "symbolized", "-o", directory + "/later", files["gz"])
-        compare({name: n for name, n in rows("jeprof", directory + "/later").items() if name in known and n[0]},
-                ours, "jeprof, of what report wrote, function")
-
-
-@test(beside=True)
-def symbolized_exact():
-    """jeprof and google-pprof have the same bytes by function, when the program is gone."""
-    check_symbolized("truth_basic", ("-i", "1"))
-
-
-@test(beside=True)
-def symbolized_sampled():
-    check_symbolized("truth_sampled", ("-i", "64K"))
+    expect_words(result.out, "threads: .* traced continuously", "sites: known of", "lifetimes: known of")
+    wrong = memtrace("--threads=all", "-p", "1")
+    expect_equal(wrong.status, 2, wrong)

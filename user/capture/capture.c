@@ -104,6 +104,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_map__set_map_flags(skel->maps.sites, 0);
 		bpf_map__set_map_flags(skel->maps.stacks, 0);
 		bpf_map__set_map_flags(skel->maps.threads, 0);
+		bpf_map__set_map_flags(skel->maps.transfers, 0);
 		bpf_map__set_map_flags(skel->maps.mappings, 0);
 	}
 
@@ -985,6 +986,8 @@ int capture__drain(struct capture *c, struct capture_drain *ret, struct error *e
 		rc = capture__read_table(c->skel->maps.stacks, &ret->stacks);
 	if (!rc)
 		rc = capture__read_table(c->skel->maps.threads, &ret->threads);
+	if (!rc)
+		rc = capture__read_table(c->skel->maps.transfers, &ret->transfers);
 	if (rc) {
 		capture_drain__free(ret);
 		return error__set(err, rc, "cannot read the tables back from the kernel: %s",
@@ -997,7 +1000,7 @@ void capture__clear_tables(struct capture *c)
 {
 	const struct bpf_map *maps[] = {c->skel->maps.live, c->skel->maps.sites,
 					c->skel->maps.stacks, c->skel->maps.threads,
-					c->skel->maps.inflight};
+					c->skel->maps.inflight, c->skel->maps.transfers};
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
 		struct capture_table table = {};
@@ -1029,4 +1032,5 @@ void capture_drain__free(struct capture_drain *drain)
 	capture_table__free(&drain->inflight);
 	capture_table__free(&drain->stacks);
 	capture_table__free(&drain->threads);
+	capture_table__free(&drain->transfers);
 }

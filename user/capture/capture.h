@@ -198,6 +198,7 @@ struct capture_drain {
 	struct capture_table stacks;  /* struct abi_stack_key -> struct abi_stack */
 	struct capture_table inflight; /* calls under way: struct abi_inflight_key -> struct abi_inflight */
 	struct capture_table threads; /* uint32_t tid -> struct abi_thread */
+	struct capture_table transfers; /* struct abi_transfer_key -> struct abi_transfer */
 };
 int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);
 

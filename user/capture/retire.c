@@ -127,6 +127,7 @@ void capture__drop_records(struct capture *c, const struct capture_drain *drain,
 {
 	const struct abi_live_key *live = drain->live.keys;
 	const struct abi_site_key *sites = drain->sites.keys;
+	const struct abi_transfer_key *transfers = drain->transfers.keys;
 	struct gone gone = {processes, n};
 
 	qsort(processes, n, sizeof(*processes), compare_processes);
@@ -136,6 +137,9 @@ void capture__drop_records(struct capture *c, const struct capture_drain *drain,
 	for (size_t i = 0; i < drain->sites.n; i++)
 		if (is_gone(&gone, sites[i].process))
 			drop(c->skel->maps.sites, &sites[i]);
+	for (size_t i = 0; i < drain->transfers.n; i++)
+		if (is_gone(&gone, transfers[i].process))
+			drop(c->skel->maps.transfers, &transfers[i]);
 	drop_of_threads(c, drain, &gone);
 	if (stacks)
 		retire_stacks(c, drain, &gone);

@@ -49,6 +49,8 @@ struct record_config {
 	unsigned evidence;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
+	bool threads, each_thread, sites, lifetimes; /* tables besides */
+	bool resident;
 	const char *output;
 	bool output_given, format_given, jeprof_names;
 	struct snapshots snapshots;
@@ -85,6 +87,9 @@ const char record_options[] =
 	"                             may cost all of them together (default 2, off: no limit)\n"
 	"      --leaks                the table by growth; regions are looked at, too, and samples are\n"
 	"                             closer (-i 64K), unless told otherwise\n"
+	"      --rss                  what the resident set is made of, at the end of the run: heap, mappings\n"
+	"                             by owner, stacks, files; regions are looked at, too, unless --what\n"
+	"                             says otherwise\n"
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until Ctrl-C)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
@@ -101,6 +106,11 @@ const char record_options[] =
 	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
 	"                             or component of --modules)\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
+	"      --threads[=each]       who allocated, who freed whose memory, who owns it: by pools of\n"
+	"                             threads, or each\n"
+	"      --sites                by stack: allocated, freed, lowest, current and highest\n"
+	"      --lifetimes            by stack: how old objects were when they were freed\n"
+	"                             (these three: of what is traced continuously)\n"
 	"  -n, --top N                rows of the table (default 20)\n"
 	"      --json[=FILE]          one JSON object per process instead of the table\n"
 	"  -q, --quiet                no table, no status line\n"
@@ -284,6 +294,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_MAX_OVERHEAD,
 		OPT_MAX_HOST_OVERHEAD,
 		OPT_LEAKS,
+		OPT_THREADS,
+		OPT_SITES,
+		OPT_LIFETIMES,
+		OPT_RSS,
 		OPT_MODULES,
 		OPT_WEIGHT,
 		OPT_BY,
@@ -328,6 +342,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 		{"max-host-overhead", required_argument, NULL, OPT_MAX_HOST_OVERHEAD},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"threads", optional_argument, NULL, OPT_THREADS},
+		{"sites", no_argument, NULL, OPT_SITES},
+		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
+		{"rss", no_argument, NULL, OPT_RSS},
 		{"modules", required_argument, NULL, OPT_MODULES},
 		{"weight", required_argument, NULL, OPT_WEIGHT},
 		{"by", required_argument, NULL, OPT_BY},
@@ -512,8 +530,23 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (rc)
 				return rc;
 			break;
+		case OPT_THREADS:
+			if (optarg && strcmp(optarg, "each"))
+				return usage_error("record", "--threads or --threads=each, not '%s'", optarg);
+			c->threads = true;
+			c->each_thread = optarg != NULL;
+			break;
+		case OPT_SITES:
+			c->sites = true;
+			break;
+		case OPT_LIFETIMES:
+			c->lifetimes = true;
+			break;
 		case OPT_LEAKS:
 			c->leaks = true;
+			break;
+		case OPT_RSS:
+			c->resident = true;
 			break;
 		case OPT_MODULES:
 			rc = load_modules(optarg, &c->modules);
@@ -589,6 +622,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record", "--weight and --by are for -f collapsed and svg");
 	if (c->modules && c->selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
+	if (c->resident && c->selection.given)
+		return usage_error("record", "--rss shows what is in one process: name it by -p, or run a command");
 	if (c->command && c->n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
@@ -637,7 +672,7 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	return c->json_path && !is_stream(c->json_path) ? outfile__check(c->json_path, err) : 0;
 }
 
-/* Regions that were looked at for leaks, too, and nobody asked for. */
+/* Regions that were looked at for leaks or the resident set, too, and nobody asked for. */
 static bool is_aside(const struct record_config *c, const struct profile *p)
 {
 	return profile__is_regions(p) && !c->what_given;
@@ -720,6 +755,23 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
+/* The tables that were asked for besides. */
+static int put_views(const struct record_config *c, const struct profile *profile, const struct table_options *options,
+		     struct sink *sink)
+{
+	int rc = 0;
+
+	if (profile__is_regions(profile) || profile__is_growth(profile))
+		return 0;
+	if (c->threads)
+		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, c->each_thread, sink);
+	if (!rc && c->sites)
+		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
+	if (!rc && c->lifetimes)
+		rc = sink__puts(sink, "\n") ?: encode_lifetimes(profile, options, sink);
+	return rc;
+}
+
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
@@ -741,15 +793,19 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
 	for (size_t i = 0; i < n && !rc && !c->selection.given; i++) {
-		if (is_aside(c, profiles[i]) && !profile__leaks(profiles[i]))
+		if (is_aside(c, profiles[i]) && !(c->leaks && profile__leaks(profiles[i])))
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
 		rc = encode_table(profiles[i], &options, &sink);
 		if (!rc && c->leaks && profiles[i]->has_growth)
 			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
+		if (!rc)
+			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !is_aside(c, profiles[i]))
 			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, false, &sink);
+		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
+			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
 	}
 	if (rc || fflush(stdout)) {
 		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
@@ -1089,7 +1145,8 @@ int cmd_record(int argc, char **argv)
 	options.n_pids = config.n_pids;
 	options.command = config.command;
 	options.what = config.what;
-	options.regions_if_easy = config.leaks && !config.what_given;
+	options.regions_if_easy = (config.leaks || config.resident) && !config.what_given;
+	options.resident = config.resident;
 	options.region_place = config.region_place;
 	options.max_overhead = config.max_overhead;
 	options.max_host_overhead = config.max_host_overhead;
@@ -1138,9 +1195,11 @@ int cmd_record(int argc, char **argv)
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
-		for (size_t i = 0; i < n_profiles; i++)
+		for (size_t i = 0; i < n_profiles; i++) {
+			profiles[i]->all_stacks = config.sites || config.lifetimes;
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
+		}
 		if (config.json && write_text(config.json_path, encode_objects,
 					   &(struct profile_list){&config, profiles, n_profiles}))
 			status = EXIT_FAILED;

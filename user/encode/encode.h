@@ -64,6 +64,17 @@ struct table_options {
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
 
+/* Who allocated, who freed whose memory and who owns what is left, by thread (each) or by pool, threads whose names
+ * differ in numbers only; and a matrix of the first of them. For people, as are the next two. */
+int encode_threads(const struct profile *profile, const struct table_options *options, bool each, struct sink *sink);
+
+/* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated bytes. */
+int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
+/* By stack: how old its objects were when they were freed, and are that live. Descending by objects per second: what
+ * a short life costs. */
+int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
  * share, the frames that tell the story), files written, losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. Of a profile that was read from a
@@ -81,6 +92,12 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
  * had no room, a file that does not say how it was sampled, losses that are not zero. All names are printed with control
  * characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink);
+
+/* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that add up to the Rss of
+ * smaps, the difference to VmRSS, and what is in neither. Of each kind the largest rows, the others in one; intervals
+ * where figures are estimated, and nowhere else. Of options, which may be NULL, width is used. All names are printed
+ * with control characters replaced. */
+int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink);
 
 /* What the rows are sorted by, descending. */
 enum process_sort {
@@ -130,6 +147,11 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
  *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder, slowed}:
  *	struct process_growth; of a heap that was traced for long enough
+ *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's mappings: its two rows),
+ *	swap_bytes, huge_bytes, hugetlb_bytes, lines_skipped, from_start, regions_followed, rows [{kind (of
+ *	RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may be negative), low, high
+ *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
+ *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live)

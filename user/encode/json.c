@@ -108,7 +108,7 @@ void json__put_item(struct json *list, double value)
 	put_real(list->sink, value);
 }
 
-static void json__put_signed(struct json *json, const char *key, double value)
+void json__put_signed(struct json *json, const char *key, double value)
 {
 	json__key(json, key);
 	if (isfinite(value))
@@ -204,6 +204,54 @@ static void put_process_growth(struct json *json, const struct process_growth *g
 	sink__puts(json->sink, "}");
 }
 
+static void put_ages(struct json *stack, const char *key, const double of[PROFILE_AGES])
+{
+	struct json list = json__open(stack, key, "[");
+
+	for (int i = 0; i < PROFILE_AGES; i++)
+		json__put_item(&list, of[i]);
+	sink__puts(stack->sink, "]");
+}
+
+static void put_life(struct json *stack, const struct profile_site *site)
+{
+	json__put_uint(stack, "freed_bytes", to_integer(site->freed_bytes));
+	json__put_uint(stack, "freed_objects", to_integer(site->freed_objects));
+	json__put_uint(stack, "low_bytes", to_integer(site->life.low_bytes));
+	json__put_uint(stack, "high_bytes", to_integer(site->life.high_bytes));
+	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
+	put_ages(stack, "freed_by_age", site->life.ended);
+	put_ages(stack, "live_by_age", site->life.living);
+}
+
+/* Names by tid, and who freed whose memory; freer 0: all that the owner allocated. */
+static void put_transfers(struct json *json, const struct profile *profile)
+{
+	struct json list = json__open(json, "threads", "[");
+
+	for (size_t i = 0; i < profile->n_threads; i++) {
+		struct json item = json__open(&list, NULL, "{");
+
+		json__put_uint(&item, "tid", profile->threads[i].tid);
+		json__put_text(&item, "name", profile->threads[i].name);
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]");
+	list = json__open(json, "transfers", "[");
+	for (size_t i = 0; i < profile->n_transfers; i++) {
+		const struct profile_transfer *t = &profile->transfers[i];
+		struct json item = json__open(&list, NULL, "{");
+
+		json__put_uint(&item, "owner", t->owner);
+		json__put_uint(&item, "freer", t->freer);
+		json__put_uint(&item, "samples", t->samples);
+		json__put_uint(&item, "objects", to_integer(t->objects));
+		json__put_uint(&item, "bytes", to_integer(t->bytes));
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]");
+}
+
 static void put_stacks(struct json *json, const struct profile *profile)
 {
 	struct json stacks = json__open(json, "stacks", "[");
@@ -212,7 +260,7 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		const struct profile_site *site = &profile->sites[i];
 		struct json stack;
 
-		if (!(site->live.objects > 0) && !(site->live.bytes > 0))
+		if (!profile->all_stacks && !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, !profile->dropped);
@@ -224,6 +272,8 @@ static void put_stacks(struct json *json, const struct profile *profile)
 			put_shares(&stack, "survival", profile, site->survival);
 			put_shares(&stack, "older", profile, site->older);
 		}
+		if (profile->has_life)
+			put_life(&stack, site);
 		if (site->allocators_own) {
 			json__key(&stack, "allocators_own");
 			sink__puts(json->sink, "true");
@@ -376,6 +426,10 @@ int encode_json_modules(const struct profile *profile, const struct modules *mod
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
 	if (profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(&json, &profile->growth);
+	if (profile->has_life)
+		put_transfers(&json, profile);
+	if (profile->resident)
+		json__put_resident(&json, profile->resident);
 	put_stacks(&json, profile);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)

@@ -30,9 +30,13 @@ struct json json__open(struct json *json, const char *key, const char *bracket);
 void json__put_text(struct json *json, const char *key, const char *text);
 void json__put_uint(struct json *json, const char *key, uint64_t value);
 void json__put_real(struct json *json, const char *key, double value);
+void json__put_signed(struct json *json, const char *key, double value); /* rounded */
 
 /* The next number of an array. */
 void json__put_item(struct json *list, double value);
+
+/* "resident": encode_json() says what is in it. */
+void json__put_resident(struct json *json, const struct resident *resident);
 
 /* "frames" of a stack, leaf first, and "lines", where any is known, beside them: "file:line" or
  * null. */

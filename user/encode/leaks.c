@@ -279,7 +279,7 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 			"short, or its file keeps none); compare two profiles of it instead: "
 			"memtrace leaks OLD NEW\n",
 			(int)profile->pid, comm);
-	err = group_sites(profile, &groups, &n_groups, true);
+	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
 	if (err)
 		return err;
 	suspects = calloc(n_groups + 1, sizeof(*suspects));

@@ -165,7 +165,7 @@ static int top_site(const struct profile *profile, char **ret_name)
 {
 	struct group *groups;
 	size_t n;
-	int err = group_sites(profile, &groups, &n, false);
+	int err = group_sites(profile, &groups, &n, GROUPS_BY_LIVE);
 
 	if (err)
 		return err;

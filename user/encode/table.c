@@ -474,6 +474,24 @@ static int compare_live(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
+static int compare_allocated(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->alloc_bytes != y->alloc_bytes)
+		return x->alloc_bytes > y->alloc_bytes ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+static int compare_calls(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->alloc_objects != y->alloc_objects)
+		return x->alloc_objects > y->alloc_objects ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
 void free_groups(struct group *groups, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -526,9 +544,14 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 	return strndup(scratch->text ? scratch->text : "", scratch->len);
 }
 
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
-		bool by_growth)
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, enum groups by)
 {
+	static int (*const orders[])(const void *, const void *) = {
+		[GROUPS_BY_LIVE] = compare_live,
+		[GROUPS_BY_GROWTH] = compare_growth,
+		[GROUPS_BY_ALLOCATED] = compare_allocated,
+		[GROUPS_BY_CALLS] = compare_calls,
+	};
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
 	_cleanup_(scratch__clear) struct scratch scratch = {};
 	size_t n = 0, merged = 0;
@@ -543,10 +566,20 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct profile_site *site = &profile->sites[i];
 
-		if (!(site->live.objects > 0) && !(site->live.bytes > 0))
+		if ((by == GROUPS_BY_LIVE || by == GROUPS_BY_GROWTH) && !(site->live.objects > 0) &&
+		    !(site->live.bytes > 0))
 			continue;
-		groups[n] = (struct group){site, group_key(profile, site, &slots, &scratch),
-					   site->live, site->growth};
+		groups[n] = (struct group){
+			.site = site,
+			.key = group_key(profile, site, &slots, &scratch),
+			.live = site->live,
+			.growth = site->growth,
+			.alloc_objects = site->alloc_objects,
+			.alloc_bytes = site->alloc_bytes,
+			.freed_objects = site->freed_objects,
+			.freed_bytes = site->freed_bytes,
+			.life = site->life,
+		};
 		if (!groups[n++].key) {
 			free_groups(groups, n);
 			return -ENOMEM;
@@ -559,12 +592,17 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		if (last && !strcmp(last->key, groups[i].key)) {
 			estimate__merge(&last->live, &groups[i].live);
 			growth__merge(&last->growth, &groups[i].growth);
+			last->alloc_objects += groups[i].alloc_objects;
+			last->alloc_bytes += groups[i].alloc_bytes;
+			last->freed_objects += groups[i].freed_objects;
+			last->freed_bytes += groups[i].freed_bytes;
+			site_life__merge(&last->life, &groups[i].life);
 			free(groups[i].key);
 		} else {
 			groups[merged++] = groups[i];
 		}
 	}
-	qsort(groups, merged, sizeof(*groups), by_growth ? compare_growth : compare_live);
+	qsort(groups, merged, sizeof(*groups), orders[by]);
 	*ret_groups = groups;
 	*ret_n = merged;
 	return 0;
@@ -591,7 +629,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	size_t n_groups;
 	int err;
 
-	err = group_sites(profile, &groups, &n_groups, columns.leaks);
+	err = group_sites(profile, &groups, &n_groups, columns.leaks ? GROUPS_BY_GROWTH : GROUPS_BY_LIVE);
 	if (err)
 		return err;
 	rows = calloc((top < n_groups ? top : n_groups) + 1, sizeof(*rows));
@@ -700,7 +738,7 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 	int rc = comm ? 0 : -ENOMEM;
 
 	if (!rc)
-		rc = group_sites(profile, &groups, &n, true);
+		rc = group_sites(profile, &groups, &n, GROUPS_BY_GROWTH);
 	if (rc)
 		return rc;
 	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,

@@ -22,11 +22,20 @@ struct group {
 	char *key;			 /* what is read, a line per frame; owned */
 	struct estimate live;
 	struct growth growth;
+	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
+	struct site_life life;
 };
 
-/* Groups the sites with anything live by what is read of them, descending by live bytes, or by growth.
- * *ret_groups is for free_groups(). 0 or -ENOMEM. */
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, bool by_growth);
+/* Which sites, and what they descend by. */
+enum groups {
+	GROUPS_BY_LIVE,	  /* those with anything live, */
+	GROUPS_BY_GROWTH, /* by live bytes or by growth */
+	GROUPS_BY_ALLOCATED, /* all, by allocated bytes */
+	GROUPS_BY_CALLS,     /* or objects */
+};
+
+/* Groups sites by what is read of them. *ret_groups is for free_groups(). 0 or -ENOMEM. */
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, enum groups by);
 void free_groups(struct group *groups, size_t n);
 
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
@@ -41,6 +50,11 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 
 /* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it says. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
+
+/* Half the 95 % interval of so many estimated bytes, in per cent of these, at most: blocks of z bytes that are seen with
+ * p = 1 - exp(-z / R) each add z^2 (1 - p) / p = z^2 / (exp(z / R) - 1) <= z R to the variance of their sum
+ * (Horvitz-Thompson). 0: they are exact, or none. */
+double sampling_error_pct(const struct profile *profile, double bytes);
 
 /* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;
  * nothing when all are. */

@@ -101,9 +101,7 @@ static char *copy_unescaped(const char *text, size_t len)
 	return copy;
 }
 
-/* Parses one line without its newline into *ret. 0, -EINVAL when it is not of the kernel's form,
- * -ENOMEM. */
-static int parse_line(const char *line, size_t len, struct map_entry *ret)
+int maps__parse_line(const char *line, size_t len, struct map_entry *ret)
 {
 	struct cursor in = {line, line + len};
 	struct map_entry entry = {0};
@@ -175,7 +173,7 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 		struct map_entry entry;
 		int err;
 
-		err = parse_line(text, line_len, &entry);
+		err = maps__parse_line(text, line_len, &entry);
 		/* The kernel never goes backwards, however much the process maps meanwhile. */
 		if (!err && maps.n && entry.start < maps.entries[maps.n - 1].end) {
 			free(entry.path);

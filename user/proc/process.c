@@ -202,6 +202,55 @@ int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 	return 0;
 }
 
+int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
+{
+	const char *resident;
+	char path[32], text[8192];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	n = read_text(AT_FDCWD, path, text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	resident = status_value(text, "VmRSS");
+	if (!resident)
+		return -ESRCH; /* on its way out, it has no memory any more */
+	*ret_bytes = 1024 * strtoull(resident, NULL, 10);
+	return 0;
+}
+
+/* "running", or "NUMBER [six arguments] SP PC", the number being -1 outside of system calls. */
+static uint64_t parse_stack_pointer(char *text)
+{
+	char *word = text, *last = NULL, *before = NULL;
+
+	for (char *next; (next = strsep(&word, " \n"));)
+		if (*next) {
+			before = last;
+			last = next;
+		}
+	return before && before != text ? strtoull(before, NULL, 16) : 0;
+}
+
+size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *entry;
+	char path[320], text[256];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && n < max && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/syscall", pid, entry->d_name);
+		if (*entry->d_name == '.' || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0)
+			continue;
+		sps[n] = parse_stack_pointer(text);
+		n += sps[n] != 0;
+	}
+	return n;
+}
+
 static int compare_pids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;

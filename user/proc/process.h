@@ -42,6 +42,13 @@ int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
  * memory grow by. 0 or negative errno. Source: RssAnon and VmSwap in /proc/PID/status. */
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
+/* The resident set as VmRSS in /proc/PID/status has it, bytes. 0 or negative errno (-ESRCH: it has none any more). */
+int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
+
+/* Where the stacks of pid's threads are: the stack pointers of those that are not running just now, at most max, in no
+ * order. Their number; 0 where the kernel does not tell. Source: /proc/PID/task/TID/syscall. */
+size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
+
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);

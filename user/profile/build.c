@@ -234,6 +234,18 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 	return 0;
 }
 
+int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer)
+{
+	struct profile_transfer *transfers =
+		grow_by_one(profile->transfers, profile->n_transfers, sizeof(*transfers));
+
+	if (!transfers)
+		return -ENOMEM;
+	profile->transfers = transfers;
+	transfers[profile->n_transfers++] = *transfer;
+	return 0;
+}
+
 static int add_live(struct profile *profile, size_t site, size_t thread, const struct estimate *one)
 {
 	int err;

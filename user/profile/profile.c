@@ -79,11 +79,13 @@ void profile__free(struct profile *profile)
 	free(profile->mappings);
 	free(profile->locations);
 	free(profile->threads);
+	free(profile->transfers);
 	free(profile->sites);
 	free(profile->lost);
 	free(profile->probes);
 	free(profile->files);
 	free(profile->exe);
+	resident__free(profile->resident);
 	profile_build__free(profile->build);
 	free(profile);
 }
@@ -97,7 +99,7 @@ size_t profile__bytes(const struct profile *p)
 {
 	size_t bytes = sizeof(*p) + text_bytes(p->exe) + p->n_mappings * sizeof(*p->mappings) +
 		       p->n_locations * sizeof(*p->locations) +
-		       p->n_threads * sizeof(*p->threads) + p->n_sites * sizeof(*p->sites) +
+		       p->n_threads * sizeof(*p->threads) + p->n_transfers * sizeof(*p->transfers) + p->n_sites * sizeof(*p->sites) +
 		       p->n_lost * sizeof(*p->lost) + p->n_probes * sizeof(*p->probes) +
 		       p->n_files * sizeof(*p->files);
 
@@ -284,4 +286,34 @@ bool profile__is_windowed(const struct profile *profile)
 bool profile__is_exact(const struct profile *profile)
 {
 	return profile->interval_bytes == 1 && !profile__is_windowed(profile);
+}
+
+/* --- what memory does over time --- */
+
+#define FIRST_AGE_NS 10000
+
+double profile_age_s(int class)
+{
+	return class < PROFILE_AGES - 1 ? FIRST_AGE_NS * 1e-9 * pow(10, class) : INFINITY;
+}
+
+int profile_age_class(uint64_t ns)
+{
+	uint64_t end = FIRST_AGE_NS;
+	int class = 0;
+
+	for (; class < PROFILE_AGES - 1 && ns > end; class++)
+		end *= 10;
+	return class;
+}
+
+void site_life__merge(struct site_life *life, const struct site_life *other)
+{
+	life->high_objects += other->high_objects;
+	life->high_bytes += other->high_bytes;
+	life->low_bytes += other->low_bytes;
+	for (int i = 0; i < PROFILE_AGES; i++) {
+		life->ended[i] += other->ended[i];
+		life->living[i] += other->living[i];
+	}
 }

@@ -14,6 +14,7 @@
 #include "profile/estimate.h"
 #include "profile/growth.h"
 #include "profile/regions.h"
+#include "profile/resident.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
@@ -81,6 +82,34 @@ struct profile_site_thread {
 
 #define PROFILE_SURVIVAL_AGES 5
 
+/* What one thread freed of another's or of its own; or, with freer 0, all that owner allocated. Estimates. */
+struct profile_transfer {
+	uint32_t owner, freer; /* tids: of who allocated, of who freed */
+	uint64_t samples;
+	double objects, bytes;
+};
+
+#define PROFILE_AGES 10
+
+/* The course of a stack's memory over a run that was traced continuously. */
+struct site_life {
+	double high_objects, high_bytes; /* the most that it ever held */
+	double low_bytes; /* the least since a third of the run was over, as far as it was looked at */
+	/* Objects by age when they were freed, and of those that live at the end: profile_age_s(i) and less, the
+	 * last class any older. Objects that realloc moved have ended, too; of those whose end was not
+	 * seen no age is known. */
+	double ended[PROFILE_AGES], living[PROFILE_AGES];
+};
+
+/* Upper end of an age class: 10 us, 100 us, ... seconds; of the last infinity. */
+double profile_age_s(int class);
+/* The class of an age in nanoseconds. */
+int profile_age_class(uint64_t ns);
+
+/* Adds what another stack's memory did: their highs need not have been at the same time, so that the sum is the most
+ * that it can have been. */
+void site_life__merge(struct site_life *life, const struct site_life *other);
+
 /* One stack and what was allocated there. */
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
@@ -88,6 +117,7 @@ struct profile_site {
 	bool complete;	/* it reaches the process's or thread's start */
 	bool truncated; /* the walk stopped at its limit; more callers exist */
 	bool allocators_own; /* of regions: a traced allocator took them, for the heap */
+	struct resident_bytes resident; /* of regions, when it was asked for: what of them is in memory */
 
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
@@ -98,6 +128,7 @@ struct profile_site {
 	double survival[PROFILE_SURVIVAL_AGES];
 	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not known. */
 	double older[PROFILE_SURVIVAL_AGES];
+	struct site_life life; /* when the profile's has_life is set */
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
@@ -178,6 +209,8 @@ struct profile {
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
+	bool has_life; /* of each site */
+	bool all_stacks; /* JSON is to list those of which nothing is live, too */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
 	uint64_t interval_bytes; /* R; 1 = exact; 0: not known, nor is any variance */
@@ -206,12 +239,16 @@ struct profile {
 	/* growth: change of the resident set over the run, bytes; NaN when unknown */
 	double resident_change_bytes;
 
+	struct resident *resident; /* of the whole process: what its resident set is made of; NULL: not known */
+
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
 	struct profile_location *locations; /* ascending by addr */
 	size_t n_locations;
 	struct profile_thread *threads; /* ascending by tid */
 	size_t n_threads;
+	struct profile_transfer *transfers; /* ascending by owner, then freer; none where it is not known */
+	size_t n_transfers;
 	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
 	size_t n_sites;
 	struct profile_counter *lost; /* every named counter, zero ones included */
@@ -260,6 +297,9 @@ int profile__add_live_estimate(struct profile *profile, size_t site, size_t thre
 /* What thread (index) holds of what is in the site's live memory already. -EINVAL as above. */
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
+
+/* Adds to what freer freed of owner's memory; they come in any order, no pair twice. */
+int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
 /* A copy of text that lives as long as the profile; NULL: no memory. */
 const char *profile__keep(struct profile *profile, const char *text);

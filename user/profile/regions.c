@@ -40,8 +40,7 @@ static int reserve(struct regions *r, size_t n)
 	return 0;
 }
 
-/* Index of the first region that ends above addr. */
-static size_t first_above(const struct regions *r, uint64_t addr)
+size_t regions__first_above(const struct regions *r, uint64_t addr)
 {
 	size_t low = 0, high = r->n;
 
@@ -68,7 +67,7 @@ static void splice(struct regions *r, size_t i, size_t n_old, const struct regio
 
 int regions__remove(struct regions *r, uint64_t start, uint64_t end, struct regions *cut)
 {
-	size_t first = first_above(r, start), last = first, n_rest = 0;
+	size_t first = regions__first_above(r, start), last = first, n_rest = 0;
 	struct region rest[2];
 
 	if (start >= end)
@@ -110,13 +109,13 @@ int regions__insert(struct regions *r, const struct region *region)
 		rc = reserve(r, 1);
 	if (rc)
 		return rc;
-	splice(r, first_above(r, region->start), 0, region, 1);
+	splice(r, regions__first_above(r, region->start), 0, region, 1);
 	return 0;
 }
 
 const struct region *regions__find(const struct regions *r, uint64_t addr)
 {
-	size_t i = first_above(r, addr);
+	size_t i = regions__first_above(r, addr);
 
 	return i < r->n && r->at[i].start <= addr ? &r->at[i] : NULL;
 }

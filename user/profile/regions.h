@@ -50,6 +50,9 @@ int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struc
  * one; -ENOMEM: it is not there, though what it covers may be gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
+/* Index of the first region that ends above addr; their number: none does. */
+size_t regions__first_above(const struct regions *regions, uint64_t addr);
+
 /* The region that holds addr, or NULL. */
 const struct region *regions__find(const struct regions *regions, uint64_t addr);
 

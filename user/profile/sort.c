@@ -196,6 +196,15 @@ static int by_live(const void *a, const void *b)
 	return (x->n_locations > y->n_locations) - (x->n_locations < y->n_locations);
 }
 
+static int by_pair(const void *a, const void *b)
+{
+	const struct profile_transfer *x = a, *y = b;
+
+	if (x->owner != y->owner)
+		return x->owner < y->owner ? -1 : 1;
+	return (x->freer > y->freer) - (x->freer < y->freer);
+}
+
 int profile__sort(struct profile *profile)
 {
 	int err = fold_shares(profile);
@@ -207,6 +216,8 @@ int profile__sort(struct profile *profile)
 	if (err)
 		return err;
 	sort_site_threads(profile);
+	if (profile->n_transfers)
+		qsort(profile->transfers, profile->n_transfers, sizeof(*profile->transfers), by_pair);
 	if (profile->n_mappings)
 		qsort(profile->mappings, profile->n_mappings, sizeof(*profile->mappings), by_start);
 	find_mappings(profile);

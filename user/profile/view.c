@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "profile/threads.h"
 
 #define NOBODY	 "(thread not known)"
 #define NO_NAME	 "(thread without a name)"
@@ -87,39 +88,6 @@ static struct estimate weigh(const struct profile_site *site, enum profile_weigh
 
 /* --- roots --- */
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c & 0x80);
-}
-
-/* The threads of a pool are one: each number in a name becomes '#', but within a word (h2o). */
-static void fold_numbers(const char *name, char *to)
-{
-	const char *start = name;
-
-	while (*name) {
-		const char *end = name;
-
-		while (is_digit(*end))
-			end++;
-		if (end == name) {
-			*to++ = *name++;
-		} else if (name > start && is_letter(name[-1]) && is_letter(*end)) {
-			to = mempcpy(to, name, (size_t)(end - name));
-			name = end;
-		} else {
-			*to++ = '#';
-			name = end;
-		}
-	}
-	*to = '\0';
-}
-
 static int add_name(struct profile_view *view, const char *name, uint32_t *ret)
 {
 	return intern__add(&view->names, name, strlen(name), ret) < 0 ? -ENOMEM : 0;
@@ -128,11 +96,11 @@ static int add_name(struct profile_view *view, const char *name, uint32_t *ret)
 /* The roots of threads, and behind them that of nobody. */
 static int name_threads(struct profile_view *view, const struct profile *profile, uint32_t *of)
 {
-	char name[sizeof(profile->threads->name)];
+	char name[POOL_NAME];
 	int rc = 0;
 
 	for (size_t i = 0; i < profile->n_threads && !rc; i++) {
-		fold_numbers(profile->threads[i].name, name);
+		pool__name(profile->threads[i].name, name);
 		rc = add_name(view, *name ? name : NO_NAME, &of[i]);
 	}
 	return rc ? rc : add_name(view, NOBODY, &of[profile->n_threads]);

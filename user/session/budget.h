@@ -7,9 +7,9 @@
 #include "session/internal.h"
 
 /* Of the budget that is aimed at: what probes do to a program's caches differs from program to program (redis-server feels
- * a tenth more than is calibrated), what opening and closing windows makes a process wait for is not counted, and a run
+ * a third more than is calibrated), what opening and closing windows makes a process wait for is not counted, and a run
  * ends when it ends, also just behind a window. */
-#define BUDGET_AIM 0.75
+#define BUDGET_AIM 0.65
 
 /* From now on the target's probes, which are in place, come and go. share: of its CPU time; 0: no limit. 0
  * or -ENOMEM. */

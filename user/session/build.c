@@ -32,6 +32,7 @@ void target__clear(struct target *t)
 	allocators__free(t->allocators);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
+	resident_pieces__free(&t->resident);
 	series__free(&t->region_series);
 	evidence__free(&t->budget.evidence);
 	chains__free(&t->budget.chains);
@@ -211,6 +212,27 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 	return profile__add_lost(p, "stacks_bridged", bridged);
 }
 
+_Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
+
+/* All but what lives at the end. */
+static struct site_life life_of(const struct build *b, const struct abi_site_key *key, const struct abi_site *site)
+{
+	uint64_t third = b->begin_ns + (b->end_ns - b->begin_ns) / 3;
+	struct site_life life = {
+		.high_objects = (double)site->high_objects_q16 / 65536,
+		.high_bytes = (double)site->high_bytes,
+		.low_bytes = (double)site->alloc_bytes - (double)site->freed_bytes,
+	};
+
+	for (size_t i = 0; b->series && i < b->series->n; i++)
+		if (b->series->snapshots[i].time_ns >= third)
+			life.low_bytes = fmin(life.low_bytes, series__bytes(&b->series->snapshots[i], key));
+	life.low_bytes = fmax(life.low_bytes, 0);
+	for (int i = 0; i < ABI_AGES; i++)
+		life.ended[i] = (double)site->ended_objects_q16[i] / 65536;
+	return life;
+}
+
 /* The process's sites, and their numbers. */
 static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
@@ -240,6 +262,7 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->alloc_bytes = (double)s->sites[i].alloc_bytes;
 		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
+		site->life = life_of(b, &s->keys[i], &s->sites[i]);
 	}
 	p->dropped += missing;
 	if (profile__add_lost(p, "stacks_missing", missing))
@@ -305,9 +328,32 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 			rc = profile__add_live(p, s->site_of[site], thread, blocks[i].size);
 		if (rc)
 			return rc;
+		p->sites[s->site_of[site]].life.living[profile_age_class(b->end_ns - blocks[i].birth_ns)] +=
+			1 / estimate__probability(blocks[i].size, blocks[i].interval);
 	}
 	/* The kernel side has counted those that it met itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
+}
+
+/* Who freed whose memory. Not in windows, where few of the frees are seen. */
+static int add_transfers(const struct build *b, struct profile *p)
+{
+	const struct abi_transfer_key *keys = b->drain->transfers.keys;
+	const struct abi_transfer *values = b->drain->transfers.values;
+
+	for (size_t i = 0; i < b->drain->transfers.n; i++) {
+		const struct profile_transfer transfer = {
+			.owner = keys[i].owner,
+			.freer = keys[i].freer,
+			.samples = values[i].samples,
+			.objects = (double)values[i].objects_q16 / 65536,
+			.bytes = (double)values[i].bytes,
+		};
+
+		if (keys[i].process == b->target->process && profile__add_transfer(p, &transfer))
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int add_threads(const struct build *b, struct profile *p)
@@ -580,6 +626,9 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
 		balance(p);
+	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
+	if (!rc && p->has_life)
+		rc = add_transfers(b, p);
 	if (!rc)
 		rc = finish_profile(b, p);
 	if (rc)
@@ -674,6 +723,19 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 	return 0;
 }
 
+/* What of each stack's regions is in memory. */
+static void add_resident_regions(const struct build *b, struct profile *p, const size_t *site_of)
+{
+	const struct resident_pieces *pieces = &b->target->resident;
+
+	for (size_t i = 0; i < pieces->n; i++) {
+		const struct resident_piece *piece = &pieces->at[i];
+
+		if (piece->kind == RESIDENT_MAPPED && site_of[piece->site] != NO_SITE)
+			resident_bytes__add(&p->sites[site_of[piece->site]].resident, &piece->bytes);
+	}
+}
+
 /* Does the location lie in one of the allocator's functions, or in a library that is nothing but it? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
@@ -754,6 +816,8 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_live_regions(b, p, site_of);
 	if (!rc)
+		add_resident_regions(b, p, site_of);
+	if (!rc)
 		rc = region_trend__add_growth(b, p, site_of);
 	if (!rc)
 		rc = finish_profile(b, p);
@@ -764,4 +828,57 @@ int build__regions(const struct build *b, struct profile **ret)
 	*ret = p;
 	p = NULL;
 	return 0;
+}
+
+/* --- the resident set --- */
+
+static int compare_addrs(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Where blocks of the heap are, as far as they were sampled: ascending. 0 or -ENOMEM. */
+static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
+{
+	const struct evidence *evidence = &b->target->budget.evidence;
+	const struct abi_live_key *keys;
+	const struct abi_live *blocks;
+	size_t n = build__live_blocks(b, &keys, &blocks), found = 0;
+	uint64_t *addrs = calloc(n + evidence->n_blocks + 1, sizeof(*addrs));
+
+	if (!addrs)
+		return -ENOMEM;
+	if (evidence->n_windows) {
+		for (size_t i = 0; i < evidence->n_blocks; i++)
+			if (evidence->blocks[i].fate == FATE_OPEN)
+				addrs[found++] = evidence->blocks[i].addr;
+	} else {
+		for (size_t i = 0; i < n; i++)
+			if (blocks[i].birth_ns >= b->target->exec_ns)
+				addrs[found++] = keys[i].addr;
+	}
+	qsort(addrs, found, sizeof(*addrs), compare_addrs);
+	*ret = addrs;
+	*ret_n = found;
+	return 0;
+}
+
+int build__resident(const struct build *b, const struct profile *heap, const struct profile *regions,
+		    struct resident **ret)
+{
+	const struct target *t = b->target;
+	_cleanup_free_ uint64_t *addrs = NULL;
+	size_t n = 0;
+	int rc;
+
+	*ret = NULL;
+	if (!t->resident.vmrss_bytes)
+		return 0;
+	rc = heap ? block_addrs(b, &addrs, &n) : 0;
+	if (rc)
+		return rc;
+	return resident__make(&t->resident, heap, regions, addrs, n,
+			      (t->begun_by_exec_ns || t->exec_ns) && !exec_untraced(b), ret);
 }

@@ -73,6 +73,7 @@ struct target {
 	bool heap_attached, regions_attached; /* its probes are in place */
 	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
 	struct region_book book;
+	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */
 	struct series region_series; /* of what its stacks hold */
 	uint64_t regions_stopped_ns; /* when following them became too dear, monotonic; 0: never */
 	bool uninvited; /* it was not named, but selected */
@@ -133,5 +134,10 @@ int build__prepare(struct capture_drain *drain);
 /* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
 int build__profile(const struct build *build, struct profile **ret);
 int build__regions(const struct build *build, struct profile **ret);
+
+/* What the target's resident set is made of, if that was measured; else *ret is NULL. heap, regions: its profiles, NULL:
+ * there is none. 0 or -ENOMEM. */
+int build__resident(const struct build *build, const struct profile *heap, const struct profile *regions,
+		    struct resident **ret);
 
 #endif

@@ -18,6 +18,8 @@
 #define FLAGS	     7ULL
 #define PAGE	     4096ULL
 #define MAX_CHUNK   (1ULL << 46)
+#define MAX_CACHED  1040ULL	/* of chunks in a thread's cache; fast bins hold smaller ones */
+#define NEAR	    (1ULL << 30) /* of an arena's chunks, one from the other */
 
 void evidence__init(struct evidence *e, unsigned kinds, const uint64_t seed[2])
 {
@@ -307,7 +309,19 @@ static int suspects__read(struct suspects *s, evidence_reader reader, void *ctx)
 	return s->n ? reader(ctx, s->reads, s->n) : 0;
 }
 
-/* Rule 1, for n blocks, which[], by the words before them, as they stand in reads[]. Of the others the word
+/* Rule 4: the block's first two words. */
+static bool is_linked(const struct evidence_block *block, uint64_t size, const unsigned char *content)
+{
+	uint64_t words[2], next;
+
+	if (size > MAX_CACHED || block->live.size < sizeof(words))
+		return false;
+	memcpy(words, content, sizeof(words));
+	next = words[0] ^ block->addr >> 12;
+	return words[1] && next % ALIGNMENT == 0 && (!next || next - block->addr + NEAR < 2 * NEAR);
+}
+
+/* Rules 1 and 4, for n blocks, which[], by the words before them, as they stand in reads[]. Of the others the word
  * of the next chunk is to be read. */
 static void judge_own(struct evidence *e, const size_t *which, const struct evidence_read *reads,
 		      size_t n, struct suspects *next)
@@ -320,7 +334,8 @@ static void judge_own(struct evidence *e, const size_t *which, const struct evid
 		if (block->fate || !reads[i].ok)
 			continue;
 		memcpy(&word, reads[i].to, sizeof(word));
-		if (!is_chunk(word))
+		if (!is_chunk(word) ||
+		    is_linked(block, word & ~FLAGS, (const unsigned char *)reads[i].to + SIZE_SZ))
 			note_broken(e, block);
 		else if (!(word & IS_MMAPPED))
 			suspects__add(next, which[i], word & ~FLAGS,

@@ -37,10 +37,17 @@
  * that their requests were rounded up to, or up to 32 bytes more (a remainder too small for a chunk of its own; of
  * page-aligned blocks, pvalloc's, up to a page more).
  *
- * Not seen is the free of blocks that glibc leaves marked as in use: a few of each size in each thread's cache, and
- * small ones in fast bins. These have their first words written to, which is for the content to tell. (What is
- * written, a key in the second word and a scrambled pointer in the first, could be a living block's content: no
- * proof.) Nor of those joined on both sides with top, or with what ends further away than the next chunk. Chunks
+ * A free leaves a few blocks of each size in the thread's cache, and small ones in fast bins, marked as in use. Into
+ * these it writes the address of the next of its list, exclusive-ored with the block's own shifted by a page (glibc
+ * 2.32 on): 0 or one nearby.
+ *
+ *  4. The first word of a block in use is no such thing, unless its second is zero. A pointer is none: the shifted
+ *     address changes bits of it that tell where the heap is. A block that was just taken from a list has it, as long as
+ *     nothing is written there; from a thread's cache it comes with its second word cleared. Those that come out of
+ *     a fast bin, and not by way of the cache (one in eight), and whose first word is never written to, are taken for
+ *     dead.
+ *
+ * Not seen are those joined on both sides with top, or with what ends further away than the next chunk. Chunks
  * of their own mapping are the mapping's to tell of. */
 #ifndef MEMTRACE_SESSION_EVIDENCE_H
 #define MEMTRACE_SESSION_EVIDENCE_H

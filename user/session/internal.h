@@ -86,6 +86,7 @@ struct session {
 	size_t n_extra;
 	unsigned what;
 	bool regions_if_easy; /* they are among it, and may be left */
+	bool resident; /* what the targets' resident sets are made of is asked for */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* of processes that were not heard of yet */

@@ -20,6 +20,7 @@
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
+#include "session/resident.h"
 #include "session/rota.h"
 
 #define MAX_SEPARATE	   16	      /* processes with probes of their own; each takes the kernel 10 to 30 ms */
@@ -350,6 +351,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->region_place = s->regions_if_easy ? REGIONS_LIBC : o->region_place;
 	capture_options.regions = s->what & WHAT_REGIONS;
 	capture_options.growth = s->what & WHAT_GROWTH;
+	s->resident = o->resident;
 	s->selection = o->selection;
 	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
 		rc = error__set(err, -ENOTSUP,
@@ -521,6 +523,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.missed_runs = capture__missed_runs(s->capture),
 	};
 	struct profile **profiles, *regions = NULL;
+	size_t first = list->n;
 	int rc;
 
 	profiles = reallocarray(list->at, list->n + 2, sizeof(struct profile *));
@@ -549,7 +552,9 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	}
 	if (regions)
 		list->at[list->n++] = regions;
-	return 0;
+	/* the process's first, whichever that is */
+	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
+			       &list->at[first]->resident);
 }
 
 /* One of the profiles kept. */
@@ -888,6 +893,26 @@ void session__status(struct session *s, struct session_status *ret)
 	ret->overhead_pct = share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
 }
 
+static bool uses_glibc(const struct target *t)
+{
+	for (size_t i = 0; t->allocators && i < t->allocators->n; i++)
+		if (!strcmp(t->allocators->list[i]->family, "glibc"))
+			return true;
+	return false;
+}
+
+/* Before anything else that takes time: nothing is counted any more, and what is read here is to be of the same
+ * moment. */
+static void read_resident(struct session *s)
+{
+	for (size_t i = 0; s->resident && i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!t->ended)
+			resident__read(t->info.pid, &t->book, uses_glibc(t), &t->resident);
+	}
+}
+
 void session__stop(struct session *s)
 {
 	if (s->stopped)
@@ -901,6 +926,7 @@ void session__stop(struct session *s)
 	region_calls__settle(s, true);
 	for (size_t i = 0; i < s->n_targets; i++)
 		region_calls__compare(s->targets[i]);
+	read_resident(s);
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);

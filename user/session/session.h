@@ -46,6 +46,7 @@ enum session_region_place {
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
 	bool regions_if_easy; /* regions as well, where libc's functions show them to probes that go at once */
+	bool resident; /* profile.resident as well: of what is there at the end of the run */
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */

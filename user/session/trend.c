@@ -487,11 +487,13 @@ static bool is_dying(const struct profile_site *site)
 }
 
 /* Blocks from before the run die unseen: a population in balance that turns over more slowly than the run lasts
- * (a large cache) seems to grow by as much as those earlier blocks die. Then all stacks together seem to
- * grow by more than the process does, and any of those whose blocks go on dying may owe the whole excess: the
- * lower end of its interval goes down by it.
+ * (a large cache) seems to grow by as much as those earlier blocks die. And that vectors are never freed
+ * (chains.h) is concluded from a trend, by chance in a few of a hundred runs. Then all stacks together seem to
+ * grow by more than the process does, and any of those whose blocks go on dying, or are vectors', may owe the whole
+ * excess: the lower end of its interval goes down by it.
  * process: growth of the process as stacks would show it, bytes per second. */
-static void allow_for_earlier(struct profile *p, double process)
+static void allow_for_excess(struct profile *p, const struct process_sites *sites, const struct rows *rows,
+			     double process)
 {
 	const struct growth *all = &p->growth.attributed;
 	double excess = all->bytes_per_s - process, error = all->bytes_per_s - all->low;
@@ -499,10 +501,11 @@ static void allow_for_earlier(struct profile *p, double process)
 	if (!(excess + error > 0) || p->growth.slowed > 1) /* or not known */
 		return;
 	excess = fmax(excess, 0);
-	for (size_t i = 0; i < p->n_sites; i++) {
-		struct growth *growth = &p->sites[i].growth;
+	for (size_t i = 0; i < sites->n; i++) {
+		struct profile_site *site = sites->site_of[i] == NO_SITE ? NULL : &p->sites[sites->site_of[i]];
+		struct growth *growth = &site->growth;
 
-		if (is_dying(&p->sites[i]))
+		if (site && (is_dying(site) || (rows->held[i] > 0 && excess > error)))
 			growth->low = fmin(growth->low,
 					   growth->bytes_per_s - excess -
 						   hypot(growth->bytes_per_s - growth->low, error));
@@ -566,6 +569,6 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		site->growth = multiplied(
 			growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site)), k);
 	}
-	allow_for_earlier(p, process);
+	allow_for_excess(p, sites, &rows, process);
 	return 0;
 }

@@ -360,6 +360,66 @@ static int make_program32(const char *path)
 	return fd >= 0 && write(fd, &file, sizeof(file)) == sizeof(file) ? 0 : -1;
 }
 
+/* A thread that waits somewhere on a stack that we gave it. */
+static void *wait_for_byte(void *fd)
+{
+	char byte;
+
+	return read(*(int *)fd, &byte, 1) == 1 ? fd : NULL;
+}
+
+static void test_stack_pointers(void **state)
+{
+	const size_t size = 256 << 10;
+	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t sps[64], inside = 0;
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *result;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, stack, size), 0);
+	assert_int_equal(pthread_create(&thread, &attr, wait_for_byte, &fds[0]), 0);
+	for (int i = 0; i < 1000 && !inside; i++) { /* until it waits; a running one is not told of */
+		size_t n = process__stack_pointers(getpid(), sps, 64);
+
+		for (size_t k = 0; k < n; k++)
+			inside += sps[k] >= (uintptr_t)stack && sps[k] < (uintptr_t)stack + size;
+		usleep(10000);
+	}
+	assert_int_equal(inside, 1);
+	assert_true(process__stack_pointers(getpid(), sps, 1) <= 1);
+	assert_int_equal(process__stack_pointers(0x7ffffff, sps, 64), 0);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, &fds[0]);
+	pthread_attr_destroy(&attr);
+	close(fds[0]);
+	close(fds[1]);
+	munmap(stack, size);
+}
+
+static void test_rss(void **state)
+{
+	const size_t size = 64 << 20;
+	uint64_t before, after;
+	char *area;
+
+	(void)state;
+	assert_int_equal(process__rss_bytes(getpid(), &before), 0);
+	area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	assert_true(area != MAP_FAILED);
+	assert_int_equal(process__rss_bytes(getpid(), &after), 0);
+	/* counted on each CPU apart */
+	assert_true(after > before + size / 2 && after < before + 2 * size);
+	munmap(area, size);
+	assert_int_equal(process__rss_bytes(0x7ffffff, &after), -ESRCH);
+	assert_int_equal(process__rss_bytes(2, &after), -ESRCH); /* a kernel thread has none */
+}
+
 static void test_compat32(void **state)
 {
 	char dir[] = "/tmp/memtrace-process-XXXXXX", path[64];
@@ -778,6 +838,8 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),
+		cmocka_unit_test(test_stack_pointers),
+		cmocka_unit_test(test_rss),
 		cmocka_unit_test(test_compat32),
 		cmocka_unit_test(test_capabilities),
 		cmocka_unit_test(test_perf_map),

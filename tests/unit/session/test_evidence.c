@@ -709,6 +709,60 @@ static void the_dead_are_marked(void **state)
 		libc.free(o.blocks[i]);
 }
 
+/* Small ones stay in lists of the thread's cache and of fast bins. */
+static void the_dead_in_lists_are_marked(void **state)
+{
+	static struct owner o;
+	struct evidence e;
+	size_t dead = 0;
+
+	(void)state;
+	memset(&o, 0, sizeof(o));
+	o.random = 5;
+	for (size_t i = 0; i < BLOCKS; i++) {
+		assert_non_null(o.blocks[i] = libc.malloc(o.sizes[i] = 16 + owner__random(&o) % 88));
+		memset(o.blocks[i], 1 + (int)(owner__random(&o) % 255), o.sizes[i]);
+	}
+	e = begin_own(&o, 1, BLOCKS);
+	evidence__look(&e, 3 * S, SIZE_MAX, read_own, NULL);
+	assert_int_equal(e.counts.marked, 0);
+	for (size_t i = 0; i < BLOCKS; i++)
+		if (i % 10 && ++dead)
+			libc.free(o.blocks[i]);
+	evidence__look(&e, 9 * S, SIZE_MAX, read_own, NULL);
+	print_message("%zu of %zu are seen\n", (size_t)e.counts.marked, dead);
+	assert_true(e.counts.marked > dead * 98 / 100);
+	assert_true(e.counts.marked <= dead);
+	evidence__free(&e);
+	for (size_t i = 0; i < BLOCKS; i += 10)
+		libc.free(o.blocks[i]);
+}
+
+/* What comes out of such lists and is never written to may still hold their links. */
+static void the_living_that_nobody_has_written_to(void **state)
+{
+	static struct owner o;
+	struct evidence e;
+
+	(void)state;
+	memset(&o, 0, sizeof(o));
+	for (int again = 0; again < 2; again++) {
+		for (size_t i = 0; i < BLOCKS; i++)
+			assert_non_null(o.blocks[i] = libc.malloc(o.sizes[i] = 100));
+		for (size_t i = 0; i < BLOCKS && !again; i++) {
+			memset(o.blocks[i], 0x5a, 100);
+			libc.free(o.blocks[i]);
+		}
+	}
+	e = begin_own(&o, 1, BLOCKS);
+	evidence__look(&e, 3 * S, SIZE_MAX, read_own, NULL);
+	print_message("%zu of %d are taken for dead\n", (size_t)e.counts.marked, BLOCKS);
+	assert_true(e.counts.marked <= BLOCKS / 6);
+	evidence__free(&e);
+	for (size_t i = 0; i < BLOCKS; i++)
+		libc.free(o.blocks[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -730,6 +784,8 @@ int main(void)
 		cmocka_unit_test(hostile_marks),
 		cmocka_unit_test(the_living_are_never_marked),
 		cmocka_unit_test(the_dead_are_marked),
+		cmocka_unit_test(the_dead_in_lists_are_marked),
+		cmocka_unit_test(the_living_that_nobody_has_written_to),
 	};
 
 	return cmocka_run_group_tests_name("evidence", tests, find_libc, NULL);

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The resident set explained: each row against what the target has touched, the sum against /proc."""
+import json
+import os
+import re
+import signal
+import time
+
+from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, expect, expect_equal, expect_words,
+                     memtrace, place, read_line, run, start, test)
+
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+PAGE = 4096
+MIB = 1 << 20
+# A chunk of glibc's for 200 bytes, and jemalloc's size class for them.
+CHUNK = 208
+# VmRSS may be counted on each CPU apart, in lots of at least 32 pages, for files, anonymous and shared memory
+# (kernels before 6.17 do not add up what is under way). And pages of code into which probes were written are
+# copies of the process's own as long as these are there: memtrace looks when they still are.
+VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
+PROBED_PAGES = 64
+
+
+def vmrss(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return 1024 * int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M)[1])
+
+
+def smaps_rss(pid):
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+        return 1024 * sum(int(n) for n in re.findall(r"^Rss:\s+(\d+) kB", file.read(), re.M))
+
+
+class Rows:
+    def __init__(self, resident):
+        self.rows = resident["rows"]
+        expect_equal(sum(row["bytes"] for row in self.rows), resident["smaps_bytes"], "sum of the rows")
+        expect_equal(resident["lines_skipped"], 0, "lines that were not understood")
+
+    def all(self, kind, name=""):
+        return [row for row in self.rows if row["kind"] == kind and name in row.get("name", "")]
+
+    def bytes(self, kind, name=""):
+        return sum(row["bytes"] for row in self.all(kind, name))
+
+    def one(self, kind, name=""):
+        rows = self.all(kind, name)
+        expect_equal(len(rows), 1, f"rows {kind} {name} of {self.rows}")
+        return rows[0]
+
+
+def expect_near(got, wanted, less, more, what):
+    expect(wanted - less <= got <= wanted + more, f"{what}: {got} instead of {wanted} (-{less}, +{more})")
+
+
+def trace(*options, earlier=0, preload=None):
+    """The target's truth, memtrace's objects by what they are of, and its resident set as read from outside when
+    memtrace has looked: the target waits."""
+    with place() as directory:
+        path = os.path.join(directory, "file")
+        with open(path, "wb") as file:
+            file.write(os.urandom(6 * MIB))
+        with Target("truth_resident", "--file", path, "--earlier", earlier, preload=preload) as target:
+            with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "--max-overhead", "off",
+                        *options) as tracer:
+                truth = target.go()
+                result = tracer.stop()
+            outside = vmrss(target.pid), smaps_rss(target.pid)
+            expect_equal(target.quit(), 0, "the target's status")
+    profiles = {p["what"]: p for p in map(json.loads, result.out.splitlines())}
+    return truth, profiles, outside
+
+
+def check_sums(resident, outside):
+    probed = PROBED_PAGES * PAGE
+    expect_near(resident["smaps_bytes"], outside[1], probed, probed, "Rss of smaps")
+    expect_near(resident["vmrss_bytes"], outside[0], VMRSS_PAGES * PAGE + probed,
+                VMRSS_PAGES * PAGE + probed, "VmRSS")
+    expect_near(resident["vmrss_bytes"], resident["smaps_bytes"], VMRSS_PAGES * PAGE, VMRSS_PAGES * PAGE,
+                "VmRSS beside smaps")
+
+
+def check_mappings(truth, rows):
+    """All but the heap, to the page."""
+    for name in ("map_first", "map_second"):
+        row = rows.one("mapped", name + " < map_both < main")
+        expect_equal(row["bytes"], truth[name], name)
+        expect_equal(row["anonymous_bytes"], truth[name], f"{name}, anonymous")
+    expect_equal(rows.bytes("mapped", "map_area"), 0, "what was mapped and taken over by others")
+    file = rows.one("file", "/file")
+    expect_equal((file["bytes"], file["anonymous_bytes"]), (truth["file"], truth["written"]), "the file")
+    expect_equal(rows.bytes("shared", "/memfd:truth"), truth["shared"], "shared memory")
+    # beside what it touches a thread has a few pages of its own there, as main has
+    threads = 2 if truth["earlier"] else 1
+    expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE, "thread stacks")
+
+
+@test(beside=True)
+def resident_glibc():
+    """Every allocation recorded: live exact, and what was freed stays in the allocator."""
+    truth, profiles, outside = trace("-i", "1")
+    resident = profiles["heap"]["resident"]
+    rows = Rows(resident)
+    check_sums(resident, outside)
+    check_mappings(truth, rows)
+    expect(resident["regions_followed"] and not resident["from_start"], resident)
+    live, rest = rows.one("heap_live"), rows.one("heap")
+    # pthread_create's own: a table for each thread
+    expect_near(live["bytes"], truth["live"], 0, PAGE, "live")
+    expect(live["low"] == live["bytes"] == live["high"], live)
+    # its chunks, twice as many as are live, and what stdio and the loader had before
+    expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
+    expect(rest["bytes"] > truth["freed"], "what was freed is not among the rest:", rest)
+    expect_equal(rest["bytes"] + live["bytes"], resident["heap_bytes"], "the heap's two rows")
+    expect("resident" not in profiles["regions"], "it is there twice")
+
+
+@test(beside=True)
+def resident_sampled():
+    """An interval that holds the truth (of a thousand samples: within five times their error), and rows that move with
+    the estimate while the sum does not."""
+    truth, profiles, outside = trace("-i", "8K")
+    resident = profiles["heap"]["resident"]
+    rows = Rows(resident)
+    check_sums(resident, outside)
+    check_mappings(truth, rows)
+    live, rest = rows.one("heap_live"), rows.one("heap")
+    expect_near(live["bytes"], truth["live"], 0.16 * truth["live"], 0.16 * truth["live"], "live")
+    expect(live["low"] < live["bytes"] < live["high"], live)
+    expect_equal(live["bytes"] + rest["bytes"], resident["heap_bytes"], "the heap's two rows")
+    expect_near(rest["low"] + live["high"], resident["heap_bytes"], 1, 1, "the rest's lower end")
+    expect_near(rest["high"] + live["low"], resident["heap_bytes"], 1, 1, "the rest's upper end")
+
+
+@test(beside=True)
+def resident_from_before():
+    """Of before the run: blocks in main's heap and in a thread's arena, in which nothing is sampled; the thread's
+    stack; a mapping whose owner nobody saw."""
+    earlier = 5 * MIB
+    truth, profiles, outside = trace("-i", "1", earlier=earlier)
+    resident = profiles["heap"]["resident"]
+    rows = Rows(resident)
+    check_sums(resident, outside)
+    check_mappings(truth, rows)
+    held = 2 * (earlier // 200) * CHUNK
+    expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK + held, PAGE, 96 * PAGE, "the heap's mappings")
+    expect_near(rows.bytes("anonymous_earlier"), earlier, 0, 64 * PAGE, "the mapping from before")
+
+
+@test(beside=True)
+def resident_jemalloc():
+    """jemalloc maps memory in its own way, before the run as well: found by the blocks in it, and by who mapped it."""
+    if not os.path.exists(JEMALLOC):
+        raise NotRunnable("libjemalloc2 is not installed")
+    truth, profiles, outside = trace("-i", "1", preload=JEMALLOC)
+    resident = profiles["heap"]["resident"]
+    rows = Rows(resident)
+    check_sums(resident, outside)
+    check_mappings(truth, rows)
+    expect_near(rows.one("heap_live")["bytes"], truth["live"], 0, PAGE, "live")
+    # its own tables are among it
+    expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, 4 * PAGE, 6 * MIB, "the heap's mappings")
+    expect(rows.one("heap")["bytes"] > truth["freed"], "what was freed is not among the rest:", rows.rows)
+    expect_equal([row["name"] for row in rows.all("mapped") if not row["name"].startswith("map_")], [],
+                 "owners of other mappings")
+
+
+def table_rows(text):
+    """The numbers of the first column, and the three below them: sum, difference, VmRSS."""
+    lines = text.split("resident set of pid", 1)[1].split("WHAT\n", 1)[1].splitlines()
+    numbers = [int(m[1].replace(",", "")) for m in (re.match(r" *(-?[\d,]+)  ", line) for line in lines) if m]
+    return numbers[:-3], numbers[-3:]
+
+
+@test(beside=True)
+def resident_table():
+    """What a reader can add up himself; of a command, which was seen from its start; without its regions."""
+    with Target("truth_resident") as target:
+        for options in ((), ("--what", "heap"), ("--what", "regions"), ("--what", "growth")):
+            result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", *options)
+            expect_equal(result.status, 0, result)
+            rows, (total, difference, status) = table_rows(result.out)
+            expect_equal(sum(rows), total, result.out)
+            expect_equal(total + difference, status, result.out)
+            followed = options in ((), ("--what", "regions"))
+            expect_equal("not followed" in result.out, not followed, result.out)
+            expect_equal("95 %: " in result.out or "allocated during the run" in result.out,
+                         options in ((), ("--what", "heap")), result.out)
+        expect_equal(target.quit(), 2, "status of a target that never ran its script")
+    program = os.path.join(PROGS, "truth_resident")
+    result = run([MEMTRACE, "-i", "1", "-f", "none", "--rss", "--", program, "--auto"])
+    expect_equal(result.status, 0, result)
+    expect_words(result.out, r"^resident set of pid \d+ \(truth_resident\): not known, it ended before")
+    result = memtrace("-a", "-d", "1", "--rss")
+    expect_equal(result.status, 2, result)
+    expect_words(result.err, "--rss .* one process")
+
+
+@test(beside=True)
+def resident_from_start():
+    """A command, and what a command becomes by exec: nothing of its heap is from before the run."""
+    program = os.path.join(PROGS, "truth_resident")
+    for command in ([program], ["sh", "-c", f"trap '' INT; exec {program}"]):
+        with place() as directory:
+            path = os.path.join(directory, "json")
+            process = start([MEMTRACE, "-i", "1", "-f", "none", "--rss", f"--json={path}", "--max-overhead", "off",
+                             "--", *command])
+            expect_words(read_line(process, process.stdout), "ready")
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            truth = json.loads(read_line(process, process.stdout))
+            # the first one is the command's, which ignores it, as it does the last ones
+            for _ in range(int(2 * PATIENCE_S)):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+                if os.path.exists(path):
+                    break
+            out, err = process.communicate("quit\n", PATIENCE_S)
+            expect_equal(process.returncode, 0, f"status of {command}: {out} {err}")
+            with open(path, encoding="utf-8") as file:
+                resident = json.loads(file.readline())["resident"]
+        rows = Rows(resident)
+        expect(resident["from_start"] and resident["regions_followed"], resident)
+        # stdio's, the dynamic linker's and the thread's
+        expect_near(rows.one("heap_live")["bytes"], truth["live"], 0, 32 * PAGE, "live")
+        expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
+        expect_equal(rows.bytes("mapped", "map_second"), truth["map_second"], "map_second")
+        expect(rows.bytes("anonymous_earlier") <= 16 * PAGE, "of nobody:", rows.rows)
+
+
+@test(beside=True)
+def resident_of_many_mappings():
+    """As many as a process may have by default: each in a row, none lost, in bounded time and memory."""
+    with Target("truth_resident", "--mappings", 60000) as target:
+        result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", "--json")
+        expect_equal(result.status, 0, result)
+        profile = json.loads(result.out.splitlines()[0])
+        outside = vmrss(target.pid), smaps_rss(target.pid)
+        rows = Rows(profile["resident"])
+        check_sums(profile["resident"], outside)
+        expect_near(rows.bytes("anonymous_earlier"), 60000 * PAGE, 0, 64 * PAGE, "the mappings")
+        expect(sum(row["mappings"] for row in rows.all("anonymous_earlier")) >= 60000, rows.rows)
+        expect(profile["memtrace"]["user_bytes"] < 128 * MIB, profile["memtrace"])
+        target.quit()

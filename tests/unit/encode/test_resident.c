@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The table whose rows add up before the reader's eyes, and the same in JSON. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+#define KIB 1024
+
+static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_t rss, uint64_t swap, const char *name)
+{
+	const struct resident_piece piece = {
+		.start = (pieces->n + 1) << 20,
+		.end = (pieces->n + 2) << 20,
+		.bytes = {rss * KIB, kind == RESIDENT_FILE ? 0 : rss * KIB, swap * KIB, 1},
+		.kind = kind,
+		.site = RESIDENT_NO_SITE,
+	};
+
+	resident_pieces__add(pieces, &piece, name);
+}
+
+/* 3,000 KiB of heap, of which 1,171.9 are live; a file for each letter; a name that is not nice. */
+static struct profile *server(uint64_t interval)
+{
+	struct resident_pieces pieces = {.vmrss_bytes = 9000 * KIB, .huge_bytes = 2048 * KIB, .hugetlb_bytes = 4096 * KIB};
+	struct profile *profile = new_profile(interval);
+
+	STACK(profile, 1, 1000, 1200, "malloc", "zmalloc", "dictAdd", "main");
+	end_profile(profile);
+	add(&pieces, RESIDENT_HEAP, 3000, 7, NULL);
+	for (char c = 'a'; c <= 'z'; c++)
+		add(&pieces, RESIDENT_FILE, 30, 0, (char[]){'/', c, '\0'});
+	add(&pieces, RESIDENT_FILE, 1234, 0, "/x\033[31m\ny");
+	for (char c = 'a'; c <= 'c'; c++)
+		add(&pieces, RESIDENT_BSS, 1, 0, (char[]){'/', c, '\0'});
+	add(&pieces, RESIDENT_EARLIER, 497, 0, NULL);
+	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident), 0);
+	resident_pieces__free(&pieces);
+	return profile;
+}
+
+static int in_table(const struct profile *profile, struct sink *sink)
+{
+	return encode_resident(profile, NULL, sink);
+}
+
+/* What the first column of the table's rows adds up to, and the sums below them: as printed. */
+static void column(const char *text, long long *ret_sum, long long sums[3])
+{
+	const char *line = strstr(text, "WHAT\n");
+	int below = 0;
+
+	*ret_sum = 0;
+	assert_non_null(line);
+	for (line += 5; below < 3; line = strchr(line, '\n') + 1) {
+		long long value = 0, sign = 1;
+		const char *p = line;
+
+		for (; *p == ' '; p++)
+			;
+		sign = *p == '-' ? -1 : 1;
+		for (p += *p == '-'; *p == ',' || (*p >= '0' && *p <= '9'); p++)
+			value = *p == ',' ? value : 10 * value + (*p - '0');
+		if (below || strstr(p, "sum: Rss") == p + 2)
+			sums[below++] = sign * value;
+		else
+			*ret_sum += sign * value;
+	}
+}
+
+static void rows_add_up(void **state)
+{
+	static const uint64_t intervals[] = {1, 4096, 1 << 20};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(intervals) / sizeof(*intervals); i++) {
+		struct profile *profile = server(intervals[i]);
+		char *text = encoded(in_table, profile);
+		long long sum, sums[3];
+
+		column(text, &sum, sums);
+		assert_int_equal(sum, 3000 + 26 * 30 + 1234 + 500);
+		assert_int_equal(sums[0], sum);
+		assert_int_equal(sums[2], 9000);
+		assert_int_equal(sums[0] + sums[1], sums[2]);
+		assert_null(strchr(text, '\033'));
+		assert_true(intervals[i] > 1 || (strstr(text, "   1,172  ") && strstr(text, "   1,828  ")));
+		assert_non_null(strstr(text, "/x?[31m?y\n"));
+		assert_non_null(strstr(text, "  /i\n"));
+		assert_non_null(strstr(text, " 0        0  17 other files\n"));
+		assert_non_null(strstr(text, " 3        0  .bss of 3 files, or next to it\n")); /* too small for rows */
+		assert_non_null(strstr(text, "anonymous, not followed\n"));
+		assert_non_null(strstr(text, "not followed (--what"));
+		assert_non_null(strstr(text, "huge pages: 2,048 KiB of it\n"));
+		assert_non_null(strstr(text, "swapped out: 7 KiB, not in it\n"));
+		assert_non_null(strstr(text, "(hugetlb): 4,096 KiB, not in it\n"));
+		assert_true(!!strstr(text, "exact  ") == (intervals[i] == 1));
+		assert_true((strstr(text, " to ") < strstr(text, "heap, allocated")) == (intervals[i] > 1));
+		free(text);
+		assert_reports_failures(in_table, profile);
+		profile__free(profile);
+	}
+}
+
+static void what_is_not_known(void **state)
+{
+	struct profile *profile = server(4096);
+	char *text;
+
+	(void)state;
+	profile->resident->rows[0].interval.high = NAN;
+	profile->resident->followed = true;
+	profile->resident->followed_s = 2.5;
+	profile->resident->skipped = 3;
+	text = encoded(in_table, profile);
+	assert_non_null(strstr(text, "INCOMPLETE  "));
+	assert_non_null(strstr(text, "anonymous, from before the run or late in it\n"));
+	assert_non_null(strstr(text, "followed for the first 2.5 s only\n"));
+	assert_non_null(strstr(text, "3 lines of smaps"));
+	free(text);
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"low\":"));
+	assert_non_null(strstr(text, "\"high\":null"));
+	free(text);
+	resident__free(profile->resident);
+	profile->resident = NULL;
+	profile->ended = true;
+	text = encoded(in_table, profile);
+	assert_string_equal(text, "resident set of pid 4711 (leaky): not known, it ended before it could be looked at\n");
+	free(text);
+	text = encoded(encode_json, profile);
+	assert_null(strstr(text, "\"resident\""));
+	free(text);
+	profile__free(profile);
+}
+
+static void as_json(void **state)
+{
+	struct profile *profile = server(1);
+	char *text = encoded(encode_json, profile);
+
+	(void)state;
+	assert_non_null(strstr(text, "\"resident\":{\"vmrss_bytes\":9216000,\"smaps_bytes\":5646336,\"heap_bytes\":3072000,"
+				     "\"swap_bytes\":7168,\"huge_bytes\":2097152,\"hugetlb_bytes\":4194304,"
+				     "\"lines_skipped\":0,\"from_start\":false,\"regions_followed\":false,\"rows\":["
+				     "{\"kind\":\"heap_live\",\"bytes\":1200000,\"low\":1200000,\"high\":1200000},"
+				     "{\"kind\":\"heap\",\"bytes\":1872000,\"low\":1872000,\"high\":1872000,"
+				     "\"anonymous_bytes\":3072000,\"swap_bytes\":7168,\"mappings\":1},"
+				     "{\"kind\":\"file\",\"name\":\"/x\\u001b[31m\\u000ay\",\"bytes\":1263616,"
+				     "\"anonymous_bytes\":0,\"swap_bytes\":0,\"mappings\":1},"));
+	free(text);
+	profile__free(profile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_add_up),
+		cmocka_unit_test(what_is_not_known),
+		cmocka_unit_test(as_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

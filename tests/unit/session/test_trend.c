@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The growth of stacks against that of the process, which is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "session/trend.h"
+
+#define S	1000000000ULL
+#define PROCESS 7
+#define RUN_S	64
+#define WINDOW  (S / 20)
+#define ADDED   4096 /* bytes by each realloc, and reallocs in each window */
+#define REALLOCS 100
+#define RATE (ADDED * REALLOCS * 20.0) /* bytes per second that they add */
+
+static struct abi_site_key key = {.stack = {.lo = 1, .hi = 2}, .process = PROCESS};
+static struct abi_site site;
+
+/* A run of one window a second in which the vectors of one stack only become larger, in a process that grows by so
+ * many bytes per second: what is said of the stack. */
+static struct growth growth_in(uint64_t process_rate)
+{
+	const struct capture_table table = {.keys = &key, .values = &site, .n = 1};
+	struct target target = {.process = PROCESS};
+	struct evidence *evidence = &target.budget.evidence;
+	size_t site_of = 0;
+	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {
+		.target = &target,
+		.begin_ns = S,
+		.end_ns = (1 + RUN_S) * S,
+		.duration_s = RUN_S,
+		.cpu_time_ns = RUN_S * S,
+	};
+	struct profile *profile = profile__new();
+	struct growth growth;
+
+	site = (struct abi_site){};
+	evidence__init(evidence, EVIDENCE_ALL, (const uint64_t[2]){1, 2});
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	for (uint64_t i = 0; i < RUN_S; i++) {
+		uint64_t start = (1 + i) * S;
+
+		site.alloc_samples += REALLOCS;
+		site.alloc_objects_q16 += REALLOCS << 16;
+		site.alloc_bytes += REALLOCS * (i + 1) * ADDED;
+		site.grown_samples += REALLOCS;
+		site.grown_bytes += REALLOCS * ADDED;
+		site.moved_samples += 10;
+		assert_int_equal(evidence__harvest(evidence, start, start + WINDOW, NULL, NULL, 0, 0), 0);
+		assert_int_equal(chains__harvest(&target.budget.chains, PROCESS, start, start + WINDOW, &table), 0);
+		sizes__add(&target.anon, start, (10 << 20) + i * process_rate);
+	}
+	sizes__add(&target.anon, (1 + RUN_S) * S, (10 << 20) + RUN_S * process_rate);
+	assert_int_equal(trend__add_growth(&build, profile, &sites), 0);
+	assert_true(profile->has_growth);
+	growth = profile->sites[0].growth;
+	profile__free(profile);
+	evidence__free(evidence);
+	chains__free(&target.budget.chains);
+	return growth;
+}
+
+static void vectors_that_grow_with_the_process(void **state)
+{
+	struct growth growth = growth_in((uint64_t)RATE);
+
+	(void)state;
+	assert_true(growth.low > 0);
+	assert_true(growth.low <= RATE && RATE <= growth.high);
+	assert_true(growth.bytes_per_s > 0.9 * RATE && growth.bytes_per_s < 1.1 * RATE);
+}
+
+/* Their sizes may have risen by chance: the process would be larger if none had been freed. */
+static void vectors_that_the_process_does_not_hold(void **state)
+{
+	(void)state;
+	assert_true(growth_in(0).low <= 0);
+	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(vectors_that_grow_with_the_process),
+		cmocka_unit_test(vectors_that_the_process_does_not_hold),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

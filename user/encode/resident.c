@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The resident set explained. In KiB, as /proc counts it: rounded further, rows would not add up before the reader's
+ * eyes. */
+#include "encode/encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/json.h"
+#include "encode/text.h"
+
+#define MIN_ROOM      40 /* for what a row is, however narrow the terminal */
+/* Of a kind so many rows are shown, if they are that part of the whole or more; the rest is one row. */
+#define ROWS_OF_KIND  10
+#define LEAST_PART    200
+#define DEFAULT_WIDTH 100
+
+/* "-1,234" */
+static const char *format_kib(double bytes, char *buf)
+{
+	uint64_t kib = to_integer(fabs(bytes) / 1024);
+
+	*buf = '-';
+	with_commas(kib, buf + (bytes < 0 && kib));
+	return buf;
+}
+
+static void format_row_interval(const struct resident *r, const struct resident_row *row, char *cell, size_t size)
+{
+	char low[40], high[40];
+
+	*cell = '\0';
+	if (!r->heap_split || (row->kind != RESIDENT_HEAP_LIVE && row->kind != RESIDENT_HEAP))
+		return;
+	if (isnan(row->interval.low) || isnan(row->interval.high))
+		snprintf(cell, size, "INCOMPLETE");
+	else if (row->interval.low == row->interval.high)
+		snprintf(cell, size, "exact");
+	else
+		snprintf(cell, size, "%s to %s", format_kib(row->interval.low, low),
+			 format_kib(row->interval.high, high));
+}
+
+/* What nobody was seen to map. */
+static const char *earlier_text(const struct resident *r)
+{
+	return !r->followed	   ? "anonymous, not followed"
+	       : r->followed_s > 0 ? "anonymous, from before the run or late in it"
+	       : r->from_start	   ? "anonymous, the dynamic linker's"
+				   : "anonymous, from before the run";
+}
+
+/* NULL: no memory. The caller frees it. */
+static char *row_text(const struct resident *r, const struct resident_row *row, const char *name)
+{
+	const char *form = "%s";
+	char *text;
+
+	switch (row->kind) {
+	case RESIDENT_HEAP_LIVE:
+		form = r->heap_upper ? "heap, allocated during the run: an upper estimate" : "heap, allocated during the run";
+		break;
+	case RESIDENT_HEAP:
+		form = !r->heap_split ? "heap"
+		       : r->from_start ? "heap, the allocator's own"
+				       : "heap, from before and the allocator's own";
+		break;
+	case RESIDENT_MAPPED:
+		form = "mapped by %s";
+		break;
+	case RESIDENT_STACK:
+		form = "thread stacks";
+		break;
+	case RESIDENT_FILE:
+		form = *name ? "%s" : "files with names too long to keep";
+		break;
+	case RESIDENT_BSS:
+		form = ".bss of %s, or next to it";
+		break;
+	case RESIDENT_SHARED:
+		form = "shared memory %s";
+		break;
+	case RESIDENT_EARLIER:
+		if (asprintf(&text, "%s%s%s", earlier_text(r), *name ? " " : "", name) < 0)
+			return NULL;
+		return text;
+	case RESIDENT_SEVERAL:
+		form = "several owners: too large to tell apart";
+		break;
+	case RESIDENT_KERNEL:
+		form = "the kernel's own, as [vdso]";
+		break;
+	default:
+		form = "mappings too many to tell apart";
+		break;
+	}
+	return asprintf(&text, form, name) < 0 ? NULL : text;
+}
+
+/* In whole KiB: what is measured is; the heap's two rows are rounded together. */
+static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
+{
+	if (row->kind == RESIDENT_HEAP && r->heap_split)
+		return r->heap_bytes - 1024 * llround((double)r->rows[0].bytes / 1024);
+	return row->bytes;
+}
+
+struct cells {
+	char resident[40], interval[88], anonymous[40], swap[40];
+};
+
+static void format_row(const struct resident *r, const struct resident_row *row, struct cells *cells)
+{
+	*cells = (struct cells){};
+	format_kib((double)shown_bytes(r, row), cells->resident);
+	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
+	if (row->kind == RESIDENT_HEAP_LIVE) /* those of the whole heap stand in the other row */
+		return;
+	format_kib((double)row->anonymous, cells->anonymous);
+	format_kib((double)row->swap, cells->swap);
+}
+
+/* As wide as their widest cell. */
+struct widths {
+	int resident, interval, anonymous, swap;
+	size_t room; /* for what it is */
+};
+
+static void widen(int *width, const char *cell)
+{
+	*width = (int)strlen(cell) > *width ? (int)strlen(cell) : *width;
+}
+
+static const struct cells titles = {"RESIDENT", "95 % INTERVAL", "ANONYMOUS", "SWAPPED"};
+
+static struct widths find_widths(const struct resident *r, unsigned columns)
+{
+	struct resident_row sum = {.kind = RESIDENT_N_KINDS, .bytes = r->smaps_bytes};
+	struct widths w = {};
+	struct cells cells;
+	size_t before;
+
+	for (size_t i = 0; i < r->n + 2; i++) {
+		if (i < r->n)
+			format_row(r, &r->rows[i], &cells);
+		else if (i == r->n)
+			format_row(r, &sum, &cells);
+		else
+			cells = titles;
+		widen(&w.resident, cells.resident);
+		widen(&w.interval, cells.interval);
+		widen(&w.anonymous, cells.anonymous);
+		widen(&w.swap, cells.swap);
+	}
+	before = (size_t)(w.resident + w.interval + w.anonymous + w.swap + 8);
+	w.room = columns > before + MIN_ROOM ? columns - before : MIN_ROOM;
+	return w;
+}
+
+static void put_cells(const struct widths *w, const struct cells *cells, struct sink *sink)
+{
+	sink__printf(sink, "%*s  %*s  %*s  %*s  ", w->resident, cells->resident, w->interval, cells->interval,
+		     w->anonymous, cells->anonymous, w->swap, cells->swap);
+}
+
+static int put_row(const struct resident *r, const struct resident_row *row, const char *text, const struct widths *w,
+		   struct sink *sink)
+{
+	_cleanup_free_ char *shown = text_shorten(text, w->room);
+	struct cells cells;
+
+	if (!shown)
+		return -ENOMEM;
+	format_row(r, row, &cells);
+	put_cells(w, &cells, sink);
+	return sink__printf(sink, "%s\n", shown);
+}
+
+static int put_named_row(const struct resident *r, const struct resident_row *row, const struct widths *w,
+			 struct sink *sink)
+{
+	_cleanup_free_ char *name = text_printable(row->name), *text = name ? row_text(r, row, name) : NULL;
+
+	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
+}
+
+/* The rows of one kind from i on: the largest, and the others in one. *ret_next: the first of the next kind. */
+static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink, size_t *ret_next)
+{
+	struct resident_row others = {.kind = r->rows[i].kind};
+	size_t n = 0, shown = 0;
+	char text[64];
+	int rc = 0;
+
+	while (i + n < r->n && r->rows[i + n].kind == others.kind)
+		n++;
+	*ret_next = i + n;
+	while (!rc && shown < n &&
+	       (n - shown == 1 ||
+		(shown < ROWS_OF_KIND && r->rows[i + shown].bytes >= r->smaps_bytes / LEAST_PART)))
+		rc = put_named_row(r, &r->rows[i + shown++], w, sink);
+	if (shown == n || rc)
+		return rc;
+	for (size_t k = shown; k < n; k++) {
+		const struct resident_row *row = &r->rows[i + k];
+
+		others.bytes += row->bytes;
+		others.anonymous += row->anonymous;
+		others.swap += row->swap;
+	}
+	snprintf(text, sizeof(text),
+		 others.kind == RESIDENT_MAPPED	  ? "mapped by %zu %sowners"
+		 : others.kind == RESIDENT_FILE	  ? "%zu %sfiles"
+		 : others.kind == RESIDENT_BSS	  ? ".bss of %zu %sfiles, or next to it"
+		 : others.kind == RESIDENT_SHARED ? "shared memory of %zu %snames"
+						  : "anonymous, of %zu %snames",
+		 n - shown, shown ? "other " : "");
+	return put_row(r, &others, text, w, sink);
+}
+
+static void put_sums(const struct profile *profile, const struct resident *r, const struct widths *w, struct sink *sink)
+{
+	char number[40], live[40];
+
+	sink__printf(sink, "%*s  sum: Rss in /proc/%d/smaps\n", w->resident,
+		     format_kib((double)r->smaps_bytes, number), (int)profile->pid);
+	sink__printf(sink, "%*s  by which VmRSS differs, read a moment later\n", w->resident,
+		     format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
+	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
+		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
+	if (r->heap_split) {
+		format_kib((double)r->rows[0].bytes, live);
+		sink__printf(sink,
+			     "heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
+			     "are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "
+			     "and rounding\n",
+			     format_kib((double)r->heap_bytes, number), live,
+			     r->from_start ? "" : "what was held from before the run, ");
+	}
+	if (r->huge_bytes)
+		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",
+			     format_kib((double)r->huge_bytes, number));
+	if (r->swap_bytes)
+		sink__printf(sink, "swapped out: %s KiB, not in it\n", format_kib((double)r->swap_bytes, number));
+	if (r->hugetlb_bytes)
+		sink__printf(sink, "reserved huge pages (hugetlb): %s KiB, not in it\n",
+			     format_kib((double)r->hugetlb_bytes, number));
+	if (r->followed_s > 0)
+		sink__printf(sink, "INCOMPLETE: who maps memory was followed for the first %.1f s only\n", r->followed_s);
+	if (!r->followed)
+		sink__puts(sink, "who maps memory was not followed (--what heap,regions)\n");
+	if (r->skipped)
+		sink__printf(sink, "INCOMPLETE: %" PRIu64 " lines of smaps were not understood\n", r->skipped);
+}
+
+int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink)
+{
+	const struct resident *r = profile->resident;
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	struct widths w;
+	int rc = 0;
+
+	if (!comm)
+		return -ENOMEM;
+	if (!r)
+		return sink__printf(sink, "resident set of pid %d (%s): not known, %s\n", (int)profile->pid, comm,
+				    profile->ended ? "it ended before it could be looked at"
+						   : "/proc could not be read");
+	w = find_widths(r, options && options->width ? options->width : DEFAULT_WIDTH);
+	sink__printf(sink, "resident set of pid %d (%s), KiB:\n\n", (int)profile->pid, comm);
+	put_cells(&w, &titles, sink);
+	sink__puts(sink, "WHAT\n");
+	for (size_t i = 0; i < r->n && !rc;)
+		rc = put_kind(r, i, &w, sink, &i);
+	if (!rc)
+		put_sums(profile, r, &w, sink);
+	return rc ? rc : sink->error;
+}
+
+void json__put_resident(struct json *json, const struct resident *r)
+{
+	struct json object = json__open(json, "resident", "{"), rows;
+
+	json__put_signed(&object, "vmrss_bytes", (double)r->vmrss_bytes);
+	json__put_signed(&object, "smaps_bytes", (double)r->smaps_bytes);
+	json__put_signed(&object, "heap_bytes", (double)r->heap_bytes);
+	json__put_uint(&object, "swap_bytes", r->swap_bytes);
+	json__put_uint(&object, "huge_bytes", r->huge_bytes);
+	json__put_uint(&object, "hugetlb_bytes", r->hugetlb_bytes);
+	json__put_uint(&object, "lines_skipped", r->skipped);
+	json__key(&object, "from_start");
+	sink__puts(json->sink, r->from_start ? "true" : "false");
+	json__key(&object, "regions_followed");
+	sink__puts(json->sink, r->followed ? "true" : "false");
+	rows = json__open(&object, "rows", "[");
+	for (size_t i = 0; i < r->n; i++) {
+		const struct resident_row *row = &r->rows[i];
+		struct json item = json__open(&rows, NULL, "{");
+
+		json__put_text(&item, "kind", resident_kind__name(row->kind));
+		if (*row->name)
+			json__put_text(&item, "name", row->name);
+		json__put_signed(&item, "bytes", (double)row->bytes);
+		if (r->heap_split && (row->kind == RESIDENT_HEAP_LIVE || row->kind == RESIDENT_HEAP)) {
+			json__put_signed(&item, "low", row->interval.low);
+			json__put_signed(&item, "high", row->interval.high);
+		}
+		if (row->kind != RESIDENT_HEAP_LIVE) {
+			json__put_uint(&item, "anonymous_bytes", row->anonymous);
+			json__put_uint(&item, "swap_bytes", row->swap);
+			json__put_uint(&item, "mappings", row->mappings);
+		}
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]}");
+}

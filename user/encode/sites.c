@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What stacks did over the run: how much, how high, and for how long. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "encode/encode.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define MIN_ROOM 20
+
+static const char *const ages[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
+					       "1s",   "10s",	"100s", "1000s", "more"};
+
+static const char unknown[] = "known of what is traced continuously, and of none here\n";
+
+static unsigned width_of(const struct table_options *options)
+{
+	return options->width ? options->width : 100;
+}
+
+/* Ends a row that has taken so many columns. */
+static int put_stack(const struct profile *profile, const struct group *group, const struct table_options *options,
+		     int columns, struct sink *sink)
+{
+	int room = (int)width_of(options) - columns;
+	int rc = put_where(profile, group->site, room > MIN_ROOM ? (size_t)room : MIN_ROOM, sink);
+
+	return rc ? rc : sink__puts(sink, "\n");
+}
+
+static int put_more(size_t n, size_t top, struct sink *sink)
+{
+	if (n > top)
+		sink__printf(sink, "(%zu more stack%s)\n", n - top, n - top == 1 ? "" : "s");
+	return sink->error;
+}
+
+int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink)
+{
+	size_t top = options->top ? options->top : 20, n;
+	bool exact = profile__is_exact(profile);
+	struct group *groups;
+	int rc;
+
+	if (!profile->has_life)
+		return sink__printf(sink, "sites: %s", unknown);
+	rc = group_sites(profile, &groups, &n, GROUPS_BY_ALLOCATED);
+	if (rc)
+		return rc;
+	sink__printf(sink, "%12s %10s%s  %12s %10s  %10s  %10s  %10s %12s  STACK\n", "ALLOCATED", "BYTES",
+		     exact ? "" : "   95 %", "FREED", "BYTES", "LOW", "CURRENT", "HIGH", "OBJECTS");
+	for (size_t i = 0; i < n && i < top && !rc; i++) {
+		const struct group *g = &groups[i];
+		char count[3][32], bytes[5][16], error[16] = "";
+		double pct = sampling_error_pct(profile, g->alloc_bytes);
+
+		if (!exact)
+			snprintf(error, sizeof(error), " +-%2.0f %%", fmin(pct, 99));
+		sink__printf(sink, "%12s %10s%s  %12s %10s  %10s  %10s  %10s %12s  ",
+			     with_commas(to_integer(g->alloc_objects), count[0]),
+			     format_bytes(g->alloc_bytes, bytes[0]), error,
+			     with_commas(to_integer(g->freed_objects), count[1]),
+			     format_bytes(g->freed_bytes, bytes[1]), format_bytes(g->life.low_bytes, bytes[2]),
+			     format_bytes(g->live.bytes, bytes[3]), format_bytes(g->life.high_bytes, bytes[4]),
+			     with_commas(to_integer(g->life.high_objects), count[2]));
+		rc = put_stack(profile, g, options, exact ? 98 : 105, sink);
+	}
+	free_groups(groups, n);
+	return rc ? rc : put_more(n, top, sink);
+}
+
+/* Shares of all that are in it, by class. */
+static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
+{
+	double all = 0;
+
+	for (int i = 0; i < PROFILE_AGES; i++)
+		all += of[i];
+	for (int i = 0; i < PROFILE_AGES; i++)
+		if (of[i] > 0)
+			sink__printf(sink, " %4.0f%%", 100 * of[i] / all);
+		else
+			sink__puts(sink, "     -");
+}
+
+int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink)
+{
+	size_t top = options->top ? options->top : 20, n;
+	struct group *groups;
+	int rc;
+
+	if (!profile->has_life)
+		return sink__printf(sink, "lifetimes: %s", unknown);
+	rc = group_sites(profile, &groups, &n, GROUPS_BY_CALLS);
+	if (rc)
+		return rc;
+	sink__printf(sink, "%12s  %-5s %12s ", "ALLOCATED/s", "AGES", "OBJECTS");
+	for (int i = 0; i < PROFILE_AGES; i++)
+		sink__printf(sink, " %5s", ages[i]);
+	sink__puts(sink, "  STACK\n");
+	for (size_t i = 0; i < n && i < top && !rc; i++) {
+		const struct group *g = &groups[i];
+		char rate[32], freed[32], live[32];
+
+		with_commas(to_integer(profile->duration_s > 0 ? g->alloc_objects / profile->duration_s : 0), rate);
+		sink__printf(sink, "%12s  freed %12s ", rate, with_commas(to_integer(g->freed_objects), freed));
+		put_ages(g->life.ended, sink);
+		sink__puts(sink, "  ");
+		rc = put_stack(profile, g, options, 96, sink);
+		if (!rc && g->live.objects > 0) {
+			sink__printf(sink, "%12s  live  %12s ", "", with_commas(to_integer(g->live.objects), live));
+			put_ages(g->life.living, sink);
+			rc = sink__puts(sink, "\n");
+		}
+	}
+	free_groups(groups, n);
+	return rc ? rc : put_more(n, top, sink);
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "proc/process.h"
+#include "proc/smaps.h"
+
+#define PAGE	       4096ULL
+#define MAX_THREADS    4096	  /* whose stack pointers are asked for */
+#define MAX_PAGES      (1U << 24) /* that are looked at one by one: 64 GiB, 128 MiB of pagemap */
+#define CHUNK_PAGES    8192
+#define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */
+
+struct reading {
+	pid_t pid;
+	const struct region_book *book;
+	bool glibc;
+	struct resident_pieces *pieces;
+	uint64_t sps[MAX_THREADS];
+	size_t n_sps;
+	int pagemap_fd;
+	uint64_t pages_left, zero_pfn;
+	uint64_t *chunk; /* of pagemap */
+	/* The mapping before. */
+	uint64_t last_end;
+	bool last_is_guard; /* nobody may touch it */
+	char *last_data;    /* path of the file whose data it is; owned; NULL: of none */
+	/* A mapping's parts by owner. */
+	struct resident_piece *parts;
+	size_t n_parts, parts_room;
+};
+
+/* --- what is certain of a mapping from before the run --- */
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+static bool is_shared_memory(const struct map_entry *map)
+{
+	return begins(map->path, "/memfd:") || begins(map->path, "/dev/shm/") || begins(map->path, "/SYSV") ||
+	       !strcmp(map->path, "/dev/zero") || begins(map->path, "[anon_shmem:");
+}
+
+/* Is the mapping heaps of glibc's arenas and nothing else? Each begins with what glibc knows of it: the arena, the
+ * heap before it, the bytes in use, and those that may be written to, which is all that is mapped so. */
+static bool is_arenas(const struct reading *r, const struct map_entry *map)
+{
+	uint64_t at = map->start;
+
+	while (r->glibc && at < map->end && !(at & (ARENA_HEAP_MAX - 1))) {
+		struct {
+			uint64_t arena, before, size, writable;
+		} heap;
+
+		if (process__read_memory(r->pid, at, &heap, sizeof(heap)) || !heap.arena || heap.arena % 8 ||
+		    heap.before % ARENA_HEAP_MAX || heap.size > heap.writable || !heap.writable ||
+		    heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
+			return false;
+		/* the first heap of an arena has it inside */
+		if (!heap.before && heap.arena - at > PAGE)
+			return false;
+		if (at + heap.writable == map->end)
+			return true;
+		at += heap.writable;
+	}
+	return false;
+}
+
+static bool has_stack_pointer(const struct reading *r, const struct map_entry *map)
+{
+	for (size_t i = 0; i < r->n_sps; i++)
+		if (r->sps[i] >= map->start && r->sps[i] < map->end)
+			return true;
+	return false;
+}
+
+/* Of an anonymous one; *ret_name is its name, if it has one. */
+static enum resident_kind kind_of_earlier(const struct reading *r, const struct map_entry *map, const char **ret_name)
+{
+	*ret_name = NULL;
+	if (is_arenas(r, map))
+		return RESIDENT_HEAP;
+	if (r->last_is_guard && r->last_end == map->start && has_stack_pointer(r, map))
+		return RESIDENT_STACK;
+	*ret_name = map->path;
+	if (r->last_data && r->last_end == map->start && !*map->path) {
+		*ret_name = r->last_data;
+		return RESIDENT_BSS;
+	}
+	return RESIDENT_EARLIER;
+}
+
+/* --- a mapping of several owners --- */
+
+/* The page that stands for all that was read and never written to: it counts for nobody. */
+static uint64_t find_zero_pfn(void)
+{
+	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	char *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t word = 0;
+
+	if (page == MAP_FAILED)
+		return 0;
+	*(volatile char *)page;
+	if (fd < 0 || io__pread(fd, &word, sizeof(word), (uintptr_t)page / PAGE * sizeof(word)) != sizeof(word))
+		word = 0;
+	munmap(page, PAGE);
+	return word & ((1ULL << 55) - 1);
+}
+
+/* Counts the pages in memory and in swap. In /proc/PID/pagemap bit 63 says the one, 62 the other; 0 to 54 are the
+ * page's number, if we may know it. */
+static bool count_pages(struct reading *r, struct resident_piece *part)
+{
+	for (uint64_t at = part->start; at < part->end;) {
+		uint64_t n = (part->end - at) / PAGE;
+		ssize_t got;
+
+		n = n < CHUNK_PAGES ? n : CHUNK_PAGES;
+		got = io__pread(r->pagemap_fd, r->chunk, n * sizeof(*r->chunk), at / PAGE * sizeof(*r->chunk));
+		if (got != (ssize_t)(n * sizeof(*r->chunk)))
+			return false;
+		for (uint64_t i = 0; i < n; i++) {
+			uint64_t word = r->chunk[i], pfn = word & ((1ULL << 55) - 1);
+
+			part->bytes.rss += word >> 63 && !(pfn && pfn == r->zero_pfn) ? PAGE : 0;
+			part->bytes.swap += word >> 62 & 1 ? PAGE : 0;
+		}
+		at += n * PAGE;
+	}
+	return true;
+}
+
+/* Gives the parts shares of whole such that they add up to it: the process may have gone on between the one reading
+ * and the other. field: offset of the number in resident_bytes. False: nothing says who has it. */
+static bool share_out(struct reading *r, uint64_t whole, size_t field)
+{
+	uint64_t counted = 0, given = 0, so_far = 0;
+
+	for (size_t i = 0; i < r->n_parts; i++)
+		counted += *(uint64_t *)((char *)&r->parts[i].bytes + field);
+	if (!counted)
+		return !whole;
+	for (size_t i = 0; i < r->n_parts; i++) {
+		uint64_t *part = (uint64_t *)((char *)&r->parts[i].bytes + field), upto;
+
+		so_far += *part;
+		upto = so_far == counted ? whole
+		       : whole == counted
+			       ? so_far
+			       : (uint64_t)((double)(whole / PAGE) * (double)so_far / (double)counted) * PAGE;
+		*part = upto - given;
+		given = upto;
+	}
+	return true;
+}
+
+/* Adds a part, or makes the last one longer when it is the same's. */
+static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t site, enum resident_kind kind)
+{
+	struct resident_piece *last = r->n_parts ? &r->parts[r->n_parts - 1] : NULL;
+
+	if (last && last->site == site && last->kind == kind) {
+		last->end = end;
+		return 0;
+	}
+	if (r->n_parts == r->parts_room) {
+		size_t room = r->parts_room ? 2 * r->parts_room : 64;
+		struct resident_piece *parts = reallocarray(r->parts, room, sizeof(*parts));
+
+		if (!parts)
+			return -ENOMEM;
+		r->parts = parts;
+		r->parts_room = room;
+	}
+	r->parts[r->n_parts++] = (struct resident_piece){.start = start, .end = end, .site = site, .kind = kind};
+	return 0;
+}
+
+/* The mapping's parts by owner; earlier: the kind of what nobody was seen to map. */
+static int divide(struct reading *r, const struct map_entry *map, enum resident_kind earlier)
+{
+	const struct regions *regions = &r->book->map;
+	uint64_t at = map->start;
+	int rc = 0;
+
+	r->n_parts = 0;
+	for (size_t i = regions__first_above(regions, at); i < regions->n && regions->at[i].start < map->end && !rc;
+	     i++) {
+		const struct region *region = &regions->at[i];
+		uint64_t start = region->start > at ? region->start : at;
+		uint64_t end = region->end < map->end ? region->end : map->end;
+
+		if (region->site == EARLIER_SITE)
+			continue;
+		if (start > at)
+			rc = add_part(r, at, start, RESIDENT_NO_SITE, earlier);
+		if (!rc && region->kind == REGION_OF_STACK)
+			rc = add_part(r, start, end, RESIDENT_NO_SITE, RESIDENT_STACK);
+		else if (!rc)
+			rc = add_part(r, start, end, region->site, RESIDENT_MAPPED);
+		at = end;
+	}
+	if (!rc && at < map->end)
+		rc = add_part(r, at, map->end, RESIDENT_NO_SITE, earlier);
+	return rc;
+}
+
+static bool measure_parts(struct reading *r, const struct smaps_entry *e)
+{
+	uint64_t pages = (e->map.end - e->map.start) / PAGE;
+
+	if (r->pagemap_fd < 0 || pages > r->pages_left)
+		return false;
+	r->pages_left -= pages;
+	for (size_t i = 0; i < r->n_parts; i++)
+		if (!count_pages(r, &r->parts[i]))
+			return false;
+	return share_out(r, e->rss, offsetof(struct resident_bytes, rss)) &&
+	       share_out(r, e->swap, offsetof(struct resident_bytes, swap));
+}
+
+/* --- the mappings one by one --- */
+
+static struct resident_bytes bytes_of(const struct smaps_entry *e)
+{
+	return (struct resident_bytes){.rss = e->rss, .anonymous = e->anonymous, .swap = e->swap, .mappings = 1};
+}
+
+static void add_whole(struct reading *r, const struct smaps_entry *e, enum resident_kind kind, uint32_t site,
+		      const char *name)
+{
+	struct resident_piece piece = {e->map.start, e->map.end, bytes_of(e), kind, site, 0};
+
+	resident_pieces__add(r->pieces, &piece, name);
+}
+
+static int add_anonymous(struct reading *r, const struct smaps_entry *e)
+{
+	const char *name = NULL;
+	enum resident_kind earlier = !strcmp(e->map.path, "[heap]") ? RESIDENT_HEAP
+								    : kind_of_earlier(r, &e->map, &name);
+	int rc = divide(r, &e->map, earlier);
+
+	if (rc)
+		return rc;
+	if (r->n_parts == 1) {
+		add_whole(r, e, r->parts[0].kind, r->parts[0].site, name);
+		return 0;
+	}
+	if (!measure_parts(r, e)) { /* brk is hardly ever called by anyone but an allocator */
+		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP, RESIDENT_NO_SITE,
+			  NULL);
+		return 0;
+	}
+	for (size_t i = 0; i < r->n_parts; i++) {
+		struct resident_piece *part = &r->parts[i];
+
+		part->bytes.anonymous = part->bytes.rss;
+		part->bytes.mappings = 1;
+		if (part->bytes.rss || part->bytes.swap)
+			resident_pieces__add(r->pieces, part, part->kind == earlier ? name : NULL);
+	}
+	return 0;
+}
+
+static int add_mapping(struct reading *r, const struct smaps_entry *e)
+{
+	const char *path = e->map.path;
+
+	if (is_shared_memory(&e->map)) {
+		add_whole(r, e, RESIDENT_SHARED, RESIDENT_NO_SITE, path);
+	} else if (e->map.file.inode && !file_id__equal(&e->map.file, &FILE_ID_VDSO)) {
+		add_whole(r, e, RESIDENT_FILE, RESIDENT_NO_SITE, path);
+	} else if (!strcmp(path, "[stack]")) {
+		add_whole(r, e, RESIDENT_STACK, RESIDENT_NO_SITE, NULL);
+	} else if (!*path || !strcmp(path, "[heap]") || begins(path, "[anon:")) {
+		return add_anonymous(r, e);
+	} else {
+		add_whole(r, e, RESIDENT_KERNEL, RESIDENT_NO_SITE, NULL);
+	}
+	return 0;
+}
+
+static int take_entry(void *ctx, const struct smaps_entry *e)
+{
+	struct reading *r = ctx;
+	bool is_data = e->map.file.inode && e->map.perms[1] == 'w' && e->map.perms[3] == 'p' && !e->hugetlb &&
+		       !is_shared_memory(&e->map);
+	int rc = e->rss || e->swap ? add_mapping(r, e) : 0;
+
+	if (rc)
+		return rc;
+	r->pieces->huge_bytes += e->huge;
+	r->pieces->hugetlb_bytes += e->hugetlb;
+	r->last_end = e->map.end;
+	r->last_is_guard = begins(e->map.perms, "---");
+	free(r->last_data);
+	r->last_data = is_data ? strdup(e->map.path) : NULL;
+	return 0;
+}
+
+int resident__read(pid_t pid, const struct region_book *book, bool glibc, struct resident_pieces *ret)
+{
+	_cleanup_free_ struct reading *r = calloc(1, sizeof(*r));
+	_cleanup_free_ uint64_t *chunk = calloc(CHUNK_PAGES, sizeof(*chunk));
+	struct resident_pieces pieces = {};
+	_cleanup_close_ int pagemap = -1;
+	char path[32];
+	int rc;
+
+	if (!r || !chunk)
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	r->pid = pid;
+	r->book = book;
+	r->glibc = glibc;
+	r->pieces = &pieces;
+	r->pagemap_fd = pagemap;
+	r->chunk = chunk;
+	r->pages_left = MAX_PAGES;
+	r->zero_pfn = find_zero_pfn();
+	r->n_sps = process__stack_pointers(pid, r->sps, MAX_THREADS);
+	rc = smaps__read(pid, take_entry, r, &pieces.skipped);
+	if (!rc) /* of one that has ended meanwhile there is no telling how much was read */
+		rc = process__rss_bytes(pid, &pieces.vmrss_bytes);
+	free(r->last_data);
+	free(r->parts);
+	if (rc) {
+		resident_pieces__free(&pieces);
+		return rc;
+	}
+	resident_pieces__free(ret);
+	*ret = pieces;
+	return 0;
+}
