@@ -7,6 +7,8 @@
 
 #include "decode/decode.h"
 #include "encode/encode.h"
+#include "profile/filter.h"
+#include "profile/view.h"
 
 struct buffer {
 	char *bytes;
@@ -91,10 +93,40 @@ static void check_round_trip(const struct profile *p)
 	free(b.bytes);
 }
 
+/* Every view that it does not refuse. */
+static void check_views(const struct profile *p)
+{
+	for (int i = 0; i < PROFILE_WEIGHTS * PROFILE_ROOTS; i++) {
+		const struct view_options options = {.weight = (enum profile_weight)(i % PROFILE_WEIGHTS),
+						     .root = (enum profile_root)(i / PROFILE_WEIGHTS)};
+		struct profile_view view;
+
+		if (view_options__refusal(&options, p))
+			continue;
+		require(!profile_view__init(&view, p, &options));
+		for (size_t k = 0; k < view.profile.n_sites; k++)
+			require(view.profile.sites[k].live.bytes >= 0);
+		free(encoded(&view.profile, encode_collapsed).bytes);
+		profile_view__clear(&view);
+	}
+}
+
+static void check_age(struct profile *p)
+{
+	int age = profile__find_age(p, p->survival_age_s[0]);
+	double unknown, before = profile__live(p).bytes;
+
+	if (age < 0)
+		return;
+	require(!profile__keep_age(p, age, true, &unknown));
+	check_sound(p);
+	require(unknown >= 0 && profile__live(p).bytes <= before * (1 + 1e-9));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int (*const encoders[])(const struct profile *, struct sink *) = {
-		encode_collapsed, encode_heap_v2, encode_json, encode_rows, encode_tree};
+		encode_collapsed, encode_heap_v2, encode_symbolized, encode_json, encode_rows, encode_tree};
 	void *copy = fuzz_copy(data, size);
 	struct profile *p = NULL;
 	struct error err = {};
@@ -108,6 +140,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof(encoders) / sizeof(encoders[0]); i++)
 		free(encoded(p, encoders[i]).bytes);
 	check_round_trip(p);
+	check_views(p);
+	check_age(p);
 	profile__free(p);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "encode/encode.h"
 #include "encode/text.h"
 #include "proc/maps.h"
+#include "profile/view.h"
 
 #define MAX_STRINGS  64
 #define MAPPINGS_ARE "\nMAPPED_LIBRARIES:\n"
@@ -319,6 +320,45 @@ static void check_pprof(const struct profile *p)
 	free(bytes);
 }
 
+/* Whatever the names are, what is below a root is what there is. */
+static void check_views(const struct profile *p)
+{
+	for (int root = ROOT_THREAD; root < PROFILE_ROOTS; root++) {
+		const struct view_options options = {.root = (enum profile_root)root};
+		double bytes = profile__live(p).bytes;
+		struct profile_view view;
+		char *text;
+
+		if (view_options__refusal(&options, p))
+			continue;
+		require(!profile_view__init(&view, p, &options));
+		require(fabs(profile__live(&view.profile).bytes - bytes) <= 1e-5 * bytes);
+		text = encoded(&view.profile, encode_collapsed);
+		check_collapsed(text);
+		free(text);
+		text = encoded(&view.profile, encode_picture);
+		check_svg(text);
+		free(text);
+		profile_view__clear(&view);
+	}
+}
+
+/* Stacks and names of what carries these with it are neither more nor fewer. */
+static void check_symbolized(const struct profile *p)
+{
+	char *text = encoded(p, encode_symbolized);
+	struct profile *again = NULL;
+	size_t stacks = 0;
+
+	check_printable(text);
+	for (const char *at = text; (at = strstr(at, "] @ 0x")); at++)
+		stacks++;
+	require(!decode_bytes("own", text, strlen(text), &again, NULL));
+	require(again->n_sites <= stacks && again->n_locations <= p->n_locations);
+	profile__free(again);
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = {data, data + size};
@@ -344,6 +384,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text = encoded(p, encode_heap_v2);
 	check_heap(text);
 	free(text);
+	check_views(p);
+	check_symbolized(p);
 	text = encoded(p, encode_picture);
 	check_svg(text);
 	free(text);

@@ -34,13 +34,15 @@ need() {
 }
 need python3 python3
 need jeprof libjemalloc-dev
+need google-pprof google-perftools
 need go golang-go
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 export JEPROF_TMPDIR="$temp"
 
-for golden in exact.heap exact.collapsed exact.table sampled.collapsed sampled.table; do
+for golden in exact.heap exact.symbolized exact.collapsed exact.objects exact.allocated exact.freed exact.growth \
+	exact.thread exact.process exact.module exact.table sampled.collapsed sampled.table; do
 	"$emit" "${golden%.*}" "${golden#*.}" >"$temp/$golden"
 	if ! diff -u "$here/$golden" "$temp/$golden"; then
 		echo "golden: $golden differs from what was written by hand" >&2
@@ -51,7 +53,8 @@ done
 for profile in exact sampled; do
 	"$emit" "$profile" json >"$temp/$profile.json"
 done
-python3 - "$temp/exact.json" "$temp/sampled.json" <<'PYTHON'
+"$emit" sampled modules >"$temp/modules.json"
+python3 - "$temp/exact.json" "$temp/sampled.json" "$temp/modules.json" <<'PYTHON'
 import json
 import sys
 
@@ -98,6 +101,16 @@ parse = sampled["stacks"][2]
 near(parse["live_bytes_low"], 1.089865 * 524288, 1e-4)
 near(parse["live_bytes_high"], 10.24159 * 524288, 1e-4)
 assert sampled["stacks"][0]["live_bytes_low"] == 67108864
+
+told = read(sys.argv[3])
+assert list(told) == keys[:-1] + ["snapshots", "modules", "files"], list(told)
+assert told["snapshots"] == ["memtrace.4711.heap"] and told["files"] == ["caf\ufffd \"1\"\n"]
+components = [(m["component"], m["live_bytes"], m["stacks"]) for m in told["modules"]]
+assert components == [("cache", 67108864, 1), ('cache/"entries"', 67108864, 1), ("rest", 34078728, 1),
+                      (None, 2097184, 1)], components
+for m in told["modules"]:
+    assert m["live_bytes_low"] <= m["live_bytes"] <= m["live_bytes_high"], m
+assert told["modules"][3]["live_bytes_high"] == parse["live_bytes_high"]
 PYTHON
 
 # jeprof_total PROFILE OPTION: the total that jeprof makes of the heap profile.
@@ -126,6 +139,30 @@ expect exact --alloc_objects 34 0
 expect sampled --inuse_space 103284776 5
 expect sampled --inuse_objects 163845 5
 expect sampled --alloc_space 103284776 5
+
+# The same of what carries its names with it, by both tools that read it: there is no /usr/bin/leaky.
+for profile in exact sampled; do
+	"$emit" "$profile" symbolized >"$temp/$profile.own"
+	for reader in jeprof google-pprof; do
+		for option in --inuse_space --inuse_objects --alloc_space; do
+			"$reader" --text --show_bytes "$option" "$temp/$profile.own" 2>"$temp/errors" \
+				>"$temp/$reader$option" || true # the difference tells
+			jeprof --text --show_bytes "$option" "$temp/$profile.symbolized" 2>/dev/null >"$temp/wanted"
+			grep -q 'cache_insert$' "$temp/wanted"
+			if ! diff -u "$temp/wanted" "$temp/$reader$option"; then
+				cat "$temp/errors" >&2
+				echo "golden: $reader $option reads the symbolized form of $profile otherwise" >&2
+				exit 1
+			fi
+		done
+	done
+done
+
+# Other weights are what jeprof makes of them.
+for weight in objects:--inuse_objects allocated:--alloc_space; do
+	jeprof --collapsed "${weight#*:}" "$temp/exact.own" 2>"$temp/errors" | grep -v ' 0$' | LC_ALL=C sort >"$temp/theirs"
+	diff -u "$here/exact.${weight%:*}" "$temp/theirs"
+done
 
 # The collapsed stacks of jeprof are ours, but for stacks that hold nothing.
 for profile in exact sampled; do

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit PROFILE FORMAT
  * Writes a profile made by hand in one of the formats, for check.sh to give to other people's
- * readers. PROFILE is exact or sampled; FORMAT is heap, collapsed, pprof, table, json or symbols (the
- * symbol section of a symbolized heap profile, so that jeprof needs no binary). */
+ * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json, modules (JSON with
+ * components, and a file that is a snapshot's), the name of a weight or a root (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as jeprof
+ * --raw writes it, so that jeprof needs no binary). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "encode/encode.h"
+#include "profile/view.h"
 
 #define MALLOC	     0x7f0000001001 /* entry + 1 */
 #define OPERATOR_NEW 0x7f0000002011
@@ -154,12 +156,52 @@ static void put_symbols(void)
 	printf("---\n--- heap\n");
 }
 
+/* Collapsed stacks of a view by that name; 2 if there is none. */
+static int put_view(struct profile *profile, const char *name, struct sink *sink)
+{
+	struct view_options options = {};
+	struct profile_view view;
+
+	for (int i = 0; i < PROFILE_WEIGHTS; i++)
+		if (!strcmp(name, profile_weight__name((enum profile_weight)i)))
+			options.weight = (enum profile_weight)i;
+	for (int i = 0; i < PROFILE_ROOTS; i++)
+		if (!strcmp(name, profile_root__name((enum profile_root)i)))
+			options.root = (enum profile_root)i;
+	if (!view_options__any(&options))
+		return 2;
+	if (options.weight == WEIGHT_GROWTH) { /* the largest grows, the others do not */
+		profile->has_growth = true;
+		for (size_t i = 0; i < profile->n_sites; i++)
+			profile->sites[i].growth.bytes_per_s = i ? -5 : 120.4;
+	}
+	if (view_options__refusal(&options, profile))
+		return 1;
+	must(profile_view__init(&view, profile, &options));
+	must(encode_collapsed(&view.profile, sink));
+	profile_view__clear(&view);
+	return 0;
+}
+
+static void put_modules(struct profile *profile, struct sink *sink)
+{
+	static const char rules[] = "cache/\"entries\" function ^cache_insert$\ncache function ^worker$\nrest function ^scratch$\n";
+	struct modules *modules = NULL;
+	struct error err = {};
+
+	must(modules__parse("rules", rules, strlen(rules), &modules, &err));
+	profile->n_snapshots = 1;
+	must(encode_json_modules(profile, modules, sink));
+	modules__free(modules);
+}
+
 int main(int argc, char **argv)
 {
 	struct sink sink = sink__to_stream(stdout);
 	struct table_options options = {.width = 100};
 	struct profile *profile = profile__new();
 	const char *format = argc == 3 ? argv[2] : "";
+	int status = 0;
 
 	if (!profile || (argc == 3 && strcmp(argv[1], "exact") && strcmp(argv[1], "sampled")))
 		return 2;
@@ -167,6 +209,8 @@ int main(int argc, char **argv)
 		fill(profile, !strcmp(argv[1], "exact"));
 	if (!strcmp(format, "heap"))
 		must(encode_heap_v2(profile, &sink));
+	else if (!strcmp(format, "symbolized"))
+		must(encode_symbolized(profile, &sink));
 	else if (!strcmp(format, "collapsed"))
 		must(encode_collapsed(profile, &sink));
 	else if (!strcmp(format, "pprof"))
@@ -175,10 +219,12 @@ int main(int argc, char **argv)
 		must(encode_table(profile, &options, &sink));
 	else if (!strcmp(format, "json"))
 		must(encode_json(profile, &sink));
+	else if (!strcmp(format, "modules"))
+		put_modules(profile, &sink);
 	else if (!strcmp(format, "symbols"))
 		put_symbols();
 	else
-		return 2;
+		status = argc == 3 ? put_view(profile, format, &sink) : 2;
 	profile__free(profile);
-	return fflush(stdout) ? 1 : 0;
+	return fflush(stdout) ? 1 : status;
 }

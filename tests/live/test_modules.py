@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Memory by component: of a real server, by rules as its user would write them."""
+import json
 import os
 import re
 
-from harness import Tracer, expect, expect_equal, memtrace, place, test
+from harness import PROGS, Tracer, expect, expect_equal, memtrace, place, test
 from test_allocators import redis_cli, redis_server
 
 RULES = """# redis, as its source is laid out
@@ -28,7 +29,9 @@ def modules_redis():
             redis_cli(socket, input="".join(f"SET key:{i} {'v' * 500}\n" for i in range(keys)))
             redis_cli(socket, input="".join(f"RPUSH list:{i % 50} {'w' * 200}\n" for i in range(keys)))
             out = tracer.stop().out
-        again = memtrace("report", "--modules", rules, f"{directory}/redis.{server.pid}.pb.gz")
+        path = f"{directory}/redis.{server.pid}.pb.gz"
+        again = memtrace("report", "--modules", rules, path)
+        objects = json.loads(memtrace("report", "--modules", rules, "-f", "json", path).out)["modules"]
     whole = int(re.search(r"^live heap: .* in ([\d,]+) objects", out, re.M)[1].replace(",", ""))
     table = TABLE.search(out)[0]
     rows = [(len(m[1]), m[2], int(m[3].replace(",", ""))) for m in ROW.finditer(table)]
@@ -41,6 +44,9 @@ def modules_redis():
     expect(held["networking"] > 0 and held["(no rule)"] < 0.2 * whole, out)
     expect_equal(again.status, 0, again)
     expect_equal(TABLE.search(again.out)[0], table, "the same from the file")
+    expect_equal([(m["component"], m["live_objects"]) for m in objects],
+                 list(zip(["networking", "data", "data/keys", "data/values", None], (n for _, _, n in rows))), "in JSON")
+    expect(out.count("lost:") <= 1, out)
     return ", ".join(f"{name} {n}" for name, n in held.items()) + f" of {whole} objects"
 
 
@@ -56,3 +62,23 @@ def modules_wrong_file():
             result = memtrace("-p", os.getpid(), "--modules", path)
             expect_equal(result.status, 1, result)
             expect(path in result.err and why in result.err, result)
+
+
+@test(beside=True)
+def modules_of_a_run_in_json():
+    """Components in bytes and objects, to the byte, and what none claims."""
+    with place() as directory:
+        rules = os.path.join(directory, "rules")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("blocks function ^many_blocks$\nkept function ^keep_\n")
+        result = memtrace("-i", "1", "-f", "none", "--json", "--modules", rules, "--", PROGS + "/truth_basic", "--auto")
+    expect_equal(result.status, 0, result)
+    truth, profile = map(json.loads, result.out.splitlines())
+    wanted = {"blocks": [0, 0], "kept": [0, 0], None: [0, 0]}
+    for name, f in truth["functions"].items():
+        sums = wanted["blocks" if name == "many_blocks" else "kept" if name.startswith("keep_") else None]
+        sums[0] += f["live_bytes"]
+        sums[1] += f["live_objects"]
+    expect_equal({m["component"]: [m["live_bytes"], m["live_objects"]] for m in profile["modules"]}, wanted, "components")
+    for m in profile["modules"]:
+        expect(m["live_bytes_low"] == m["live_bytes"] == m["live_bytes_high"] and m["stacks"] > 0, m)

@@ -13,7 +13,7 @@ import threading
 import xml.etree.ElementTree as ElementTree
 
 from browser import BACKSPACE, DOWN, ENTER, ESCAPE, RIGHT, Browser
-from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, place, run, test,
+from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memtrace, place, run, test,
                      trace_script)
 
 EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
@@ -211,6 +211,31 @@ def svg_of_a_process():
             page.press(ESCAPE)
             expect_equal(page.text("#matched"), "", "no search is left")
             page.check()
+
+
+@test(beside=True)
+def svg_of_other_weights():
+    """Widths, sums and tooltips in objects, and in bytes freed."""
+    with place() as directory:
+        truth, _, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "pprof"), prefix=directory + "/out")
+        functions = truth["functions"]
+        with Browser(directory) as browser:
+            for weight, key, what in (("objects", "live_objects", "live: {:,} objects"),
+                                      ("freed", "freed_bytes", r"freed: [\d.]+ .?i?B in [\d,]+ objects?")):
+                path = f"{directory}/{weight}.svg"
+                expect_equal(memtrace("report", "-f", "svg", "--weight", weight, "--by", "process", "-o", path,
+                                      files["gz"]).status, 0, "report")
+                page = Page(browser, "file://" + path)
+                whole = page.box("all")
+                largest = max(functions, key=lambda name, k=key: functions[name][k])
+                number, total = functions[largest][key], sum(f[key] for f in functions.values())
+                expect_equal((whole["bytes"], sum(box["bytes"] for box in page.boxes(largest))), (total, number), key)
+                near(sum(box["width"] for box in page.boxes(largest)), number / total * whole["width"], largest)
+                expect_words(page.point(f"truth_basic ({files['gz'].split('.')[-3]})"), f"^{what.format(total)}$")
+                page.press("/", *f"^{largest}$")
+                expect_words(page.text("#matched"), rf"^{100 * number / total:.1f} % \(" +
+                             (f"{number:,} objects" if weight == "objects" else ".*B") + r"\) in ")
+                page.check()
 
 
 @test(beside=True)

@@ -21,9 +21,10 @@ static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 /* A new format is a new row. */
 const struct format formats[N_FORMATS] = {
 	{"heap", encode_heap_v2, .extension = "heap", .by_default = true},
-	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true},
+	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true, .views = true},
 	{"pprof", encode_pprof, .extension = "pb.gz", .binary = true},
-	{"svg", encode_flame_graph, .extension = "svg"},
+	{"svg", encode_flame_graph, .extension = "svg", .views = true},
+	{"symbolized", encode_symbolized, .extension = "symbolized"},
 };
 
 const struct format *find_format(const char *name)
@@ -96,9 +97,55 @@ static int encode_formatted(const void *what, struct sink *sink)
 	return f->format->encode(f->profile, sink);
 }
 
-int write_file(const char *path, const struct format *format, const struct profile *profile)
+int write_file(const char *path, const struct format *format, const struct profile *profile,
+	       const struct view_options *options, const char *name)
 {
-	return write_text(path, encode_formatted, &(struct formatted){format, profile});
+	_cleanup_(profile_view__clear) struct profile_view view = {};
+	int status = 0;
+
+	if (!format->views || !view_options__any(options))
+		return write_text(path, encode_formatted, &(struct formatted){format, profile});
+	status = open_view(&view, profile, options, name);
+	return status ? status : write_text(path, encode_formatted, &(struct formatted){format, &view.profile});
+}
+
+int take_view_option(struct view_options *view, const char *command, const char *option, const char *value)
+{
+	int i = 0;
+
+	if (!strcmp(option, "weight")) {
+		while (i < PROFILE_WEIGHTS && strcmp(value, profile_weight__name((enum profile_weight)i)))
+			i++;
+		if (i == PROFILE_WEIGHTS)
+			return usage_error(command,
+					   "stacks are weighed by live, objects, allocated, freed or growth, "
+					   "not by '%s'",
+					   value);
+		view->weight = (enum profile_weight)i;
+		return 0;
+	}
+	for (i = ROOT_NONE + 1; i < PROFILE_ROOTS && strcmp(value, profile_root__name((enum profile_root)i));)
+		i++;
+	if (i == PROFILE_ROOTS)
+		return usage_error(command, "stacks are told by thread, process or module, not by '%s'", value);
+	view->root = (enum profile_root)i;
+	return 0;
+}
+
+int open_view(struct profile_view *view, const struct profile *profile, const struct view_options *options,
+	      const char *name)
+{
+	const char *refusal = view_options__refusal(options, profile);
+
+	if (refusal) {
+		complain("%s: %s", name, refusal);
+		return EXIT_FAILED;
+	}
+	if (profile_view__init(view, profile, options)) {
+		complain("%s: out of memory", name);
+		return EXIT_FAILED;
+	}
+	return 0;
 }
 
 void fit_terminal(struct table_options *options)

@@ -9,6 +9,7 @@
 #include "base/sink.h"
 #include "encode/encode.h"
 #include "profile/profile.h"
+#include "profile/view.h"
 
 /* A format of files. */
 struct format {
@@ -17,11 +18,12 @@ struct format {
 	const char *extension; /* of its files */
 	bool by_default;       /* written by record unless told otherwise */
 	bool binary;	       /* nothing for a terminal */
+	bool views;	       /* shows stacks by any weight, and below roots (profile/view.h) */
 };
 
-#define N_FORMATS 4
+#define N_FORMATS 5
 extern const struct format formats[N_FORMATS];
-#define FORMAT_NAMES "heap, collapsed, pprof, svg" /* for people */
+#define FORMAT_NAMES "heap, collapsed, pprof, svg, symbolized" /* for people */
 
 /* The format of that name, or NULL. */
 const struct format *find_format(const char *name);
@@ -30,8 +32,17 @@ const struct format *find_format(const char *name);
  * written to as it is), or, if path is NULL, to standard output. EXIT_FAILED, said, or 0. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what);
 
-/* The same of a profile in that format. */
-int write_file(const char *path, const struct format *format, const struct profile *profile);
+/* The same of a profile in that format; of the view of it, where the format shows any. name is the profile's, for
+ * people, who are told what it does not say. */
+int write_file(const char *path, const struct format *format, const struct profile *profile,
+	       const struct view_options *view, const char *name);
+
+/* Takes in --weight or --by, by its long name. 0 or EXIT_USAGE, said. */
+int take_view_option(struct view_options *view, const char *command, const char *option, const char *value);
+
+/* The view of the profile; refused with the reason, EXIT_FAILED. 0; to be cleared in any case. */
+int open_view(struct profile_view *view, const struct profile *profile, const struct view_options *options,
+	      const char *name);
 
 /* A device, FIFO or socket: it cannot be replaced by a file. */
 bool is_stream(const char *path);

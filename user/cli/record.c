@@ -25,13 +25,23 @@
 #include "encode/encode.h"
 #include "session/session.h"
 
+/* A snapshot's file. */
+struct written {
+	pid_t pid;
+	unsigned what; /* of enum session_what */
+	char *path;
+};
+
 struct record_config {
 	struct trace_config trace;
 	char *const *command;
 	bool threads, each_thread, sites, lifetimes, resident; /* tables besides */
 	bool jeprof_names;
 	struct snapshots snapshots;
+	struct written *written;
+	size_t n_written;
 	struct modules *modules; /* NULL: none were given */
+	struct view_options view;
 	enum process_sort sort;
 	unsigned top;
 	bool json;
@@ -48,6 +58,10 @@ const char record_options[] =
 	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
 	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
 	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
+	"      --weight WHAT          stacks of collapsed and svg by live (bytes, default), objects,\n"
+	"                             allocated, freed (bytes of the run) or growth (bytes per second)\n"
+	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
+	"                             or component of --modules)\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
 	"      --threads[=each]       who allocated, who freed whose memory, who owns it: by pools of\n"
 	"                             threads, or each\n"
@@ -76,6 +90,14 @@ static const char help_tail[] =
 	"Exit status: 0, 1 (failed), 2 (usage); with a COMMAND that of the command, 128+N when\n"
 	"signal N ended it.\n";
 
+static bool shows_views(const struct record_config *c)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (c->trace.format[i] && formats[i].views)
+			return true;
+	return false;
+}
+
 static int parse_options(int argc, char **argv, struct record_config *c)
 {
 	enum {
@@ -86,6 +108,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_LIFETIMES,
 		OPT_RSS,
 		OPT_MODULES,
+		OPT_WEIGHT,
+		OPT_BY,
 		OPT_EVERY,
 		OPT_PEAK,
 		OPT_JEPROF_NAMES,
@@ -104,6 +128,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
 		{"rss", no_argument, NULL, OPT_RSS},
 		{"modules", required_argument, NULL, OPT_MODULES},
+		{"weight", required_argument, NULL, OPT_WEIGHT},
+		{"by", required_argument, NULL, OPT_BY},
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
 		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
@@ -166,6 +192,12 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (rc)
 				return rc;
 			break;
+		case OPT_WEIGHT:
+		case OPT_BY:
+			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight", optarg);
+			if (rc)
+				return rc;
+			break;
 		case OPT_EVERY:
 			if (snapshots__parse_every(&c->snapshots, optarg))
 				return usage_error("record",
@@ -210,6 +242,11 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		memset(c->trace.format, 0, sizeof(c->trace.format));
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !trace_config__writes_files(&c->trace))
 		return usage_error("record", "snapshots in which format? -f LIST");
+	c->view.modules = c->modules;
+	if (view_options__contradiction(&c->view))
+		return usage_error("record", "%s", view_options__contradiction(&c->view));
+	if (view_options__any(&c->view) && !shows_views(c))
+		return usage_error("record", "--weight and --by are for -f collapsed and svg");
 	if (c->modules && c->trace.selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->resident && c->trace.selection.given)
@@ -231,17 +268,58 @@ static int check_outputs(const struct record_config *c, struct error *err)
 	return outfile__check(c->json_path, err);
 }
 
-static int write_files(const struct record_config *c, const struct profile *p, enum snapshot_cause cause,
+/* The summary, which comes at the end, tells it. */
+static int remember(void *ctx, const struct profile *p, const char *path)
+{
+	struct record_config *c = ctx;
+	struct written *grown = reallocarray(c->written, c->n_written + 1, sizeof(*grown));
+	char *copy = strdup(path);
+
+	if (grown)
+		c->written = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return -ENOMEM;
+	}
+	grown[c->n_written++] = (struct written){p->pid, trace_what(p), copy};
+	return 0;
+}
+
+static int tell_snapshots(const struct record_config *c, struct profile *p)
+{
+	for (size_t i = 0; i < c->n_written; i++) {
+		if (c->written[i].pid != p->pid || c->written[i].what != trace_what(p))
+			continue;
+		if (profile__add_file(p, c->written[i].path))
+			return -ENOMEM;
+		p->n_snapshots++;
+	}
+	return 0;
+}
+
+static int tell_file(void *told, const struct profile *p, const char *path)
+{
+	(void)p;
+	return profile__add_file(told, path);
+}
+
+/* told: the profile itself, of the last ones, which learns of them. */
+static int write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
 		       struct profile *told)
 {
 	char number[32] = "";
+	int status = 0;
 
 	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
 		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
-	return trace_config__write_files(&c->trace, p, number, told);
+	if (told && tell_snapshots(c, told))
+		status = EXIT_FAILED;
+	return trace_config__write_files(&c->trace, p, &c->view, number, told ? tell_file : remember,
+					 told ? (void *)told : c) ?: status;
 }
 
 struct profile_list {
+	const struct record_config *config;
 	struct profile *const *profiles;
 	size_t n;
 };
@@ -251,8 +329,11 @@ static int encode_objects(const void *what, struct sink *sink)
 	const struct profile_list *list = what;
 	int rc = 0;
 
-	for (size_t i = 0; i < list->n && !rc; i++)
-		rc = encode_json(list->profiles[i], sink);
+	for (size_t i = 0; i < list->n && !rc; i++) {
+		bool aside = trace_config__is_aside(&list->config->trace, list->profiles[i]);
+
+		rc = encode_json_modules(list->profiles[i], aside ? NULL : list->config->modules, sink);
+	}
 	return rc;
 }
 
@@ -304,7 +385,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (!rc)
 			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))
-			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, &sink);
+			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, false, &sink);
 		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
 			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
 	}
@@ -657,7 +738,7 @@ int cmd_record(int argc, char **argv)
 				status = EXIT_FAILED;
 		}
 		if (config.json && write_text(config.json_path, encode_objects,
-					   &(struct profile_list){profiles, n_profiles}))
+					   &(struct profile_list){&config, profiles, n_profiles}))
 			status = EXIT_FAILED;
 		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

@@ -32,10 +32,14 @@ static const char help[] =
 	"      --tree                 who holds memory and, below each, who called it\n"
 	"      --leaks                stacks by growth, where the file tells it\n"
 	"      --min-share PCT        of a caller in the tree (default 1)\n"
-	"      --modules FILE         live memory by component, by that file's rules\n"
+	"      --modules FILE         live memory by component, by that file's rules; also -f json\n"
+	"      --weight WHAT          stacks of -f collapsed and svg by live (bytes, default), objects,\n"
+	"                             allocated, freed (bytes of the run) or growth (bytes per second)\n"
+	"      --by WHOSE             the first frame of these, and the last one of --tree, tells the\n"
+	"                             thread, process or module (file, or component of --modules)\n"
 	"  -n, --top N                rows of the table (default 20)\n"
-	"  -f, --format NAME          write the profile as heap, collapsed, pprof, svg or json\n"
-	"                             instead\n"
+	"  -f, --format NAME          write the profile as heap, collapsed, pprof, svg, symbolized\n"
+	"                             or json instead\n"
 	"  -o, --output FILE          into this file (default: standard output)\n"
 	"\n"
 	"Less of it, in all of these:\n"
@@ -43,7 +47,10 @@ static const char help[] =
 	"                             is found in; several of them: with one of any\n"
 	"      --ignore REGEX         stacks without such a function\n"
 	"      --min-bytes BYTES      stacks that hold at least that much, K M G allowed\n"
-	"      --thread NAME          what threads of that name allocated\n";
+	"      --age [+|-]SECONDS     what is older than that, or (-) younger: of the ages that the file\n"
+	"                             tells, estimated\n"
+	"      --thread NAME          what threads of that name allocated; where there is none: those\n"
+	"                             in whose names this expression is found\n";
 
 #define MAX_REGEX 32
 
@@ -51,11 +58,14 @@ struct report_config {
 	const char *path, *output, *thread;
 	const struct format *format;
 	struct modules *modules; /* NULL: none were given */
+	struct view_options view;
 	struct table_options table;
 	const struct profile *profile; /* that was read */
 	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
 	size_t n_focus, n_ignore;
 	uint64_t min_bytes;
+	double age_s; /* 0: any */
+	bool younger;
 };
 
 static const struct format json_format = {"json", encode_json, .extension = "json"};
@@ -94,32 +104,88 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	return focused;
 }
 
-static bool has_thread(const struct profile *profile, const char *name)
+/* Threads of exactly that name; where there is none, those in whose names the expression is found. *ret (by thread)
+ * is the caller's. 0; -ENOENT: none; -EINVAL: neither a name nor an expression. */
+static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
+	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
+	regex_t regex;
+	int rc = 0;
+
+	if (!found)
+		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_threads; i++)
-		if (!strcmp(profile->threads[i].name, name))
-			return true;
-	return false;
+		any |= found[i] = !strcmp(profile->threads[i].name, name);
+	if (!any && regcomp(&regex, name, REG_EXTENDED | REG_NOSUB)) {
+		rc = -EINVAL;
+	} else if (!any) {
+		for (size_t i = 0; i < profile->n_threads; i++)
+			any |= found[i] = !regexec(&regex, profile->threads[i].name, 0, NULL, 0);
+		regfree(&regex);
+		rc = any ? 0 : -ENOENT;
+	}
+	*ret = found;
+	return rc;
+}
+
+static int age_decimals(double age_s)
+{
+	return age_s < 10 ? 2 : age_s < 100 ? 1 : 0;
+}
+
+/* What is left is told in ret_said (128 bytes). 0; EXIT_FAILED, said. */
+static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
+{
+	int age = profile__find_age(profile, c->age_s), n;
+	char known[160] = "", bytes[16];
+	double unknown;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (profile__find_age(profile, profile->survival_age_s[i]) >= 0)
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.*f", *known ? ", " : "",
+				 age_decimals(profile->survival_age_s[i]), profile->survival_age_s[i]);
+	if (age < 0 && *known)
+		complain("%s: how much is older than %g s it does not say; it does of %s s", c->path, c->age_s, known);
+	else if (age < 0)
+		complain("%s: it does not say how old what is live is; memtrace's own .pb.gz files of runs of some "
+			 "seconds do",
+			 c->path);
+	if (age < 0)
+		return EXIT_FAILED;
+	n = snprintf(ret_said, 128, ", %s than %.*f s (estimated)", c->younger ? "younger" : "older",
+		     age_decimals(profile->survival_age_s[age]), profile->survival_age_s[age]);
+	if (profile__keep_age(profile, age, c->younger, &unknown)) {
+		complain("%s: out of memory", c->path);
+		return EXIT_FAILED;
+	}
+	if (unknown > 0)
+		snprintf(ret_said + n, 128 - (size_t)n, "; the age of %s is not known", format_bytes(unknown, bytes));
+	return 0;
 }
 
 /* 0; EXIT_FAILED, said. */
 static int reduce(const struct report_config *c, struct profile *profile)
 {
-	_cleanup_free_ bool *focused = NULL, *ignored = NULL;
+	_cleanup_free_ bool *focused = NULL, *ignored = NULL, *threads = NULL;
 	struct filter filter = {.config = c};
 	struct estimate before = profile__live(profile), after;
 	size_t n_before = profile->n_sites;
-	char a[16], b[16];
+	char a[16], b[16], said[128] = "";
 	int rc = 0;
 
-	if (!c->thread && !c->n_focus && !c->n_ignore && !c->min_bytes)
+	if (!c->thread && !c->n_focus && !c->n_ignore && !c->min_bytes && !(c->age_s > 0))
 		return 0;
-	if (c->thread && !has_thread(profile, c->thread)) {
-		complain("%s: there is no thread called '%s' in it", c->path, c->thread);
+	if (c->age_s > 0 && keep_age(c, profile, said))
+		return EXIT_FAILED;
+	if (c->thread)
+		rc = find_threads(profile, c->thread, &threads);
+	if (rc == -ENOENT || rc == -EINVAL) {
+		complain("%s: there is no thread called '%s' in it%s", c->path, c->thread,
+			 rc == -EINVAL ? ", and it is no regular expression" : "");
 		return EXIT_FAILED;
 	}
-	if (c->thread)
-		rc = profile__keep_thread(profile, c->thread);
+	if (c->thread && !rc)
+		rc = profile__keep_threads(profile, threads);
 	filter.focused = focused = calloc(profile->n_locations + 1, sizeof(*focused));
 	filter.ignored = ignored = calloc(profile->n_locations + 1, sizeof(*ignored));
 	if (!focused || !ignored)
@@ -141,8 +207,8 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	complain("filtered: %zu of %zu stacks, %s of %s", profile->n_sites, n_before,
-		 format_bytes(after.bytes, a), format_bytes(before.bytes, b));
+	complain("filtered: %zu of %zu stacks, %s of %s%s", profile->n_sites, n_before,
+		 format_bytes(after.bytes, a), format_bytes(before.bytes, b), said);
 	return 0;
 }
 
@@ -213,13 +279,23 @@ static int encode(const void *what, struct sink *sink)
 {
 	const struct report_config *c = what;
 
-	return c->modules ? encode_modules(c->profile, c->modules, sink)
-			  : encode_table(c->profile, &c->table, sink);
+	return c->modules && !c->view.root ? encode_modules(c->profile, c->modules, true, sink)
+					   : encode_table(c->profile, &c->table, sink);
+}
+
+static int encode_with_modules(const void *what, struct sink *sink)
+{
+	const struct report_config *c = what;
+
+	return encode_json_modules(c->profile, c->modules, sink);
 }
 
 static int write_out(struct report_config *c, const struct profile *profile)
 {
-	if (profile->no_objects && c->format && !strcmp(c->format->name, "heap")) {
+	_cleanup_(profile_view__clear) struct profile_view view = {};
+
+	if (profile->no_objects && c->format &&
+	    (!strcmp(c->format->name, "heap") || !strcmp(c->format->name, "symbolized"))) {
 		complain("%s: it says nothing of objects, and a heap profile is made of them",
 			 c->path);
 		return EXIT_FAILED;
@@ -228,10 +304,21 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		complain("%s is no text for a terminal: -o FILE", c->format->name);
 		return EXIT_FAILED;
 	}
+	if (c->format == &json_format && c->modules) {
+		c->profile = profile;
+		return write_text(c->output, encode_with_modules, c);
+	}
 	if (c->format)
-		return write_file(c->output, c->format, profile);
+		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_terminal(&c->table);
+	if (view_options__any(&c->view)) {
+		int status = open_view(&view, profile, &c->view, c->path);
+
+		if (status)
+			return status;
+		c->profile = &view.profile;
+	}
 	return write_text(NULL, encode, c);
 }
 
@@ -268,16 +355,42 @@ static int parse_format(const char *text, struct report_config *c)
 	return c->format ? 0 : usage_error("report", "there is no format '%s'", text);
 }
 
+/* What goes with what. */
+static int check_together(struct report_config *c)
+{
+	/* a table of its own */
+	bool of_modules = c->modules && c->view.root != ROOT_MODULE && c->format != &json_format;
+	bool views = c->format && c->format->views;
+
+	c->view.modules = c->modules;
+	if (of_modules && (c->table.tree || c->table.leaks))
+		return usage_error("report", "one of --tree, --leaks and --modules");
+	if (c->format && (c->table.tree || c->table.leaks || of_modules))
+		return usage_error("report", "either -f or --tree, --leaks, --modules");
+	if (c->view.weight != WEIGHT_LIVE && !views)
+		return usage_error("report", "--weight goes with -f collapsed or svg");
+	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
+		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
+	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
+		return usage_error("report", "of which age what a thread holds is, is not known: --age or threads");
+	if (view_options__contradiction(&c->view))
+		return usage_error("report", "%s", view_options__contradiction(&c->view));
+	return 0;
+}
+
 static int parse_options(int argc, char **argv, struct report_config *c)
 {
 	enum {
 		OPT_TREE = 256,
 		OPT_MODULES,
+		OPT_WEIGHT,
+		OPT_BY,
 		OPT_LEAKS,
 		OPT_MIN_SHARE,
 		OPT_FOCUS,
 		OPT_IGNORE,
 		OPT_MIN_BYTES,
+		OPT_AGE,
 		OPT_THREAD
 	};
 	static const struct option options[] = {
@@ -285,12 +398,15 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		{"leaks", no_argument, NULL, OPT_LEAKS},
 		{"min-share", required_argument, NULL, OPT_MIN_SHARE},
 		{"modules", required_argument, NULL, OPT_MODULES},
+		{"weight", required_argument, NULL, OPT_WEIGHT},
+		{"by", required_argument, NULL, OPT_BY},
 		{"top", required_argument, NULL, 'n'},
 		{"format", required_argument, NULL, 'f'},
 		{"output", required_argument, NULL, 'o'},
 		{"focus", required_argument, NULL, OPT_FOCUS},
 		{"ignore", required_argument, NULL, OPT_IGNORE},
 		{"min-bytes", required_argument, NULL, OPT_MIN_BYTES},
+		{"age", required_argument, NULL, OPT_AGE},
 		{"thread", required_argument, NULL, OPT_THREAD},
 		{"help", no_argument, NULL, 'h'},
 		{},
@@ -334,6 +450,10 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		case 'o':
 			c->output = optarg;
 			break;
+		case OPT_WEIGHT:
+		case OPT_BY:
+			rc = take_view_option(&c->view, "report", opt == OPT_BY ? "by" : "weight", optarg);
+			break;
 		case OPT_FOCUS:
 			rc = add_regex("--focus", c->focus, &c->n_focus, optarg);
 			break;
@@ -343,6 +463,17 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		case OPT_MIN_BYTES:
 			if (parse_bytes(optarg, 0, UINT64_MAX, &c->min_bytes))
 				return usage_error("report", "'%s' is not a number of bytes",
+						   optarg);
+			break;
+		case OPT_AGE:
+			c->younger = *optarg == '-';
+			c->age_s = strtod(optarg + c->younger, &end);
+			if (!strcmp(end, "s"))
+				end++;
+			if (end == optarg + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
+				return usage_error("report",
+						   "'%s' is not an age: seconds, more than 0; with a - "
+						   "before them: younger than that",
 						   optarg);
 			break;
 		case OPT_THREAD:
@@ -364,11 +495,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 	c->path = argv[optind];
 	if (c->output && !c->format)
 		return usage_error("report", "-o goes with -f: in which format?");
-	if (c->modules && (c->table.tree || c->table.leaks))
-		return usage_error("report", "one of --tree, --leaks and --modules");
-	if (c->format && (c->table.tree || c->table.leaks || c->modules))
-		return usage_error("report", "either -f or --tree, --leaks, --modules");
-	return 0;
+	return check_together(c);
 }
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)

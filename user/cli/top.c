@@ -153,14 +153,21 @@ static double look(struct run *run)
 	return clock__monotonic_s() + fmax(run->config->delay_s, took / LOOK_SHARE);
 }
 
+static int name_file(void *names, const struct profile *profile, const char *path)
+{
+	(void)profile;
+	return fprintf(names, " %s", path) < 0 ? -ENOMEM : 0;
+}
+
 static void write_snapshot(struct run *run)
 {
 	_cleanup_free_ char *names = NULL;
+	const struct view_options all = {};
 	struct profile *profile;
+	bool failed = false;
 	char number[32];
-	size_t size;
+	size_t size = 0;
 	FILE *stream;
-	bool any = false, failed = false;
 
 	if (!trace_config__writes_files(&run->config->trace)) {
 		top_view__say(run->view, true, "nothing is written: no format was asked for (-f)");
@@ -170,17 +177,12 @@ static void write_snapshot(struct run *run)
 	stream = open_memstream(&names, &size);
 	if (!stream)
 		return;
-	for (size_t i = 0; (profile = top_view__profile(run->view, i)); i++) {
-		size_t before = profile->n_files;
-
-		if (trace_config__write_files(&run->config->trace, profile, number, profile))
+	for (size_t i = 0; (profile = top_view__profile(run->view, i)); i++)
+		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file, stream))
 			failed = true;
-		for (size_t k = before; k < profile->n_files; k++, any = true)
-			fprintf(stream, " %s", profile->files[k]);
-	}
-	if (!fclose(stream) && any && !failed) /* else the complaint stands there */
+	if (!fclose(stream) && size && !failed) /* else the complaint stands there */
 		top_view__say(run->view, false, "written:%s", names);
-	else if (!any && !failed)
+	else if (!size && !failed)
 		top_view__say(run->view, true, "nothing to write yet");
 	snapshots__written(&run->snapshots, SNAPSHOT_ASKED);
 }

@@ -32,7 +32,8 @@ const char trace_options_help[] =
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
 	"  -o, --output PREFIX        where to write (default memtrace)\n"
-	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), none\n"
+	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), symbolized (heap\n"
+	"                             with its names, for jeprof without the program), none\n"
 	"                             (default heap,collapsed)\n"
 	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
 	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
@@ -402,8 +403,14 @@ bool trace_config__is_aside(const struct trace_config *c, const struct profile *
 	return profile__is_regions(p) && !c->what_given;
 }
 
-int trace_config__write_files(const struct trace_config *c, const struct profile *p, const char *number,
-			      struct profile *told)
+unsigned trace_what(const struct profile *p)
+{
+	return profile__is_regions(p) ? WHAT_REGIONS : profile__is_growth(p) ? WHAT_GROWTH : WHAT_HEAP;
+}
+
+int trace_config__write_files(const struct trace_config *c, const struct profile *p, const struct view_options *view,
+			      const char *number,
+			      int (*written)(void *ctx, const struct profile *profile, const char *path), void *ctx)
 {
 	int status = 0;
 
@@ -412,15 +419,9 @@ int trace_config__write_files(const struct trace_config *c, const struct profile
 
 		if (!c->format[i] || trace_config__is_aside(c, p))
 			continue;
-		path = output_path(c, p->pid, number,
-				   profile__is_regions(p)  ? WHAT_REGIONS
-				   : profile__is_growth(p) ? WHAT_GROWTH
-							   : WHAT_HEAP,
-				   formats[i].extension);
-		if (!path || write_file(path, &formats[i], p))
+		path = output_path(c, p->pid, number, trace_what(p), formats[i].extension);
+		if (!path || write_file(path, &formats[i], p, view, path) || written(ctx, p, path))
 			status = EXIT_FAILED;
-		else if (told)
-			profile__add_file(told, path);
 	}
 	return status;
 }

@@ -131,9 +131,13 @@ int trace_config__check_files(const struct trace_config *config, bool with_comma
 /* Regions that were looked at for leaks, too, and nobody asked for: no files, no table. */
 bool trace_config__is_aside(const struct trace_config *config, const struct profile *profile);
 
-/* Writes one profile in all formats. number: of a snapshot, "" for none. told: is told what was written; may be
- * NULL. 0 or EXIT_FAILED, said. */
-int trace_config__write_files(const struct trace_config *config, const struct profile *profile, const char *number,
-			      struct profile *told);
+/* Of which of enum session_what the profile is. */
+unsigned trace_what(const struct profile *profile);
+
+/* Writes one profile in all formats, of that view of it where the format shows any. number: of a snapshot, "" for
+ * none. written is told of each file; it returns 0 or -ENOMEM. 0 or EXIT_FAILED, said. */
+int trace_config__write_files(const struct trace_config *config, const struct profile *profile,
+			      const struct view_options *view, const char *number,
+			      int (*written)(void *ctx, const struct profile *profile, const char *path), void *ctx);
 
 #endif

@@ -136,7 +136,7 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 	if (profile->n_locations > MAX_LOCATIONS)
 		return -EFBIG;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
-		profile->sites[*ret_site].survival[i] = NAN;
+		profile->sites[*ret_site].survival[i] = profile->sites[*ret_site].older[i] = NAN;
 	profile->sites[*ret_site].growth.low = profile->sites[*ret_site].growth.high = NAN;
 	return 0;
 }
@@ -239,12 +239,13 @@ int making__finish(struct making *making)
 	}
 	for (size_t i = 0; i < profile->n_sites; i++)
 		allocated += profile->sites[i].alloc_objects + profile->sites[i].alloc_bytes;
+	profile->no_allocated = !(allocated > 0);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
 		for (uint32_t k = 0; k < site->n_locations; k++)
 			total += lengths[site->locations[k]];
-		if (!(allocated > 0)) { /* the file does not say; what lives was, at least */
+		if (profile->no_allocated) { /* the file does not say; what lives was, at least */
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}

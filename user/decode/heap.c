@@ -21,8 +21,8 @@
  *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
  *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
- * ("@ heap_v2/R" is sampled, "@ heapprofile" is not.) Every other reader adds up the lines of
- * stacks that are there twice, each unsampled by itself; so do we. */
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) Every other
+ * reader adds up the lines of stacks that are there twice, each unsampled by itself; so do we. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,14 +314,20 @@ static int by_symbol_addr(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* Reads on to the line "--- heap". */
+/* Is this the first line of the stacks themselves? */
+static bool is_head(const struct line *line)
+{
+	return line__starts(line, "heap profile:") || line__starts(line, "heap_v2/");
+}
+
+/* Reads on to the first line of the stacks, or to "--- heap" before it. */
 static int take_symbols(struct heap *h, struct line *line)
 {
 	bool over = false;
 	int rc = 0;
 
 	while (!rc && input__next_line(h->in, line)) {
-		if (line__starts(line, "--- heap")) {
+		if (line__starts(line, "--- heap") || (over && is_head(line))) {
 			if (h->n_symbols)
 				qsort(h->symbols, h->n_symbols, sizeof(*h->symbols),
 				      by_symbol_addr);
@@ -334,7 +340,7 @@ static int take_symbols(struct heap *h, struct line *line)
 	}
 	return rc ? rc
 		  : input__bad_line(h->in, -EINVAL, line->number,
-				    "it ends before \"--- heap\": it was cut short");
+				    "it ends before the stacks: it was cut short");
 }
 
 /* The line that says which form it is, and how it was sampled. */
@@ -502,7 +508,7 @@ int decode_heap(const struct input *in, struct making *making)
 		rc = take_symbols(&h, &line);
 		if (rc)
 			return rc;
-		if (!input__next_line(in, &line))
+		if (!is_head(&line) && !input__next_line(in, &line))
 			return input__bad_line(in, -EINVAL, line.number,
 					       "there is nothing behind it");
 	}

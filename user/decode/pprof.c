@@ -85,6 +85,7 @@ enum label_kind {
 	KIND_GROWTH_LOW,
 	KIND_GROWTH_HIGH,
 	KIND_SURVIVAL, /* + index of the age */
+	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
 };
 
 struct reader {
@@ -1051,7 +1052,7 @@ struct labels {
 	uint32_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high;
 	double largest, root_of_squares, low, high;
-	double survival[PROFILE_SURVIVAL_AGES];
+	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
 
 static enum label_kind find_kind(const struct reader *r, uint64_t key)
@@ -1069,15 +1070,18 @@ static enum label_kind find_kind(const struct reader *r, uint64_t key)
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
 		[KIND_GROWTH_HIGH] = LABEL_GROWTH_HIGH,
 	};
-	char survival[48];
+	char survival[48], older[48];
 
 	for (int i = KIND_THREAD; i < (r->own ? KIND_SURVIVAL : KIND_INCOMPLETE); i++)
 		if (text_is(r, key, names[i]))
 			return (enum label_kind)i;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && r->own; i++) {
 		snprintf(survival, sizeof(survival), LABEL_SURVIVAL, r->profile->survival_age_s[i]);
+		snprintf(older, sizeof(older), LABEL_OLDER, r->profile->survival_age_s[i]);
 		if (r->profile->survival_age_s[i] > 0 && text_is(r, key, survival))
 			return (enum label_kind)(KIND_SURVIVAL + i);
+		if (r->profile->survival_age_s[i] > 0 && text_is(r, key, older))
+			return (enum label_kind)(KIND_OLDER + i);
 	}
 	return KIND_OTHER;
 }
@@ -1142,7 +1146,10 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 		labels->high = number / PER_HOUR;
 		return;
 	default:
-		labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = number / 1e6;
+		if (r->kinds[label->key] < KIND_OLDER)
+			labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = number / 1e6;
+		else
+			labels->older[r->kinds[label->key] - KIND_OLDER] = fmin(fmax(number / 1e6, 0), 1);
 	}
 }
 
@@ -1240,6 +1247,9 @@ static int add_sample(struct reader *r, const struct field *field, const struct 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		if (isfinite(labels->survival[i]))
 			site->survival[i] = labels->survival[i];
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (isfinite(labels->older[i]))
+			site->older[i] = labels->older[i];
 	return add_held(r, index, labels, &live);
 }
 
@@ -1252,7 +1262,7 @@ static int take_sample(struct reader *r, const struct field *field)
 	int rc = 0;
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
-		labels.survival[i] = NAN;
+		labels.survival[i] = labels.older[i] = NAN;
 	r->n_addrs = r->n_values = 0;
 	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
 		rc = 0;

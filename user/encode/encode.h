@@ -21,11 +21,19 @@
  * Ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
+/* The same with its names, for readers that have neither the program nor its debug information: a section of
+ * symbols, "0xADDR outer--inlined", and the stacks in the form of one line for each (gperftools'), which all that know
+ * such files read. There is no line "--- heap" between the two: jeprof takes it or leaves it, google-pprof stops there.
+ * Threads are not in it. In names two dashes have a blank between them, which are else the end of a name; controls and
+ * bytes that are not UTF-8 become '?'. */
+int encode_symbolized(const struct profile *profile, struct sink *sink);
+
 /* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
  * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
  * itself is not a frame, nor is an operator new that called it (a stack of nothing else keeps one).
  * ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?'; blanks
- * within a name stay (consumers split at the last blank). */
+ * within a name stay (consumers split at the last blank). Of a view (profile/view.h) the number is what it
+ * is weighed by, and its root the first frame. */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 /* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h says what
@@ -38,10 +46,10 @@ struct svg_options {
 };
 
 /* A flame graph (icicles: callers above), one file that needs no other and is a picture also where scripts do
- * not run. Width is live bytes; frames of one name and module below the same callers are one box, largest
- * first; inlined functions and the allocation functions are boxes. With a base, colours tell by how much each frame
- * has grown or shrunk since, and whether that is more than chance; the script switches to widths by the
- * base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
+ * not run. Width is live bytes, or what a view (profile/view.h) is weighed by; frames of one name and module below
+ * the same callers are one box, largest first; inlined functions and the allocation functions are boxes. With a base,
+ * colours tell by how much each frame has grown or shrunk since, and whether that is more than sampling error; the
+ * script switches to widths by the base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
  * 20,000, are folded into one for each parent ("(n smaller)"); so are frames deeper than 1,024 into their caller.
  * Names longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The same profile
  * gives the same bytes. options may be NULL. */
@@ -79,10 +87,11 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
 
 /* For people: live memory by component (profile/modules.h), indented as the tree is, and the remainder that no rule
- * claims; with growth where it is known. Components at the top and the remainder add up to the profile. Below
- * it what makes the figures less than they look: samples that had no room, a file that does not say how it was
- * sampled, losses that are not zero. All names are printed with control characters replaced. */
-int encode_modules(const struct profile *profile, const struct modules *modules, struct sink *sink);
+ * claims; with growth where it is known. Components at the top and the remainder add up to the profile. Where it
+ * stands alone, below it what makes the figures less than they look, which encode_table() tells as well: samples that
+ * had no room, a file that does not say how it was sampled, losses that are not zero. All names are printed with control
+ * characters replaced. */
+int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink);
 
 /* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that add up to the Rss of
  * smaps, the difference to VmRSS, and what is in neither. Of each kind the largest rows, the others in one; intervals
@@ -144,13 +153,18 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
- *	growth_bytes_per_s, growth_low, growth_high and survival [[age in s, share]] (for long enough),
+ *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live)
  *   lost {name: count} (every counter), probes [{function, object, offset, instruction, emulated, kind}]
  *   memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes (or
  *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
+ *   snapshots [path] (if any were written while it went on)
+ *   modules [{component ("database/keys"; null: what no rule claims), live_bytes, live_bytes_low,
+ *	live_bytes_high, live_objects, stacks, growth_bytes_per_s, growth_low, growth_high (for long
+ *	enough)}] (of encode_json_modules() with modules; a component has what those below it have, too)
  *   files [path] */
 int encode_json(const struct profile *profile, struct sink *sink);
+int encode_json_modules(const struct profile *profile, const struct modules *modules, struct sink *sink);
 
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 

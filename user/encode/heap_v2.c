@@ -186,6 +186,14 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 	return sink->error;
 }
 
+static void put_addresses(const struct profile *profile, const struct profile_site *site, struct sink *sink)
+{
+	sink__puts(sink, "@");
+	for (uint32_t i = 0; i < site->n_locations; i++)
+		sink__printf(sink, " 0x%" PRIx64, profile__location(profile, site, i)->addr);
+	sink__puts(sink, "\n");
+}
+
 static void put_site(const struct profile *profile, const struct profile_site *site,
 		     double interval, struct sink *sink)
 {
@@ -199,15 +207,7 @@ static void put_site(const struct profile *profile, const struct profile_site *s
 			n = 2;
 	}
 	for (int entry = 0; entry < n; entry++) {
-		sink__puts(sink, "@");
-		for (uint32_t i = 0; i < site->n_locations; i++) {
-			char addr[24];
-
-			snprintf(addr, sizeof(addr), " 0x%" PRIx64,
-				 profile__location(profile, site, i)->addr);
-			sink__puts(sink, addr);
-		}
-		sink__puts(sink, "\n");
+		put_addresses(profile, site, sink);
 		put_counts(sink, "*", live.pair[entry], accum.pair[entry], "\n");
 		for (size_t i = 0; i < site->n_threads; i++) {
 			const struct profile_site_thread *held = &site->threads[i];
@@ -256,9 +256,21 @@ static void put_mapping(const struct profile_mapping *mapping, struct sink *sink
 	sink__puts(sink, "\n");
 }
 
+static void put_mappings(const struct profile *profile, struct sink *sink)
+{
+	sink__puts(sink, "\nMAPPED_LIBRARIES:\n");
+	for (size_t i = 0; i < profile->n_mappings; i++)
+		put_mapping(&profile->mappings[i], sink);
+}
+
+static double interval_of(const struct profile *profile)
+{
+	return profile->interval_bytes ? (double)profile->interval_bytes : 1;
+}
+
 int encode_heap_v2(const struct profile *profile, struct sink *sink)
 {
-	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
+	double interval = interval_of(profile);
 	int err = put_head(profile, interval, sink);
 
 	if (err)
@@ -268,8 +280,98 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 		if (profile->sites[i].n_locations)
 			put_site(profile, &profile->sites[i], interval, sink);
 	}
-	sink__puts(sink, "\nMAPPED_LIBRARIES:\n");
-	for (size_t i = 0; i < profile->n_mappings; i++)
-		put_mapping(&profile->mappings[i], sink);
+	put_mappings(profile, sink);
 	return sink->error;
+}
+
+/* --- with its names --- */
+
+/* A name as part of a line, in which "--" stands between two of them: no readers know of a way to quote it. */
+static int put_joined(const char *name, bool last, struct sink *sink)
+{
+	_cleanup_free_ char *printable = text_printable(name);
+
+	if (!printable)
+		return -ENOMEM;
+	for (const char *p = printable; *p; p++) {
+		sink__write(sink, p, 1);
+		if (*p == '-' && (p[1] == '-' || (!p[1] && !last)))
+			sink__puts(sink, " ");
+	}
+	return sink->error;
+}
+
+/* Outermost first, below one address. Names that are addresses, or nothing, readers make themselves. */
+static int put_symbol(const struct profile_location *location, uint64_t addr, struct sink *sink)
+{
+	size_t n = location->n_frames, last = 0;
+	int rc = 0;
+
+	while (last < n && !*location->frames[last].name)
+		last++;
+	if (last == n || !strncmp(location->frames[n - 1].name, "0x", 2))
+		return 0;
+	sink__printf(sink, "0x%016" PRIx64 " ", addr);
+	for (size_t i = n; i-- && !rc;) {
+		if (!*location->frames[i].name)
+			continue;
+		rc = put_joined(location->frames[i].name, i == last, sink);
+		if (i > last)
+			sink__puts(sink, "--");
+	}
+	sink__puts(sink, "\n");
+	return rc;
+}
+
+/* jeprof looks callers up by their address less one, google-pprof by their address; the leaf both by that. */
+static int put_symbols(const struct profile *profile, struct sink *sink)
+{
+	_cleanup_free_ char *binary = text_printable(profile->exe ? profile->exe : "");
+	int rc = binary ? 0 : -ENOMEM;
+
+	sink__puts(sink, "--- symbol\n");
+	if (!rc && *binary)
+		sink__printf(sink, "binary=%s\n", binary);
+	for (size_t i = 0; i < profile->n_locations && !rc; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		rc = put_symbol(location, location->addr - 1, sink);
+		if (!rc)
+			rc = put_symbol(location, location->addr, sink);
+	}
+	sink__puts(sink, "---\n");
+	return rc;
+}
+
+static void put_pair_counts(struct pair live, struct pair accum, struct sink *sink)
+{
+	sink__printf(sink, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] ", live.objects, live.bytes,
+		     accum.objects, accum.bytes);
+}
+
+int encode_symbolized(const struct profile *profile, struct sink *sink)
+{
+	double interval = interval_of(profile), alloc_objects = 0, alloc_bytes = 0;
+	struct estimate live = profile__live(profile);
+	int rc = put_symbols(profile, sink);
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		alloc_objects += profile->sites[i].alloc_objects;
+		alloc_bytes += profile->sites[i].alloc_bytes;
+	}
+	sink__puts(sink, "heap profile: ");
+	put_pair_counts(invert(live.objects, live.bytes, interval), invert(alloc_objects, alloc_bytes, interval), sink);
+	sink__printf(sink, "@ heap_v2/%" PRIu64 "\n", (uint64_t)interval);
+	for (size_t i = 0; i < profile->n_sites && !rc; i++) {
+		const struct profile_site *site = &profile->sites[i];
+		struct pairs held = invert_exactly(site->live.objects, site->live.bytes, interval);
+		struct pairs accum = invert_exactly(site->alloc_objects, site->alloc_bytes, interval);
+
+		for (int k = 0; k < (held.n > accum.n ? held.n : accum.n) && site->n_locations; k++) {
+			put_pair_counts(held.pair[k], accum.pair[k], sink);
+			put_addresses(profile, site, sink);
+		}
+	}
+	put_mappings(profile, sink);
+	return rc ? rc : sink->error;
 }

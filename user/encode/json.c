@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "encode/json.h"
 #include "encode/text.h"
 
@@ -160,23 +161,30 @@ void json__put_frames(struct json *stack, const struct profile *profile,
 	sink__puts(stack->sink, "]");
 }
 
-/* [[age in seconds, share of the bytes allocated longer ago that are held], ...] */
-static void put_survival(struct json *stack, const struct profile *profile,
-			 const struct profile_site *site)
+/* [[age in seconds, share], ...] */
+static void put_shares(struct json *stack, const char *key, const struct profile *profile,
+		       const double shares[PROFILE_SURVIVAL_AGES])
 {
-	struct json list = json__open(stack, "survival", "[");
+	struct json list = json__open(stack, key, "[");
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		struct json pair;
 
-		if (!isfinite(site->survival[i]))
+		if (!isfinite(shares[i]))
 			continue;
 		pair = json__open(&list, NULL, "[");
 		json__put_item(&pair, profile->survival_age_s[i]);
-		json__put_item(&pair, site->survival[i]);
+		json__put_item(&pair, shares[i]);
 		sink__puts(stack->sink, "]");
 	}
 	sink__puts(stack->sink, "]");
+}
+
+static void put_growth(struct json *json, const struct growth *growth)
+{
+	json__put_real(json, "growth_bytes_per_s", growth->bytes_per_s);
+	json__put_real(json, "growth_low", growth->low);
+	json__put_real(json, "growth_high", growth->high);
 }
 
 /* What the process's memory grows by, and what of that is known. */
@@ -258,13 +266,12 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		put_live(&stack, &site->live, !profile->dropped);
 		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
 		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
-		if (profile->has_growth) {
-			json__put_real(&stack, "growth_bytes_per_s", site->growth.bytes_per_s);
-			json__put_real(&stack, "growth_low", site->growth.low);
-			json__put_real(&stack, "growth_high", site->growth.high);
+		if (profile->has_growth)
+			put_growth(&stack, &site->growth);
+		if (profile->survival_age_s[0] > 0) {
+			put_shares(&stack, "survival", profile, site->survival);
+			put_shares(&stack, "older", profile, site->older);
 		}
-		if (profile->survival_age_s[0] > 0)
-			put_survival(&stack, profile, site);
 		if (profile->has_life)
 			put_life(&stack, site);
 		if (site->allocators_own) {
@@ -346,10 +353,50 @@ static void put_own(struct json *json, const struct run_cost *cost)
 	sink__puts(json->sink, "}");
 }
 
-int encode_json(const struct profile *profile, struct sink *sink)
+static void put_files(struct json *json, const char *key, const struct profile *profile, size_t from, size_t to)
+{
+	struct json list = json__open(json, key, "[");
+
+	for (size_t i = from; i < to; i++) {
+		json__comma(&list);
+		json__text(&list, profile->files[i]);
+	}
+	sink__puts(json->sink, "]");
+}
+
+static int put_modules(struct json *json, const struct profile *profile, const struct modules *modules)
+{
+	_cleanup_(module_sums__clear) struct module_sums all = {};
+	struct json list, item;
+	int rc = modules__sum(modules, profile, &all);
+
+	if (rc)
+		return rc;
+	list = json__open(json, "modules", "[");
+	for (size_t i = 0; i < all.n; i++) {
+		const struct module_sum *sum = &all.sums[i];
+
+		item = json__open(&list, NULL, "{");
+		json__key(&item, "component");
+		if (sum->path)
+			json__text(&item, sum->path);
+		else
+			sink__puts(json->sink, "null");
+		put_live(&item, &sum->live, !profile->dropped);
+		json__put_uint(&item, "stacks", sum->stacks);
+		if (profile->has_growth)
+			put_growth(&item, &sum->growth);
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]");
+	return 0;
+}
+
+int encode_json_modules(const struct profile *profile, const struct modules *modules, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
 	struct estimate live = profile__live(profile);
+	int rc = 0;
 
 	json = json__open(&document, NULL, "{");
 	json__put_text(&json, "what", profile->what ? profile->what : "heap");
@@ -390,11 +437,16 @@ int encode_json(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "}");
 	put_probes(&json, profile);
 	put_own(&json, &profile->own);
-	list = json__open(&json, "files", "[");
-	for (size_t i = 0; i < profile->n_files; i++) {
-		json__comma(&list);
-		json__text(&list, profile->files[i]);
-	}
-	sink__puts(sink, "]}\n");
-	return sink->error;
+	if (profile->n_snapshots)
+		put_files(&json, "snapshots", profile, 0, profile->n_snapshots);
+	if (modules)
+		rc = put_modules(&json, profile, modules);
+	put_files(&json, "files", profile, profile->n_snapshots, profile->n_files);
+	sink__puts(sink, "}\n");
+	return rc ? rc : sink->error;
+}
+
+int encode_json(const struct profile *profile, struct sink *sink)
+{
+	return encode_json_modules(profile, NULL, sink);
 }

@@ -96,7 +96,7 @@ static void put_doubts(const struct profile *profile, struct sink *sink)
 	put_lost(profile, false, sink);
 }
 
-int encode_modules(const struct profile *profile, const struct modules *modules, struct sink *sink)
+int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink)
 {
 	_cleanup_(module_sums__clear) struct module_sums all = {};
 	int rc = modules__sum(modules, profile, &all), width = (int)strlen(REMAINDER);
@@ -110,7 +110,7 @@ int encode_modules(const struct profile *profile, const struct modules *modules,
 			     profile->has_growth ? "       GROWTH/s (95 % interval)" : "");
 	for (size_t i = 0; i < all.n && !rc; i++)
 		rc = put_row(profile, &all.sums[i], width, whole, sink);
-	if (!rc)
+	if (!rc && alone)
 		put_doubts(profile, sink);
 	return rc ? rc : sink->error;
 }

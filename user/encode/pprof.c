@@ -234,6 +234,21 @@ static uint64_t take(struct pprof *p, int i, double value)
 	return n < p->max_value ? n : p->max_value;
 }
 
+/* By age. */
+static void add_share(struct pprof *p, const char *label, double age_s, double share)
+{
+	_cleanup_free_ char *key = NULL;
+
+	if (!isfinite(share))
+		return;
+	if (asprintf(&key, label, age_s) < 0) {
+		key = NULL;
+		p->error = -ENOMEM;
+		return;
+	}
+	add_label(p, key, NULL, to_signed(p, 1e6 * share), "ppm");
+}
+
 /* The labels of a stack as such. True: there are any. */
 static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 {
@@ -261,12 +276,9 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 			  "bytes");
 	}
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && profile->survival_age_s[0] > 0; i++) {
-		char key[48];
-
-		if (!isfinite(site->survival[i]))
-			continue;
-		snprintf(key, sizeof(key), LABEL_SURVIVAL, profile->survival_age_s[i]);
-		add_label(p, key, NULL, to_signed(p, 1e6 * site->survival[i]), "ppm");
+		add_share(p, LABEL_SURVIVAL, profile->survival_age_s[i], site->survival[i]);
+		if (site->live.bytes > 0)
+			add_share(p, LABEL_OLDER, profile->survival_age_s[i], site->older[i]);
 	}
 	return p->message.len > before;
 }

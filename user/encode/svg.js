@@ -49,8 +49,10 @@
 	}
 
 	function format(n) {
+		if ("counts" in facts)
+			return `${commas(n)} ${facts.unit}${n === 1 ? "" : "s"}`;
 		const [value, unit, decimals] = bytes(n);
-		return `${value.toFixed(decimals ? 1 : 0)} ${unit}`;
+		return `${value.toFixed(decimals ? 1 : 0)} ${unit}${facts.per || ""}`;
 	}
 
 	const signed = (n) => (n < 0 ? "-" : "+") + format(Math.abs(n));

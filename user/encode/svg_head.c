@@ -61,6 +61,16 @@ static int put_process(FILE *out, const struct profile *profile)
 /* What the bytes are, as it stands in the title. */
 static const char *what_it_is(const struct profile *profile)
 {
+	switch (profile->weight) {
+	case WEIGHT_ALLOCATED:
+		return "allocated during the run";
+	case WEIGHT_FREED:
+		return "allocated during the run and freed again";
+	case WEIGHT_GROWTH:
+		return "growth of all stacks that grow";
+	default:
+		break;
+	}
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_growth(profile))
@@ -70,6 +80,16 @@ static const char *what_it_is(const struct profile *profile)
 
 const char *svg_what(const struct profile *profile)
 {
+	switch (profile->weight) {
+	case WEIGHT_ALLOCATED:
+		return profile->dropped ? "allocated, at least" : "allocated";
+	case WEIGHT_FREED:
+		return profile->dropped ? "freed, at least" : "freed";
+	case WEIGHT_GROWTH:
+		return "growth";
+	default:
+		break;
+	}
 	if (profile->dropped || profile->regions_followed_s > 0)
 		return "live, at least";
 	if (profile__is_growth(profile))
@@ -98,7 +118,14 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 	}
 	if (profile->dropped || profile->regions_followed_s > 0)
 		fputs("AT LEAST ", out);
+	if (profile->weight == WEIGHT_OBJECTS) {
+		objects = to_integer(live->bytes);
+		fprintf(out, "%s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
+		return;
+	}
 	fputs(format_bytes(live->bytes, text), out);
+	if (profile->weight == WEIGHT_GROWTH)
+		fputs("/s", out);
 	if (interval.high > interval.low && profile->interval_bytes && !profile->dropped) {
 		format_interval(interval, text, sizeof(text));
 		fprintf(out, " (95 %%: %s)", text);

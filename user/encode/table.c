@@ -682,18 +682,35 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	return sink->error;
 }
 
+static int put_path(const struct profile *profile, size_t i, const char *before, struct sink *sink)
+{
+	_cleanup_free_ char *path = text_printable(profile->files[i]);
+
+	if (!path)
+		return -ENOMEM;
+	sink__printf(sink, "%s%s", before, path);
+	return 0;
+}
+
 static int put_files(const struct profile *profile, struct sink *sink)
 {
-	for (size_t i = 0; i < profile->n_files; i++) {
-		_cleanup_free_ char *path = text_printable(profile->files[i]);
+	size_t n = profile->n_snapshots;
+	int rc = 0;
 
-		if (!path)
-			return -ENOMEM;
-		sink__printf(sink, "%s%s", i ? " " : "written: ", path);
-	}
-	if (profile->n_files)
+	/* there may be thousands */
+	if (n)
+		rc = put_path(profile, 0, "snapshots: ", sink);
+	if (n > 1 && !rc)
+		rc = put_path(profile, n - 1, n > 2 ? " ... " : " ", sink);
+	if (n > 2)
+		sink__printf(sink, " (%zu files)", n);
+	if (n)
 		sink__puts(sink, "\n");
-	return sink->error;
+	for (size_t i = n; i < profile->n_files && !rc; i++)
+		rc = put_path(profile, i, i > n ? " " : "written: ", sink);
+	if (profile->n_files > n)
+		sink__puts(sink, "\n");
+	return rc ? rc : sink->error;
 }
 
 void put_lost(const struct profile *profile, bool color, struct sink *sink)

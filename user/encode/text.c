@@ -204,14 +204,17 @@ const char *frame_walk__next(struct frame_walk *walk)
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site)
 {
 	static const char plumbing[] = "operator new";
-	uint32_t first = 0;
+	uint32_t first = 0, n = site->n_locations;
 	const char *name;
 
+	/* of a stack that holds nothing else the allocator is shown */
+	while (n && profile__location(profile, site, n - 1)->note)
+		n--;
 	/* who touches memory says who holds it */
 	if (profile->leaf_holds || profile__is_growth(profile))
 		return 0;
 	do {
-		if (first + 1 >= site->n_locations)
+		if (first + 1 >= n)
 			break;
 		name = profile_location__function(profile__location(profile, site, ++first));
 	} while (name && !strncmp(name, plumbing, sizeof(plumbing) - 1) &&

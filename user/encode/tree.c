@@ -119,7 +119,8 @@ static void add_location(struct builder *b, const struct profile *profile,
 		}
 		add_occurrence(b, (struct tree_frame){.name = name,
 						      .module = *path == '[' ? path : base_name(path),
-						      .kind = kind_of(profile, path, name)});
+						      .kind = location->note ? FRAME_NOTE
+									     : kind_of(profile, path, name)});
 	}
 }
 
@@ -196,13 +197,18 @@ static size_t site_frames(const struct profile *profile, const struct profile_si
 static uint32_t *put_row(const struct builder *b, int p, const struct profile *profile,
 			 const struct profile_site *site, uint32_t *to)
 {
+	uint32_t i = site->n_locations;
+
+	/* whose it is (profile/view.h) stands above what is to be said of the stack */
+	if (i && profile__location(profile, site, i - 1)->note)
+		*to++ = b->numbers[b->first[p][site->locations[--i]]];
 	if (site->allocators_own)
 		*to++ = b->numbers[NOTE_ALLOCATORS_OWN];
 	if (!site->n_locations)
 		*to++ = b->numbers[NOTE_NO_STACK];
 	else if (site->truncated)
 		*to++ = b->numbers[NOTE_TRUNCATED];
-	for (uint32_t i = site->n_locations; i--;) {
+	while (i--) {
 		size_t n = location_frames(profile__location(profile, site, i));
 
 		memcpy(to, b->numbers + b->first[p][site->locations[i]], n * sizeof(*to));

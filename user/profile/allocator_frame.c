@@ -253,3 +253,11 @@ bool profile__is_allocator_frame(const char *name)
 	}
 	return listed(simple, others, ARRAY_SIZE(others)) || is_std_plumbing(simple);
 }
+
+bool profile_location__is_allocators(const struct profile_location *location)
+{
+	for (size_t i = 0; i < location->n_frames; i++)
+		if (!profile__is_allocator_frame(location->frames[i].name))
+			return false;
+	return location->n_frames > 0;
+}

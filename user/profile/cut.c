@@ -39,6 +39,11 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 		if (err)
 			return err;
 	}
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->live.bytes > 0; i++) {
+		double share = b->live.bytes / (a->live.bytes + b->live.bytes);
+
+		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
+	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
 	a->growth.low += b->growth.low; /* wider than it need be */

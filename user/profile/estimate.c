@@ -75,6 +75,21 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 		estimate->variance_max = other->variance_max;
 }
 
+struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes)
+{
+	double share = estimate->bytes > 0 ? fmin(bytes / estimate->bytes, 1) : 0;
+
+	return (struct estimate){
+		.samples = (uint64_t)llround((double)estimate->samples * share),
+		.sampled_bytes = (uint64_t)((double)estimate->sampled_bytes * share),
+		.objects = objects,
+		.bytes = bytes,
+		.variance = estimate->variance * share,
+		.variance_max = share > 0 ? estimate->variance_max : 0,
+		.squares = estimate->squares * share,
+	};
+}
+
 double estimate__squares(const struct estimate *estimate)
 {
 	double y = estimate->bytes, n = estimate->samples ? (double)estimate->samples : 1;

@@ -54,6 +54,9 @@ void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 /* Adds what other holds. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
+/* What of it is a part of so many objects and bytes: its error, shared out by bytes. */
+struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
+
 /* squares, or, where they were not kept (a file's), what they are at least: if all samples weigh the same, or all
  * blocks are small. */
 double estimate__squares(const struct estimate *estimate);

@@ -38,35 +38,72 @@ static bool is_live(void *ctx, const struct profile *profile, const struct profi
 	return site->live.objects > 0 || site->live.bytes > 0;
 }
 
-int profile__keep_thread(struct profile *profile, const char *name)
+/* Of what is left only what is live is known. */
+static void only_live(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
-		struct estimate live = {};
-		double share;
+
+		site->alloc_objects = site->live.objects;
+		site->alloc_bytes = site->live.bytes;
+		site->freed_objects = site->freed_bytes = 0;
+	}
+	profile->no_allocated = true;
+	profile->has_growth = profile->has_life = false;
+	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
+}
+
+int profile__keep_threads(struct profile *profile, const bool *keep)
+{
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+		double objects = 0, bytes = 0;
 		size_t n = 0;
 
 		for (size_t k = 0; k < site->n_threads; k++) {
 			const struct profile_site_thread *held = &site->threads[k];
 
-			if (strcmp(profile->threads[held->thread].name, name))
+			if (!keep[held->thread])
 				continue;
-			live.objects += held->objects;
-			live.bytes += held->bytes;
+			objects += held->objects;
+			bytes += held->bytes;
 			site->threads[n++] = *held;
 		}
 		site->n_threads = n;
-		share = site->live.bytes > 0 ? fmin(live.bytes / site->live.bytes, 1) : 0;
-		live.samples = (uint64_t)llround((double)site->live.samples * share);
-		live.sampled_bytes = (uint64_t)((double)site->live.sampled_bytes * share);
-		live.variance = site->live.variance * share;
-		live.variance_max = n ? site->live.variance_max : 0;
-		site->live = live;
-		site->alloc_objects = live.objects;
-		site->alloc_bytes = live.bytes;
-		site->freed_objects = site->freed_bytes = 0;
+		site->live = estimate__part(&site->live, objects, bytes);
 	}
-	profile->has_growth = profile->has_life = false;
-	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
+	only_live(profile);
+	return profile__keep_sites(profile, is_live, NULL);
+}
+
+int profile__find_age(const struct profile *profile, double age_s)
+{
+	int found = -1;
+	bool any = false;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (profile->survival_age_s[i] > 0 && fabs(age_s / profile->survival_age_s[i] - 1) <= 0.1)
+			found = i;
+	for (size_t i = 0; i < profile->n_sites && found >= 0; i++)
+		any = any || isfinite(profile->sites[i].older[found]);
+	return any ? found : -1;
+}
+
+int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown)
+{
+	*ret_unknown = 0;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		struct profile_site *site = &profile->sites[i];
+		double share = younger ? 1 - site->older[age] : site->older[age];
+
+		if (!isfinite(share)) {
+			*ret_unknown += site->live.bytes;
+			share = 0;
+		}
+		site->live = estimate__part(&site->live, share * site->live.objects, share * site->live.bytes);
+		site->n_threads = 0;
+	}
+	profile->n_threads = 0;
+	only_live(profile);
 	return profile__keep_sites(profile, is_live, NULL);
 }

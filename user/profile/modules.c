@@ -224,14 +224,6 @@ static uint32_t owner_of(const struct modules *m, const struct profile *profile,
 	return NOBODY;
 }
 
-static bool is_allocators_alone(const struct profile_location *location)
-{
-	for (size_t f = 0; f < location->n_frames; f++)
-		if (!profile__is_allocator_frame(location->frames[f].name))
-			return false;
-	return location->n_frames > 0;
-}
-
 /* By location: what it is worth as the first that is not the allocator's alone, and behind such. */
 struct owners {
 	uint32_t *first, *behind;
@@ -253,6 +245,38 @@ static uint32_t owner_of_site(const struct owners *owners, const struct profile_
 		behind = true;
 	}
 	return NOBODY;
+}
+
+/* The component of each site, or NOBODY. */
+static int find_owners(const struct modules *m, const struct profile *profile, uint32_t *ret)
+{
+	_cleanup_free_ uint32_t *first = calloc(profile->n_locations + 1, sizeof(*first));
+	_cleanup_free_ uint32_t *behind = calloc(profile->n_locations + 1, sizeof(*behind));
+	_cleanup_free_ bool *allocators = calloc(profile->n_locations + 1, sizeof(*allocators));
+	const struct owners owners = {first, behind, allocators};
+
+	if (!first || !behind || !allocators)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		allocators[i] = profile_location__is_allocators(location);
+		first[i] = owner_of(m, profile, location, false);
+		behind[i] = owner_of(m, profile, location, true);
+	}
+	for (size_t i = 0; i < profile->n_sites; i++)
+		ret[i] = owner_of_site(&owners, &profile->sites[i]);
+	return 0;
+}
+
+int modules__owners(const struct modules *m, const struct profile *profile, const char **paths)
+{
+	_cleanup_free_ uint32_t *owners = calloc(profile->n_sites + 1, sizeof(*owners));
+	int rc = owners ? find_owners(m, profile, owners) : -ENOMEM;
+
+	for (size_t i = 0; i < profile->n_sites && !rc; i++)
+		paths[i] = owners[i] == NOBODY ? NULL : m->components[owners[i]].path;
+	return rc;
 }
 
 static void add_site(struct module_sum *sum, const struct profile_site *site)
@@ -279,24 +303,14 @@ static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *
 
 int modules__sum(const struct modules *m, const struct profile *profile, struct module_sums *ret)
 {
-	_cleanup_free_ uint32_t *first = calloc(profile->n_locations + 1, sizeof(*first));
-	_cleanup_free_ uint32_t *behind = calloc(profile->n_locations + 1, sizeof(*behind));
-	_cleanup_free_ bool *allocators = calloc(profile->n_locations + 1, sizeof(*allocators));
+	_cleanup_free_ uint32_t *owners = calloc(profile->n_sites + 1, sizeof(*owners));
 	_cleanup_free_ size_t *at = calloc(m->n_components + 1, sizeof(*at));
-	const struct owners owners = {first, behind, allocators};
 	struct module_sum *sums = calloc(m->n_components + 1, sizeof(*sums));
 	size_t n = 0;
 
-	if (!first || !behind || !allocators || !at || !sums) {
+	if (!owners || !at || !sums || find_owners(m, profile, owners)) {
 		free(sums);
 		return -ENOMEM;
-	}
-	for (size_t i = 0; i < profile->n_locations; i++) {
-		const struct profile_location *location = &profile->locations[i];
-
-		allocators[i] = is_allocators_alone(location);
-		first[i] = owner_of(m, profile, location, false);
-		behind[i] = owner_of(m, profile, location, true);
 	}
 	place(m, NOBODY, at, &n);
 	for (size_t i = 0; i < m->n_components; i++) {
@@ -307,7 +321,7 @@ int modules__sum(const struct modules *m, const struct profile *profile, struct 
 		sums[at[i]].depth = c->depth;
 	}
 	for (size_t i = 0; i < profile->n_sites; i++) {
-		uint32_t owner = owner_of_site(&owners, &profile->sites[i]);
+		uint32_t owner = owners[i];
 
 		if (owner == NOBODY)
 			add_site(&sums[n], &profile->sites[i]);

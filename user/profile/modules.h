@@ -26,6 +26,10 @@ struct modules;
 int modules__parse(const char *name, const char *text, size_t len, struct modules **ret, struct error *err);
 void modules__free(struct modules *modules);
 
+/* The component of each site of a sorted, symbolized profile, "database/keys" (the modules'), into paths[n_sites];
+ * NULL: no rule claims it. 0 or -ENOMEM. */
+int modules__owners(const struct modules *modules, const struct profile *profile, const char **paths);
+
 /* A component, and those below it. */
 struct module_sum {
 	const char *path; /* "database/keys", the modules'; NULL: the remainder */

@@ -130,6 +130,8 @@ extern const struct pprof_value_name {
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_SURVIVAL	     "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
+#define LABEL_OLDER	     "older_%gs_ppm"	/* by age: the share of what is live that is older */
+
 /* Comments besides pprof_facts[]. */
 #define COMMENT_WHAT	     "what"		   /* heap, regions or growth */
 #define COMMENT_MODE	     "mode"		   /* continuous or windowed */

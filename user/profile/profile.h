@@ -66,6 +66,7 @@ struct profile_location {
 				       * code it is; none until symbolized */
 	size_t n_frames;
 	enum unresolved_reason reason;
+	bool note; /* no code: it says something of the stacks through it (profile/view.h) */
 };
 
 struct profile_thread {
@@ -125,6 +126,8 @@ struct profile_site {
 	/* Share of what was allocated more than so long before the end that was live at the end, by the
 	 * profile's survival_age_s; NaN: nothing was. */
 	double survival[PROFILE_SURVIVAL_AGES];
+	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not known. */
+	double older[PROFILE_SURVIVAL_AGES];
 	struct site_life life; /* when the profile's has_life is set */
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
@@ -179,6 +182,16 @@ struct process_growth {
 				   * windows (session/trend.c); 1: not at all */
 };
 
+/* What a stack is weighed by. */
+enum profile_weight {
+	WEIGHT_LIVE, /* bytes */
+	WEIGHT_OBJECTS,
+	WEIGHT_ALLOCATED, /* bytes, over the run */
+	WEIGHT_FREED,	  /* of these */
+	WEIGHT_GROWTH,	  /* bytes per second, where it grows */
+	PROFILE_WEIGHTS
+};
+
 struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
@@ -189,6 +202,9 @@ struct profile {
 				  * file that does not say; what it does not say is 0 */
 	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */
 	bool no_objects; /* only bytes are known, all numbers of objects are 0 */
+	bool no_allocated; /* nor what was allocated in all: it is what is live, and nothing was freed */
+	enum profile_weight weight; /* what is in the place of live bytes; but in a view (profile/view.h)
+				     * they are themselves */
 	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
@@ -241,6 +257,7 @@ struct profile {
 	size_t n_probes;
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
+	size_t n_snapshots; /* of these: the first ones, written while the run went on */
 	char **kept; /* profile__keep() */
 	size_t n_kept;
 
@@ -360,5 +377,7 @@ static inline const struct profile_location *profile__location(const struct prof
  * or a container's allocator plumbing, which says nothing about who holds the memory? Used to pick
  * the frames that tell the story, never to drop data. */
 bool profile__is_allocator_frame(const char *name);
+/* Are all the functions of a symbolized location such? */
+bool profile_location__is_allocators(const struct profile_location *location);
 
 #endif

@@ -14,19 +14,36 @@ void pools__clear(struct pools *pools)
 	memset(pools, 0, sizeof(*pools));
 }
 
-/* "worker-12" and "worker-3" are "worker-#". */
-static void fold_name(const char *name, char *to)
+static bool is_digit(char c)
 {
-	size_t n = 0;
+	return c >= '0' && c <= '9';
+}
 
-	for (const char *c = name; *c && n < POOL_NAME - 1; c++) {
-		bool digit = *c >= '0' && *c <= '9';
+static bool is_letter(char c)
+{
+	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c & 0x80);
+}
 
-		if (digit && n && to[n - 1] == '#')
-			continue;
-		to[n++] = digit ? '#' : *c;
+void pool__name(const char *name, char *to)
+{
+	const char *start = name;
+
+	while (*name) {
+		const char *end = name;
+
+		while (is_digit(*end))
+			end++;
+		if (end == name) {
+			*to++ = *name++;
+		} else if (name > start && is_letter(name[-1]) && is_letter(*end)) {
+			to = mempcpy(to, name, (size_t)(end - name));
+			name = end;
+		} else {
+			*to++ = '#';
+			name = end;
+		}
 	}
-	to[n] = '\0';
+	*to = '\0';
 }
 
 static int by_tid(const void *tid, const void *thread)
@@ -73,7 +90,7 @@ static int name_pools(const struct profile *profile, bool fold, struct pools *po
 		named[i].tid = thread->tid;
 		named[i].thread = i;
 		if (fold)
-			fold_name(thread->name, named[i].name);
+			pool__name(thread->name, named[i].name);
 		else
 			memcpy(named[i].name, thread->name, sizeof(thread->name));
 	}

@@ -23,6 +23,10 @@ struct pool {
 	double freed_of_others;    /* of what other threads allocated, by its threads */
 };
 
+/* The name of the pool of a thread (at most 15 bytes long) into to[POOL_NAME]: each number in it becomes a '#', but
+ * within a word ("worker-12" and "worker-3" are "worker-#", "h2o" is itself). */
+void pool__name(const char *thread, char *to);
+
 struct pools {
 	struct pool *list; /* descending by what they own, then by what they allocated, then by tid */
 	size_t n;

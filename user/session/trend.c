@@ -433,12 +433,16 @@ static struct growth multiplied(struct growth growth, double k)
 	return growth;
 }
 
-/* How much of what the site allocated until some age ago is still held. Allocation is known by time from the
- * series, without one taken to be even. */
-static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
+/* How much of what the site allocated until some age ago is still held, and of what is live how much is that old.
+ * Allocation is known by time from the series, without one taken to be even. Of vectors that realloc has grown in
+ * windows no age is known. */
+static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites,
+			 const struct rows *rows)
 {
+	const struct evidence *e = &b->target->budget.evidence;
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
 	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = NULL;
+	double share = e->n_windows ? duty(e) : 1;
 	static const struct series none;
 	struct held_walk walk = walk_held(b);
 	struct held held;
@@ -449,6 +453,8 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
 		p->survival_age_s[i] = (double)age_ns[i] * NS;
+		for (size_t s = 0; s < p->n_sites; s++)
+			p->sites[s].older[i] = NAN;
 	}
 	while (next_held(&walk, &held)) {
 		long site = process_sites__find(sites, &held.live->stack);
@@ -464,8 +470,11 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 							b->begin_ns, b->end_ns,
 							(double)sites->sites[s].alloc_bytes);
 
-			p->sites[sites->site_of[s]].survival[i] =
-				born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
+			struct profile_site *site = &p->sites[sites->site_of[s]];
+
+			site->survival[i] = born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
+			if (rows->held[s] < 0 && site->live.bytes > 0)
+				site->older[i] = fmin(held_bytes[s][i] / share / site->live.bytes, 1);
 		}
 }
 
@@ -549,7 +558,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	k = e->n_windows ? slowed(b, &all, process) : 1;
 	p->growth.slowed = k;
 	p->growth.attributed = multiplied(all, k);
-	add_survival(b, p, sites);
+	add_survival(b, p, sites, &rows);
 	add_chains_survival(p, sites, &rows);
 	for (size_t i = 0; i < sites->n; i++) {
 		struct profile_site *site;

@@ -163,7 +163,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused("--- symbol\nbinary=x\n0x10\n",
 		       "FILE: line 3: no line \"0xADDRESS NAME\" among the symbols");
 	assert_refused("--- symbol\nbinary=x\n---\n",
-		       "FILE: line 3: it ends before \"--- heap\": it was cut short");
+		       "FILE: line 3: it ends before the stacks: it was cut short");
 	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
 }
 
@@ -176,12 +176,93 @@ static void damage_does_no_harm(void **state)
 		assert_false(survives((const uint8_t *)jemalloc, i));
 }
 
+/* The totals, stacks and names are those that were written, inlined functions among them. */
+static void symbolized_profiles_come_back(void **state)
+{
+	struct profile *p = new_profile(65536), *q;
+	char *text;
+
+	(void)state;
+	p->exe = strdup("/usr/bin/le\naky");
+	STACK(p, 1, 1 << 20, 3, "malloc", "parse", "main");
+	STACK(p, 2, 100, 4, "malloc", "grow<a, b>", "parse", "main");
+	STACK(p, 2, 9, 0, "malloc", "freed", "main");
+	p->sites[2].alloc_objects = 70000;
+	p->sites[2].alloc_bytes = 1e6;
+	end_profile(p);
+	add_inlined(p, "parse", "inner");
+	text = encoded(encode_symbolized, p);
+	q = decoded(text);
+	assert_int_equal(q->n_sites, 3);
+	assert_near(q->sites[0].live.bytes, p->sites[0].live.bytes, 0.005);
+	assert_near(q->sites[0].live.objects, p->sites[0].live.objects, 0.005);
+	assert_near(q->sites[1].live.bytes, p->sites[1].live.bytes, 0.005);
+	assert_near(q->sites[2].alloc_bytes, 1e6, 0.005);
+	for (size_t i = 0; i < 3; i++) {
+		char a[256], b[256];
+
+		assert_string_equal(story(q, &q->sites[i], a, sizeof(a)), story(p, &p->sites[i], b, sizeof(b)));
+	}
+	assert_string_equal(q->exe, "/usr/bin/le?aky");
+	assert_int_equal(q->interval_bytes, 65536);
+	free(text);
+	assert_reports_failures(encode_symbolized, p);
+	profile__free(p);
+	profile__free(q);
+}
+
+/* Neither a line more nor a name more than there are, whatever the names are. */
+static void names_do_not_break_symbolized_profiles(void **state)
+{
+	static const char *const hostile[][2] = {
+		{"f\n0x10 g\n---\n", "f?0x10 g?- - -?"},
+		{"--- heap", "- - - heap"},
+		{"a--b----c", "a- -b- - - -c"},
+		{"C::operator--", "C::operator- -"},
+		{"C::operator-", "C::operator-"},
+		{"\x80\x1b[31m\u202e;@ 0x1", "??[31m?;@ 0x1"},
+		{"0xdeadbeef", NULL}, /* no name, and jeprof shows such as it is */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+		struct profile *p = new_profile(1), *q;
+		char *text, reads[256], inlined[256];
+
+		STACK(p, 1, 100, 1, "malloc", hostile[i][0], "main");
+		end_profile(p);
+		text = encoded(encode_symbolized, p);
+		q = decoded(text);
+		assert_int_equal(q->n_sites, 1);
+		story(q, &q->sites[0], reads, sizeof(reads));
+		snprintf(inlined, sizeof(inlined), "malloc < %s < main", hostile[i][1] ? hostile[i][1] : "");
+		if (hostile[i][1])
+			assert_string_equal(reads, inlined);
+		free(text);
+		profile__free(q);
+		if (hostile[i][1]) { /* the same beside an inlined one */
+			add_inlined(p, hostile[i][0], "inner");
+			text = encoded(encode_symbolized, p);
+			q = decoded(text);
+			story(q, &q->sites[0], reads, sizeof(reads));
+			snprintf(inlined, sizeof(inlined), "malloc < inner < %s%s < main", hostile[i][1],
+				 hostile[i][1][strlen(hostile[i][1]) - 1] == '-' ? " " : "");
+			assert_string_equal(reads, inlined);
+			free(text);
+			profile__free(q);
+		}
+		profile__free(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_unsampled),
 		cmocka_unit_test(equal_stacks_add_up),
 		cmocka_unit_test(symbols_name_the_frames),
+		cmocka_unit_test(symbolized_profiles_come_back),
+		cmocka_unit_test(names_do_not_break_symbolized_profiles),
 		cmocka_unit_test(one_line_profiles_are_read),
 		cmocka_unit_test(what_memtrace_writes_comes_back),
 		cmocka_unit_test(what_is_wrong_is_told),

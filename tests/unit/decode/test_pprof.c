@@ -134,6 +134,8 @@ static struct profile *rich(void)
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
+		p->sites[sites[0]].older[i] = NAN;
+		p->sites[sites[1]].older[i] = i == 3 ? 0 : 1 - 0.1 * i;
 	}
 	end_profile(p);
 	for (size_t i = 0; i < p->n_locations; i++) {
@@ -232,6 +234,9 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		for (int k = 0; k < PROFILE_SURVIVAL_AGES; k++)
 			assert_true((isnan(a->survival[k]) && isnan(b->survival[k])) ||
 				    fabs(a->survival[k] - b->survival[k]) < 1e-6);
+		for (int k = 0; k < PROFILE_SURVIVAL_AGES; k++)
+			assert_true((isnan(a->older[k]) && isnan(b->older[k])) ||
+				    fabs(a->older[k] - b->older[k]) < 1e-6);
 	}
 }
 

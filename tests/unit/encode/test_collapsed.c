@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "profile/view.h"
 #include "tests/unit/encode/fixture.h"
 
 static void stacks_are_merged_and_sorted_by_name(void **state)
@@ -104,6 +105,27 @@ static void frames_without_a_name_show_their_address(void **state)
 	profile__free(profile);
 }
 
+/* Of a view the numbers are its weights, and the allocator stays where nothing else is known of a stack. */
+static void a_view_has_a_root(void **state)
+{
+	const struct view_options options = {.weight = WEIGHT_OBJECTS, .root = ROOT_PROCESS};
+	struct profile *profile = new_profile(1);
+	struct profile_view view;
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 100, 2, "malloc", "f", "main");
+	STACK(profile, 1, 50, 1, "malloc");
+	end_profile(profile);
+	strcpy(profile->comm, "a;b\n");
+	assert_int_equal(profile_view__init(&view, profile, &options), 0);
+	text = encoded(encode_collapsed, &view.profile);
+	assert_string_equal(text, "a:b? (4711);main;f 2\na:b? (4711);malloc 1\n");
+	free(text);
+	profile_view__clear(&view);
+	profile__free(profile);
+}
+
 static void nothing_live_is_an_empty_file(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -123,6 +145,7 @@ int main(void)
 		cmocka_unit_test(rounding_comes_after_merging),
 		cmocka_unit_test(names_cannot_break_the_line),
 		cmocka_unit_test(frames_without_a_name_show_their_address),
+		cmocka_unit_test(a_view_has_a_root),
 		cmocka_unit_test(nothing_live_is_an_empty_file),
 	};
 

@@ -169,7 +169,7 @@ static void wrong_rules_are_told_with_their_line(void **state)
 
 static int encode(const struct profile *profile, struct sink *sink)
 {
-	return encode_modules(profile, modules, sink);
+	return encode_modules(profile, modules, true, sink);
 }
 
 /* 1,048,576 + 500 + 40,960 + 7,000 = 1,097,036 bytes. */
@@ -242,13 +242,52 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	profile__free(profile);
 }
 
+static int encode_beside(const struct profile *profile, struct sink *sink)
+{
+	return encode_modules(profile, modules, false, sink);
+}
+
+static int encode_object(const struct profile *profile, struct sink *sink)
+{
+	return encode_json_modules(profile, modules, sink);
+}
+
+static void json_has_the_same(void **state)
+{
+	struct profile *profile = server();
+	char *text;
+
+	(void)state;
+	modules = rules(tree);
+	assert_int_equal(profile__add_lost(profile, "live_full", 7), 0);
+	text = encoded(encode_beside, profile); /* what the table above it tells is told once */
+	assert_null(strstr(text, "lost"));
+	free(text);
+	text = encoded(encode_object, profile);
+	assert_non_null(strstr(text, "\"modules\":[{\"component\":\"network\",\"live_bytes\":40960,"
+				     "\"live_bytes_low\":40960,\"live_bytes_high\":40960,\"live_objects\":10,"
+				     "\"stacks\":1},{\"component\":\"data\","));
+	assert_non_null(strstr(text, "{\"component\":\"data/keys\",\"live_bytes\":1048576,"));
+	assert_non_null(strstr(text, "{\"component\":null,\"live_bytes\":7000,\"live_bytes_low\":7000,"
+				     "\"live_bytes_high\":7000,\"live_objects\":1,\"stacks\":1}],\"files\":[]}\n"));
+	free(text);
+	profile->has_growth = true;
+	profile->sites[1].growth = (struct growth){10, 6, 13};
+	text = encoded(encode_object, profile);
+	assert_non_null(strstr(text, "\"stacks\":1,\"growth_bytes_per_s\":10.000,\"growth_low\":6.000,"
+				     "\"growth_high\":13.000}"));
+	free(text);
+	modules__free(modules);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stack_is_its_innermost_rules), cmocka_unit_test(what_rules_match),
 		cmocka_unit_test(growth_adds_up_with_its_error),
 		cmocka_unit_test(wrong_rules_are_told_with_their_line),	  cmocka_unit_test(a_table_is_a_tree),
-		cmocka_unit_test(a_table_tells_what_it_does_not_know),
+		cmocka_unit_test(a_table_tells_what_it_does_not_know), cmocka_unit_test(json_has_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

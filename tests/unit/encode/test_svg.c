@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "profile/view.h"
 #include "tests/unit/encode/fixture.h"
 #include "tests/unit/encode/huge.h"
 
@@ -487,13 +488,75 @@ static void a_diff_tells_who_grew(void **state)
 	free(svg);
 	svg = flame_graph(profile, profile);
 	text = contents(svg);
-	assert_says(text, "\nchange +0 B");
+	assert_says(text, "\nchange 0 B");
 	fill_of(svg, "width=\"50.0000%\"", fill);
 	assert_false(is_red(fill) || is_blue(fill));
 	free(svg);
 	free(text);
 	profile__free(profile);
 	profile__free(base);
+}
+
+/* The picture of a view; free() it. */
+static char *viewed(const struct profile *profile, struct view_options options)
+{
+	struct profile_view view;
+	char *svg;
+
+	assert_null(view_options__refusal(&options, profile));
+	assert_int_equal(profile_view__init(&view, profile, &options), 0);
+	svg = flame_graph(&view.profile, NULL);
+	profile_view__clear(&view);
+	return svg;
+}
+
+/* Width is the weight, in its own unit, and whose a stack is stands above all else. */
+static void a_view_has_its_own_unit(void **state)
+{
+	static const struct {
+		struct view_options options;
+		const char *title, *foot, *attribute, *boxes;
+	} cases[] = {
+		{{.weight = WEIGHT_OBJECTS}, ": live heap: 3 objects\n", "Width: objects live; ", "data-counts=\"\"",
+		 "\n  main 3 0 @"},
+		{{.weight = WEIGHT_ALLOCATED}, ": allocated during the run: 3.9 KiB in 9 objects\n",
+		 "Width: bytes allocated; ", "data-what=\"allocated\"", "\n  main 4000 9 @"},
+		{{.weight = WEIGHT_FREED}, ": allocated during the run and freed again: 1000 B in 6 objects\n",
+		 "Width: bytes freed; ", "data-what=\"freed\"", "\n  main 1000 6 @"},
+		{{.weight = WEIGHT_GROWTH}, ": growth of all stacks that grow: 30 B/s\n",
+		 "Width: bytes per second of growth; ", "data-per=\"/s\"", "\n  main 30 0 @"},
+		{{.root = ROOT_THREAD}, ": live heap: 2.9 KiB in 3 objects\n", "Width: bytes live; ",
+		 "data-what=\"live\"", "\n  pool-# 3000 3 @0.00+100.00\n    [truncated] 3000 3 @0.00+100.00\n      main 3000 3 @"},
+	};
+	struct profile *profile = new_profile(1);
+	size_t site, thread;
+
+	(void)state;
+	site = STACK(profile, 7, 1000, 3, "malloc", "f", "main");
+	assert_int_equal(profile__add_thread(profile, 7, "pool-3", &thread), 0);
+	profile->sites[site].alloc_bytes = 4000;
+	profile->sites[site].alloc_objects = 9;
+	profile->sites[site].freed_bytes = 1000;
+	profile->sites[site].freed_objects = 6;
+	profile->sites[site].growth.bytes_per_s = 30;
+	site = STACK(profile, 7, 1000, 0, "malloc", "shrinks", "main");
+	profile->sites[site].growth.bytes_per_s = -10;
+	profile->has_growth = true;
+	end_profile(profile);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *svg, *text;
+
+		profile->sites[0].truncated = cases[i].options.root != ROOT_NONE;
+		svg = viewed(profile, cases[i].options);
+		text = contents(svg);
+		assert_says(text, cases[i].title);
+		assert_says(text, cases[i].foot);
+		assert_says(text, cases[i].boxes);
+		assert_non_null(strstr(svg, cases[i].attribute));
+		free(svg);
+		free(text);
+	}
+	profile__free(profile);
 }
 
 /* Two collapsed files: of no difference is it known what error it has. */
@@ -576,6 +639,7 @@ int main(void)
 		cmocka_unit_test(size_is_bounded),
 		cmocka_unit_test(deep_stacks_are_drawn),
 		cmocka_unit_test(colours_depend_on_names_only),
+		cmocka_unit_test(a_view_has_its_own_unit),
 		cmocka_unit_test(a_diff_tells_who_grew),
 		cmocka_unit_test(a_diff_without_intervals_is_grey),
 		cmocka_unit_test(nothing_live_is_a_file),

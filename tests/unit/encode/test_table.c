@@ -67,6 +67,29 @@ static void exact_tables_show_no_intervals(void **state)
 	profile__free(profile);
 }
 
+/* Of thousands of snapshots the first and the last are named. */
+static void snapshots_are_told(void **state)
+{
+	static const char *const lines[] = {"snapshots: a.1\nwritten: a\n", "snapshots: a.1 a.2\nwritten: a\n",
+					    "snapshots: a.1 ... a.3 (3 files)\nwritten: a\n"};
+
+	(void)state;
+	for (size_t n = 1; n <= 3; n++) {
+		struct profile *profile = new_profile(1);
+		char name[8], *text;
+
+		for (profile->n_snapshots = 0; profile->n_snapshots < n; profile->n_snapshots++) {
+			snprintf(name, sizeof(name), "a.%zu", profile->n_snapshots + 1);
+			assert_int_equal(profile__add_file(profile, name), 0);
+		}
+		assert_int_equal(profile__add_file(profile, "a"), 0);
+		text = table(profile, (struct table_options){});
+		assert_non_null(strstr(text, lines[n - 1]));
+		free(text);
+		profile__free(profile);
+	}
+}
+
 /* Four samples of small blocks at one per MiB: 4.0 MiB; Garwood's interval for 4 events is
  * [1.0899, 10.2416]. */
 static void sampled_tables_show_intervals(void **state)
@@ -356,7 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exact_tables_show_no_intervals),
-		cmocka_unit_test(sampled_tables_show_intervals),
+		cmocka_unit_test(snapshots_are_told), cmocka_unit_test(sampled_tables_show_intervals),
 		cmocka_unit_test(frames_fill_the_width_and_no_more),
 		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),

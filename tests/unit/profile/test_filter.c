@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +89,7 @@ static void a_threads_part_is_left(void **state)
 	struct profile *p = three();
 
 	(void)state;
-	assert_int_equal(profile__keep_thread(p, "same"), 0);
+	assert_int_equal(profile__keep_threads(p, (const bool[]){true, false, true}), 0);
 	assert_int_equal(p->n_sites, 3);
 	assert_true(profile__live(p).bytes == 400 && profile__live(p).objects == 4);
 	assert_true(profile__location(p, &p->sites[0], 1)->addr == 0x40);
@@ -98,12 +99,55 @@ static void a_threads_part_is_left(void **state)
 	assert_true(p->sites[0].live.variance == 2000 && p->sites[0].live.variance_max == 70);
 	assert_true(p->sites[0].alloc_bytes == 200 && p->sites[0].freed_bytes == 0);
 	assert_false(p->has_growth);
+	assert_true(p->no_allocated);
 	assert_true(p->survival_age_s[0] == 0);
 	profile__free(p);
 	p = three();
-	assert_int_equal(profile__keep_thread(p, "other"), 0);
+	assert_int_equal(profile__keep_threads(p, (const bool[]){false, true, false}), 0);
 	assert_int_equal(p->n_sites, 2); /* it has nothing of the first */
 	assert_true(profile__live(p).bytes == 200);
+	profile__free(p);
+}
+
+/* Of 100, 200 and 300 bytes a quarter, nothing that is known, and all of it is older than 20 s. */
+static struct profile *aged(void)
+{
+	struct profile *p = three();
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		p->survival_age_s[i] = 10 << i;
+		for (size_t k = 0; k < 3; k++)
+			p->sites[k].older[i] = NAN;
+	}
+	p->sites[0].older[1] = 1;
+	p->sites[2].older[1] = 0.25;
+	return p;
+}
+
+static void an_age_is_left(void **state)
+{
+	struct profile *p = aged();
+	double unknown;
+
+	(void)state;
+	assert_int_equal(profile__find_age(p, 20.5), 1);
+	assert_int_equal(profile__find_age(p, 18.5), 1);
+	assert_int_equal(profile__find_age(p, 25), -1);
+	assert_int_equal(profile__find_age(p, 40), -1); /* an age, but of no stack */
+	assert_int_equal(profile__keep_age(p, 1, false, &unknown), 0);
+	assert_true(unknown == 200);
+	assert_int_equal(p->n_sites, 2);
+	assert_true(p->sites[0].live.bytes == 300 && p->sites[0].live.variance == 3000);
+	assert_true(p->sites[1].live.bytes == 25 && p->sites[1].live.objects == 0.25 && p->sites[1].live.variance == 750);
+	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth && !p->n_threads);
+	assert_int_equal(profile__find_age(p, 20), -1); /* it is one now */
+	profile__free(p);
+
+	p = aged();
+	assert_int_equal(profile__keep_age(p, 1, true, &unknown), 0);
+	assert_true(unknown == 200);
+	assert_int_equal(p->n_sites, 1);
+	assert_true(p->sites[0].live.bytes == 75);
 	profile__free(p);
 }
 
@@ -113,6 +157,7 @@ int main(void)
 		cmocka_unit_test(sites_and_their_locations_go),
 		cmocka_unit_test(nothing_may_be_left),
 		cmocka_unit_test(a_threads_part_is_left),
+		cmocka_unit_test(an_age_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
