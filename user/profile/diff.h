@@ -132,8 +132,8 @@ struct diff {
 	double weights; /* private: of the stacks that could be found to grow (claims__decide()) */
 };
 
-/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EINVAL with the reason
- * in err when they cannot be compared: they are of different things (heap, regions, growth); live
+/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in err where they
+ * are too large together (profile/match.h); -EINVAL with the reason in err when they cannot be compared: they are of different things (heap, regions, growth); live
  * bytes of windows beside continuous ones, and no growth rates; no stack in common and different
  * programs; growth asked for that one does not have. Profiles are called by their numbers in these
  * texts, from 1. */
