@@ -19,9 +19,9 @@
 /* No profile comes near any of these; they bound what a file can make of us, to some 2 GB with what stands
  * beside the profile while it is read. */
 struct decode_limits {
-	uint64_t items;	    /* functions, strings, stacks, threads, mappings ... of each kind */
+	uint64_t items;	    /* functions, strings, stacks, threads, mappings, lines of locations ... of each kind */
 	uint64_t locations; /* different ones in stacks */
-	uint64_t frames;    /* locations of all different stacks; lines of all locations */
+	uint64_t frames;    /* locations of all different stacks */
 	uint64_t bytes;	    /* what the profile takes, with what the allocator adds */
 	uint64_t written_frames, written_bytes; /* of all stacks as if written out, with inlined functions */
 };

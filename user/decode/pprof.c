@@ -923,7 +923,7 @@ static int count_lines(struct reader *r, struct bytes in, size_t *ret_n)
 		return rc;
 	r->n_lines += n;
 	*ret_n = n;
-	if (n > MAX_STACK_FRAMES || r->n_lines > r->making->limits->frames)
+	if (n > MAX_STACK_FRAMES || r->n_lines > r->making->limits->items)
 		return making__refuse(r->making, "more lines of locations than any profile has");
 	return n ? making__take(r->making, n * sizeof(struct profile_frame)) : 0;
 }

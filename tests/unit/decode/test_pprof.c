@@ -610,7 +610,8 @@ static void names_by_offset_are_bounded(void **state)
 static void small_frames_are_counted(void **state)
 {
 	struct text text = with_long_string(1);
-	char lines[30 * 4];
+	struct decode_limits less;
+	char lines[30 * 4], error[128];
 
 	(void)state;
 	text_write(&text, "\x2a\x06\x08\x01\x10\x0d\x20\x0d", 8);
@@ -619,6 +620,10 @@ static void small_frames_are_counted(void **state)
 	for (unsigned i = 1; i <= 1000; i++)
 		put_place(&text, i, lines, sizeof(lines));
 	assert_takes_too_much(&text, 2 << 20); /* 30,000 of 24 + 32 + 32 bytes */
+	less = LIMITS(items, 29999);
+	snprintf(error, sizeof(error), "FILE: byte %zu: more lines of locations than any profile has",
+		 text.len - 10 - sizeof(lines) - 3); /* the last location, from its id on */
+	assert_refused_within(&less, text.bytes, text.len, error);
 	free(text.bytes);
 }
 
