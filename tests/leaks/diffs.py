@@ -65,7 +65,8 @@ def verdict(diff):
 def profile_of(directory, name, program, seconds):
     prefix = os.path.join(directory, name)
     with Leaking(program, "--leak", 0, "--rate", RATE, go=False) as target:
-        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof", "-o", prefix)
+        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
+                              "-o", prefix)
         try:
             target.say("go")
             time.sleep(seconds)
@@ -141,7 +142,8 @@ def describe(record):
 
 def run_all(settings):
     path = settings["RESULTS"]
-    return leaks.keep_all(path, int(settings["JOBS"]), missing_runs(settings, read_results(path)), measure, describe)
+    missing = missing_runs(settings, read_results(path))
+    return leaks.keep_all(path, int(settings["JOBS"]), missing, measure, describe)
 
 
 # --- tables ---
@@ -162,8 +164,8 @@ sample per 512 KiB, without a limit to what tracing costs. The programs are thos
 ## What does not grow
 
 Pairs of runs of the same program, two processes, each traced from before its first allocation for
-{spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is that any stack, or the total, surely grows. At 95 % up to 7 of
-100 pairs may have one: each of growth and shrinking is tested at 2.5 %, stacks together, and the total by
+{spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is that any stack, or the total, surely grows: at 95 %
+no more than 7 of 100 pairs are to have one. Growth is tested at 2.5 %, all stacks together, and the total by
 itself.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
@@ -175,14 +177,15 @@ itself.
     yield from markdown(["program", "", "live, MB", "claims", "by a stack", "by the total"], rows)
     yield f"""## What leaks
 
-A program that leaks {LEAK_RATE // 1000} kB/s beside 50 MB that are replaced at random, {STORE_RATE:,} blocks a second. Pairs are
-snapshots one after the other, {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart, of {len(groups[LEAK])} traced runs (`--every`). What lies between the two of
-one pair lies between those of no other, and by what came and went between them they are judged. *Found*: the
-function that leaks is said to grow; *others*: anything else is.
+A program that leaks {LEAK_RATE // 1000} kB/s beside 50 MB that are replaced at random, {STORE_RATE:,} blocks a
+second. Pairs are snapshots one after the other, {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart,
+of {len(groups[LEAK])} traced runs (`--every`). What lies between the two of one pair lies between those of no
+other, and by what came and went between them they are judged. *Found*: the function that leaks is said to grow,
+which is to be so in 95 of 100 pairs; *others*: anything else is.
 """
     yield from markdown(["pairs", "found", "others", "live, MB"],
-                        [[str(len(pairs)), percent(p["found"] for p in pairs), percent(bool(p["others"]) for p in pairs),
-                          spread(p["to"] / 1e6 for p in pairs)]])
+                        [[str(len(pairs)), percent(p["found"] for p in pairs),
+                          percent(bool(p["others"]) for p in pairs), spread(p["to"] / 1e6 for p in pairs)]])
 
 
 def main():

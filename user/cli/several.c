@@ -24,7 +24,8 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 			return fail(&err);
 		bytes += profile__bytes(profiles->list[profiles->n++]);
 		if (bytes > MAX_BYTES) {
-			complain("%s: the profiles up to it take more than %llu MiB together", path, MAX_BYTES >> 20);
+			complain("%s: the profiles up to it take more than %llu MiB together", path,
+				 MAX_BYTES >> 20);
 			return EXIT_FAILED;
 		}
 	}

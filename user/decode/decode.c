@@ -18,7 +18,7 @@
 #include "profile/pprof.h"
 
 #define LOOK_AT	      65536	 /* bytes that tell text from what is none */
-#define FIRST_OWN_TID (1u << 31) /* the kernel has none there: threads that have only names are numbered from here on */
+#define FIRST_OWN_TID (1u << 31) /* the kernel has none there: threads that have only names are numbered from it on */
 #define INDEX_BYTES   16	 /* of a slot of the tables that a profile is built with, which are half empty */
 
 const struct decode_limits decode_limits = {
@@ -195,7 +195,8 @@ int making__add(struct making *making, size_t index, const struct estimate *live
 	    !add_up(&making->sums.sampled_bytes, (double)live->sampled_bytes) ||
 	    !add_up(&making->sums.alloc_objects, alloc_objects) ||
 	    !add_up(&making->sums.alloc_bytes, alloc_bytes))
-		return making__refuse(making, "up to here it counts more than 2^62 objects or bytes: no machine has them");
+		return making__refuse(making,
+				      "up to here it counts more than 2^62 objects or bytes: no machine has them");
 	estimate__merge(&site->live, live);
 	site->alloc_objects += alloc_objects;
 	site->alloc_bytes += alloc_bytes;
@@ -358,7 +359,8 @@ int making__finish(struct making *making)
 			written_bytes += lengths[site->locations[k]];
 			written_frames += profile->locations[site->locations[k]].n_frames;
 		}
-		if (!(making->sums.alloc_objects + making->sums.alloc_bytes > 0)) { /* the file does not say; what lives was, at least */
+		/* the file does not say; what lives was, at least */
+		if (!(making->sums.alloc_objects + making->sums.alloc_bytes > 0)) {
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}

@@ -83,8 +83,8 @@ int making__refuse(struct making *making, const char *static_why);
  * the first time. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
-/* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have more than MAX_VALUE,
- * or something is no number. */
+/* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have more than
+ * MAX_VALUE, or something is no number. */
 int making__add(struct making *making, size_t site, const struct estimate *live, double alloc_objects,
 		double alloc_bytes);
 

@@ -204,6 +204,7 @@ static const char *subject(const struct profile *profile, const struct profile_l
 	}
 }
 
+/* The component of the first rule that matches the frame, or NOBODY. */
 static uint32_t owner_of(const struct modules *m, const struct profile *profile,
 			 const struct profile_location *location, const struct profile_frame *frame)
 {
@@ -217,7 +218,8 @@ static uint32_t owner_of(const struct modules *m, const struct profile *profile,
 }
 
 /* The component of every frame, or NOBODY; NULL: out of memory. */
-static uint32_t *find_owners(const struct modules *m, const struct profile *profile, const struct frame_slots *slots)
+static uint32_t *find_owners(const struct modules *m, const struct profile *profile,
+			     const struct frame_slots *slots)
 {
 	uint32_t *owners = calloc(slots->first[profile->n_locations] + 1, sizeof(*owners));
 
@@ -233,7 +235,8 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 
 /* The component of the innermost frame that has one, or NOBODY. The allocator's own frames are asked only behind
  * others. */
-static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots, const struct profile_site *site)
+static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
+			      const struct profile_site *site)
 {
 	bool behind = false;
 

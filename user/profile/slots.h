@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All frames of all locations in a row: what is to be known of a frame is found out once for each, not for each stack
- * that it is in. */
+/* All frames of all locations in a row: what is to be known of a frame is found out once for each, not for each
+ * stack that it is in. */
 #ifndef MEMTRACE_PROFILE_SLOTS_H
 #define MEMTRACE_PROFILE_SLOTS_H
 

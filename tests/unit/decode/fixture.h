@@ -47,10 +47,24 @@ static inline void assert_refused_bytes(const void *bytes, size_t len, const cha
 }
 
 /* The limits with one of them lowered. */
-#define LIMITS(member, value)                                                                      	({                                                                                         		struct decode_limits limits_ = decode_limits;                                      		limits_.member = (value);                                                          		limits_;                                                                           	})
+#define LIMITS(member, value)                                                                      \
+	({                                                                                         \
+		struct decode_limits limits_ = decode_limits;                                      \
+		limits_.member = (value);                                                          \
+		limits_;                                                                           \
+	})
 
 /* It is read where that member of the limits is n, and refused where it is one less. */
-#define assert_limit(member, n, bytes, len, why)                                                   	do {                                                                                       		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n) - 1); 		struct profile *profile_ = NULL;                                                   		struct error err_ = {};                                                            		if (decode_within(&enough_, "FILE", bytes, len, &profile_, &err_))                 			fail_msg("%s", err_.text);                                                 		profile__free(profile_);                                                           		assert_refused_within(&less_, bytes, len, why);                                    	} while (0)
+#define assert_limit(member, n, bytes, len, why)                                                   \
+	do {                                                                                       \
+		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n) - 1); \
+		struct profile *profile_ = NULL;                                                   \
+		struct error err_ = {};                                                            \
+		if (decode_within(&enough_, "FILE", bytes, len, &profile_, &err_))                 \
+			fail_msg("%s", err_.text);                                                 \
+		profile__free(profile_);                                                           \
+		assert_refused_within(&less_, bytes, len, why);                                    \
+	} while (0)
 
 static inline void assert_refused(const char *bytes, const char *text)
 {

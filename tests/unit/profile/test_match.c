@@ -39,7 +39,8 @@ static void frames_of_others_are_bounded(void **state)
 	struct profile *small = of_one_file(0), *large = of_one_file(100);
 	const struct profile *both[] = {small, large};
 	/* 3 locations of 100 frames each, in the stacks of both */
-	struct match_limits enough = {.frames = 2 * 3 * 300, .figures = 100}, less = {.frames = 2 * 3 * 300 - 1, .figures = 100};
+	struct match_limits enough = {.frames = 2 * 3 * 300, .figures = 100};
+	struct match_limits less = {.frames = 2 * 3 * 300 - 1, .figures = 100};
 	struct match match = {};
 	struct error err = {};
 
@@ -48,8 +49,8 @@ static void frames_of_others_are_bounded(void **state)
 	assert_int_equal(match.n_stacks, 1);
 	match__clear(&match);
 	assert_int_equal(match__stacks(both, 2, &less, &match, &err), -EFBIG);
-	assert_string_equal(err.text, "up to profile 2 the stacks have more than 1799 frames, with what is inlined in them: "
-				      "too many to compare");
+	assert_string_equal(err.text, "up to profile 2 the stacks have more than 1799 frames, with what is inlined "
+				      "in them: too many to compare");
 	/* it is not the large one's own, without which the small one is small */
 	assert_int_equal(match__stacks(both, 1, &(struct match_limits){9, 100}, &match, &err), 0);
 	match__clear(&match);
