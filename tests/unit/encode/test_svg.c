@@ -487,7 +487,7 @@ static void a_diff_tells_who_grew(void **state)
 	free(svg);
 	svg = flame_graph(profile, profile);
 	text = contents(svg);
-	assert_says(text, "\nchange +0 B");
+	assert_says(text, "\nchange 0 B");
 	fill_of(svg, "width=\"50.0000%\"", fill);
 	assert_false(is_red(fill) || is_blue(fill));
 	free(svg);
