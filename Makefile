@@ -47,7 +47,7 @@ LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \
-	leaks-tables help clean
+	leaks-tables diffs diffs-tables help clean
 all: $(B)/memtrace
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -381,6 +381,13 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
 	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS EVIDENCE RESULTS,$(if $($o),$o=$($o)))
 
+# The same for what is compared: build/leaks/diffs.jsonl.
+diffs: $(B)/memtrace $(B)/progs/leaking
+	$(Q)python3 tests/leaks/diffs.py $(foreach o,ONLY PAIRS SECONDS EVERY JOBS RESULTS,$(if $($o),$o=$($o)))
+
+diffs-tables:
+	$(Q)python3 tests/leaks/diffs.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
+
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
@@ -408,6 +415,9 @@ help:
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
 	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
+	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots: an hour or two' \
+	'                  (root); ONLY=store,cache,connections,leak PAIRS=100 SECONDS=8 EVERY=30 JOBS=1' \
+	'make diffs-tables docs/diff.md from what make diffs has measured' \
 	'make clean' \
 	'' \
 	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \

@@ -68,9 +68,10 @@ STATUS = re.compile(r"^memtrace: (?:.*, )?(\d+) s, .*: fastest growth .*?\([^)]*
 # --- one run ---
 
 class Leaking(Target):
-    def __init__(self, scenario, *args):
+    def __init__(self, scenario, *args, go=True):
         super().__init__("leaking", scenario, *args)
-        self.say("go")
+        if go:
+            self.say("go")
 
     def truth(self, word="truth"):
         self.say(word)
@@ -269,16 +270,15 @@ def missing_runs(settings, results):
                         yield key
 
 
-def run_all(settings):
-    path, lock, failed = settings["RESULTS"], threading.Lock(), []
+def keep_all(path, jobs, keys, measure_one, describe_one):
+    """Measures every key and keeps each record as a line of a file, as soon as it is there."""
+    lock, failed = threading.Lock(), []
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     commit = run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]).out.strip()
 
     def one(key):
-        program, method, evidence, seconds, number = key
         try:
-            record = {**measure(program, method, evidence, seconds), "asked_s": seconds, "run": number,
-                      "commit": commit, "load": os.getloadavg()[0]}
+            record = {**measure_one(key), "commit": commit, "load": os.getloadavg()[0]}
         except Failure as failure:
             failed.append(key)
             print(f"FAILED {key}: {failure}", flush=True)
@@ -286,11 +286,20 @@ def run_all(settings):
         with lock:
             with open(path, "a") as file:
                 file.write(json.dumps(record) + "\n")
-            print(describe(record), flush=True)
+            print(describe_one(record), flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(int(settings["JOBS"])) as pool:
-        list(pool.map(one, missing_runs(settings, read_results(path))))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, keys))
     return 1 if failed else 0
+
+
+def run_all(settings):
+    def one(key):
+        program, method, evidence, seconds, number = key
+        return {**measure(program, method, evidence, seconds), "asked_s": seconds, "run": number}
+
+    path = settings["RESULTS"]
+    return keep_all(path, int(settings["JOBS"]), missing_runs(settings, read_results(path)), one, describe)
 
 
 # --- tables ---
@@ -463,34 +472,40 @@ In windows, of the programs that were run with each of them.
                              "coverage"], ablation_rows(groups, kinds))
 
 
-def main():
-    settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20", "SECONDS": "60",
-                "JOBS": "1", "EVIDENCE": "all", "RESULTS": RESULTS}
-    words = sys.argv[1:]
+def command(usage, settings, known, document, tables_of, run_them):
+    """A command with settings NAME=VALUE, of which those in known take only some values, that runs what is missing
+    or, with the word tables, writes the document from what is kept."""
+    own, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     for word in [w for w in words if "=" in w]:
         name, value = word.split("=", 1)
         if name not in settings:
-            sys.exit(f"leaks.py: there is no {name}: " + ", ".join(settings))
+            sys.exit(f"{own}: there is no {name}: " + ", ".join(settings))
         settings[name] = value
         words.remove(word)
-    for name, known in (("ONLY", PROGRAMS), ("METHODS", METHODS)):
+    for name, values in known.items():
         for value in settings[name].split(","):
-            if value not in known:
-                sys.exit(f"leaks.py: there is no {value} in {name}: " + ", ".join(known))
+            if value not in values:
+                sys.exit(f"{own}: there is no {value} in {name}: " + ", ".join(values))
     if words and words[0] == "tables":
-        path = words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "leaks.md")
-        text = "\n".join(tables(read_results(settings["RESULTS"])))
+        path = words[1] if len(words) > 1 else os.path.join(ROOT, "docs", document)
+        text = "\n".join(tables_of(read_results(settings["RESULTS"])))
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path, "w") as file:
             file.write(text.rstrip("\n") + "\n")
         return 0
     if words:
-        sys.exit(__doc__)
+        sys.exit(usage)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
     try:
-        return run_all(settings)
+        return run_them(settings)
     finally:
         end_all()
+
+
+def main():
+    settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20", "SECONDS": "60",
+                "JOBS": "1", "EVIDENCE": "all", "RESULTS": RESULTS}
+    return command(__doc__, settings, {"ONLY": PROGRAMS, "METHODS": METHODS}, "leaks.md", tables, run_all)
 
 
 if __name__ == "__main__":

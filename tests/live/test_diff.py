@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Profiles of real processes compared: what is the same, what has grown, and which of several is odd."""
+import concurrent.futures
 import os
 import subprocess
+import sys
 
-from harness import (PROGS, expect, expect_equal, expect_words, memtrace, place, start,
-                     test, trace_script, wait_until)
+from harness import (PROGS, ROOT, Tracer, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
+                     start, test, trace_script, wait_until)
+from test_real import Redis
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "leaks"))
+import diffs  # noqa: E402
 
 LEAK = "session_cache_insert"
 
@@ -41,6 +47,9 @@ def diff_of_equal_runs():
                     found[frame] = found.get(frame, 0) + stack["to"]
         expect_equal(found, live, "bytes by function")
         expect_words(diff(one, other).out, "0 stacks surely grow, 0 surely shrink")
+        few = memtrace("diff", "--per-process", one, other)
+        expect_equal(few.status, 1, "status with two replicas")
+        expect_words(few.err, f"{one}, {other}: .*give three or more")
         refused = memtrace("diff", one, __file__)
         expect_equal(refused.status, 1, "status with a file that is no profile")
 
@@ -80,3 +89,81 @@ def diff_names_the_leaking_replica():
         totals = [sum(int(line.rsplit(" ", 2)[i]) for line in collapsed) for i in (1, 2)]
         for total, key in zip(totals, ("from", "to")):
             expect(abs(total - grown["total"][key]) <= len(collapsed), "total of", key, total)
+
+
+def measure_pairs(programs):
+    """Two processes of each program that does not grow; those that are said to."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [program for program, pair in zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))
+                if diffs.claims(pair)]
+
+
+@test
+def diff_claims_no_growth():
+    """A short version of make diffs: programs whose memory is replaced all the time."""
+    accused = measure_pairs(list(diffs.STILL))
+    if accused:  # chance, in a few of a hundred pairs; not twice
+        again = measure_pairs(accused)
+        expect(not again, "said to grow twice:", again)
+    return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""
+
+
+@test
+def diff_finds_the_leak_between_snapshots():
+    """The same of one that leaks beside 50 MB of churn: at ten times the rate, for a fifth of the time."""
+    pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
+    # until the store is full, which is in the first of them, it grows as well
+    expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
+    accused = [pair["others"] for pair in pairs[1:] if pair["others"]]
+    expect(len(accused) < 2, "others are said to grow:", accused)
+
+
+# New keys of 200 bytes, beside servers that write the same few keys again and again.
+REPLICAS = {"one": (1000, 100), "odd": (10**9, 200), "other": (1500, 120)}  # keys, bytes of a value
+SETS = 20000
+
+
+@test
+def diff_names_the_growing_redis():
+    """Three real servers under different load, one of which is given ever new keys: that replica, and the code
+    that keeps them. What each server says it has taken is the truth."""
+    benchmark = need_tool("redis-benchmark")
+    with place() as directory:
+        servers = []
+        try:
+            for name in REPLICAS:
+                os.mkdir(f"{directory}/{name}")
+                servers.append(Redis(f"{directory}/{name}"))
+
+            def load(server, keys, size):
+                result = run([benchmark, "-s", server.path, "-t", "set", "-q", "-P", 4, "-r", keys, "-d", size,
+                              "-n", SETS], timeout=180)
+                expect_equal(result.status, 0, result)
+
+            # the first write of a key of the few takes memory as well
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                list(pool.map(load, servers, *zip(*REPLICAS.values())))
+            before = [server.used_memory() for server in servers]
+            with Tracer("-p", ",".join(str(server.pid) for server in servers), "-i", "16K", "-q", "-f", "pprof",
+                        "--max-overhead", "off", "-o", directory + "/out") as tracer:
+                with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                    list(pool.map(load, servers, *zip(*REPLICAS.values())))
+                tracer.stop()
+            taken = [server.used_memory() - was for server, was in zip(servers, before)]
+            expect(taken[1] > 5 * max(taken[0], taken[2], 500000), "the odd server has taken", taken)
+            files = [f"{directory}/out.{server.pid}.pb.gz" for server in servers]
+            odd = diff("--per-process", "--json", *files).json()
+            first = odd["replicas"][0]
+            expect_equal((first["profile"], first["pid"]), (2, servers[1].pid), "the odd replica")
+            expect(odd["abnormal"], "no stack is abnormal:", odd["replicas"])
+            for stack in odd["abnormal"]:
+                expect_equal(stack["profile"], 2, f"replica of {stack}")
+                # values come with the command that is read, keys are copied when they are added
+                expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
+            excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
+            expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)
+            expect_words(diff("--per-process", *files).out, "profile 2: .*more than ordinary", "setCommand")
+            return f"{excess / 1e6:.1f} of {taken[1] / 1e6:.1f} MB in {len(odd['abnormal'])} stacks"
+        finally:
+            for server in servers:
+                server.__exit__()

@@ -3,7 +3,7 @@
  * at --rate N pairs of allocation and free a second. The first argument names the scenario ("mixed"
  * when it is an option): see the table below for what leaks, how fast, and in which sizes.
  *
- *   --leak N         bytes leaked a second (scenario work: in a million pairs), --size N bytes a block
+ *   --leak N         bytes leaked a second (scenario work: in a million pairs; 0: nothing), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
  *
  * On the line "event" happens what the scenario has for it. On "truth", and at the end, one line of
@@ -28,6 +28,7 @@
 #define CACHE	    50000
 #define SLOW_CACHE  4000
 #define CONNECTIONS 100000
+#define STORE	    50000
 #define TABLES	    200
 #define TABLE_BYTES 65536
 #define SESSIONS    4000
@@ -193,6 +194,18 @@ static void close_connections(void)
 	while (first_connection < last_connection &&
 	       connections[first_connection % CONNECTIONS].end_ns <= clock_ns)
 		free(connections[first_connection++ % CONNECTIONS].block);
+}
+
+/* 50 MB, of blocks of 200 to 1800 bytes. It is filled as it is replaced: to whoever looks at the code there is no
+ * difference. */
+NOINLINE static void replace_stored(void)
+{
+	static void *store[STORE];
+	static size_t filled;
+	size_t i = filled < STORE ? filled++ : truth_random(&state) % STORE;
+
+	free(store[i]);
+	store[i] = fill(malloc(200 + truth_random(&state) % 1600), 200);
 }
 
 /* Grows step by step, and begins anew. */
@@ -432,6 +445,12 @@ static void work_hard(uint64_t i)
 	work_churn(i);
 }
 
+static void work_store(uint64_t i)
+{
+	(void)i;
+	replace_stored();
+}
+
 static void work_small(uint64_t i)
 {
 	(void)i;
@@ -527,6 +546,9 @@ static struct scenario {
 	{.name = "slow", .work = work_small,
 	 .leaks = {LEAK(forget, 200000, 48)},
 	 .innocents = "\"parse_small\""},
+	{.name = "store", .work = work_store,
+	 .leaks = {LEAK(forget, 200000, 300)},
+	 .innocents = "\"replace_stored\""},
 	{.name = "two", .set_up = fill_caches, .work = work_mixed,
 	 .leaks = {LEAK(forget_fast, 2000000, 1000), LEAK(forget_slowly, 250000, 100)},
 	 .innocents = "\"parse_request\", \"replace_cached\""},

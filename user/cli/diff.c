@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace diff: what has grown from one profile to another, and how sure that is. */
-#include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -183,10 +182,8 @@ static int compare(struct diff_config *c, const struct profiles *profiles)
 		rc = replicas__new(list, profiles->n, c->measure, &replicas, &err);
 	else
 		rc = diff__new(list, profiles->n, c->measure, &diff, &err);
-	if (rc == -ENOMEM)
-		error__set(&err, rc, "out of memory");
 	if (rc)
-		return fail(&err);
+		return profiles__fail(profiles, rc, &err);
 	c->diff = diff;
 	c->replicas = replicas;
 	if (diff && (c->format == FORMAT_COLLAPSED || c->format == FORMAT_SVG))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace leaks: does it leak, and where? In sentences. */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,10 +86,8 @@ static int tell(struct leaks_config *c, const struct profiles *profiles)
 	if (profiles->n > 1)
 		rc = diff__new((const struct profile *const *)profiles->list, profiles->n,
 			       DIFF_AUTO, &diff, &err);
-	if (rc == -ENOMEM)
-		error__set(&err, rc, "out of memory");
 	if (rc)
-		return fail(&err);
+		return profiles__fail(profiles, rc, &err);
 	c->diff = diff;
 	c->profile = profiles->list[0];
 	return write_text(c->output, encode, c);

@@ -1,19 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cli/several.h"
 
+#include <string.h>
+
 #include "cli/cli.h"
 #include "decode/decode.h"
+
+/* Of all together: each may take a good part of it, and two are compared in as much again. */
+#define MAX_BYTES (2ULL << 30)
 
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n)
 {
 	struct error err = {};
+	uint64_t bytes = 0;
 
 	if (n > MAX_PROFILES)
 		return usage_error(command, "at most %d files", MAX_PROFILES);
-	for (; profiles->n < n; profiles->n++)
-		if (decode_file(paths[profiles->n], &profiles->list[profiles->n], &err))
+	profiles->paths = paths;
+	while (profiles->n < n) {
+		const char *path = paths[profiles->n];
+
+		if (decode_file(path, &profiles->list[profiles->n], &err))
 			return fail(&err);
+		bytes += profile__bytes(profiles->list[profiles->n++]);
+		if (bytes > MAX_BYTES) {
+			complain("%s: the profiles up to it take more than %llu MiB together", path,
+				 MAX_BYTES >> 20);
+			return EXIT_FAILED;
+		}
+	}
 	return 0;
+}
+
+int profiles__fail(const struct profiles *profiles, int rc, const struct error *err)
+{
+	complain("%s%s%s: %s", profiles->paths[0], profiles->n > 2 ? " ... " : profiles->n > 1 ? ", " : "",
+		 profiles->n > 1 ? profiles->paths[profiles->n - 1] : "", err->code ? err->text : strerror(-rc));
+	return EXIT_FAILED;
 }
 
 void profiles__free(struct profiles *profiles)

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "base/error.h"
 #include "profile/profile.h"
 
 #define MAX_PROFILES 256
@@ -12,11 +13,16 @@
 /* Profiles that were read; free with profiles__free(). All zero: none. */
 struct profiles {
 	struct profile *list[MAX_PROFILES];
+	char *const *paths; /* the caller's */
 	size_t n;
 };
 
 /* Reads n >= 0 files, one after the other. 0, or an exit status after saying what is wrong. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
+
+/* Says what is wrong with them together (rc, where err does not say it), and of which files: texts call them by their
+ * numbers, from 1. An exit status. */
+int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 
 #endif

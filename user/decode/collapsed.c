@@ -33,12 +33,12 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 static int take_line(const struct input *in, struct making *making, const struct line *line,
 		     uint64_t *addrs)
 {
+	struct estimate live = {};
 	size_t len, n = 0, site;
 	const char *end;
-	double bytes;
 	int rc = 0;
 
-	if (take_number(line, &len, &bytes))
+	if (take_number(line, &len, &live.bytes))
 		return input__bad_line(
 			in, -EINVAL, line->number,
 			"no line of collapsed stacks (\"caller;function NUMBER\"); and "
@@ -61,8 +61,8 @@ static int take_line(const struct input *in, struct making *making, const struct
 	if (!rc)
 		rc = making__site(making, addrs, n, &site);
 	if (!rc)
-		making->profile->sites[site].live.bytes += bytes;
-	return rc;
+		rc = making__add(making, site, &live, 0, 0);
+	return rc == -EFBIG ? input__bad_line(in, rc, line->number, "%s", making->why) : rc;
 }
 
 int decode_collapsed(const struct input *in, struct making *making)

@@ -17,7 +17,18 @@
 #include "decode/internal.h"
 #include "profile/pprof.h"
 
-#define LOOK_AT 65536 /* bytes that tell text from what is none */
+#define LOOK_AT	      65536	 /* bytes that tell text from what is none */
+#define FIRST_OWN_TID (1u << 31) /* the kernel has none there: threads that have only names are numbered from it on */
+#define INDEX_BYTES   16	 /* of a slot of the tables that a profile is built with, which are half empty */
+
+const struct decode_limits decode_limits = {
+	.items = 1u << 22,
+	.locations = 1u << 21,
+	.frames = 1u << 24,
+	.bytes = 1u << 30,
+	.written_frames = 1u << 26,
+	.written_bytes = 1ULL << 31,
+};
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
@@ -89,21 +100,6 @@ int take_decimal(const char **pos, const char *end, uint64_t *ret)
 	return *pos > start ? 0 : -EINVAL;
 }
 
-char *offset_name(const char *path, uint64_t off)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	char *name;
-	int rc;
-
-	if (path && path[0] != '[' && slash && slash[1])
-		path = slash + 1;
-	if (path && *path)
-		rc = asprintf(&name, "%.*s+0x%" PRIx64, MAX_NAME_BYTES, path, off);
-	else
-		rc = asprintf(&name, "0x%" PRIx64, off);
-	return rc < 0 ? NULL : name;
-}
-
 /* --- the profile --- */
 
 void making__clear(struct making *making)
@@ -113,14 +109,30 @@ void making__clear(struct making *making)
 	intern__clear(&making->threads);
 }
 
+int making__refuse(struct making *making, const char *static_why)
+{
+	making->why = static_why;
+	return -EFBIG;
+}
+
+int making__take(struct making *making, size_t bytes)
+{
+	/* its header, and rounded up as glibc does it: the name of one letter takes 32 bytes */
+	making->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
+	return making->n_bytes > making->limits->bytes
+		       ? making__refuse(making, "names and tables take more memory than any profile does")
+		       : 0;
+}
+
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site)
 {
 	struct profile *profile = making->profile;
+	size_t n_locations = profile->n_locations;
 	uint32_t number;
 	int rc;
 
 	if (n > MAX_STACK_FRAMES)
-		return -EFBIG;
+		return making__refuse(making, "a stack of more frames than can be read");
 	rc = intern__add(&making->stacks, addrs, n * sizeof(*addrs), &number);
 	if (rc < 0)
 		return rc;
@@ -128,12 +140,20 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 	if (!rc)
 		return 0;
 	making->n_frames += n;
-	if (making->n_frames > MAX_FRAMES || number >= MAX_ITEMS)
-		return -EFBIG;
+	if (number >= making->limits->items)
+		return making__refuse(making, "more stacks than any profile has");
+	if (making->n_frames > making->limits->frames)
+		return making__refuse(making, "more frames in all stacks than any profile has");
 	rc = profile__add_site(profile, addrs, n, false, ret_site);
 	if (rc)
 		return rc;
-	if (profile->n_locations > MAX_LOCATIONS)
+	if (profile->n_locations > making->limits->locations)
+		return making__refuse(making, "more addresses than any profile has");
+	/* with what finds it again, in tables that are half empty */
+	if (making__take(making, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
+	    making__take(making, sizeof(*profile->sites)) || making__take(making, n * sizeof(uint32_t)) ||
+	    making__take(making, (profile->n_locations - n_locations) *
+					 (sizeof(*profile->locations) + 2 * INDEX_BYTES)))
 		return -EFBIG;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		profile->sites[*ret_site].survival[i] = profile->sites[*ret_site].older[i] = NAN;
@@ -150,16 +170,85 @@ int making__name(struct making *making, const char *name, size_t len, uint64_t *
 	rc = intern__add(&making->names, name, len, &number);
 	if (rc < 0)
 		return rc;
-	if (number >= MAX_ITEMS || (rc && making__take_text(making, len)))
+	if (number >= making->limits->items)
+		return making__refuse(making, "more functions than any profile has");
+	if (rc && making__take(making, len + 2 * sizeof(struct intern_slot)))
 		return -EFBIG;
 	*ret_addr = PROFILE_NO_ADDR + number;
 	return 0;
 }
 
-int making__take_text(struct making *making, size_t len)
+/* Adds to a sum of what all stacks have. */
+static bool add_up(double *sum, double value)
 {
-	making->n_text += len + 1;
-	return making->n_text > MAX_TEXT ? -EFBIG : 0;
+	*sum += value;
+	return value >= 0 && *sum <= MAX_VALUE;
+}
+
+int making__add(struct making *making, size_t index, const struct estimate *live, double alloc_objects,
+		double alloc_bytes)
+{
+	struct profile_site *site = &making->profile->sites[index];
+
+	if (!add_up(&making->sums.objects, live->objects) || !add_up(&making->sums.bytes, live->bytes) ||
+	    !add_up(&making->sums.samples, (double)live->samples) ||
+	    !add_up(&making->sums.sampled_bytes, (double)live->sampled_bytes) ||
+	    !add_up(&making->sums.alloc_objects, alloc_objects) ||
+	    !add_up(&making->sums.alloc_bytes, alloc_bytes))
+		return making__refuse(making,
+				      "up to here it counts more than 2^62 objects or bytes: no machine has them");
+	estimate__merge(&site->live, live);
+	site->alloc_objects += alloc_objects;
+	site->alloc_bytes += alloc_bytes;
+	return 0;
+}
+
+int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread)
+{
+	struct profile *profile = making->profile;
+	size_t n = profile->n_threads;
+	int rc;
+
+	if (tid >= FIRST_OWN_TID) {
+		char key[sizeof(tid) + sizeof(profile->threads->name)] = "";
+		uint32_t number;
+
+		memcpy(key, &tid, sizeof(tid));
+		if (tid == NO_TID)
+			memcpy(key + sizeof(tid), name, strnlen(name, sizeof(profile->threads->name)));
+		rc = intern__add(&making->threads, key, sizeof(key), &number);
+		if (rc < 0)
+			return rc;
+		if (number >= making->limits->items)
+			return making__refuse(making, "more threads than any profile has");
+		tid = FIRST_OWN_TID + number;
+	}
+	rc = profile__add_thread(profile, (uint32_t)tid, name, ret_thread);
+	if (rc || profile->n_threads == n)
+		return rc;
+	if (profile->n_threads > making->limits->items)
+		return making__refuse(making, "more threads than any profile has");
+	return making__take(making, sizeof(*profile->threads) + 2 * INDEX_BYTES + 2 * sizeof(struct intern_slot));
+}
+
+int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
+{
+	/* A sample more of the same is counted, too: there is no telling from here. */
+	if (++making->n_held > making->limits->items)
+		return making__refuse(making, "more shares of threads in stacks than any profile has");
+	if (making__take(making, 2 * sizeof(struct profile_site_thread) + 2 * INDEX_BYTES))
+		return -EFBIG;
+	return profile__add_held(making->profile, site, thread, objects, bytes);
+}
+
+int making__mapping(struct making *making, const struct profile_mapping *mapping)
+{
+	if (making->profile->n_mappings >= making->limits->items)
+		return making__refuse(making, "more mappings than any profile has");
+	if (making__take(making, sizeof(*mapping)) || making__take(making, strlen(mapping->path) + 1) ||
+	    (mapping->build_id && making__take(making, strlen(mapping->build_id) + 1)))
+		return -EFBIG;
+	return profile__add_mapping(making->profile, mapping);
 }
 
 struct estimate unsampled(double n, double s, uint64_t interval)
@@ -181,6 +270,33 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 				 .variance_max = w};
 }
 
+/* Gives the location one frame of that name, and counts it. */
+static int set_name(struct making *making, struct profile_location *location, const char *name)
+{
+	if (making__take(making, sizeof(*location->frames)) || making__take(making, strlen(name) + 1))
+		return -EFBIG;
+	return profile_location__set_name(location, name);
+}
+
+int making__name_by_offset(struct making *making, struct profile_location *location, const char *path, uint64_t off)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	_cleanup_free_ char *name = NULL;
+	int rc;
+
+	if (path && path[0] != '[' && slash && slash[1])
+		path = slash + 1;
+	if (path && *path)
+		rc = asprintf(&name, "%.*s+0x%" PRIx64, MAX_NAME_BYTES, path, off);
+	else
+		rc = asprintf(&name, "0x%" PRIx64, off);
+	if (rc < 0) {
+		name = NULL;
+		return -ENOMEM;
+	}
+	return set_name(making, location, name);
+}
+
 int making__sort(struct making *making)
 {
 	struct profile *profile = making->profile;
@@ -198,53 +314,52 @@ int making__sort(struct making *making)
 		text = intern__get(&making->names, (uint32_t)(location->addr - PROFILE_NO_ADDR),
 				   &len);
 		name = strndup(text, len);
-		rc = name ? profile_location__set_name(location, name) : -ENOMEM;
+		rc = name ? set_name(making, location, name) : -ENOMEM;
 		location->reason = UNRESOLVED_NAMED;
 	}
 	return rc;
 }
 
-static int name_by_offset(const struct profile *profile, struct profile_location *location)
+static int name_unnamed(struct making *making, struct profile_location *location)
 {
 	const struct profile_mapping *mapping =
-		location->mapping < 0 ? NULL : &profile->mappings[location->mapping];
+		location->mapping < 0 ? NULL : &making->profile->mappings[location->mapping];
 	uint64_t addr = location->addr - 1;
-	_cleanup_free_ char *name = NULL;
 
 	location->reason = !mapping		   ? UNRESOLVED_NO_MAPPING
 			   : *mapping->path == '/' ? UNRESOLVED_NO_SYMBOLS
 						   : UNRESOLVED_NOT_A_FILE;
-	name = mapping && *mapping->path
-		       ? offset_name(mapping->path, addr - mapping->start + mapping->off)
-		       : offset_name(NULL, addr);
-	return name ? profile_location__set_name(location, name) : -ENOMEM;
+	if (mapping && *mapping->path)
+		return making__name_by_offset(making, location, mapping->path, addr - mapping->start + mapping->off);
+	return making__name_by_offset(making, location, NULL, addr);
 }
 
 int making__finish(struct making *making)
 {
 	struct profile *profile = making->profile;
 	_cleanup_free_ uint32_t *lengths = calloc(profile->n_locations + 1, sizeof(*lengths));
-	double allocated = 0;
-	uint64_t total = 0;
+	uint64_t written_bytes = 0, written_frames = 0;
 
 	if (!lengths)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_locations; i++) {
 		struct profile_location *location = &profile->locations[i];
 
-		if (!location->n_frames && name_by_offset(profile, location))
-			return -ENOMEM;
+		int rc = location->n_frames ? 0 : name_unnamed(making, location);
+
+		if (rc)
+			return rc;
 		for (size_t k = 0; k < location->n_frames; k++)
 			lengths[i] += (uint32_t)strlen(location->frames[k].name) + 1;
 	}
-	for (size_t i = 0; i < profile->n_sites; i++)
-		allocated += profile->sites[i].alloc_objects + profile->sites[i].alloc_bytes;
-	profile->no_allocated = !(allocated > 0);
+	profile->no_allocated = !(making->sums.alloc_objects + making->sums.alloc_bytes > 0);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		for (uint32_t k = 0; k < site->n_locations; k++)
-			total += lengths[site->locations[k]];
+		for (uint32_t k = 0; k < site->n_locations; k++) {
+			written_bytes += lengths[site->locations[k]];
+			written_frames += profile->locations[site->locations[k]].n_frames;
+		}
 		if (profile->no_allocated) { /* the file does not say; what lives was, at least */
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
@@ -252,7 +367,9 @@ int making__finish(struct making *making)
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	return total > MAX_STACK_TEXT ? -EFBIG : 0;
+	if (written_frames > making->limits->written_frames || written_bytes > making->limits->written_bytes)
+		return making__refuse(making, "its stacks, written out, are longer than any profile's");
+	return 0;
 }
 
 /* --- files --- */
@@ -370,10 +487,10 @@ static int decode_content(const struct input *in, struct making *making)
 	return decode_collapsed(in, making);
 }
 
-static int decode(const struct input *in, struct profile **ret_profile)
+static int decode(const struct decode_limits *limits, const struct input *in, struct profile **ret_profile)
 {
 	_cleanup_(cleanup_profile) struct profile *profile = profile__new();
-	struct making making = {.profile = profile};
+	struct making making = {.profile = profile, .limits = limits};
 	int rc = profile ? 0 : -ENOMEM;
 
 	if (!rc) {
@@ -386,9 +503,7 @@ static int decode(const struct input *in, struct profile **ret_profile)
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
 	else if (rc) /* unless it is said already */
-		error__set(in->err, rc,
-			   "%s: larger than any profile: too many stacks, or names too long",
-			   in->name);
+		error__set(in->err, rc, "%s: %s", in->name, making.why ? making.why : strerror(-rc));
 	if (rc)
 		return rc;
 	*ret_profile = profile;
@@ -396,8 +511,8 @@ static int decode(const struct input *in, struct profile **ret_profile)
 	return 0;
 }
 
-int decode_bytes(const char *name, const void *data, size_t len, struct profile **ret_profile,
-		 struct error *err)
+int decode_within(const struct decode_limits *limits, const char *name, const void *data, size_t len,
+		  struct profile **ret_profile, struct error *err)
 {
 	struct error own = {};
 	struct input in = {.name = name, .bytes = data, .len = len, .err = err ? err : &own};
@@ -413,7 +528,13 @@ int decode_bytes(const char *name, const void *data, size_t len, struct profile 
 			return rc == -ENOMEM ? error__set(err, rc, "%s: out of memory", name) : rc;
 		in.bytes = bytes;
 	}
-	return decode(&in, ret_profile);
+	return decode(limits, &in, ret_profile);
+}
+
+int decode_bytes(const char *name, const void *data, size_t len, struct profile **ret_profile,
+		 struct error *err)
+{
+	return decode_within(&decode_limits, name, data, len, ret_profile, err);
 }
 
 int decode_file(const char *path, struct profile **ret_profile, struct error *err)

@@ -177,9 +177,9 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
 
 		if (part.objects > 0)
-			rc = profile__add_held(h->profile, site, h->held[i].thread,
-					       part.objects * (live->objects / objects),
-					       bytes > 0 ? part.bytes * (live->bytes / bytes) : 0);
+			rc = making__held(h->making, site, h->held[i].thread,
+					  part.objects * (live->objects / objects),
+					  bytes > 0 ? part.bytes * (live->bytes / bytes) : 0);
 	}
 	return rc;
 }
@@ -197,16 +197,15 @@ static int end_stack(struct heap *h, const struct line *line)
 	if (!h->has_counts)
 		return input__bad_line(h->in, -EINVAL, line->number,
 				       "the stack before this line has no \"t*:\"");
+	h->has_stack = h->has_counts = false;
 	live = unsampled((double)c->objects, (double)c->bytes, h->interval);
 	alloc = unsampled((double)c->alloc_objects, (double)c->alloc_bytes, h->interval);
 	rc = making__site(h->making, h->addrs, h->n_addrs, &site);
 	if (rc)
 		return rc;
-	estimate__merge(&h->profile->sites[site].live, &live);
-	h->profile->sites[site].alloc_objects += alloc.objects;
-	h->profile->sites[site].alloc_bytes += alloc.bytes;
-	rc = add_threads(h, site, &live);
-	h->has_stack = h->has_counts = false;
+	rc = making__add(h->making, site, &live, alloc.objects, alloc.bytes);
+	if (!rc)
+		rc = add_threads(h, site, &live);
 	h->n_held = 0;
 	return rc;
 }
@@ -233,10 +232,14 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 		return 0;
 	}
 	take_char(in, ' ');
-	name = strndup(in->pos, (size_t)(in->end - in->pos));
-	rc = name ? profile__add_thread(h->profile, (uint32_t)tid, name, &thread) : -ENOMEM;
+	name = strndup(in->pos, sizeof(h->profile->threads->name) < (size_t)(in->end - in->pos)
+					? sizeof(h->profile->threads->name)
+					: (size_t)(in->end - in->pos));
+	rc = name ? making__thread(h->making, tid, name, &thread) : -ENOMEM;
 	if (rc || !h->has_stack)
 		return rc;
+	if (h->n_held == h->making->limits->items)
+		return making__refuse(h->making, "more threads in a stack than any profile has");
 	if (h->n_held == h->held_room) {
 		held = reallocarray(h->held, 2 * h->held_room + 16, sizeof(*held));
 		if (!held)
@@ -274,6 +277,11 @@ static int take_line(struct heap *h, const struct line *line, bool one_line)
 
 /* --- what stands before and behind the stacks --- */
 
+static size_t name_length(const char *start, const char *end)
+{
+	return end - start < MAX_NAME_BYTES ? (size_t)(end - start) : MAX_NAME_BYTES;
+}
+
 static int take_symbol(struct heap *h, const struct line *line)
 {
 	struct text in = {line->text, line->text + line->len};
@@ -281,13 +289,13 @@ static int take_symbol(struct heap *h, const struct line *line)
 
 	if (take_word(&in, "binary=")) {
 		free(h->profile->exe);
-		h->profile->exe = strndup(in.pos, (size_t)(in.end - in.pos));
+		h->profile->exe = strndup(in.pos, name_length(in.pos, in.end));
 		return h->profile->exe ? 0 : -ENOMEM;
 	}
 	if (!take_address(&in, &symbol.addr) || !take_char(&in, ' '))
 		return input__bad_line(h->in, -EINVAL, line->number,
 				       "no line \"0xADDRESS NAME\" among the symbols");
-	if (h->n_symbols == MAX_ITEMS)
+	if (h->n_symbols == h->making->limits->items)
 		return input__bad_line(h->in, -EFBIG, line->number,
 				       "more symbols than any file has");
 	symbol.name = in.pos;
@@ -358,7 +366,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 		known = true;
 	}
 	if (known && !(*ret_one_line && take_word(&in, "heapprofile")))
-		known = take_word(&in, "heap_v2/") && take_count(&in, &h->interval) && h->interval;
+		known = take_word(&in, "heap_v2/") && take_count(&in, &h->interval) && h->interval &&
+			h->interval <= MAX_INTERVAL;
 	skip_blanks(&in);
 	if (!known || in.pos != in.end)
 		return input__bad_line(
@@ -369,35 +378,48 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	return 0;
 }
 
-static int take_libraries(struct heap *h, const struct line *line)
+/* A line of the list, one by one, so that a long list is not there twice. *end: of the one before. */
+static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
-	const char *start = line->text + line->len, *end = h->in->bytes + h->in->len;
+	struct profile_mapping mapping = {};
 	struct maps maps;
-	int rc;
+	int rc = maps__parse(line->text, line->len, &maps, NULL);
 
-	if (start < end)
-		start++;
-	if (end[-1] != '\n')
-		return input__bad_line(h->in, -EINVAL, line->number,
-				       "the list of libraries below it was cut short");
-	rc = maps__parse(start, (size_t)(end - start), &maps, NULL);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < maps.n && !rc; i++) {
-		const struct map_entry *entry = &maps.entries[i];
-		struct profile_mapping mapping = {.start = entry->start,
-						  .end = entry->end,
-						  .off = entry->off,
-						  .file = entry->file,
-						  .deleted = entry->deleted,
-						  .path = entry->path};
+	if (maps.n && maps.entries[0].start >= *end) {
+		const struct map_entry *entry = &maps.entries[0];
 
+		*end = entry->end;
+		mapping = (struct profile_mapping){.start = entry->start,
+						   .end = entry->end,
+						   .off = entry->off,
+						   .file = entry->file,
+						   .deleted = entry->deleted,
+						   .path = entry->path};
 		memcpy(mapping.perms, entry->perms, sizeof(mapping.perms));
-		rc = making__take_text(h->making, strlen(entry->path));
-		if (!rc)
-			rc = profile__add_mapping(h->profile, &mapping);
+		rc = making__mapping(h->making, &mapping);
+	} else {
+		++*n_broken;
 	}
 	maps__free(&maps);
+	return rc;
+}
+
+/* The list of libraries, to the end of the file. */
+static int take_libraries(struct heap *h, struct line *line)
+{
+	uint64_t end = 0, n_broken = 0;
+	int rc = 0;
+
+	if (h->in->bytes[h->in->len - 1] != '\n')
+		return input__bad_line(h->in, -EINVAL, line->number,
+				       "the list of libraries below it was cut short");
+	while (!rc && input__next_line(h->in, line))
+		if (line->len)
+			rc = take_library(h, line, &end, &n_broken);
+	if (!rc && n_broken)
+		rc = profile__add_lost(h->profile, "mappings_unreadable", n_broken);
 	return rc;
 }
 
@@ -445,21 +467,22 @@ static int name_location(struct heap *h, struct profile_location *location,
 
 	for (const char *at = symbol->name; at && n < 64; at = next_function(at, end))
 		starts[n++] = at;
-	if (making__take_text(h->making, symbol->len))
+	if (making__take(h->making, n * sizeof(*frames)))
 		return -EFBIG;
 	frames = calloc(n, sizeof(*frames));
 	if (!frames)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		const char *start = starts[n - 1 - i];
-		size_t len = (size_t)((i ? starts[n - i] - 2 : end) - start);
+		size_t len = name_length(start, i ? starts[n - i] - 2 : end);
+		int rc = making__take(h->making, len + 1);
 
-		frames[i].name = strndup(start, len < MAX_NAME_BYTES ? len : MAX_NAME_BYTES);
+		frames[i].name = rc ? NULL : strndup(start, len);
 		if (!frames[i].name) {
 			while (i--)
 				free(frames[i].name);
 			free(frames);
-			return -ENOMEM;
+			return rc ? rc : -ENOMEM;
 		}
 	}
 	profile_location__set_frames(location, frames, n);
@@ -521,6 +544,8 @@ int decode_heap(const struct input *in, struct making *making)
 		rc = whole ? take_libraries(&h, &line)
 			   : input__bad_line(in, -EINVAL, line.number,
 					     "it ends before %s it was cut short", libraries);
+	if (rc == -EFBIG && making->why)
+		return input__bad_line(in, rc, line.number, "%s", making->why);
 	if (!rc)
 		rc = making__sort(making);
 	return rc ? rc : name_locations(&h);

@@ -16,9 +16,8 @@
 
 #define MAX_TYPES    64
 #define MAX_COMMENTS 65536
-#define MAX_PERIOD   (1ULL << 40) /* bytes between samples */
 #define MAX_TRIES    100	  /* stacks to look at for the allocator */
-#define NO_TID	     (1u << 31)	  /* threads that have only names are numbered from here on */
+#define MAX_AGE_S    1e9
 #define PER_HOUR     3600.0
 
 struct bytes {
@@ -122,6 +121,12 @@ static int bad(const struct reader *r, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s",
 			       what);
+}
+
+/* The same for what is too much, with the reason that is there. */
+static int too_much(const struct reader *r, const uint8_t *at)
+{
+	return input__bad_byte(r->in, -EFBIG, (size_t)((const char *)at - r->in->bytes), "%s", r->making->why);
 }
 
 static int take_varint(const struct reader *r, struct bytes *in, uint64_t *ret)
@@ -230,8 +235,8 @@ static void *grow(void *array, size_t n, size_t *room, size_t size)
 
 static int too_many(const struct reader *r, const uint8_t *at)
 {
-	return input__bad_byte(r->in, -EFBIG, (size_t)((const char *)at - r->in->bytes),
-			       "more entries of a table than any profile has");
+	making__refuse(r->making, "more entries of a table than any profile has");
+	return too_much(r, at);
 }
 
 /* Adds a message, whose id is its field 1. */
@@ -245,7 +250,7 @@ static int table__add(struct reader *r, struct table *table, const struct field 
 
 	if (rc)
 		return rc;
-	if (table->n == MAX_ITEMS)
+	if (table->n == r->making->limits->items)
 		return too_many(r, field->at);
 	while ((rc = take_field(r, &in, &part)) > 0)
 		if (part.number == MAPPING_ID) { /* and LOCATION_ID, FUNCTION_ID */
@@ -341,7 +346,7 @@ static int add_string(struct reader *r, const struct field *field)
 
 	if (rc)
 		return rc;
-	if (r->n_strings == MAX_ITEMS)
+	if (r->n_strings == r->making->limits->items)
 		return too_many(r, field->at);
 	strings = grow(r->strings, r->n_strings, &r->strings_room, sizeof(*strings));
 	if (!strings)
@@ -494,14 +499,20 @@ static double real_number(const char *text)
 	return end > text ? value : NAN;
 }
 
+/* The value, cut to what there can be; NaN stays. */
+static double within(double value, double low, double high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
 static void set_fact(struct profile *profile, const struct pprof_fact *fact, const char *value)
 {
 	void *at = (char *)profile + fact->offset;
 	uint64_t n = 0;
 	const char *pos = value;
 
-	if (fact->type == FACT_REAL) {
-		double real = real_number(value);
+	if (fact->type == FACT_REAL || fact->type == FACT_SIGNED) {
+		double real = within(real_number(value), fact->type == FACT_SIGNED ? -MAX_VALUE : 0, MAX_VALUE);
 
 		if (isfinite(real))
 			*(double *)at = real;
@@ -547,7 +558,7 @@ static void set_survival_ages(struct profile *profile, const char *value)
 
 		if (end == value)
 			break;
-		profile->survival_age_s[i] = isfinite(age) ? age : 0;
+		profile->survival_age_s[i] = isnan(age) ? 0 : within(age, 0, MAX_AGE_S);
 	}
 }
 
@@ -588,7 +599,7 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	} else if ((rest = behind(key, COMMENT_KIND))) {
 		for (int i = 0; i < REGION_MEMORY_KINDS; i++)
 			if (!strcmp(rest, region_memory__name((enum region_memory)i)))
-				profile->kind_bytes[i] = fmax(real_number(value), 0);
+				profile->kind_bytes[i] = fmax(within(real_number(value), 0, MAX_VALUE), 0);
 	} else if ((rest = behind(key, COMMENT_RUN_LOST))) {
 		return add_counter(profile, rest, value, true);
 	} else if ((rest = behind(key, COMMENT_LOST))) {
@@ -625,7 +636,7 @@ static int take_comments(struct reader *r)
 	if (r->duration_ns > 0)
 		profile->duration_s = (double)r->duration_ns / 1e9;
 	if (text_is(r, r->period_type, "space") && text_is(r, r->period_unit, "bytes") &&
-	    r->period <= MAX_PERIOD)
+	    r->period <= MAX_INTERVAL)
 		profile->interval_bytes = r->period;
 	profile->no_objects = r->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;
 	return 0;
@@ -676,7 +687,7 @@ static int by_start(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static int add_mapping(struct reader *r, const struct file_mapping *mapping)
+static int add_mapping(struct reader *r, const struct file_mapping *mapping, const uint8_t *at)
 {
 	static const char deleted[] = " (deleted)";
 	_cleanup_free_ char *path = copy_text(r, mapping->filename),
@@ -687,6 +698,7 @@ static int add_mapping(struct reader *r, const struct file_mapping *mapping)
 				      .perms = "r-xp",
 				      .path = path};
 	size_t len;
+	int rc;
 
 	if (!path || !build_id)
 		return -ENOMEM;
@@ -696,9 +708,8 @@ static int add_mapping(struct reader *r, const struct file_mapping *mapping)
 		add.deleted = true;
 	}
 	add.build_id = *build_id ? build_id : NULL;
-	if (making__take_text(r->making, len + strlen(build_id)))
-		return -EFBIG;
-	return profile__add_mapping(r->profile, &add);
+	rc = making__mapping(r->making, &add);
+	return rc == -EFBIG ? too_much(r, at) : rc;
 }
 
 /* Of mappings that lie over each other, as those of merged profiles may, the first one stays. */
@@ -727,7 +738,7 @@ static int take_mappings(struct reader *r)
 		if (!mapping->used)
 			continue;
 		end = mapping->limit;
-		rc = add_mapping(r, mapping);
+		rc = add_mapping(r, mapping, r->mappings.items[mapping - r->file_mappings].bytes.pos);
 	}
 	if (!rc && !r->profile->exe && n) { /* as all readers take it */
 		r->profile->exe = copy_text(r, r->file_mappings[0].filename);
@@ -887,8 +898,8 @@ static int read_frame(struct reader *r, const struct field *line, struct profile
 	file = copy_text(r, function->filename);
 	if (!name || !file)
 		return -ENOMEM;
-	if (making__take_text(r->making, strlen(name) + strlen(file)))
-		return -EFBIG;
+	if (making__take(r->making, strlen(name) + 1) || (*file && making__take(r->making, strlen(file) + 1)))
+		return too_much(r, line->at);
 	*ret_reason = function->reason;
 	*ret_frame = (struct profile_frame){.name = name,
 					    .line = number <= UINT32_MAX ? (uint32_t)number : 0};
@@ -913,7 +924,9 @@ static int count_lines(struct reader *r, struct bytes in, size_t *ret_n)
 		return rc;
 	r->n_lines += n;
 	*ret_n = n;
-	return n > MAX_STACK_FRAMES || r->n_lines > MAX_FRAMES ? -EFBIG : 0;
+	if (n > MAX_STACK_FRAMES || r->n_lines > r->making->limits->items)
+		return making__refuse(r->making, "more lines of locations than any profile has");
+	return n ? making__take(r->making, n * sizeof(struct profile_frame)) : 0;
 }
 
 static int read_frames(struct reader *r, const struct file_location *from,
@@ -925,6 +938,8 @@ static int read_frames(struct reader *r, const struct file_location *from,
 	size_t n_lines;
 	int rc = count_lines(r, in, &n_lines);
 
+	if (rc == -EFBIG)
+		return too_much(r, in.pos);
 	if (rc || !n_lines)
 		return rc;
 	draft.frames = calloc(n_lines, sizeof(*draft.frames));
@@ -953,21 +968,22 @@ static int read_frames(struct reader *r, const struct file_location *from,
 static int name_by_file(struct reader *r, const struct file_location *from,
 			struct profile_location *location)
 {
-	_cleanup_free_ char *path = NULL, *name = NULL;
-	const struct file_mapping *mapping;
+	_cleanup_free_ char *path = NULL;
+	uint64_t off = from->address;
+	int rc;
 
 	if (location->n_frames || location->addr < PROFILE_NO_ADDR)
 		return 0;
 	if (from->mapping) {
-		mapping = &r->file_mappings[from->mapping - 1];
+		const struct file_mapping *mapping = &r->file_mappings[from->mapping - 1];
+
 		path = copy_text(r, mapping->filename);
 		if (!path)
 			return -ENOMEM;
-		name = offset_name(path, from->address - mapping->start + mapping->off);
-	} else {
-		name = offset_name(NULL, from->address);
+		off += mapping->off - mapping->start;
 	}
-	return name ? profile_location__set_name(location, name) : -ENOMEM;
+	rc = making__name_by_offset(r->making, location, path, off);
+	return rc == -EFBIG ? too_much(r, from->message.pos) : rc;
 }
 
 /* Gives the profile's locations their frames. Both lists ascend by address. */
@@ -1049,7 +1065,7 @@ struct labels {
 	bool has_thread;
 	uint64_t thread; /* its name's number */
 	bool has_tid;
-	uint32_t tid;
+	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high;
 	double largest, root_of_squares, low, high;
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
@@ -1111,8 +1127,8 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 		labels->thread = label->str;
 		return;
 	case KIND_TID:
-		labels->has_tid = label->num >= 0 && label->num <= UINT32_MAX;
-		labels->tid = labels->has_tid ? (uint32_t)label->num : 0;
+		labels->has_tid = true;
+		labels->tid = (uint64_t)label->num;
 		return;
 	case KIND_PID:
 		if (!profile->pid && label->num > 0 && label->num <= INT32_MAX)
@@ -1132,10 +1148,10 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 		labels->allocators_own = label->num;
 		return;
 	case KIND_LARGEST:
-		labels->largest = number;
+		labels->largest = fmax(number, 0);
 		return;
 	case KIND_SQUARES:
-		labels->root_of_squares = number;
+		labels->root_of_squares = fmax(number, 0);
 		return;
 	case KIND_GROWTH_LOW:
 		labels->has_low = true;
@@ -1147,9 +1163,9 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 		return;
 	default:
 		if (r->kinds[label->key] < KIND_OLDER)
-			labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = number / 1e6;
+			labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = within(number / 1e6, 0, 1);
 		else
-			labels->older[r->kinds[label->key] - KIND_OLDER] = fmin(fmax(number / 1e6, 0), 1);
+			labels->older[r->kinds[label->key] - KIND_OLDER] = within(number / 1e6, 0, 1);
 	}
 }
 
@@ -1187,7 +1203,6 @@ static int add_held(struct reader *r, size_t site, const struct labels *labels,
 		    const struct estimate *live)
 {
 	_cleanup_free_ char *name = NULL;
-	uint32_t tid = labels->tid, number;
 	size_t thread;
 	int rc;
 
@@ -1196,15 +1211,9 @@ static int add_held(struct reader *r, size_t site, const struct labels *labels,
 	name = copy_text(r, labels->thread);
 	if (!name)
 		return -ENOMEM;
-	if (!labels->has_tid) {
-		rc = intern__add(&r->making->threads, name, strlen(name), &number);
-		if (rc < 0)
-			return rc;
-		tid = NO_TID + number;
-	}
-	rc = profile__add_thread(r->profile, tid, name, &thread);
+	rc = making__thread(r->making, labels->has_tid ? labels->tid : NO_TID, name, &thread);
 	if (!rc && (live->objects > 0 || live->bytes > 0))
-		rc = profile__add_held(r->profile, site, thread, live->objects, live->bytes);
+		rc = making__held(r->making, site, thread, live->objects, live->bytes);
 	return rc;
 }
 
@@ -1236,9 +1245,9 @@ static int add_sample(struct reader *r, const struct field *field, const struct 
 	site = &r->profile->sites[index];
 	if (r->making->stacks.n > n)
 		site->complete = r->own;
-	estimate__merge(&site->live, &live);
-	site->alloc_objects += value_of(r, VALUE_ALLOC_OBJECTS);
-	site->alloc_bytes += value_of(r, VALUE_ALLOC_SPACE);
+	rc = making__add(r->making, index, &live, value_of(r, VALUE_ALLOC_OBJECTS), value_of(r, VALUE_ALLOC_SPACE));
+	if (rc)
+		return rc;
 	site->complete = site->complete && !labels->incomplete;
 	site->truncated = site->truncated || labels->truncated;
 	site->allocators_own = site->allocators_own || labels->allocators_own;
@@ -1280,7 +1289,8 @@ static int take_sample(struct reader *r, const struct field *field)
 		return rc;
 	if (r->n_values != r->n_types)
 		return bad(r, field->at, "a sample with fewer values than types of them");
-	return add_sample(r, field, &labels);
+	rc = add_sample(r, field, &labels);
+	return rc == -EFBIG ? too_much(r, field->at) : rc;
 }
 
 /* The second pass. */

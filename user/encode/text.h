@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "profile/profile.h"
+#include "profile/slots.h"
 
 /* Bytes of the UTF-8 character at text (1..4), with *ret_code its code point; 0 when no valid one
  * is there (overlong, surrogate, cut short, stray byte) or the text ends. */
@@ -30,17 +31,6 @@ char *text_shorten(const char *name, size_t max);
 /* A copy of a printable name of C++ or Rust without template arguments, and without as many of its leading parts as
  * must go for max columns, the last stays: a::b<c::d>::e -> a::b<..>::e, b<..>::e, e. NULL: no memory. */
 char *text_unqualified(const char *name, size_t max);
-
-/* All frames of all locations in a row, a place for those of none, too: what is to be known of a frame is found out
- * once for each, not for each stack that it is in. */
-struct frame_slots {
-	size_t *first; /* of each location's, and at last their number */
-	bool *allocators; /* by slot: profile__is_allocator_frame() */
-};
-
-/* 0 or -ENOMEM; to be cleared in both cases. */
-int frame_slots__init(struct frame_slots *slots, const struct profile *profile);
-void frame_slots__clear(struct frame_slots *slots);
 
 /* The frames of a site one by one, from the leaf, inlined ones in their places. Zeroed but for
  * profile, site and, if they are of use, slots at the beginning. */

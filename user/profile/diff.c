@@ -586,7 +586,7 @@ int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure
 	d->measure = measure;
 	rc = check(d, err);
 	if (!rc)
-		rc = match__stacks(profiles, n, &match);
+		rc = match__stacks(profiles, n, &match_limits, &match, err);
 	if (!rc)
 		rc = check_common(d, &match, err);
 	if (!rc)

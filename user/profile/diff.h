@@ -132,11 +132,11 @@ struct diff {
 	double weights; /* private: of the stacks that could be found to grow (claims__decide()) */
 };
 
-/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EINVAL with the reason
- * in err when they cannot be compared: they are of different things (heap, regions, growth); live
- * bytes of windows beside continuous ones, and no growth rates; no stack in common and different
- * programs; growth asked for that one does not have. Profiles are called by their numbers in these
- * texts, from 1. */
+/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in err where they
+ * are too large together (profile/match.h); -EINVAL with the reason in err when they cannot be compared: they are of
+ * different things (heap, regions, growth); live bytes of windows beside continuous ones, and no growth rates; no
+ * stack in common and different programs; growth asked for that one does not have. Profiles are called by their
+ * numbers in these texts, from 1. */
 int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 	      struct diff **ret_diff, struct error *err);
 void diff__free(struct diff *diff);

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 
+const struct match_limits match_limits = {.frames = 1u << 27, .figures = 1u << 24};
+
 /* A location as a place in a file. */
 struct place {
 	const char *build_id;
@@ -35,6 +37,7 @@ struct key {
 };
 
 struct matcher {
+	const struct match_limits *limits;
 	const struct profile *const *profiles;
 	size_t n;
 	size_t *base;	   /* n + 1: number of each profile's first location */
@@ -312,7 +315,7 @@ static uint32_t put_stack(const struct matcher *m, size_t profile, const struct 
 	return n;
 }
 
-static int make_keys(struct matcher *m)
+static int make_keys(struct matcher *m, struct error *err)
 {
 	size_t n_frames = 0, n_sites = 0, used = 0;
 
@@ -326,6 +329,11 @@ static int make_keys(struct matcher *m)
 
 				n_frames += m->first_frame[l + 1] - m->first_frame[l];
 			}
+			if (n_frames > m->limits->frames)
+				return error__set(err, -EFBIG,
+						  "up to profile %zu the stacks have more than %" PRIu64
+						  " frames, with what is inlined in them: too many to compare",
+						  p + 1, m->limits->frames);
 		}
 	}
 	m->stacks = array(n_frames, sizeof(*m->stacks));
@@ -372,7 +380,7 @@ static size_t best_of(const struct matcher *m, size_t first, size_t end)
 	return best;
 }
 
-static int group(const struct matcher *m, struct match *ret)
+static int group(const struct matcher *m, struct match *ret, struct error *err)
 {
 	ret->sites = array(m->n_keys, sizeof(*ret->sites));
 	ret->first = array(m->n_keys + 1, sizeof(*ret->first));
@@ -387,16 +395,23 @@ static int group(const struct matcher *m, struct match *ret)
 			ret->first[ret->n_stacks++] = i;
 	}
 	ret->first[ret->n_stacks] = m->n_keys;
+	if (ret->n_stacks * m->n > m->limits->figures) {
+		error__set(err, -EFBIG, "%zu different stacks in %zu profiles are too many to compare", ret->n_stacks,
+			   m->n);
+		match__clear(ret);
+		return -EFBIG;
+	}
 	for (size_t i = 0; i < ret->n_stacks; i++)
 		ret->best[i] = best_of(m, ret->first[i], ret->first[i + 1]);
 	return 0;
 }
 
-int match__stacks(const struct profile *const *profiles, size_t n, struct match *ret_match)
+int match__stacks(const struct profile *const *profiles, size_t n, const struct match_limits *limits,
+		  struct match *ret_match, struct error *err)
 {
-	_cleanup_(matcher__clear) struct matcher m = {.profiles = profiles, .n = n};
+	_cleanup_(matcher__clear) struct matcher m = {.limits = limits, .profiles = profiles, .n = n};
 	struct match match = {};
-	int err;
+	int rc;
 
 	m.base = array(n + 1, sizeof(*m.base));
 	if (!m.base)
@@ -405,16 +420,16 @@ int match__stacks(const struct profile *const *profiles, size_t n, struct match 
 		m.base[p + 1] = m.base[p] + profiles[p]->n_locations;
 	if (m.base[n] >= UINT32_MAX)
 		return -ENOMEM;
-	err = find_libraries(&m);
-	if (!err)
-		err = find_places(&m);
-	if (!err)
-		err = number_frames(&m);
-	if (!err)
-		err = make_keys(&m);
-	if (!err)
-		err = group(&m, &match);
-	if (!err)
+	rc = find_libraries(&m);
+	if (!rc)
+		rc = find_places(&m);
+	if (!rc)
+		rc = number_frames(&m);
+	if (!rc)
+		rc = make_keys(&m, err);
+	if (!rc)
+		rc = group(&m, &match, err);
+	if (!rc)
 		*ret_match = match;
-	return err;
+	return rc;
 }

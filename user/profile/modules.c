@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "profile/slots.h"
 
 #define MAX_RULES 10000
 #define NOBODY	  UINT32_MAX
@@ -203,76 +204,68 @@ static const char *subject(const struct profile *profile, const struct profile_l
 	}
 }
 
-/* The component of the innermost frame of a location that has one, or NOBODY. The allocator's own frames are
- * asked only behind others, or with_allocator. */
+/* The component of the first rule that matches the frame, or NOBODY. */
 static uint32_t owner_of(const struct modules *m, const struct profile *profile,
-			 const struct profile_location *location, bool with_allocator)
+			 const struct profile_location *location, const struct profile_frame *frame)
 {
-	for (size_t f = 0; f < location->n_frames; f++) {
-		const struct profile_frame *frame = &location->frames[f];
+	for (size_t r = 0; r < m->n_rules; r++) {
+		const char *text = subject(profile, location, frame, m->rules[r].kind);
 
-		if (!with_allocator && profile__is_allocator_frame(frame->name))
-			continue;
-		for (size_t r = 0; r < m->n_rules; r++) {
-			const char *text = subject(profile, location, frame, m->rules[r].kind);
-
-			if (text && !regexec(&m->rules[r].regex, text, 0, NULL, 0))
-				return m->rules[r].component;
-		}
-		with_allocator = true;
+		if (text && !regexec(&m->rules[r].regex, text, 0, NULL, 0))
+			return m->rules[r].component;
 	}
 	return NOBODY;
 }
 
-/* By location: what it is worth as the first that is not the allocator's alone, and behind such. */
-struct owners {
-	uint32_t *first, *behind;
-	bool *allocators;
-};
+/* The component of every frame, or NOBODY; NULL: out of memory. */
+static uint32_t *find_owners(const struct modules *m, const struct profile *profile,
+			     const struct frame_slots *slots)
+{
+	uint32_t *owners = calloc(slots->first[profile->n_locations] + 1, sizeof(*owners));
 
-static uint32_t owner_of_site(const struct owners *owners, const struct profile_site *site)
+	for (size_t i = 0; owners && i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		owners[slots->first[i]] = NOBODY; /* there may be no frame */
+		for (size_t f = 0; f < location->n_frames; f++)
+			owners[slots->first[i] + f] = owner_of(m, profile, location, &location->frames[f]);
+	}
+	return owners;
+}
+
+/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames are asked only behind
+ * others. */
+static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
+			      const struct profile_site *site)
 {
 	bool behind = false;
 
-	for (size_t i = 0; i < site->n_locations; i++) {
-		uint32_t location = site->locations[i];
-		uint32_t owner = (behind ? owners->behind : owners->first)[location];
-
-		if (!behind && owners->allocators[location])
-			continue;
-		if (owner != NOBODY)
-			return owner;
-		behind = true;
-	}
+	for (size_t i = 0; i < site->n_locations; i++)
+		for (size_t f = slots->first[site->locations[i]]; f < slots->first[site->locations[i] + 1]; f++) {
+			behind = behind || !slots->allocators[f];
+			if (behind && owners[f] != NOBODY)
+				return owners[f];
+		}
 	return NOBODY;
 }
 
 /* The component of each site, or NOBODY. */
-static int find_owners(const struct modules *m, const struct profile *profile, uint32_t *ret)
+static int find_site_owners(const struct modules *m, const struct profile *profile, uint32_t *ret)
 {
-	_cleanup_free_ uint32_t *first = calloc(profile->n_locations + 1, sizeof(*first));
-	_cleanup_free_ uint32_t *behind = calloc(profile->n_locations + 1, sizeof(*behind));
-	_cleanup_free_ bool *allocators = calloc(profile->n_locations + 1, sizeof(*allocators));
-	const struct owners owners = {first, behind, allocators};
+	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
+	_cleanup_free_ uint32_t *owners = frame_slots__init(&slots, profile) ? NULL : find_owners(m, profile, &slots);
 
-	if (!first || !behind || !allocators)
+	if (!owners)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_locations; i++) {
-		const struct profile_location *location = &profile->locations[i];
-
-		allocators[i] = profile_location__is_allocators(location);
-		first[i] = owner_of(m, profile, location, false);
-		behind[i] = owner_of(m, profile, location, true);
-	}
 	for (size_t i = 0; i < profile->n_sites; i++)
-		ret[i] = owner_of_site(&owners, &profile->sites[i]);
+		ret[i] = owner_of_site(owners, &slots, &profile->sites[i]);
 	return 0;
 }
 
 int modules__owners(const struct modules *m, const struct profile *profile, const char **paths)
 {
 	_cleanup_free_ uint32_t *owners = calloc(profile->n_sites + 1, sizeof(*owners));
-	int rc = owners ? find_owners(m, profile, owners) : -ENOMEM;
+	int rc = owners ? find_site_owners(m, profile, owners) : -ENOMEM;
 
 	for (size_t i = 0; i < profile->n_sites && !rc; i++)
 		paths[i] = owners[i] == NOBODY ? NULL : m->components[owners[i]].path;
@@ -308,7 +301,7 @@ int modules__sum(const struct modules *m, const struct profile *profile, struct 
 	struct module_sum *sums = calloc(m->n_components + 1, sizeof(*sums));
 	size_t n = 0;
 
-	if (!owners || !at || !sums || find_owners(m, profile, owners)) {
+	if (!owners || !at || !sums || find_site_owners(m, profile, owners)) {
 		free(sums);
 		return -ENOMEM;
 	}

@@ -40,11 +40,11 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("ended", BOOL, ended, 0),
 	FACT("leaf_holds", BOOL, leaf_holds, 0),
 	FACT("no_objects", BOOL, no_objects, 0),
-	FACT_OF(GROWING, "process_growth_bytes_per_s", REAL, growth.bytes_per_s, NAN),
-	FACT_OF(GROWING, "process_growth_attributed", REAL, growth.attributed.bytes_per_s, 0),
-	FACT_OF(GROWING, "process_growth_attributed_low", REAL, growth.attributed.low, NAN),
-	FACT_OF(GROWING, "process_growth_attributed_high", REAL, growth.attributed.high, NAN),
-	FACT_OF(GROWING, "process_growth_regions", REAL, growth.regions, 0),
+	FACT_OF(GROWING, "process_growth_bytes_per_s", SIGNED, growth.bytes_per_s, NAN),
+	FACT_OF(GROWING, "process_growth_attributed", SIGNED, growth.attributed.bytes_per_s, 0),
+	FACT_OF(GROWING, "process_growth_attributed_low", SIGNED, growth.attributed.low, NAN),
+	FACT_OF(GROWING, "process_growth_attributed_high", SIGNED, growth.attributed.high, NAN),
+	FACT_OF(GROWING, "process_growth_regions", SIGNED, growth.regions, 0),
 	FACT_OF(GROWING, "process_growth_slowed", REAL, growth.slowed, 0),
 	FACT_OF(WINDOWED, "blocks_born", UINT64, evidence.born, 0),
 	FACT_OF(WINDOWED, "blocks_freed", UINT64, evidence.freed, 0),
@@ -55,7 +55,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT_OF(WINDOWED, "blocks_forgotten", UINT64, evidence.forgotten, 0),
 	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, earlier_gone_bytes, -1),
 	FACT_OF(REGIONS, "regions_followed_s", REAL, regions_followed_s, 0),
-	FACT_OF(FAULTS, "resident_change_bytes", REAL, resident_change_bytes, NAN),
+	FACT_OF(FAULTS, "resident_change_bytes", SIGNED, resident_change_bytes, NAN),
 	FACT("memtrace_cost_known", BOOL, own.known, 0),
 	FACT("memtrace_cpu_pct", REAL, own.cpu_pct, 0),
 	FACT("memtrace_host_cost_known", BOOL, own.host_known, 0),
@@ -82,6 +82,7 @@ double pprof_fact__get(const struct pprof_fact *fact, const struct profile *prof
 	case FACT_BOOL:
 		return *(const bool *)at;
 	case FACT_REAL:
+	case FACT_SIGNED:
 		return *(const double *)at;
 	}
 	return NAN;
@@ -107,7 +108,7 @@ void pprof_facts__clear(struct profile *profile)
 	for (size_t i = 0; i < n_pprof_facts; i++) {
 		void *at = (char *)profile + pprof_facts[i].offset;
 
-		if (pprof_facts[i].type == FACT_REAL)
+		if (pprof_facts[i].type == FACT_REAL || pprof_facts[i].type == FACT_SIGNED)
 			*(double *)at = pprof_facts[i].absent;
 		else
 			memset(at, 0,

@@ -147,7 +147,8 @@ enum pprof_fact_type {
 	FACT_UINT32,
 	FACT_INT, /* 0 or more */
 	FACT_BOOL,
-	FACT_REAL,
+	FACT_REAL, /* 0 or more */
+	FACT_SIGNED, /* real */
 };
 
 /* Which profiles it says something of. */

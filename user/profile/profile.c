@@ -172,7 +172,8 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 
 	if (!lost)
 		return -ENOMEM;
-	lost->count += count;
+	/* files say what they like */
+	lost->count = count > UINT64_MAX - lost->count ? UINT64_MAX : lost->count + count;
 	return 0;
 }
 

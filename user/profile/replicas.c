@@ -28,26 +28,45 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median_of(double *values, size_t n)
+/* Values in ascending order, to leave out one of them. */
+struct sorted {
+	double *values;
+	size_t n;
+};
+
+static void sort_values(struct sorted *sorted, const double *values)
 {
-	qsort(values, n, sizeof(*values), by_value);
-	return (values[(n - 1) / 2] + values[n / 2]) / 2;
+	memcpy(sorted->values, values, sorted->n * sizeof(*values));
+	qsort(sorted->values, sorted->n, sizeof(*values), by_value);
 }
 
-/* Median of all values but that of one, and how far they are from it in the median. scratch: n of
- * them. */
-static double others(const double *values, size_t n, size_t but, double *scratch, double *ret_mad)
+/* The i-th of the others than the one at place but. */
+static double other(const struct sorted *sorted, size_t but, size_t i)
 {
-	double median;
-	size_t k = 0;
+	return sorted->values[i + (i >= but)];
+}
 
-	for (size_t i = 0; i < n; i++)
-		if (i != but)
-			scratch[k++] = values[i];
-	median = median_of(scratch, k);
-	for (size_t i = 0; i < k; i++)
-		scratch[i] = fabs(scratch[i] - median);
-	*ret_mad = median_of(scratch, k);
+/* Median of all values but this one, and how far they are from it in the median. */
+static double others(const struct sorted *sorted, double but_value, double *ret_mad)
+{
+	size_t n = sorted->n - 1, below, above, but = 0, left = n;
+	double median, distance[2] = {};
+
+	while (sorted->values[but] < but_value)
+		but++;
+	median = (other(sorted, but, (n - 1) / 2) + other(sorted, but, n / 2)) / 2;
+	/* from both ends inwards, the farthest first, until those in the middle are reached */
+	for (below = 0, above = n - 1; left > (n - 1) / 2; left--) {
+		double down = median - other(sorted, but, below), up = other(sorted, but, above) - median;
+
+		distance[1] = distance[0];
+		distance[0] = fmax(down, up);
+		if (down > up)
+			below++;
+		else
+			above--;
+	}
+	*ret_mad = n % 2 ? distance[0] : (distance[0] + distance[1]) / 2;
 	return median;
 }
 
@@ -191,6 +210,7 @@ static int rank(struct replicas *r)
 {
 	_cleanup_free_ double *totals = calloc(r->n, sizeof(*totals));
 	_cleanup_free_ double *scratch = calloc(r->n, sizeof(*scratch));
+	struct sorted sorted = {scratch, r->n};
 	double mad;
 
 	r->ranks = calloc(r->n, sizeof(*r->ranks));
@@ -199,10 +219,11 @@ static int rank(struct replicas *r)
 	for (size_t s = 0; s < r->n_stacks; s++)
 		for (size_t i = 0; i < r->n; i++)
 			totals[i] += r->stacks[s].values[i];
+	sort_values(&sorted, totals);
 	for (size_t i = 0; i < r->n; i++) {
 		r->ranks[i].index = (uint32_t)i;
 		r->ranks[i].total = totals[i];
-		r->ranks[i].median = others(totals, r->n, i, scratch, &mad);
+		r->ranks[i].median = others(&sorted, totals[i], &mad);
 	}
 	for (size_t i = 0; i < r->n_abnormal; i++) {
 		struct replica *replica = &r->ranks[r->list[i].replica];
@@ -227,18 +248,17 @@ static int by_ratio(const void *a, const void *b)
 
 /* By how much of it the others of a replica differ from their median, in the median of all stacks
  * by bytes. */
-static double typical_spread(const struct replicas *r, size_t replica, double *scratch,
-			     struct ratio *ratios)
+static double typical_spread(const struct replicas *r, const double *mads, size_t replica, struct ratio *ratios)
 {
-	double all = 0, sum = 0, mad;
+	double all = 0, sum = 0;
 	size_t n = 0;
 
-	for (size_t s = 0; s < r->n_stacks; s++) {
-		double median = others(r->stacks[s].values, r->n, replica, scratch, &mad);
+	for (size_t i = replica; i < r->n_stacks * r->n; i += r->n) {
+		double median = r->list[i].median;
 
 		if (!(median > 0))
 			continue;
-		ratios[n++] = (struct ratio){mad / median, median};
+		ratios[n++] = (struct ratio){mads[i] / median, median};
 		all += median;
 	}
 	qsort(ratios, n, sizeof(*ratios), by_ratio);
@@ -256,35 +276,41 @@ static int compare(struct replicas *r, const struct match *match)
 	_cleanup_free_ struct claim *claims = calloc(n_claims + 1, sizeof(*claims));
 	_cleanup_free_ struct part *parts = calloc(r->n, sizeof(*parts));
 	_cleanup_free_ double *scratch = calloc(r->n, sizeof(*scratch));
+	_cleanup_free_ double *mads = calloc(n_claims + 1, sizeof(*mads));
 	_cleanup_free_ double *typical = calloc(r->n, sizeof(*typical));
 	_cleanup_free_ struct ratio *ratios = calloc(match->n_stacks + 1, sizeof(*ratios));
-	double few = student_quantile(r->n - 2, false) / 1.96, mad;
+	double few = student_quantile(r->n - 2, false) / 1.96;
+	struct sorted sorted = {scratch, r->n};
 	int err;
 
 	r->n_stacks = match->n_stacks;
 	r->stacks = calloc(r->n_stacks + 1, sizeof(*r->stacks));
 	r->values = calloc(n_claims + 1, sizeof(*r->values));
 	r->list = calloc(n_claims + 1, sizeof(*r->list));
-	if (!claims || !parts || !scratch || !typical || !ratios || !r->stacks || !r->values ||
+	if (!claims || !parts || !scratch || !mads || !typical || !ratios || !r->stacks || !r->values ||
 	    !r->list)
 		return -ENOMEM;
-	for (size_t s = 0; s < r->n_stacks; s++)
-		add_stack(r, match, s, parts);
-	for (size_t i = 0; i < r->n; i++)
-		typical[i] = typical_spread(r, i, scratch, ratios);
 	for (size_t s = 0; s < r->n_stacks; s++) {
-		const double *values = r->stacks[s].values;
+		const double *values = r->values + s * r->n;
 
+		add_stack(r, match, s, parts);
+		sort_values(&sorted, values);
+		for (size_t i = 0; i < r->n; i++)
+			r->list[s * r->n + i] = (struct replica_excess){
+				.replica = (uint32_t)i,
+				.stack = (uint32_t)s,
+				.value = values[i],
+				.median = others(&sorted, values[i], &mads[s * r->n + i])};
+	}
+	for (size_t i = 0; i < r->n; i++)
+		typical[i] = typical_spread(r, mads, i, ratios);
+	for (size_t s = 0; s < r->n_stacks; s++) {
 		get_parts(r, match, s, parts);
 		for (size_t i = 0; i < r->n; i++) {
 			struct replica_excess *excess = &r->list[s * r->n + i];
-			double spread;
+			double spread = MAD_TO_DEVIATION * few *
+					fmax(mads[s * r->n + i], typical[i] * excess->median);
 
-			excess->replica = (uint32_t)i;
-			excess->stack = (uint32_t)s;
-			excess->value = values[i];
-			excess->median = others(values, r->n, i, scratch, &mad);
-			spread = MAD_TO_DEVIATION * few * fmax(mad, typical[i] * excess->median);
 			if (r->measure == DIFF_GROWTH)
 				judge_growth(r, parts, spread, excess, &claims[s * r->n + i]);
 			else
@@ -391,7 +417,7 @@ int replicas__new(const struct profile *const *profiles, size_t n, enum diff_mea
 	r->measure = measure;
 	rc = check(r, err);
 	if (!rc)
-		rc = match__stacks(profiles, n, &match);
+		rc = match__stacks(profiles, n, &match_limits, &match, err);
 	if (!rc)
 		rc = compare(r, &match);
 	if (rc)

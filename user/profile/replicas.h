@@ -63,7 +63,7 @@ struct replicas {
 };
 
 /* From one sorted, symbolized profile of each of n >= 3 replicas. DIFF_AUTO: growth rates, where
- * all have them, else live bytes. 0; -ENOMEM; -EINVAL with the reason in err: as for diff__new(),
+ * all have them, else live bytes. 0; -ENOMEM; -EINVAL or -EFBIG with the reason in err: as for diff__new(),
  * or too few, or two of one run. */
 int replicas__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 		  struct replicas **ret_replicas, struct error *err);

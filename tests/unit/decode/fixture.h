@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "decode/decode.h"
+#include "decode/internal.h"
 #include "tests/unit/encode/fixture.h"
 
 /* The profile in len bytes, which must be one. */
@@ -25,17 +26,45 @@ static inline struct profile *decoded(const char *text)
 	return decoded_bytes(text, strlen(text));
 }
 
-/* It is no profile, and the error is this. */
-static inline void assert_refused_bytes(const void *bytes, size_t len, const char *text)
+/* Within these limits it is no profile, and the error is this. */
+static inline void assert_refused_within(const struct decode_limits *limits, const void *bytes, size_t len,
+					 const char *text)
 {
 	struct profile *profile = NULL;
 	struct error err = {};
 
-	if (decode_bytes("FILE", bytes, len, &profile, &err) >= 0)
+	if (decode_within(limits, "FILE", bytes, len, &profile, &err) >= 0) {
+		profile__free(profile);
 		fail_msg("is read, instead of: %s", text);
+	}
 	assert_null(profile);
 	assert_string_equal(err.text, text);
 }
+
+static inline void assert_refused_bytes(const void *bytes, size_t len, const char *text)
+{
+	assert_refused_within(&decode_limits, bytes, len, text);
+}
+
+/* The limits with one of them lowered. */
+#define LIMITS(member, value)                                                                      \
+	({                                                                                         \
+		struct decode_limits limits_ = decode_limits;                                      \
+		limits_.member = (value);                                                          \
+		limits_;                                                                           \
+	})
+
+/* It is read where that member of the limits is n, and refused where it is one less. */
+#define assert_limit(member, n, bytes, len, why)                                                   \
+	do {                                                                                       \
+		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n) - 1); \
+		struct profile *profile_ = NULL;                                                   \
+		struct error err_ = {};                                                            \
+		if (decode_within(&enough_, "FILE", bytes, len, &profile_, &err_))                 \
+			fail_msg("%s", err_.text);                                                 \
+		profile__free(profile_);                                                           \
+		assert_refused_within(&less_, bytes, len, why);                                    \
+	} while (0)
 
 static inline void assert_refused(const char *bytes, const char *text)
 {

@@ -167,6 +167,89 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
 }
 
+/* Of everything that a file can have many of there is a last one; and it is told where it stands. */
+static void numbers_of_items_are_bounded(void **state)
+{
+	static const char threads[] = "heap_v2/1\n  t*: 3: 3 [0: 0]\n"
+				      "@ 0x401011\n  t*: 3: 3 [0: 0]\n  t1: 1: 1 [0: 0]\n  t2: 1: 1 [0: 0]\n"
+				      "  t3: 1: 1 [0: 0]\n" MAPS;
+	static const char same[] = "heap_v2/1\n  t*: 3: 3 [0: 0]\n"
+				   "@ 0x401011\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
+				   "@ 0x401021\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
+				   "@ 0x401031\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
+				   "@ 0x401031\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n" MAPS;
+	static const char mappings[] = "heap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x401011\n  t*: 1: 1 [0: 0]\n" MAPS;
+
+	(void)state;
+	assert_limit(items, 3, threads, sizeof(threads) - 1, "FILE: line 7: more threads than any profile has");
+	assert_limit(items, 4, same, sizeof(same) - 1,
+		     "FILE: line 16: more shares of threads in stacks than any profile has");
+	assert_limit(items, 3, mappings, sizeof(mappings) - 1, "FILE: line 9: more mappings than any profile has");
+}
+
+static void values_are_bounded(void **state)
+{
+	(void)state;
+	assert_refused("heap_v2/1\n@ 0x401011\n  t*: 1: 18446744073709551615 [0: 0]\n" MAPS,
+		       "FILE: line 5: up to here it counts more than 2^62 objects or bytes: no machine has them");
+	assert_refused("heap_v2/1099511627777\n" MAPS,
+		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
+		       "\"heap profile: ... @ heapprofile\" is due");
+}
+
+static uint64_t lost(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->n_lost; i++)
+		if (!strcmp(profile->lost[i].name, name))
+			return profile->lost[i].count;
+	return 0;
+}
+
+/* A line of the list of libraries that says nothing, one that goes back, and one that says where a library is. */
+static void broken_libraries_are_counted(void **state)
+{
+	struct profile *profile = decoded("heap_v2/1\n@ 0x401011 0x501011\n  t*: 1: 1 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+					  "00400000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
+					  "00500000-0060000 zzzz\n"
+					  "00300000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
+					  "\n"
+					  "00600000-00700000 r-xp 00000000 08:01 7 /usr/bin/other\n"),
+		       *again;
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	char *json = encoded(encode_json, profile);
+
+	(void)state;
+	assert_int_equal(profile->n_mappings, 2);
+	assert_int_equal(lost(profile, "mappings_unreadable"), 2);
+	assert_non_null(strstr(json, "\"mappings_unreadable\":2"));
+	assert_int_equal(encode_pprof(profile, &sink), 0);
+	again = decoded_bytes(text.bytes, text.len);
+	assert_int_equal(lost(again, "mappings_unreadable"), 2);
+	profile__free(again);
+	free(text.bytes);
+	free(json);
+	profile__free(profile);
+	profile = decoded(jemalloc);
+	assert_int_equal(profile->n_lost, 0);
+	profile__free(profile);
+}
+
+/* A number that no thread of the kernel's can have is no other thread's. */
+static void large_tids_are_kept_apart(void **state)
+{
+	struct profile *profile = decoded("heap_v2/1\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0] seven\n"
+					  "@ 0x401011\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0]\n"
+					  "  t4294967303: 1: 4 [0: 0]\n  t8589934599: 1: 4 [0: 0]\n" MAPS);
+
+	(void)state;
+	assert_int_equal(profile->n_threads, 3);
+	assert_int_equal(profile->threads[0].tid, 7);
+	assert_string_equal(profile->threads[0].name, "seven");
+	assert_int_equal(profile->sites[0].n_threads, 3);
+	profile__free(profile);
+}
+
 static void damage_does_no_harm(void **state)
 {
 	(void)state;
@@ -267,6 +350,10 @@ int main(void)
 		cmocka_unit_test(what_memtrace_writes_comes_back),
 		cmocka_unit_test(what_is_wrong_is_told),
 		cmocka_unit_test(damage_does_no_harm),
+		cmocka_unit_test(numbers_of_items_are_bounded),
+		cmocka_unit_test(values_are_bounded),
+		cmocka_unit_test(broken_libraries_are_counted),
+		cmocka_unit_test(large_tids_are_kept_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,15 +13,18 @@
 
 struct text {
 	char *bytes;
-	size_t len;
+	size_t len, room;
 };
 
 static inline int text_write(void *ctx, const void *data, size_t len)
 {
 	struct text *text = ctx;
 
-	text->bytes = realloc(text->bytes, text->len + len + 1);
-	assert_non_null(text->bytes);
+	if (text->len + len + 1 > text->room) {
+		text->room = 2 * (text->len + len + 1);
+		text->bytes = realloc(text->bytes, text->room);
+		assert_non_null(text->bytes);
+	}
 	memcpy(text->bytes + text->len, data, len);
 	text->len += len;
 	text->bytes[text->len] = '\0';

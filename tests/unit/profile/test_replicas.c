@@ -153,6 +153,49 @@ static void figures_are_the_medians(void **state)
 	free_all(p, 3);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of three to seven replicas, with ties: the median of what the others really have. */
+static void medians_leave_out_the_one(void **state)
+{
+	(void)state;
+	random_state = 5;
+	for (int run = 0; run < 60; run++) {
+		size_t n = 3 + (size_t)run % 5;
+		struct profile *p[7];
+		struct replicas *replicas;
+
+		for (size_t i = 0; i < n; i++) {
+			p[i] = new_profile(1);
+			p[i]->pid = 10 + (int)i;
+			for (int s = 0; s < 3; s++)
+				add_stack(p[i], (const char *[]){"a", "b", "c"}[s], 0, 10, 1 + (int)(5 * random_unit()));
+			end_profile(p[i]);
+		}
+		replicas = replicas_of(p, n);
+		for (size_t i = 0; i < replicas->n_list; i++) {
+			const struct replica_excess *excess = &replicas->list[i];
+			const double *values = replicas->stacks[excess->stack].values;
+			double rest[7];
+			size_t k = 0;
+
+			for (size_t j = 0; j < n; j++)
+				if (j != excess->replica)
+					rest[k++] = values[j];
+			qsort(rest, k, sizeof(*rest), by_number);
+			assert_true(excess->median == (rest[(k - 1) / 2] + rest[k / 2]) / 2);
+			assert_true(excess->value == values[excess->replica]);
+		}
+		replicas__free(replicas);
+		free_all(p, n);
+	}
+}
+
 static void growth_is_compared_where_it_is_known(void **state)
 {
 	struct profile *p[4];
@@ -220,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_odd_one_is_named),
 		cmocka_unit_test(figures_are_the_medians),
+		cmocka_unit_test(medians_leave_out_the_one),
 		cmocka_unit_test(growth_is_compared_where_it_is_known),
 		cmocka_unit_test(what_says_nothing_is_refused),
 	};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All frames of all locations in a row: what is to be known of a frame is found out once for each, not for each
+ * stack that it is in. */
+#ifndef MEMTRACE_PROFILE_SLOTS_H
+#define MEMTRACE_PROFILE_SLOTS_H
+
+#include "profile/profile.h"
+
+/* A place for each frame, and for a location of none, too. */
+struct frame_slots {
+	size_t *first; /* of each location's, and at last their number */
+	bool *allocators; /* by slot: profile__is_allocator_frame() */
+};
+
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int frame_slots__init(struct frame_slots *slots, const struct profile *profile);
+void frame_slots__clear(struct frame_slots *slots);
+
+#endif
