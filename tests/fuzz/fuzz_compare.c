@@ -55,7 +55,7 @@ static void write_one(const struct profile *p, const struct modules *rules)
 	WRITES(encode_table(p, &tree, sink));
 	WRITES(encode_leader(p, 60, sink));
 	WRITES(encode_leaks(p, &options, sink));
-	WRITES(encode_modules(p, rules, sink));
+	WRITES(encode_modules(p, rules, true, sink));
 }
 
 /* No stack is nowhere, and sums are sums. */
