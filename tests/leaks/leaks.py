@@ -288,8 +288,13 @@ def keep_all(path, jobs, keys, measure_one, describe_one):
                 file.write(json.dumps(record) + "\n")
             print(describe_one(record), flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
         list(pool.map(one, keys))
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_all()  # so that what has begun fails soon
+        raise
     return 1 if failed else 0
 
 
