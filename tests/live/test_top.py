@@ -27,14 +27,22 @@ except ImportError:  # Debian's, which another python3 does not find by itself
     except ImportError:
         pyte = None
 
-KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[4~", "home": b"\x1b[1~", "ctrl-c": b"\x03"}
-ENTERS, LEAVES = b"\x1b[?1049h", b"\x1b[?1049l"  # the alternate screen
+KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
+# The alternate screen, of rxvt and of xterm. (rxvt has none of the sequences that pyte does not know: to scroll by several
+# lines, to repeat a character.)
+ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
+
+
+def last(sequences, raw):
+    """Where the last of them begins; -1: nowhere."""
+    return max(raw.rfind(sequence) for sequence in sequences)
+
 
 
 class Screen:
     """memtrace top in a terminal of its own."""
 
-    def __init__(self, *args, columns=110, lines=30, term="screen", program=(MEMTRACE, "top")):
+    def __init__(self, *args, columns=110, lines=30, term="rxvt", program=(MEMTRACE, "top")):
         if not pyte:
             raise NotRunnable("python3-pyte is not installed")
         self.master, self.slave = pty.openpty()
@@ -86,11 +94,19 @@ class Screen:
     def until(self, condition, what):
         """What the screen shows as soon as the condition of it holds."""
         deadline = time.monotonic() + PATIENCE_S
-        while not condition(self):
+        while not (condition(self) and self.settled() and condition(self)):
             if time.monotonic() > deadline:
                 raise Failure(f"{what}: not after {PATIENCE_S} s:\n{self.text()}")
             self.read(0.1)
         return self.text()
+
+    def settled(self):
+        """Takes in the rest of a screen of which a part has been read."""
+        for _ in range(20):
+            if not select.select([self.master], [], [], 0.03)[0]:
+                break
+            self.read(0)
+        return True
 
     def until_words(self, *words):
         return self.until(lambda s: all(re.search(word, s.text(), re.M) for word in words), f"no {words}")
@@ -115,8 +131,8 @@ class Screen:
 
     def expect_restored(self, what):
         """The terminal is as it was before, and was not so meanwhile."""
-        expect(ENTERS in self.raw, what, "there was no screen")
-        expect(self.raw.rfind(LEAVES) > self.raw.rfind(ENTERS), what, "the alternate screen is still there")
+        expect(last(ENTERS, self.raw) >= 0, what, "there was no screen")
+        expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what, "the alternate screen is still there")
         expect(self.raw.rfind(b"\x1b[?25h") < 0 or self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"),
                what, "no cursor")
         expect_equal(termios.tcgetattr(self.slave), self.before, what + ": the terminal's modes")
@@ -303,7 +319,7 @@ def top_leaves_the_terminal_as_it_was():
     for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0), (signal.SIGSEGV, -signal.SIGSEGV),
                         (signal.SIGABRT, -signal.SIGABRT), (signal.SIGALRM, -signal.SIGALRM)):
         with Target("truth_basic") as target, Screen("-p", target.pid, term="xterm-256color") as screen:
-            screen.until(lambda s: ENTERS in s.raw and "quit" in s.text(), "a screen")
+            screen.until(lambda s: last(ENTERS, s.raw) >= 0 and "quit" in s.text(), "a screen")
             expect(termios.tcgetattr(screen.slave) != screen.before, "the terminal's modes are the same")
             screen.process.send_signal(sig)
             expect_equal(screen.wait(), status, f"status after {sig.name}")
@@ -319,12 +335,12 @@ def top_can_be_stopped():
         screen.until_words("^q quit", f"^pid {target.pid} ")
         screen.press("\x1a")
         screen.until_words("Stopped +.*memtrace top", "^ready:")
-        expect(screen.raw.rfind(LEAVES) > screen.raw.rfind(ENTERS), "the alternate screen is still there")
+        expect(last(LEAVES, screen.raw) > last(ENTERS, screen.raw), "the alternate screen is still there")
         screen.press("fg\r")
-        screen.until(lambda s: s.raw.rfind(ENTERS) > s.raw.rfind(LEAVES), "the screen again")
+        screen.until(lambda s: last(ENTERS, s.raw) > last(LEAVES, s.raw), "the screen again")
         screen.until_words("^q quit", f"^pid {target.pid} ")
         screen.press("q")
-        screen.until(lambda s: s.raw.rfind(LEAVES) > s.raw.rfind(ENTERS), "the shell again")
+        screen.until(lambda s: last(LEAVES, s.raw) > last(ENTERS, s.raw), "the shell again")
         screen.press("exit $?\r")
         expect_equal(screen.wait(), 0, "status")
 
@@ -427,7 +443,7 @@ def top_needs_a_terminal():
             with Screen("-p", target.pid, term=term) as screen:
                 expect_equal(screen.wait(), 1, f"status with TERM={term}")
                 expect_words(screen.text(), "^memtrace: ", words)
-                expect(ENTERS not in screen.raw, "a screen after all")
+                expect(last(ENTERS, screen.raw) < 0, "a screen after all")
                 expect_equal(termios.tcgetattr(screen.slave), screen.before, "the terminal's modes")
     for args, status, words in ((("-p", "999999999"), 1, "999999999"), ((), 2, "which process"),
                                 (("-p", os.getpid(), "--delay", "0"), 2, "is not a delay"),
@@ -436,7 +452,7 @@ def top_needs_a_terminal():
         with Screen(*args) as screen:
             expect_equal(screen.wait(), status, f"status of {args}")
             expect_words(screen.text(), "^memtrace: ", words)
-            expect(ENTERS not in screen.raw, "a screen after all")
+            expect(last(ENTERS, screen.raw) < 0, "a screen after all")
             expect_equal(termios.tcgetattr(screen.slave), screen.before, "the terminal's modes")
     result = memtrace("top", "--help")
     expect_equal((result.status, result.err), (0, ""), result)
