@@ -34,7 +34,7 @@ static __always_inline __u32 age_class(__u64 ns)
 
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a
  * program that exec has replaced since, which is no free. */
-static __always_inline bool live_settle(struct abi_process_cpu *cpu,
+static __noinline bool live_settle(struct abi_process_cpu *cpu,
 					const struct abi_process *process,
 					const struct abi_live *block, enum live_end how)
 {
