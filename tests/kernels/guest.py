@@ -136,7 +136,7 @@ def main():
         print(harness.run([MEMTRACE, "check"]).out, flush=True)
         with open(sys.argv[1], "w", encoding="utf-8") as results:
             for name in names(harness.kinds()):
-                outcome = run.run_one(name, None, False)
+                outcome = run.run_one(name, None, False)[0]
                 print(json.dumps({"test": name, "outcome": outcome}), file=results, flush=True)
             print(json.dumps({"dmesg": harness.run(["dmesg"]).out}), file=results, flush=True)
     else:
