@@ -1323,8 +1323,18 @@ def judge_limited_redis(found):
                     f"{percent_of(left)} of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
 
 
-BETWEEN = (4_000_000, 190_000, 19_000, 1_900, 0)  # steps of other work, about a quarter of a nanosecond each
-EXACT = 190_000  # of them make 20,000 pairs a second
+EXACT_PAIRS = 20_000  # a second: traced continuously at a limit of 5
+BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work, of a fraction of a nanosecond each; None: as
+                                               # many as make EXACT_PAIRS
+
+
+def steps_for(pairs):
+    """The steps of other work that make so many pairs per second of CPU time, on this machine as it is now."""
+    steps = 190_000
+    loop = Loop(steps)
+    loop.left(1)
+    loop.end()
+    return round(steps * loop.twin_rates[0] / pairs)
 
 
 def median_and_interval(values):
@@ -1339,8 +1349,8 @@ class Felt:
 
     def __init__(self, between, scratch):
         self.json = os.path.join(scratch, "felt.json")
-        self.loop = Loop(between)
-        self.between = between
+        self.exact = between is None
+        self.loop = Loop(steps_for(EXACT_PAIRS) if self.exact else between)
         self.reports = {}  # by limit
         self.untraced = Candidate("untraced", lambda: self.loop.left(4))
         self.traced = {limit: Candidate(f"--max-overhead {limit}", self.with_limit(limit))
@@ -1393,7 +1403,7 @@ def judge_felt(loops):
             else:
                 verdict(printed < FELT * high and printed * FELT > low,
                         f"{where} {lost:.1f} % ({low:.1f} - {high:.1f}) (bar: a factor of {FELT})")
-        if felt.between == EXACT and felt.reports.get("5"):
+        if felt.exact and felt.reports.get("5"):
             exact = all(r["mode"] == "continuous" and r["alloc_calls"] == r["pairs"]
                         for r in felt.reports["5"])
             verdict(exact, f"{rate} pairs/s are traced continuously and counted to the last at a limit of 5" +

@@ -4,6 +4,7 @@
 #include "capture/internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,10 +27,20 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
  * measured beyond is noise. */
 #define AMONG_MAX 1.5
 
-/* What the child measures: nanoseconds per call, without and with probes; in a loop of its own, and among other
- * code. */
+/* Calls that come rarely: an allocation and its free, this long after the last one's. */
+#define RARE_CALLS   50
+#define RARE_LEFT_OUT 2 /* the longest */
+#define RARE_SPIN_NS 1e6
+/* With what is between them its cost rises like 1 - exp(-(t - RARE_FROM_NS) / RARE_NS), as far as caches lose what the
+ * kernel needs not at once but to whoever else shares them: measured with 5 to 1,700 us of arithmetic between
+ * pairs, on a virtual machine (docs/overhead.md). */
+#define RARE_FROM_NS 50e3
+#define RARE_NS	     450e3
+
+/* What the child measures: nanoseconds per call, without and with probes; in a loop of its own, among other
+ * code, and of an allocation and its free that come rarely. */
 struct measured {
-	double ns[2][INSN_CLASSES][2], among_ns[2][INSN_CLASSES][2];
+	double ns[2][INSN_CLASSES][2], among_ns[2][INSN_CLASSES][2], rare_ns[2];
 };
 
 static int compare_double(const void *a, const void *b)
@@ -78,6 +89,36 @@ static double measure_among(void (*fn)(const void *arg), const void *arg, int ca
 	return ns[CALIBRATION_ROUNDS / 2];
 }
 
+static void spin(uint64_t steps)
+{
+	for (volatile uint64_t i = 0; i < steps; i++)
+		;
+}
+
+/* Mean of all but the longest, in which something else had the CPU: by the clock, for to ask for the CPU time is
+ * a system call, and would bring back what is to be missing. */
+static double measure_rare(enum insn_class class)
+{
+	struct self_stub allocate = self__stub(class, 0), release = self__stub(class, 1);
+	uint64_t steps = 100000, start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
+	double ns[RARE_CALLS], sum = 0;
+	int kept = RARE_CALLS - RARE_LEFT_OUT;
+
+	spin(steps);
+	steps = (uint64_t)((double)steps * RARE_SPIN_NS / (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start + 1));
+	for (int i = 0; i < RARE_CALLS; i++) {
+		spin(steps);
+		start = clock__now_ns(CLOCK_MONOTONIC);
+		allocate.call(64);
+		release.call(64);
+		ns[i] = (double)(clock__now_ns(CLOCK_MONOTONIC) - start);
+	}
+	qsort(ns, RARE_CALLS, sizeof(ns[0]), compare_double);
+	for (int i = 0; i < kept; i++)
+		sum += ns[i];
+	return sum / kept;
+}
+
 static void call_stub(const void *stub)
 {
 	((const struct self_stub *)stub)->call(64);
@@ -102,6 +143,7 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 				m->among_ns[probed][class][role] =
 					measure_among(call_stub, &stub, CALIBRATION_CALLS);
 			}
+		m->rare_ns[probed] = measure_rare(INSN_PUSH);
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
@@ -179,6 +221,14 @@ static double stacks_ns(struct capture *c, uint32_t process)
 	return calls ? (double)counters.stack_ns / (double)calls : 0;
 }
 
+/* Of each call of the pair, however long it has not come. */
+static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
+{
+	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] - usual->free_ns[INSN_PUSH];
+
+	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
+}
+
 int capture__calibrate(struct capture *c, struct calibration *ret)
 {
 	double stacks = 0;
@@ -229,6 +279,8 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		ret->alloc_ns[class] = cost[0];
 		ret->free_ns[class] = cost[1];
 	}
+	if (!rc)
+		ret->rare_ns = rare_ns(m, ret, stacks);
 out:
 	end_child(pid, commands, answers);
 	munmap(m, sizeof(*m));
@@ -378,6 +430,13 @@ static double cost_ns(const struct calibration *calibration, int cost)
 	if (cost >= 2 * INSN_CLASSES)
 		return calibration->free_ns[class] + calibration->free_ns[INSN_STEP];
 	return cost & 1 ? calibration->free_ns[class] : calibration->alloc_ns[class];
+}
+
+double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls, double over_ns)
+{
+	double between = calls ? 2 * over_ns / (double)calls - RARE_FROM_NS : 0; /* pairs */
+
+	return between > 0 ? (double)calls * calibration->rare_ns * (1 - exp(-between / RARE_NS)) : 0;
 }
 
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point)

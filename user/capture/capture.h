@@ -215,9 +215,11 @@ void capture_drain__free(struct capture_drain *drain);
  * capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
+	double rare_ns; /* more than that, of each call, where they are few: the caches have lost the kernel's code and
+			 * tables since the last one (calibration__rarity_ns()) */
 };
 
-/* Measures it on a child of memtrace's own, in about a quarter of a second. Must come before the
+/* Measures it on a child of memtrace's own, in about half a second. Must come before the
  * first capture__attach and outside activation. 0 or negative errno. */
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
@@ -236,6 +238,9 @@ int capture__calibrate_regions(struct capture *capture, struct region_calibratio
  * system calls (what the process's other ones cost there is not in it). */
 double region_calibration__total_ns(const struct region_calibration *calibration,
 				    const struct abi_process_cpu *counters, bool syscalls);
+
+/* Nanoseconds that so many calls, one after the other over so much time, cost more than calls in a row do. */
+double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls, double over_ns);
 
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);

@@ -113,6 +113,7 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 		if (p->site.why[0])
 			printf("%23s%s\n", "", p->site.why);
 	}
+	printf("    a call that comes a millisecond or more after the last one: %.0f ns more\n", plan->calibration.rare_ns);
 }
 
 static void print_regions(const struct session_plan *plan)

@@ -54,15 +54,33 @@ bool budget__cost_known(const struct session *s)
 		(s->calibrated && !(s->max_overhead > 0)));
 }
 
+static double total_of(const struct session *s, const struct target *t)
+{
+	return cost_of(s, &t->counters) + t->budget.extra_ns + t->budget.rare_ns;
+}
+
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return budget__cost_known(s) ? cost_of(s, &t->counters) + t->budget.extra_ns : -1;
+	return budget__cost_known(s) ? total_of(s, t) : -1;
+}
+
+void budget__note_rarity(const struct session *s, struct target *t)
+{
+	struct budget *b = &t->budget;
+	uint64_t calls = t->alloc_calls + t->free_calls, now = clock__now_ns(CLOCK_MONOTONIC);
+	double wall = (double)(now - b->rare_at_ns), cpu = (double)t->cpu_now_ns - b->rare_cpu_ns;
+
+	if (s->calibrated && b->rare_at_ns && budget__wants_probes(t) && calls > b->rare_calls)
+		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls, wall > cpu ? wall : cpu);
+	b->rare_calls = calls;
+	b->rare_at_ns = now;
+	b->rare_cpu_ns = (double)t->cpu_now_ns;
 }
 
 void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
 {
 	targets__read(s, t);
-	*ret_cost = cost_of(s, &t->counters) + t->budget.extra_ns;
+	*ret_cost = total_of(s, t);
 	*ret_cpu = (double)t->cpu_now_ns;
 }
 
@@ -96,7 +114,7 @@ int budget__begin(struct session *s, struct target *t, double share)
 		return 0;
 	capture__set_window(s->capture, t->info.pid, b->start_ns);
 	budget__read_totals(s, t, &cost, &cpu);
-	windows__begin(&b->windows, BUDGET_AIM * share, seed[2], b->start_ns, cost, cpu);
+	windows__begin(&b->windows, BUDGET_AIM * share, BUDGET_STEADY * share, seed[2], b->start_ns, cost, cpu);
 	if (s->window_period_ns)
 		windows__set_period(&b->windows, s->window_period_ns);
 	return 0;

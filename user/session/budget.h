@@ -10,6 +10,8 @@
  * a third more than is calibrated), what opening and closing windows makes a process wait for is not counted, and a run
  * ends when it ends, also just behind a window. */
 #define BUDGET_AIM 0.65
+/* Continuous tracing costs what is said, and may cost so much of it. */
+#define BUDGET_STEADY 0.95
 
 /* From now on the target's probes, which are in place, come and go. share: of its CPU time; 0: no limit. 0
  * or -ENOMEM. */
@@ -34,6 +36,9 @@ double budget__cost_ns(const struct session *session, const struct target *targe
 
 /* Cost of all probes on the machine so far, ns, calls of processes that are not traced included. */
 double budget__machine_cost_ns(struct session *session);
+
+/* Adds to its cost what came of it that its calls were few since this was last called. With its counters. */
+void budget__note_rarity(const struct session *session, struct target *target);
 
 /* The target's totals now: cost and CPU time. */
 void budget__read_totals(struct session *session, struct target *target, double *ret_cost, double *ret_cpu);

@@ -36,6 +36,9 @@ struct budget {
 	bool ended;
 	/* Where others decide when it is traced (rota.h). */
 	struct host_process turn;
+	double rare_ns; /* what it has cost more that its calls came rarely, up to when it was last read: */
+	uint64_t rare_calls, rare_at_ns;
+	double rare_cpu_ns;
 	double open_cost_ns, open_cpu_ns; /* totals when its window was opened, */
 	double extra_ns, noted_cost_ns; /* what other windows made dearer so far; its cost without that, when noted */
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */

@@ -13,7 +13,7 @@
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
 #define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
 #define PATIENCE_NS (250 * MS) /* of the budget of so long continuous tracing may be in debt: chance */
-#define EASY	   0.8	     /* of the budget: what continuous tracing may cost to begin with */
+#define EASY	   0.9	     /* of its share: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
 
@@ -49,11 +49,12 @@ static void restart(struct windows *w, uint64_t now_ns, double cost_ns, double c
 	w->cpu_ns = cpu_ns;
 }
 
-void windows__begin(struct windows *w, double budget, uint64_t seed, uint64_t now_ns,
+void windows__begin(struct windows *w, double budget, double steady, uint64_t seed, uint64_t now_ns,
 		    double cost_ns, double cpu_ns)
 {
 	memset(w, 0, sizeof(*w));
 	w->budget = budget;
+	w->steady = steady;
 	w->spare = 1;
 	w->random = seed;
 	w->open = true;
@@ -84,7 +85,7 @@ static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cp
 		w->windows_cost_ns += cost;
 	if (w->continuous && cpu < least)
 		cpu = least;
-	w->debt_ns += cost - w->budget * cpu;
+	w->debt_ns += cost - (w->continuous ? w->steady : w->budget) * cpu;
 	if (w->debt_ns < -CREDIT_NS)
 		w->debt_ns = -CREDIT_NS;
 	cpu = cpu < least ? least : cpu;
@@ -112,8 +113,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	book_time(w, now_ns);
 	share = book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	if (w->continuous ? share <= w->budget || w->debt_ns <= w->budget * PATIENCE_NS
-			  : share <= EASY * w->budget) {
+	if (w->continuous ? share <= w->steady || w->debt_ns <= w->steady * PATIENCE_NS
+			  : share <= EASY * w->steady) {
 		w->n_cheap++;
 		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
 			w->continuous = true;

@@ -3,8 +3,8 @@
  * fits; else in short windows. Arithmetic alone; who calls opens and closes the probes.
  *
  * Cost is what the probes hit have cost, by calibration. While probes are in place it accrues at a rate
- * that depends on the program, c ns per ns of its CPU time; the share allowed is b. If c <= b, tracing
- * is continuous. Else a window that cost C is followed by a gap in which the process uses (C - b u) / b
+ * that depends on the program, c ns per ns of its CPU time; the share allowed is b. If c is no more than a share of
+ * its own for that, tracing is continuous. Else a window that cost C is followed by a gap in which the process uses (C - b u) / b
  * of CPU time, u being what it used in the window: over both, the cost is b of it. The length of windows
  * is such that one comes about every second, within limits: shorter ones would be mostly the opening
  * and closing, longer ones a stall of their own.
@@ -30,7 +30,8 @@ enum windows_action {
 };
 
 struct windows {
-	double budget;	 /* share of CPU time, 0..1; 0: no limit */
+	double budget;	 /* share of CPU time for windows, 0..1; 0: no limit */
+	double steady;	 /* and for continuous tracing: no less */
 	double spare;	 /* of one core: what the machine leaves idle, 0..1; the caller's to say */
 	uint64_t random; /* state of the generator */
 	bool open, continuous;
@@ -53,7 +54,7 @@ struct windows {
 
 /* Begins at now, with the probes in place: the first window, which decides. Totals of the process so far:
  * cost and CPU time. */
-void windows__begin(struct windows *windows, double budget, uint64_t seed, uint64_t now_ns,
+void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed, uint64_t now_ns,
 		    double cost_ns, double cpu_ns);
 
 /* For tests: windows come about so often, and are shorter in proportion. Right after the beginning. */

@@ -63,7 +63,7 @@ static struct process *add(struct machine *m, struct program program)
 	struct process *p = &m->processes[m->n++];
 
 	p->program = program;
-	windows__begin(&p->windows, m->host.own, m->n, m->now, 0, 0);
+	windows__begin(&p->windows, m->host.own, m->host.own, m->n, m->now, 0, 0);
 	p->windows.n_windows = 0;
 	windows__hold(&p->windows, m->now, 0, 0);
 	return p;

@@ -83,7 +83,7 @@ static void budget_is_kept(void **state)
 				struct windows w;
 				struct run run = {.now = 1};
 
-				windows__begin(&w, budgets[b], (uint64_t)(b * 10 + o), 1, 0, 0);
+				windows__begin(&w, budgets[b], budgets[b], (uint64_t)(b * 10 + o), 1, 0, 0);
 				drive(&w, &run, &p, 120, 3000000);
 				assert_false(w.continuous);
 				assert_true(run.cost / run.cpu < 1.15 * budgets[b]);
@@ -100,11 +100,39 @@ static void what_fits_is_continuous(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &p, 20, 3000000);
 	assert_true(w.continuous);
 	assert_int_equal(run.opened, 0);
 	assert_int_equal(run.open_ns, run.now - 1);
+}
+
+/* Windows aim at less than what continuous tracing may cost. */
+static void continuous_tracing_may_cost_more(void **state)
+{
+	struct program p = {12500, 500, 1}; /* 4 % */
+	struct windows w;
+	struct run run = {.now = 1};
+	double cost, cpu;
+
+	(void)state;
+	windows__begin(&w, 0.03, 0.05, 1, 1, 0, 0);
+	drive(&w, &run, &p, 20, 3000000);
+	assert_true(w.continuous);
+	assert_int_equal(run.opened, 0);
+	p.own_ns = 8000; /* 5.9 % */
+	drive(&w, &run, &p, 20, 3000000);
+	assert_false(w.continuous);
+	cost = run.cost;
+	cpu = run.cpu;
+	drive(&w, &run, &p, 60, 3000000);
+	assert_true((run.cost - cost) / (run.cpu - cpu) < 0.035);
+	p.own_ns = 10300; /* 4.6 %: not to come and go */
+	drive(&w, &run, &p, 20, 3000000);
+	assert_false(w.continuous);
+	p.own_ns = 12500;
+	drive(&w, &run, &p, 20, 3000000);
+	assert_true(w.continuous);
 }
 
 static void a_little_of_a_core_is_continuous(void **state)
@@ -114,7 +142,7 @@ static void a_little_of_a_core_is_continuous(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &p, 20, 3000000);
 	assert_true(w.continuous);
 	p.busy = 0.12;
@@ -129,7 +157,7 @@ static void no_limit_is_continuous(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0, 1, 1, 0, 0);
+	windows__begin(&w, 0, 0, 1, 1, 0, 0);
 	drive(&w, &run, &p, 20, 3000000);
 	assert_int_equal(run.open_ns, run.now - 1);
 }
@@ -143,7 +171,7 @@ static void bursts_end_continuous_tracing_at_once(void **state)
 	uint64_t open;
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &quiet, 10, 3000000);
 	assert_true(w.continuous);
 	open = run.open_ns;
@@ -166,7 +194,7 @@ static void idle_processes_cost_nothing(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &wild, 5, 3000000);
 	drive(&w, &run, &idle, 60, 3000000); /* stopped, perhaps */
 	drive(&w, &run, &wild, 20, 3000000);
@@ -182,7 +210,7 @@ static void gaps_follow_the_process(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &idle, 5, 3000000);
 	assert_true(w.continuous);
 	drive(&w, &run, &wild, 10, 3000000);
@@ -197,7 +225,7 @@ static void windows_of_tests_are_short(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.2, 1, 1, 0, 0);
+	windows__begin(&w, 0.2, 0.2, 1, 1, 0, 0);
 	windows__set_period(&w, 50000000);
 	drive(&w, &run, &p, 20, 1000000);
 	assert_true(run.opened > 200);
@@ -212,7 +240,7 @@ static void lengths_and_gaps_are_random(void **state)
 	struct run run = {.now = 1};
 
 	(void)state;
-	windows__begin(&w, 0.05, 1, 1, 0, 0);
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	for (int i = 0; i < 50; i++) {
 		drive(&w, &run, &p, 0.1, 3000000);
 		if (w.n_windows != last && last) {
@@ -231,6 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_is_kept),
 		cmocka_unit_test(what_fits_is_continuous),
+		cmocka_unit_test(continuous_tracing_may_cost_more),
 		cmocka_unit_test(a_little_of_a_core_is_continuous),
 		cmocka_unit_test(no_limit_is_continuous),
 		cmocka_unit_test(bursts_end_continuous_tracing_at_once),
