@@ -183,9 +183,10 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 	return err;
 }
 
-int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
+/* The sum of two sizes in its status, of which the second (or NULL) need not be there. */
+static int read_sizes(pid_t pid, const char *size, const char *more, uint64_t *ret_bytes)
 {
-	const char *resident, *swapped;
+	const char *first, *second;
 	char path[32], text[8192];
 	ssize_t n;
 
@@ -193,30 +194,22 @@ int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 	n = read_text(AT_FDCWD, path, text, sizeof(text));
 	if (n < 0)
 		return (int)n;
-	resident = status_value(text, "RssAnon");
-	swapped = status_value(text, "VmSwap");
-	if (!resident)
+	first = status_value(text, size);
+	second = more ? status_value(text, more) : NULL;
+	if (!first)
 		return -ESRCH; /* on its way out, it has no memory any more */
-	*ret_bytes = 1024 * (strtoull(resident, NULL, 10) +
-			     (swapped ? strtoull(swapped, NULL, 10) : 0));
+	*ret_bytes = 1024 * (strtoull(first, NULL, 10) + (second ? strtoull(second, NULL, 10) : 0));
 	return 0;
+}
+
+int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
+{
+	return read_sizes(pid, "RssAnon", "VmSwap", ret_bytes);
 }
 
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	const char *resident;
-	char path[32], text[8192];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	n = read_text(AT_FDCWD, path, text, sizeof(text));
-	if (n < 0)
-		return (int)n;
-	resident = status_value(text, "VmRSS");
-	if (!resident)
-		return -ESRCH; /* on its way out, it has no memory any more */
-	*ret_bytes = 1024 * strtoull(resident, NULL, 10);
-	return 0;
+	return read_sizes(pid, "VmRSS", NULL, ret_bytes);
 }
 
 /* "running", or "NUMBER [six arguments] SP PC", the number being -1 outside of system calls. */
