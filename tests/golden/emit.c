@@ -191,7 +191,7 @@ static void put_modules(struct profile *profile, struct sink *sink)
 
 	must(modules__parse("rules", rules, strlen(rules), &modules, &err));
 	profile->n_snapshots = 1;
-	must(encode_json_modules(profile, modules, sink));
+	must(encode_json_with(profile, &(struct json_options){.modules = modules}, sink));
 	modules__free(modules);
 }
 

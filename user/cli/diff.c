@@ -199,9 +199,7 @@ int cmd_diff(int argc, char **argv)
 
 	if (status)
 		return status;
-	fit_terminal(&config.table);
-	if (config.output)
-		config.table.color = false;
+	fit_output(&config.table, config.output);
 	status = profiles__read(&profiles, "diff", argv + optind, (size_t)(argc - optind));
 	if (!status)
 		status = compare(&config, &profiles);

@@ -101,9 +101,7 @@ int cmd_leaks(int argc, char **argv)
 
 	if (status)
 		return status;
-	fit_terminal(&config.table);
-	if (config.output)
-		config.table.color = false;
+	fit_output(&config.table, config.output);
 	status = profiles__read(&profiles, "leaks", argv + optind, (size_t)(argc - optind));
 	if (!status)
 		status = tell(&config, &profiles);

@@ -148,14 +148,14 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 	return 0;
 }
 
-void fit_terminal(struct table_options *options)
+void fit_output(struct table_options *options, const char *path)
 {
 	struct winsize size;
 
 	options->width = 120;
 	if (!isatty(STDOUT_FILENO))
 		return;
-	options->color = !getenv("NO_COLOR");
+	options->color = !path && !getenv("NO_COLOR");
 	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
 		options->width = size.ws_col;
 }

@@ -47,7 +47,7 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 /* A device, FIFO or socket: it cannot be replaced by a file. */
 bool is_stream(const char *path);
 
-/* Width and colours of standard output. */
-void fit_terminal(struct table_options *options);
+/* Width and colours of standard output, for what is written to path: a file has no colours. */
+void fit_output(struct table_options *options, const char *path);
 
 #endif

@@ -330,9 +330,12 @@ static int encode_objects(const void *what, struct sink *sink)
 	int rc = 0;
 
 	for (size_t i = 0; i < list->n && !rc; i++) {
-		bool aside = trace_config__is_aside(&list->config->trace, list->profiles[i]);
+		const struct record_config *c = list->config;
+		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
+		const struct json_options options = {.modules = aside ? NULL : c->modules,
+						     .all_stacks = c->sites || c->lifetimes};
 
-		rc = encode_json_modules(list->profiles[i], aside ? NULL : list->config->modules, sink);
+		rc = encode_json_with(list->profiles[i], &options, sink);
 	}
 	return rc;
 }
@@ -361,7 +364,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
 	int rc = 0;
 
-	fit_terminal(&options);
+	fit_output(&options, NULL);
 	if (c->trace.selection.given) {
 		processes.width = options.width;
 		processes.color = options.color;
@@ -732,11 +735,9 @@ int cmd_record(int argc, char **argv)
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
-		for (size_t i = 0; i < n_profiles; i++) {
-			profiles[i]->all_stacks = config.sites || config.lifetimes;
+		for (size_t i = 0; i < n_profiles; i++)
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
-		}
 		if (config.json && write_text(config.json_path, encode_objects,
 					   &(struct profile_list){&config, profiles, n_profiles}))
 			status = EXIT_FAILED;

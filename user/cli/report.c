@@ -287,7 +287,7 @@ static int encode_with_modules(const void *what, struct sink *sink)
 {
 	const struct report_config *c = what;
 
-	return encode_json_modules(c->profile, c->modules, sink);
+	return encode_json_with(c->profile, &(struct json_options){.modules = c->modules}, sink);
 }
 
 static int write_out(struct report_config *c, const struct profile *profile)
@@ -311,7 +311,7 @@ static int write_out(struct report_config *c, const struct profile *profile)
 	if (c->format)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
-	fit_terminal(&c->table);
+	fit_output(&c->table, c->output);
 	if (view_options__any(&c->view)) {
 		int status = open_view(&view, profile, &c->view, c->path);
 

@@ -71,19 +71,16 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Of a sampled block of z bytes the variance z^2 (1 - p) / p^2 (profile/estimate.h) is at most R
- * z / p, as z (1 - p) / p is R at most: that of all bytes together is R times their estimate at
- * most. Not of windows, of which it is not known how unlike they are. */
+/* Not of windows, of which it is not known how unlike they are. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
-	double interval = (double)profile->interval_bytes;
-	struct estimate estimate = {.bytes = bytes, .variance = interval * bytes, .variance_max = interval * interval};
+	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
 	struct interval ret;
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
 	if (!(bytes > 0)) /* the high end of that, with nothing seen */
-		return (struct interval){0, -log(0.025) * interval / seconds};
+		return (struct interval){0, -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
 	return (struct interval){ret.low / seconds, ret.high / seconds};
 }

@@ -252,7 +252,7 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-static void put_stacks(struct json *json, const struct profile *profile)
+static void put_stacks(struct json *json, const struct profile *profile, bool all)
 {
 	struct json stacks = json__open(json, "stacks", "[");
 
@@ -260,7 +260,7 @@ static void put_stacks(struct json *json, const struct profile *profile)
 		const struct profile_site *site = &profile->sites[i];
 		struct json stack;
 
-		if (!profile->all_stacks && !(site->live.objects > 0) && !(site->live.bytes > 0))
+		if (!all && !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, !profile->dropped);
@@ -392,7 +392,7 @@ static int put_modules(struct json *json, const struct profile *profile, const s
 	return 0;
 }
 
-int encode_json_modules(const struct profile *profile, const struct modules *modules, struct sink *sink)
+int encode_json_with(const struct profile *profile, const struct json_options *options, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
 	struct estimate live = profile__live(profile);
@@ -430,7 +430,7 @@ int encode_json_modules(const struct profile *profile, const struct modules *mod
 		put_transfers(&json, profile);
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
-	put_stacks(&json, profile);
+	put_stacks(&json, profile, options->all_stacks);
 	list = json__open(&json, "lost", "{");
 	for (size_t i = 0; i < profile->n_lost; i++)
 		json__put_uint(&list, profile->lost[i].name, profile->lost[i].count);
@@ -439,8 +439,8 @@ int encode_json_modules(const struct profile *profile, const struct modules *mod
 	put_own(&json, &profile->own);
 	if (profile->n_snapshots)
 		put_files(&json, "snapshots", profile, 0, profile->n_snapshots);
-	if (modules)
-		rc = put_modules(&json, profile, modules);
+	if (options->modules)
+		rc = put_modules(&json, profile, options->modules);
 	put_files(&json, "files", profile, profile->n_snapshots, profile->n_files);
 	sink__puts(sink, "}\n");
 	return rc ? rc : sink->error;
@@ -448,5 +448,5 @@ int encode_json_modules(const struct profile *profile, const struct modules *mod
 
 int encode_json(const struct profile *profile, struct sink *sink)
 {
-	return encode_json_modules(profile, NULL, sink);
+	return encode_json_with(profile, &(struct json_options){}, sink);
 }

@@ -52,9 +52,7 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 /* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it says. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
-/* Half the 95 % interval of so many estimated bytes, in per cent of these, at most: blocks of z bytes that are seen with
- * p = 1 - exp(-z / R) each add z^2 (1 - p) / p = z^2 / (exp(z / R) - 1) <= z R to the variance of their sum
- * (Horvitz-Thompson). 0: they are exact, or none. */
+/* 1.96 standard errors of so many estimated bytes, in per cent of these, at most. 0: they are exact, or none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 
 /* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;

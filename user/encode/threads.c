@@ -16,9 +16,7 @@
 
 double sampling_error_pct(const struct profile *profile, double bytes)
 {
-	return profile->interval_bytes > 1 && bytes > 0
-		       ? 196 * sqrt((double)profile->interval_bytes / bytes)
-		       : 0;
+	return bytes > 0 ? 196 * sqrt(estimate__of_bytes(bytes, profile->interval_bytes).variance) / bytes : 0;
 }
 
 static void put_cell(const struct profile *profile, double bytes, struct sink *sink)
@@ -87,14 +85,23 @@ static int put_heading(const struct pools *pools, size_t i, size_t shown, bool f
 	return sink->error;
 }
 
+/* Those that are not shown, and what had no thread to its name. */
+static bool has_others(const struct pools *pools)
+{
+	bool any = pools->n > POOLS_PAIRED;
+
+	for (size_t i = 0; i <= POOLS_PAIRED; i++)
+		any |= pools->freed[i][POOLS_PAIRED] > 0 || pools->freed[POOLS_PAIRED][i] > 0;
+	return any;
+}
+
 /* Rows: whose memory. Columns: who freed it. */
 static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 {
-	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED, columns;
+	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED, columns = shown + has_others(pools);
 	char text[16];
 	int rc = 0;
 
-	columns = shown + (pools->n > shown);
 	sink__printf(sink, "\n%-*s", NAME_WIDTH, "WHOSE, by whom freed:");
 	for (size_t k = 0; k < columns && !rc; k++)
 		rc = put_heading(pools, k, shown, fold, sink);

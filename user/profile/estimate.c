@@ -129,6 +129,13 @@ static double gamma_quantile(double q, double mean, double variance)
 	return mean * (chi2_quantile(q, df) / df);
 }
 
+struct estimate estimate__of_bytes(double bytes, uint64_t interval)
+{
+	double R = interval > 1 ? (double)interval : 0;
+
+	return (struct estimate){.bytes = bytes, .variance = R * bytes, .variance_max = R * R};
+}
+
 struct interval estimate__interval(const struct estimate *estimate)
 {
 	double y = estimate->bytes, v = estimate->variance, w2 = estimate->variance_max;

@@ -65,6 +65,11 @@ double estimate__squares(const struct estimate *estimate);
  * weight. Of a mixture's mean weight (squares / bytes) it is about the same. */
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
+/* Of so many bytes, of whose samples no more is known than their mean interval R: with the most that their variance can be,
+ * for a block of z bytes adds z^2 (1 - p) / p^2 (above), which is R z / p at most, as z (1 - p) / p is R at
+ * most. interval 1: exact. */
+struct estimate estimate__of_bytes(double bytes, uint64_t interval);
+
 struct interval estimate__interval(const struct estimate *estimate);
 
 /* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */

@@ -210,7 +210,6 @@ struct profile {
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	bool has_life; /* of each site */
-	bool all_stacks; /* JSON is to list those of which nothing is live, too */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
 	uint64_t interval_bytes; /* R; 1 = exact; 0: not known, nor is any variance */

@@ -262,7 +262,8 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->alloc_bytes = (double)s->sites[i].alloc_bytes;
 		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
-		site->life = life_of(b, &s->keys[i], &s->sites[i]);
+		if (p->has_life)
+			site->life = life_of(b, &s->keys[i], &s->sites[i]);
 	}
 	p->dropped += missing;
 	if (profile__add_lost(p, "stacks_missing", missing))
@@ -602,6 +603,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	sites.site_of = site_of;
 	rc = begin_profile(b, p);
 	p->what = b->growth ? "growth" : "heap";
+	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
@@ -626,7 +628,6 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
 		balance(p);
-	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
 	if (!rc && p->has_life)
 		rc = add_transfers(b, p);
 	if (!rc)

@@ -249,7 +249,7 @@ static int encode_beside(const struct profile *profile, struct sink *sink)
 
 static int encode_object(const struct profile *profile, struct sink *sink)
 {
-	return encode_json_modules(profile, modules, sink);
+	return encode_json_with(profile, &(struct json_options){.modules = modules}, sink);
 }
 
 static void json_has_the_same(void **state)

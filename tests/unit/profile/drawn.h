@@ -13,17 +13,7 @@
 
 #include "profile/profile.h"
 
-static uint64_t random_state = 1;
-
-static inline double random_unit(void) /* splitmix64, in (0, 1) */
-{
-	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	z ^= z >> 31;
-	return ((double)(z >> 11) + 0.5) * 0x1p-53;
-}
+#include "random.h"
 
 static inline struct profile *new_profile(uint64_t interval)
 {

@@ -10,23 +10,9 @@
 
 #include "profile/estimate.h"
 
+#include "random.h"
+
 #define R 4096
-
-static uint64_t random_state;
-
-static uint64_t random_u64(void) /* splitmix64 */
-{
-	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
-static double random_unit(void) /* in (0, 1) */
-{
-	return ((double)(random_u64() >> 11) + 0.5) * 0x1p-53;
-}
 
 static void assert_close(double value, double expected, double relative)
 {

@@ -11,20 +11,10 @@
 
 #include "profile/growth.h"
 
+#include "random.h"
+
 #define RUNS 2000
 #define N    8 /* segments */
-
-static uint64_t random_state = 1;
-
-static double random_unit(void) /* splitmix64, in (0, 1) */
-{
-	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	z ^= z >> 31;
-	return ((double)(z >> 11) + 0.5) * 0x1p-53;
-}
 
 static unsigned poisson(double mean)
 {
