@@ -76,7 +76,7 @@ static const char *verdict(const struct diff *diff, const struct diff_stack *sta
 		return "shrinks";
 	if (stack->change.bytes == 0)
 		return "the same";
-	if (diff->warnings & 1u << DIFF_WARN_UNSAMPLED || !isfinite(stack->change.low))
+	if (diff->warnings & DIFF_UNSURE || !isfinite(stack->change.low))
 		return "not known";
 	return "may be chance";
 }
@@ -262,7 +262,7 @@ static void put_summary(const struct diff *diff, struct sink *sink)
 			sure += stack->change.bytes;
 		chance += !stack->grows && !stack->shrinks && stack->change.bytes != 0;
 	}
-	if (diff->warnings & 1u << DIFF_WARN_UNSAMPLED)
+	if (diff->warnings & DIFF_UNSURE)
 		return;
 	sink__printf(sink, "%zu stack%s surely grow%s", diff->n_grow, diff->n_grow == 1 ? "" : "s",
 		     diff->n_grow == 1 ? "s" : "");
@@ -486,7 +486,7 @@ static int put_replica(const struct replicas *replicas, const struct replica *re
 			     replica->n_abnormal == 1 ? " has" : "s have",
 			     format_bytes(replica->excess, c), unit);
 	else
-		sink__puts(sink, replicas->warnings & 1u << DIFF_WARN_UNSAMPLED
+		sink__puts(sink, replicas->warnings & DIFF_UNSURE
 					 ? "\n"
 					 : "; no stack has more than is ordinary\n");
 	return err ? err : sink->error;

@@ -232,10 +232,10 @@ static void put_key(const struct svg *svg, int y)
 	bool has[FRAME_KINDS] = {};
 
 	sink__printf(svg->sink, "<text class=\"key\" x=\"%d\" y=\"%d\">", MARGIN, y);
-	if (svg->tree.unsampled)
+	if (svg->tree.unsure)
 		sink__printf(svg->sink, "<tspan fill=\"%s\">\u25a0</tspan> how surely it has changed is not known",
 			     color);
-	for (size_t i = 0; svg->base && !svg->tree.unsampled && i < sizeof(changes) / sizeof(changes[0]); i++) {
+	for (size_t i = 0; svg->base && !svg->tree.unsure && i < sizeof(changes) / sizeof(changes[0]); i++) {
 		strcpy(color, PLAIN);
 		if (changes[i].change != 0)
 			change_color(changes[i].change, 1, color);
@@ -385,8 +385,8 @@ static void put_figures(const struct svg *svg)
 			struct tree_change change = tree_node__change(tree, node);
 
 			sink__printf(svg->sink, " %" PRIu64 " %.0f %.0f", to_integer(node->base.bytes),
-				     tree->unsampled ? 0 : change.interval.low,
-				     tree->unsampled ? 0 : change.interval.high);
+				     tree->unsure ? 0 : change.interval.low,
+				     tree->unsure ? 0 : change.interval.high);
 		}
 		if (!svg->profile->dropped) {
 			interval = estimate__interval(&node->live);
@@ -447,7 +447,7 @@ static int put_document(struct svg *svg, char *head)
 		     "data-least=\"%.3g\" data-controls=\"%d\"%s%s%s>\n",
 		     MARGIN, top, CHART, rows, svg_what(svg->profile), svg_unit(svg->profile),
 		     100 * tree->min_share, key - 19, svg->base ? " data-base=\"\"" : "",
-		     tree->unsampled ? " data-unsampled=\"\"" : "",
+		     tree->unsure ? " data-unsure=\"\"" : "",
 		     svg->profile->weight == WEIGHT_OBJECTS  ? " data-counts=\"\""
 		     : svg->profile->weight == WEIGHT_GROWTH ? " data-per=\"/s\""
 							     : "");

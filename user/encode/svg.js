@@ -203,7 +203,7 @@
 			const exceeds = from > 0 || to < 0;
 			out.push([exceeds ? change > 0 ? "grew" : "shrank" : "", `${signed(change)}` +
 				`${to > from ? ` (${interval(from, to, true)})` : ""} since ${format(base[i])}` +
-				(!change ? "" : "unsampled" in facts ? ": how surely is not known" :
+				(!change ? "" : "unsure" in facts ? ": how surely is not known" :
 					`: ${exceeds ? "more than" : "within"} sampling error`)]);
 		}
 		out.push(["", `${percent(size[i], size[0])} of all` +

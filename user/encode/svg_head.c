@@ -191,7 +191,7 @@ static void put_change(FILE *out, const struct tree *tree)
 	if (change.interval.high > change.interval.low)
 		fprintf(out, " (95 %%: %s to %s)", format_change(change.interval.low, text[1]),
 			format_change(change.interval.high, text[2]));
-	if (change.bytes != 0 && tree->unsampled)
+	if (change.bytes != 0 && tree->unsure)
 		fputs(", how surely is not known", out);
 	else if (change.bytes != 0)
 		fprintf(out, ", %s sampling error", tree_change__exceeds_error(&change) ? "more than" : "within");
@@ -201,7 +201,7 @@ static void put_change(FILE *out, const struct tree *tree)
 			tree->gone_stacks == 1 ? "" : "s");
 	fputc('\n', out);
 	/* the colours would be taken for it */
-	if (!tree->unsampled)
+	if (!tree->unsure)
 		fputs("more than sampling error may still be chance, for blocks come and go: "
 		      "which stacks grow by more than that, `memtrace diff` tells\n",
 		      out);

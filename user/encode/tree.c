@@ -400,7 +400,8 @@ int tree__build(const struct profile *profile, const struct profile *base, const
 		if (base) {
 			root.base = profile__live(base);
 			tree.unseen_base = unseen_bytes(base, &root.base);
-			tree.unsampled = !profile->interval_bytes || !base->interval_bytes;
+			tree.unsure = !profile->interval_bytes || !base->interval_bytes ||
+				      profile__is_windowed(profile) || profile__is_windowed(base);
 		}
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
@@ -435,7 +436,7 @@ struct tree_change tree_node__change(const struct tree *tree, const struct tree_
 	double up = hypot(live.high - node->live.bytes, node->base.bytes - base.low);
 
 	/* an estimate of unknown error is not one without */
-	if (tree->unsampled)
+	if (tree->unsure)
 		return (struct tree_change){change, {NAN, NAN}};
 	return (struct tree_change){change, {change - down, change + up}};
 }

@@ -47,7 +47,7 @@ struct tree {
 	double min_share; /* of all bytes (of the older profile's, too): nodes below it are folded */
 	size_t gone_stacks; /* stacks that only the older profile has, and what they held there */
 	double gone_bytes;
-	bool unsampled; /* one of the two does not say how it was sampled: no change has a known interval */
+	bool unsure; /* no change has a known interval: one of the two does not say how it was sampled, or was windowed */
 	double unseen_live, unseen_base; /* bytes that may be live (95 %) where nothing was sampled */
 	char (*addresses)[24];		 /* private: names of frames that have none */
 };

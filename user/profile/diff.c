@@ -169,17 +169,19 @@ static struct interval ends_of(const struct estimate *side, uint64_t interval,
 
 /* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
  * shrinking the same. */
-static void judge(struct change *change, const struct sides *sides, uint64_t from_interval,
-		  uint64_t to_interval, struct claim *growing, struct claim *shrinking)
+static void judge(const struct diff *d, struct change *change, const struct sides *sides, struct claim *growing,
+		  struct claim *shrinking)
 {
 	const struct estimate *from = &sides->from, *to = &sides->to;
+	uint64_t from_interval = d->profiles[0]->interval_bytes;
+	uint64_t to_interval = d->profiles[d->n_profiles - 1]->interval_bytes;
 	struct interval f = ends_of(from, from_interval, to, to_interval);
 	struct interval t = ends_of(to, to_interval, from, from_interval);
 	double from_weight, to_weight, share, a, b;
 
 	change->p_grows = change->p_shrinks = 0.5;
 	change->low = change->high = NAN;
-	if (!from_interval || !to_interval)
+	if (d->warnings & DIFF_UNSURE)
 		return;
 	change->low = change->bytes - hypot(to->bytes - t.low, f.high - from->bytes);
 	change->high = change->bytes + hypot(t.high - to->bytes, from->bytes - f.low);
@@ -388,8 +390,7 @@ static void add_trend(const struct diff *d, struct diff_stack *stack, double qua
 			return; /* not in the order of time: no trend */
 		segments[i - 1] = (struct growth_segment){seconds, step};
 	}
-	if (d->measure == DIFF_LIVE && d->n_profiles > 2 &&
-	    !(d->warnings & 1u << DIFF_WARN_UNSAMPLED))
+	if (d->measure == DIFF_LIVE && d->n_profiles > 2 && !(d->warnings & DIFF_UNSURE))
 		stack->trend = growth__estimate(segments, d->n_profiles - 1, quantum, false);
 }
 
@@ -436,10 +437,9 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		}
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
-		if (d->one_run && !(d->warnings & 1u << DIFF_WARN_UPPER))
+		if (d->one_run)
 			narrow(&from, &to, d->profiles[0]->interval_bytes, ret_sides);
-		judge(&stack->change, ret_sides, d->profiles[0]->interval_bytes,
-		      d->profiles[d->n_profiles - 1]->interval_bytes, growing, shrinking);
+		judge(d, &stack->change, ret_sides, growing, shrinking);
 	}
 	add_trend(d, stack, quantum);
 }
@@ -459,8 +459,7 @@ static void add_total(struct diff *d, const struct sides *sum)
 	total->change.to = total->values[d->n_profiles - 1];
 	total->change.bytes = total->change.to - total->change.from;
 	if (d->measure == DIFF_LIVE) {
-		judge(&total->change, sum, d->profiles[0]->interval_bytes,
-		      d->profiles[d->n_profiles - 1]->interval_bytes, &growing, &shrinking);
+		judge(d, &total->change, sum, &growing, &shrinking);
 		quantum = sqrt(fmax(sum->from.variance_max, sum->to.variance_max));
 	} else {
 		for (size_t i = 0; i < d->n_stacks; i++) {

@@ -79,7 +79,8 @@ enum diff_measure {
 	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")   \
 	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "    \
 		      "never grew")                                                                \
-	X(UPPER, "they were traced in windows: live bytes are upper estimates")                    \
+	X(UPPER, "they were traced in windows: live bytes are upper estimates, and how sure a "    \
+		 "difference is cannot be told (their growth rates can be compared)")              \
 	X(BACKWARDS, "the last one is not later than the first: growth is backwards in time")      \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
 	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
@@ -95,6 +96,9 @@ enum diff_warning {
 };
 
 const char *diff_warning__text(enum diff_warning warning);
+
+/* With one of these nothing is claimed, and no interval given. */
+#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER)
 
 /* From the first profile to the last: bytes, or bytes per second of growth. */
 struct change {

@@ -104,7 +104,7 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 	double variance;
 
 	excess->p = 0.5;
-	if (r->warnings & 1u << DIFF_WARN_UNSAMPLED)
+	if (r->warnings & DIFF_UNSURE)
 		return;
 	for (size_t i = 0; i < r->n; i++) {
 		bytes += parts[i].live.bytes;

@@ -648,6 +648,33 @@ static void a_leak_among_churn_is_found(void **state)
 	assert_true(wrong <= 0.04 * runs && wrong_without <= 0.04 * runs);
 }
 
+/* Live bytes of windows are upper estimates: what was freed unseen is still in them. */
+static void windows_are_not_judged_by_live_bytes(void **state)
+{
+	struct profile *p[2] = {new_profile(4096), new_profile(4096)};
+	struct diff *diff;
+
+	(void)state;
+	add_stack(p[0], "leak", 0, 4096, 10);
+	add_stack(p[1], "leak", 0, 4096, 10000);
+	for (int i = 0; i < 2; i++)
+		end_profile(p[i]);
+	diff = DIFF(p[0], p[1]);
+	assert_int_equal(diff->n_grow, 1);
+	assert_true(diff->stacks[0].change.low > 0);
+	diff__free(diff);
+	p[0]->mode = p[1]->mode = "windowed";
+	diff = DIFF(p[0], p[1]);
+	assert_int_equal(diff->measure, DIFF_LIVE);
+	assert_int_equal(diff->n_grow, 0);
+	assert_true(diff->stacks[0].change.bytes > 0);
+	assert_true(isnan(diff->stacks[0].change.low));
+	assert_false(diff->total.grows);
+	diff__free(diff);
+	profile__free(p[0]);
+	profile__free(p[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -664,6 +691,7 @@ int main(void)
 		cmocka_unit_test(many_make_a_trend),
 		cmocka_unit_test(what_does_not_grow_is_not_said_to),
 		cmocka_unit_test(a_leak_among_churn_is_found),
+		cmocka_unit_test(windows_are_not_judged_by_live_bytes),
 	};
 
 	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
