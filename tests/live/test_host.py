@@ -193,3 +193,6 @@ def host_wrong_limits():
         result = memtrace("-a", "--max-host-overhead", value)
         expect_equal(result.status, 2, result)
         expect_words(result.err, "share of CPU time")
+    result = memtrace("-p", "1", "--max-host-overhead", "1")
+    expect_equal(result.status, 2, result)
+    expect_words(result.err, "--max-host-overhead", "--max-overhead")

@@ -236,7 +236,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	}
 	if (!c->command && !c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("record", "which process? -p PID, -a, or -- COMMAND");
-	trace_config__settle(&c->trace);
+	rc = trace_config__settle(&c->trace, "record");
+	if (rc)
+		return rc;
 	/* Hundreds of processes leave files only when they are asked for. */
 	if (c->trace.selection.selection.dynamic && !c->trace.output_given && !c->trace.format_given)
 		memset(c->trace.format, 0, sizeof(c->trace.format));

@@ -102,8 +102,7 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 		return usage_error("top", "'%s' is no option", argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
-	trace_config__settle(&c->trace);
-	return 0;
+	return trace_config__settle(&c->trace, "top");
 }
 
 static void take_status(struct run *run)

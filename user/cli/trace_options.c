@@ -288,6 +288,7 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 		c->overhead_given = true;
 		return parse_overhead(command, value, &c->max_overhead);
 	case TRACE_OPT_MAX_HOST_OVERHEAD:
+		c->host_overhead_given = true;
 		return parse_overhead(command, value, &c->max_host_overhead);
 	case TRACE_OPT_LEAKS:
 		c->leaks = true;
@@ -305,13 +306,17 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	}
 }
 
-void trace_config__settle(struct trace_config *c)
+int trace_config__settle(struct trace_config *c, const char *command)
 {
+	if (c->host_overhead_given && !c->selection.given && c->n_pids <= SESSION_SEPARATE)
+		return usage_error(command, "--max-host-overhead is for many processes together (-a, --comm ..., more than %d "
+					    "pids); for each by itself there is --max-overhead", SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
 		c->capture.interval = LEAKS_INTERVAL;
 	/* Who asks for every allocation wants no windows. */
 	if (!c->overhead_given && c->capture.interval == 1)
 		c->max_overhead = 0;
+	return 0;
 }
 
 struct session_options trace_config__session_options(const struct trace_config *c)

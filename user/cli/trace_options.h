@@ -25,7 +25,7 @@ struct trace_config {
 	enum session_region_place region_place;
 	double max_overhead; /* share; 0: no limit */
 	double max_host_overhead;
-	bool overhead_given;
+	bool overhead_given, host_overhead_given;
 	unsigned evidence;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
@@ -110,8 +110,8 @@ extern const char trace_options_help[];
 int trace_config__take(struct trace_config *config, const char *command, int opt, char **argv,
 		       const char *value);
 
-/* Once all are taken in: what follows from one for another. */
-void trace_config__settle(struct trace_config *config);
+/* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what is useless together. */
+int trace_config__settle(struct trace_config *config, const char *command);
 
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);

@@ -23,7 +23,6 @@
 #include "session/resident.h"
 #include "session/rota.h"
 
-#define MAX_SEPARATE	   16	      /* processes with probes of their own; each takes the kernel 10 to 30 ms */
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS	   2000000000 /* and not more often */
@@ -301,7 +300,7 @@ static int check_limit(const struct session *s, struct error *err)
 		return error__set(err, -ENOTSUP,
 				  "a limit of overhead is kept for the heap and, of a command or of "
 				  "up to %d processes given by -p, for regions, so far; not for growth",
-				  MAX_SEPARATE);
+				  SESSION_SEPARATE);
 	if (capture__kind(s->capture) == PROBE_PERF)
 		return error__set(err, -ENOTSUP,
 				  "a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes "
@@ -344,7 +343,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
 	s->what = o->what ? o->what : WHAT_HEAP;
-	s->everywhere = o->selection || o->n_pids > MAX_SEPARATE;
+	s->everywhere = o->selection || o->n_pids > SESSION_SEPARATE;
 	s->regions_if_easy = o->regions_if_easy && !s->everywhere && !(s->what & WHAT_REGIONS);
 	if (s->regions_if_easy)
 		s->what |= WHAT_REGIONS;
@@ -358,7 +357,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				"on this kernel the return of a probed call kills a process under a "
 				"seccomp filter, and probes in all processes would reach such ones: "
 				"name up to %d processes with -p",
-				MAX_SEPARATE);
+				SESSION_SEPARATE);
 		goto fail;
 	}
 	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||

@@ -43,6 +43,8 @@ enum session_region_place {
 	REGIONS_SYSCALLS,
 };
 
+#define SESSION_SEPARATE 16 /* processes at most with probes of their own; each takes the kernel 10 to 30 ms */
+
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
 	bool regions_if_easy; /* regions as well, where libc's functions show them to probes that go at once */
@@ -58,7 +60,7 @@ struct session_options {
 	int *ret_command_status;
 	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
 	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then */
-	/* Where probes are in all processes (a selection, many pids): share of the machine's CPU time that tracing may
+	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share of the machine's CPU time that tracing may
 	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
 	double max_host_overhead;
 	unsigned evidence;   /* of enum evidence_kind: for experiments; 0: all */
