@@ -18,6 +18,8 @@
 #define FLAGS	     7ULL
 #define PAGE	     4096ULL
 #define MAX_CHUNK   (1ULL << 46)
+#define WALK_CHUNKS 8		/* behind a block whose ends are looked at, */
+#define WALK_BYTES  65536ULL	/* as far as they are near: no other memory is to be touched for it */
 #define MAX_CACHED  1040ULL	/* of chunks in a thread's cache; fast bins hold smaller ones */
 #define NEAR	    (1ULL << 30) /* of an arena's chunks, one from the other */
 
@@ -365,16 +367,23 @@ static void judge_next(struct evidence *e, const struct suspects *s, struct susp
 	}
 }
 
-/* Rule 3: what ends there is a free chunk that is larger than the block's and the next one together, and what it
- * says of its size is to be found at its beginning as well, which is to be read. */
-static void judge_foot(const struct suspects *s, struct suspects *next)
+/* Rule 3: what ends there is a free chunk that began before the block's, and what it says of its size is to be found at
+ * its beginning as well, which is to be read. Where a chunk in use seems to end, what is behind it is looked at next. */
+static void judge_foot(const struct suspects *s, struct suspects *heads, struct suspects *further)
 {
-	next->n = 0;
+	heads->n = further->n = 0;
 	for (size_t i = 0; i < s->n; i++) {
-		uint64_t foot = s->words[i][0], end = s->reads[i].addr;
+		uint64_t foot = s->words[i][0], word = s->words[i][1], end = s->reads[i].addr;
+		uint64_t size = s->size[i] + (word & ~FLAGS);
 
-		if (s->reads[i].ok && !(s->words[i][1] & PREV_INUSE) && foot > s->size[i] && is_chunk(foot))
-			suspects__add(next, s->block[i], foot, end - foot + SIZE_SZ, 1);
+		if (!s->reads[i].ok)
+			continue;
+		if (word & PREV_INUSE) {
+			if (is_chunk(word) && size <= WALK_BYTES)
+				suspects__add(further, s->block[i], size, end + (word & ~FLAGS), 2);
+		} else if (foot > s->size[i] && is_chunk(foot)) {
+			suspects__add(heads, s->block[i], foot, end - foot + SIZE_SZ, 1);
+		}
 	}
 }
 
@@ -390,22 +399,27 @@ static void judge_head(struct evidence *e, const struct suspects *s)
 static int look_at_marks(struct evidence *e, const size_t *which, const struct evidence_read *reads,
 			 size_t n, evidence_reader reader, void *ctx)
 {
-	static struct suspects one, other;
+	static struct suspects own, ends[2], heads;
 	int rc;
 
-	judge_own(e, which, reads, n, &one);
-	rc = suspects__read(&one, reader, ctx);
+	judge_own(e, which, reads, n, &own);
+	rc = suspects__read(&own, reader, ctx);
 	if (rc)
 		return rc;
-	judge_next(e, &one, &other);
-	rc = suspects__read(&other, reader, ctx);
-	if (rc)
-		return rc;
-	judge_foot(&other, &one);
-	rc = suspects__read(&one, reader, ctx);
-	if (!rc)
-		judge_head(e, &one);
-	return rc;
+	judge_next(e, &own, &ends[0]);
+	for (int step = 0; step < WALK_CHUNKS && ends[step % 2].n; step++) {
+		struct suspects *last = &ends[step % 2];
+
+		rc = suspects__read(last, reader, ctx);
+		if (rc)
+			return rc;
+		judge_foot(last, &heads, &ends[(step + 1) % 2]);
+		rc = suspects__read(&heads, reader, ctx);
+		if (rc)
+			return rc;
+		judge_head(e, &heads);
+	}
+	return 0;
 }
 
 static bool is_settled(struct evidence *e, struct evidence_block *block)
