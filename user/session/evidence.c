@@ -258,18 +258,31 @@ static uint64_t chunk_size(uint64_t size)
 	return chunk < MINSIZE ? MINSIZE : chunk;
 }
 
-static uint8_t *whole_of(struct evidence *e, const struct evidence_block *block)
+static size_t class_of(const struct evidence_block *block)
 {
 	uint64_t class = chunk_size(block->live.size) / ALIGNMENT;
 
-	return &e->whole[class < EVIDENCE_CLASSES ? class : EVIDENCE_CLASSES - 1];
+	return class < EVIDENCE_CLASSES ? class : EVIDENCE_CLASSES - 1;
 }
 
-/* It is not as a chunk in use must be: the block's end, if that is known to hold for such blocks. */
-static void note_broken(struct evidence *e, struct evidence_block *block)
+/* Have enough of its size been found as they should be? Of small ones, which are of many sizes, those of about its. */
+static bool is_known(const struct evidence *e, const struct evidence_block *block)
 {
-	if (*whole_of(e, block) >= EVIDENCE_WHOLE)
-		block->fate = FATE_MARKED;
+	size_t class = class_of(block), near = class < EVIDENCE_CLASSES - 1 ? EVIDENCE_NEAR : 0;
+	unsigned n = e->whole[class];
+
+	for (size_t i = 1; i <= near; i++) {
+		n += class >= i ? e->whole[class - i] : 0;
+		n += class + i < EVIDENCE_CLASSES - 1 ? e->whole[class + i] : 0;
+	}
+	return n >= EVIDENCE_WHOLE;
+}
+
+/* It is not as a chunk in use must be, or not as it was: its fate, if what is expected is known to hold. */
+static void note_broken(const struct evidence *e, struct evidence_block *block, enum evidence_fate fate)
+{
+	if (is_known(e, block))
+		block->fate = fate;
 }
 
 /* Can that be a chunk's word? */
@@ -338,7 +351,7 @@ static void judge_own(struct evidence *e, const size_t *which, const struct evid
 		memcpy(&word, reads[i].to, sizeof(word));
 		if (!is_chunk(word) ||
 		    is_linked(block, word & ~FLAGS, (const unsigned char *)reads[i].to + SIZE_SZ))
-			note_broken(e, block);
+			note_broken(e, block, FATE_MARKED);
 		else if (!(word & IS_MMAPPED))
 			suspects__add(next, which[i], word & ~FLAGS,
 				      block->addr - SIZE_SZ + (word & ~FLAGS), 1);
@@ -356,11 +369,11 @@ static void judge_next(struct evidence *e, const struct suspects *s, struct susp
 		if (!s->reads[i].ok)
 			continue; /* its end, but the next look will say so by the mapping */
 		if (!(word & PREV_INUSE)) {
-			note_broken(e, block);
+			note_broken(e, block, FATE_MARKED);
 			continue;
 		}
-		if (is_its_own(block, s->size[i]) && *whole_of(e, block) < UINT8_MAX)
-			++*whole_of(e, block);
+		if (is_its_own(block, s->size[i]) && e->whole[class_of(block)] < UINT8_MAX)
+			e->whole[class_of(block)]++;
 		if (is_chunk(word))
 			suspects__add(next, s->block[i], s->size[i] + (word & ~FLAGS),
 				      s->reads[i].addr - SIZE_SZ + (word & ~FLAGS), 2);
@@ -392,7 +405,22 @@ static void judge_head(struct evidence *e, const struct suspects *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->reads[i].ok && (s->words[i][0] & ~FLAGS) == s->size[i] &&
 		    s->words[i][0] & PREV_INUSE)
-			note_broken(e, &e->blocks[s->block[i]]);
+			note_broken(e, &e->blocks[s->block[i]], FATE_MARKED);
+}
+
+/* Rule 5, where the others say nothing. */
+static void judge_size(struct evidence *e, const size_t *which, const struct evidence_read *reads, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct evidence_block *block = &e->blocks[which[i]];
+		uint64_t word;
+
+		if (block->fate || !reads[i].ok || block->live.birth != BIRTH_NEW)
+			continue;
+		memcpy(&word, reads[i].to, sizeof(word));
+		if (is_chunk(word) && !(word & IS_MMAPPED) && !is_its_own(block, word & ~FLAGS))
+			note_broken(e, block, FATE_CHANGED);
+	}
 }
 
 /* Judges the blocks of a batch that are still open. 0 or what the reader answers. */
@@ -419,6 +447,7 @@ static int look_at_marks(struct evidence *e, const size_t *which, const struct e
 			return rc;
 		judge_head(e, &heads);
 	}
+	judge_size(e, which, reads, n);
 	return 0;
 }
 

@@ -20,21 +20,21 @@
  *
  *  1. The size is one that chunks have: 32 bytes or more, in steps of 16. It is written before malloc returns; from
  *     then on nothing but that bit of the word changes until the block is freed, or resized by realloc where it is.
- *     (What is there then is the content's to tell: the same block, or another at its place.)
+ *     (What is there then is rule 5's and the content's to tell: the same block, or another at its place.)
  *  2. The next chunk's bit is set. It is cleared by the free of the block, and by that of no other, under the
  *     arena's lock; who allocates, splits, merges or trims the next chunk writes its word with the bit set.
  *  3. It lies in no free chunk. One of these has its size twice: in the word at its beginning, whose bit is
  *     set, and just before the chunk behind it, whose bit is cleared; where free space is split or joined both
  *     are written anew. This tells of a block that was joined with free chunks on both sides, which leaves 1 and
- *     2 as they were. Looked at is the end of the next chunk.
+ *     2 as they were. Looked at are the ends of the next chunks.
  *
  * So none has to be read at the same moment as the other, and one look that finds one broken has read after the
  * block's end: free, merged into a larger free chunk, or its place taken by another's data. What is read is the
  * target's and may be anything: it decides about the block, and where a few more words are read.
  *
  * Beyond a proof are program and library versions where a block is not where its chunk is (mcheck() and hooks in
- * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it as above, and of the size
- * that their requests were rounded up to, or up to 32 bytes more (a remainder too small for a chunk of its own; of
+ * front of malloc): a size class counts when EVIDENCE_WHOLE looks have found blocks of it, or of small ones near it, as above, and
+ * of the size that their requests were rounded up to, or up to 32 bytes more (a remainder too small for a chunk of its own; of
  * page-aligned blocks, pvalloc's, up to a page more).
  *
  * A free leaves a few blocks of each size in the thread's cache, and small ones in fast bins, marked as in use. Into
@@ -47,7 +47,13 @@
  *     a fast bin, and not by way of the cache (one in eight), and whose first word is never written to, are taken for
  *     dead.
  *
- * Not seen are those joined on both sides with top, or with what ends further away than the next chunk. Chunks
+ * A block may be gone, and its place another's, before it is looked at first; if that one is the leak's, it never
+ * changes.
+ *
+ *  5. A block that malloc gave, and no realloc that was seen, has the chunk that its size asks for. If it has another, it is
+ *     another, or a realloc has resized it where it is, unseen: in use, as if its content had changed.
+ *
+ * Not seen are those joined on both sides with top, or with what ends further away than the chunks that are looked at. Chunks
  * of their own mapping are the mapping's to tell of. */
 #ifndef MEMTRACE_SESSION_EVIDENCE_H
 #define MEMTRACE_SESSION_EVIDENCE_H
@@ -70,6 +76,7 @@ enum evidence_kind {
 
 #define EVIDENCE_CLASSES 64 /* of sizes, 16 bytes apart; the last has all larger ones */
 #define EVIDENCE_WHOLE	 8
+#define EVIDENCE_NEAR	 8 /* classes to either side, but for the last */
 
 struct evidence_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */

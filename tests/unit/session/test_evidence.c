@@ -434,7 +434,8 @@ static void glibc_marks_what_was_joined_on_both_sides(void **state)
 	set_word(block_addr(32), CHUNK | PREV);
 	assert_int_equal(evidence__look(&e, 9 * S, N, read_heap, memory), 100);
 	for (size_t i = 0; i < 100; i++)
-		assert_int_equal(is_there(&e, i), i != 10 && i != 11 && i != 12 && i != 21 && i != 32);
+		assert_int_equal(is_there(&e, i), i != 10 && i != 11 && i != 12 && i != 21 && i != 30 && i != 32);
+	assert_int_equal(e.counts.changed, 1); /* 30, by its size */
 	evidence__free(&e);
 }
 
@@ -454,6 +455,42 @@ static void glibc_marks_what_was_joined_backwards(void **state)
 	assert_int_equal(evidence__look(&e, 9 * S, N, read_heap, memory), 100);
 	for (size_t i = 0; i < 100; i++)
 		assert_int_equal(is_there(&e, i), i < 10 || (i > 15 && i != 35));
+	evidence__free(&e);
+}
+
+/* A block that is not as large as it was is another, or was in use: but one that realloc makes. */
+static void glibc_tells_blocks_of_another_size(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_MARKS, 100, 100);
+
+	(void)state;
+	for (size_t i = 20; i < 40; i++)
+		e.blocks[i].live.birth = i % 2 ? BIRTH_GROWN : BIRTH_UNKNOWN;
+	for (size_t i = 10; i < 50; i += 10)
+		set_word(block_addr(i), CHUNK / 7 * 10 | PREV);
+	for (size_t i = 11; i < 60; i += 10)
+		set_word(block_addr(i), CHUNK / 7 * 5 | PREV);
+	evidence__look(&e, 3 * S, N, read_heap, memory);
+	evidence__look(&e, 9 * S, N, read_heap, memory);
+	for (size_t i = 0; i < 100; i++)
+		assert_int_equal(is_there(&e, i), i % 10 > 1 || i < 10 || i == 50 || i > 51 || (i >= 20 && i < 40));
+	assert_int_equal(e.counts.changed, 5);
+	evidence__free(&e);
+}
+
+/* Of small sizes there are many, and few blocks of each: those near to it speak for it. */
+static void sizes_are_known_by_those_near(void **state)
+{
+	struct evidence e = begin_heap(EVIDENCE_MARKS, 100, 100);
+
+	(void)state;
+	e.blocks[5].live.size = 100 + 16 * EVIDENCE_NEAR;
+	e.blocks[6].live.size = 100 + 16 * (EVIDENCE_NEAR + 1);
+	evidence__look(&e, 3 * S, N, read_heap, memory);
+	evidence__look(&e, 9 * S, N, read_heap, memory);
+	assert_false(is_there(&e, 5));
+	assert_true(is_there(&e, 6));
+	assert_int_equal(e.n_blocks, 99);
 	evidence__free(&e);
 }
 
@@ -481,10 +518,12 @@ static void living_blocks_are_left_alone(void **state)
 		{0, 32 | PREV, true},
 		{24, 32 | PREV | ARENA, true},
 		{25, 48 | PREV, true},
-		{25, 32 | PREV, true},	       /* resized */
+		{25, 32 | PREV, false},	       /* another, or resized */
 		{100, 112, true},	       /* the one before it is free */
 		{100, 128 | PREV, true},       /* a remainder too small to be split off */
-		{100, 160 | PREV, true},
+		{100, 144 | PREV, true},
+		{100, 160 | PREV, false},      /* more than it can have got */
+		{100, 96 | PREV, false},
 		{100, 112 | 8 | PREV, false},  /* no size */
 		{0, 16 | PREV, false},
 		{100, 4096 | MMAPPED, true},
@@ -798,6 +837,8 @@ int main(void)
 		cmocka_unit_test(glibc_marks_what_is_free),
 		cmocka_unit_test(glibc_marks_what_was_joined_on_both_sides),
 		cmocka_unit_test(glibc_marks_what_was_joined_backwards),
+		cmocka_unit_test(glibc_tells_blocks_of_another_size),
+		cmocka_unit_test(sizes_are_known_by_those_near),
 		cmocka_unit_test(marks_alone_will_do),
 		cmocka_unit_test(living_blocks_are_left_alone),
 		cmocka_unit_test(other_layouts_are_not_judged),
