@@ -466,10 +466,14 @@ static void glibc_tells_blocks_of_another_size(void **state)
 	(void)state;
 	for (size_t i = 20; i < 40; i++)
 		e.blocks[i].live.birth = i % 2 ? BIRTH_GROWN : BIRTH_UNKNOWN;
-	for (size_t i = 10; i < 50; i += 10)
-		set_word(block_addr(i), CHUNK / 7 * 10 | PREV);
-	for (size_t i = 11; i < 60; i += 10)
-		set_word(block_addr(i), CHUNK / 7 * 5 | PREV);
+	for (size_t i = 10; i < 50; i += 10) {
+		set_word(block_addr(i), 160 | PREV);
+		set_word(block_addr(i) + 160, 64 | PREV);
+	}
+	for (size_t i = 11; i < 60; i += 10) {
+		set_word(block_addr(i), 80 | PREV);
+		set_word(block_addr(i) + 80, 32 | PREV);
+	}
 	evidence__look(&e, 3 * S, N, read_heap, memory);
 	evidence__look(&e, 9 * S, N, read_heap, memory);
 	for (size_t i = 0; i < 100; i++)
