@@ -12,6 +12,7 @@
 #define DEAREST 0.7 /* share of CPU time in windows that is cost, from which the rest is not known */
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
+#define CHANCE 2 /* standard deviations by which two counts differ, if not by chance */
 
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct evidence *e)
@@ -241,6 +242,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 struct held {
 	const struct abi_live *live;
 	bool forgotten; /* as far as is known */
+	bool late;	/* born in the second half of its window */
 };
 
 /* The i-th of those that are known, of windows or of the kernel's table. False: there are no more. */
@@ -267,11 +269,15 @@ static bool next_held(struct held_walk *walk, struct held *ret)
 
 	for (; walk->i < walk->n; walk->i++) {
 		if (walk->blocks) {
-			*ret = (struct held){&walk->blocks[walk->i], true};
+			*ret = (struct held){&walk->blocks[walk->i], true, false};
 		} else {
 			const struct evidence_block *block = &e->blocks[walk->i];
 
-			*ret = (struct held){&block->live, evidence__is_forgotten(e, block, quarter(e))};
+			const struct evidence_window *window = &e->windows[block->window];
+
+			*ret = (struct held){&block->live, evidence__is_forgotten(e, block, quarter(e)),
+					     block->live.birth_ns - window->start_ns >
+						     (window->end_ns - window->start_ns) / 2};
 		}
 		if (ret->live->birth_ns >= walk->build->target->exec_ns) {
 			walk->i++;
@@ -296,6 +302,44 @@ static double footprint(uint64_t size)
 	return (double)(chunk < 32 ? 32 : chunk);
 }
 
+/* The slice of time in which a block was born that counts; negative: it does not. */
+static int slice_of(const struct evidence *e, const struct held *held, uint64_t from, uint64_t step)
+{
+	uint64_t slice = (held->live->birth_ns - from) / step;
+
+	if (held->live->birth_ns < from || slice >= SERIES_SEGMENTS || !held->forgotten ||
+	    (e->n_windows && held->live->birth != BIRTH_NEW))
+		return -1;
+	return (int)slice;
+}
+
+/* What dies young is seen to die, if it was born early in a window. If it was born late, its free comes when the probes are
+ * out, and the place may be a leak's before it is looked at first (evidence.h, 5). A leak's blocks are born in both
+ * halves alike, so of sites with more (beyond chance) in the second, those born in the first tell, for both. What each
+ * block of a site counts, of either half; NULL: out of memory. */
+static double (*weigh_halves(const struct build *b, const struct process_sites *sites, uint64_t from,
+			     uint64_t step))[2]
+{
+	double(*counts)[2] = calloc(sites->n + 1, sizeof(*counts));
+	struct held_walk walk = walk_held(b);
+	struct held held;
+
+	while (counts && next_held(&walk, &held)) {
+		long site = process_sites__find(sites, &held.live->stack);
+
+		if (site >= 0 && slice_of(&b->target->budget.evidence, &held, from, step) >= 0)
+			counts[site][held.late]++;
+	}
+	for (size_t i = 0; counts && i < sites->n; i++) {
+		double early = counts[i][0], late = counts[i][1];
+		bool more = late - early > CHANCE * sqrt(late + early);
+
+		counts[i][0] = more ? 2 : 1;
+		counts[i][1] = more ? 0 : 1;
+	}
+	return counts;
+}
+
 /* A leak adds blocks at the same rate all the time, and all of them stay: counted are those that have stayed for a
  * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
  * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
@@ -308,10 +352,14 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 	struct held_walk walk = walk_held(b);
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
 	double share = e->n_windows ? duty(e) : 1;
+	_cleanup_free_ double(*halves)[2] = NULL;
 	struct held held;
 
 	if (!step)
 		return 0;
+	halves = weigh_halves(b, sites, from, step);
+	if (!halves)
+		return -ENOMEM;
 	rows->start_ns = from;
 	rows->end_ns = from + step * SERIES_SEGMENTS;
 	for (int i = SERIES_SEGMENTS - 1; i >= 0; i--) {
@@ -327,8 +375,8 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 			rows->at[site][number[i]].seconds = seconds;
 	}
 	while (next_held(&walk, &held)) {
-		uint64_t slice = (held.live->birth_ns - from) / step;
 		long site = process_sites__find(sites, &held.live->stack);
+		int slice = slice_of(e, &held, from, step);
 		double bytes, one;
 
 		if (site < 0 || (e->n_windows && held.live->birth != BIRTH_NEW))
@@ -336,10 +384,10 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 		bytes = weight_of(held.live);
 		one = bytes * sqrt(1 - share * estimate__probability(held.live->size,
 								     held.live->interval));
-		rows->quantum[site] = fmax(rows->quantum[site], one);
-		if (held.live->birth_ns < from || slice >= SERIES_SEGMENTS || number[slice] < 0 ||
-		    !held.forgotten)
+		rows->quantum[site] = fmax(rows->quantum[site], halves[site][0] * one);
+		if (slice < 0 || number[slice] < 0)
 			continue;
+		bytes *= halves[site][held.late];
 		rows->at[site][number[slice]].bytes += bytes;
 		rows->bytes += bytes;
 		rows->footprint += bytes / (double)(held.live->size ? held.live->size : 1) *

@@ -84,11 +84,82 @@ static void vectors_that_the_process_does_not_hold(void **state)
 	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
 }
 
+#define BORN 20 /* in each window */
+
+/* Of blocks that are born evenly between two moments of each window and are never seen to go, in a process that grows
+ * by as much. */
+static struct growth growth_of_births(uint64_t from, uint64_t to)
+{
+	static struct abi_live live[RUN_S * BORN];
+	static uint64_t addrs[RUN_S * BORN];
+	struct target target = {.process = PROCESS};
+	struct evidence *evidence = &target.budget.evidence;
+	size_t site_of = 0, n = 0;
+	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {
+		.target = &target,
+		.begin_ns = S,
+		.end_ns = (1 + RUN_S) * S,
+		.duration_s = RUN_S,
+		.cpu_time_ns = RUN_S * S,
+	};
+	struct profile *profile = profile__new();
+	struct growth growth;
+
+	site = (struct abi_site){};
+	evidence__init(evidence, EVIDENCE_EVENTS, (const uint64_t[2]){1, 2});
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	for (uint64_t i = 0; i < RUN_S; i++) {
+		uint64_t start = (1 + i) * S;
+
+		for (uint64_t k = 0; k < BORN; k++, n++) {
+			addrs[n] = 0x10000 * (1 + n);
+			live[n] = (struct abi_live){.size = ADDED,
+						    .interval = 1,
+						    .birth_ns = start + from + k * (to - from) / BORN,
+						    .stack = key.stack};
+		}
+		assert_int_equal(evidence__harvest(evidence, start, start + WINDOW, addrs, live, n, 0), 0);
+		sizes__add(&target.anon, start, (10 << 20) + i * ADDED * BORN * 20);
+	}
+	sizes__add(&target.anon, (1 + RUN_S) * S, (10 << 20) + RUN_S * ADDED * BORN * 20);
+	assert_int_equal(trend__add_growth(&build, profile, &sites), 0);
+	assert_true(profile->has_growth);
+	growth = profile->sites[0].growth;
+	profile__free(profile);
+	evidence__free(evidence);
+	return growth;
+}
+
+static void births_all_through_the_windows(void **state)
+{
+	double rate = ADDED * BORN * 20.0;
+	struct growth growth = growth_of_births(0, WINDOW);
+
+	(void)state;
+	assert_true(growth.bytes_per_s > 0.99 * rate && growth.bytes_per_s < 1.01 * rate);
+	growth = growth_of_births(0, WINDOW / 2); /* by whatever cause: these were seen to stay */
+	assert_true(growth.bytes_per_s > 0.99 * rate && growth.bytes_per_s < 1.01 * rate);
+}
+
+/* Of blocks that are left at the end of windows alone, but of no older ones, the frees were not waited for. */
+static void births_at_the_end_of_windows(void **state)
+{
+	struct growth growth = growth_of_births(WINDOW - WINDOW / 10, WINDOW);
+
+	(void)state;
+	assert_true(growth.bytes_per_s == 0);
+	assert_true(growth.low <= 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors_that_grow_with_the_process),
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
+		cmocka_unit_test(births_all_through_the_windows),
+		cmocka_unit_test(births_at_the_end_of_windows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
