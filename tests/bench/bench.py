@@ -1309,16 +1309,17 @@ def report_limited_redis(found):
     rows = [(REDIS_TALKS[p], number(statistics.median(r[0] for r in redis.rates)),
              f"{statistics.median(r[1] for r in redis.rates):.0%}",
              *(percent_of(median_and_interval(c.values)) for c in (redis.untraced, redis.traced)),
+             percent_of(ratio_and_interval(redis.traced.values, redis.untraced.values)),
              f"{statistics.median(redis.said):.1f} %")
-            for p, redis in found.items() if redis.traced.values]
+            for p, redis in found.items() if redis.traced.values and redis.untraced.values]
     return table(("two redis-servers on one core", "SET/s", "of the core", "SET per CPU second, of its twin's: untraced",
-                  "traced, --max-overhead 5", "cost printed"), rows)
+                  "traced, --max-overhead 5", "of that, untraced", "cost printed"), rows)
 
 
 def judge_limited_redis(found):
     for pipeline, redis in found.items():
-        if redis.traced.values:
-            left = median_and_interval(redis.traced.values)
+        if redis.traced.values and redis.untraced.values:
+            left = ratio_and_interval(redis.traced.values, redis.untraced.values)
             verdict(left[0] >= OF_LIMITED_REDIS, f"--max-overhead 5 leaves redis ({REDIS_TALKS[pipeline]}) "
                     f"{percent_of(left)} of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
 
@@ -1342,6 +1343,14 @@ def median_and_interval(values):
     dice = random.Random(1)
     medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(1000))
     return statistics.median(values), medians[25], medians[975]
+
+
+def ratio_and_interval(values, others):
+    """The ratio of two medians, and the same of it."""
+    dice = random.Random(1)
+    ratios = sorted(statistics.median(dice.choices(values, k=len(values))) /
+                    statistics.median(dice.choices(others, k=len(others))) for _ in range(1000))
+    return statistics.median(values) / statistics.median(others), ratios[25], ratios[975]
 
 
 class Felt:

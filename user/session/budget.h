@@ -9,7 +9,7 @@
 /* Of the budget that is aimed at: what probes do to a program's caches differs from program to program (redis-server feels
  * a third more than is calibrated), what opening and closing windows makes a process wait for is not counted, and a run
  * ends when it ends, also just behind a window. */
-#define BUDGET_AIM 0.65
+#define BUDGET_AIM 0.6
 /* Continuous tracing costs what is said, and may cost so much of it. */
 #define BUDGET_STEADY 0.95
 
