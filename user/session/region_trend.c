@@ -6,6 +6,13 @@
 
 #include "base/cleanup.h"
 
+/* Bytes of one region that the site took, in the mean: whether the last one falls before a moment or after it is
+ * all that is known of a rate in a span. */
+static double mean_size(const struct region_site *site)
+{
+	return site->objects ? (double)site->bytes / (double)site->objects : 0;
+}
+
 /* Bytes that each site of the book holds; NULL: out of memory. */
 static double *held_by_site(const struct region_book *book)
 {
@@ -78,8 +85,8 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 			segments[j].seconds = (double)(end_ns - bounds[j]->time_ns) * 1e-9;
 			segments[j].bytes = after - series__bytes(bounds[j], &key);
 		}
-		/* nothing is sampled: what is uncertain is in the ups and downs alone */
-		p->sites[site_of[i]].growth = growth__estimate(segments, n, 0, false);
+		p->sites[site_of[i]].growth =
+			growth__estimate(segments, n, mean_size(&t->book.sites[i]), false);
 	}
 	p->has_growth = n >= GROWTH_MIN_SEGMENTS;
 	return 0;

@@ -100,6 +100,36 @@ static void what_was_not_followed_to_the_end(void **state)
 	target__clear(&t);
 }
 
+/* 15.26 regions a second, of which three seconds on end may show 15 each. Their evenness does not make the rate surer
+ * than by one region more or less. */
+static void few_regions_say_no_exact_rate(void **state)
+{
+	const double rate = 10 * PAGE / 0.065536;
+
+	(void)state;
+	for (uint64_t begin_ns = 0; begin_ns < S; begin_ns += S / 50) {
+		struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
+		struct build build = {.target = &t, .end_ns = 60 * S};
+		struct profile_site sites[1] = {};
+		struct profile p = {.sites = sites, .n_sites = 1};
+		const size_t site_of[1] = {0};
+		uint64_t at_ns = begin_ns, n = 0;
+		struct growth leak;
+
+		for (uint64_t s = 1; s <= 5; s++) {
+			for (; at_ns < s * S; at_ns += 65536 * S / 1000000)
+				call(&t, REGION_MMAP, at_ns, 1000 + 100 * n++, 10, LEAK);
+			region_book__settle(&t.book, s * S);
+			assert_int_equal(region_trend__note(&t, s * S), 0);
+		}
+		t.regions_stopped_ns = 5 * S + S / 2;
+		assert_int_equal(region_trend__add_growth(&build, &p, site_of), 0);
+		leak = growth_of(&t, &p, LEAK);
+		assert_true(leak.low <= rate && leak.high >= rate);
+		target__clear(&t);
+	}
+}
+
 static void a_short_run_says_nothing(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
@@ -120,6 +150,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_leak_of_maps_grows),
 		cmocka_unit_test(what_was_not_followed_to_the_end),
+		cmocka_unit_test(few_regions_say_no_exact_rate),
 		cmocka_unit_test(a_short_run_says_nothing),
 	};
 
