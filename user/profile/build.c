@@ -6,22 +6,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-
-/* The finalizer of MurmurHash3: addresses differ in few bits, and all of them must count. */
-static size_t hash(uint64_t key)
-{
-	key ^= key >> 33;
-	key *= 0xff51afd7ed558ccdull;
-	key ^= key >> 33;
-	key *= 0xc4ceb9fe1a85ec53ull;
-	key ^= key >> 33;
-	return key;
-}
+#include "base/hash.h"
 
 /* The slot of key, or the free one where it belongs. */
 static struct index_slot *find_slot(const struct index_map *map, uint64_t key)
 {
-	size_t i = hash(key);
+	size_t i = hash__keyed(&key, sizeof(key)); /* the addresses of a file may be anybody's */
 
 	for (;; i++) {
 		struct index_slot *slot = &map->slots[i & (map->n_slots - 1)];

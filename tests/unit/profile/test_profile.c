@@ -10,6 +10,7 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "profile/build.h"
 #include "profile/profile.h"
 
 static size_t add_site(struct profile *profile, const uint64_t *addrs, size_t n)
@@ -410,6 +411,48 @@ static void its_memory_is_known(void **state)
 	profile__free(profile);
 }
 
+/* What MurmurHash3's finalizer, which has no key, would put into slot 0 of any table. */
+static uint64_t made_to_collide(uint64_t n)
+{
+	uint64_t inverse[2] = {0xc4ceb9fe1a85ec53ull, 0xff51afd7ed558ccdull}, key = n << 32;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t multiplier = inverse[i];
+
+		for (int k = 0; k < 6; k++) /* Newton's iteration for the inverse modulo 2^64 */
+			inverse[i] *= 2 - multiplier * inverse[i];
+	}
+	key ^= key >> 33;
+	key *= inverse[0];
+	key ^= key >> 33;
+	key *= inverse[1];
+	return key ^ key >> 33;
+}
+
+/* Files, and processes by their stacks, choose addresses. Whatever they choose, none is to be looked for through
+ * many others. */
+static void addresses_cannot_be_made_to_collide(void **state)
+{
+	struct profile *profile = calloc(1, sizeof(*profile));
+	const struct index_map *map;
+	size_t run = 0, longest = 0;
+
+	(void)state;
+	for (uint64_t n = 1; n <= 40000; n++) {
+		uint64_t addr = made_to_collide(n);
+
+		if (addr && addr < PROFILE_NO_ADDR)
+			add_site(profile, &addr, 1);
+	}
+	map = &profile->build->locations;
+	for (size_t i = 0; i < map->n_slots; i++) {
+		run = map->slots[i].value ? run + 1 : 0;
+		longest = run > longest ? run : longest;
+	}
+	assert_true(longest < 500); /* half full and by chance: some 30 */
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -422,6 +465,7 @@ int main(void)
 		cmocka_unit_test(a_large_profile_takes_seconds),
 		cmocka_unit_test(allocator_frames_are_known),
 		cmocka_unit_test(its_memory_is_known),
+		cmocka_unit_test(addresses_cannot_be_made_to_collide),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
