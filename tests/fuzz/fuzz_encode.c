@@ -177,7 +177,7 @@ static const char *json_string(const char *p)
 	while (*p != '"') {
 		size_t n = utf8_next(p, &code);
 
-		require(n && code >= 0x20);
+		require(n && !is_control(code));
 		if (*p == '\\') {
 			p++;
 			require(*p && strchr("\"\\/bfnrtu", *p));

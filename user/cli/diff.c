@@ -148,10 +148,13 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 		return rc;
 	if (argc - optind < 2)
 		return usage_error("diff", "which files? two or more");
-	if (c->format == FORMAT_SVG && c->measure == DIFF_GROWTH)
-		return usage_error("diff", "a flame graph shows live bytes, not growth");
-	if (c->format == FORMAT_SVG)
+	if ((c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED) && c->measure == DIFF_GROWTH)
+		return usage_error("diff", "%s shows live bytes, not growth, which may be below 0",
+				   format_names[c->format]);
+	if (c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED)
 		c->measure = DIFF_LIVE;
+	if ((c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED) && argc - optind > 2)
+		return usage_error("diff", "%s shows two profiles: give the first and the last", format_names[c->format]);
 	if (c->per_process && (c->format == FORMAT_COLLAPSED || c->format == FORMAT_SVG))
 		return usage_error("diff", "%s shows two profiles, --per-process compares more",
 				   format_names[c->format]);

@@ -136,16 +136,18 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 	      const char *name)
 {
 	const char *refusal = view_options__refusal(options, profile);
+	int rc;
 
 	if (refusal) {
 		complain("%s: %s", name, refusal);
 		return EXIT_FAILED;
 	}
-	if (profile_view__init(view, profile, options)) {
-		complain("%s: out of memory", name);
-		return EXIT_FAILED;
-	}
-	return 0;
+	rc = profile_view__init(view, profile, options);
+	if (rc)
+		complain("%s: %s", name,
+			 rc == -EFBIG ? "its stacks, each for each of its threads, are longer than any profile's" :
+					"out of memory");
+	return rc ? EXIT_FAILED : 0;
 }
 
 void fit_output(struct table_options *options, const char *path)

@@ -290,14 +290,31 @@ static int encode_with_modules(const void *what, struct sink *sink)
 	return encode_json_with(c->profile, &(struct json_options){.modules = c->modules}, sink);
 }
 
+/* What a format needs that the profile does not have; NULL: nothing. */
+static const char *lacking_for(const struct format *format, const struct profile *profile)
+{
+	bool raw = !strcmp(format->name, "heap");
+
+	if (!raw && strcmp(format->name, "symbolized") != 0)
+		return NULL;
+	if (profile->no_objects)
+		return "it says nothing of objects, and a heap profile is made of them";
+	if (!profile->interval_bytes)
+		return "it does not say how it was sampled, without which a heap profile's numbers mean nothing";
+	for (size_t i = 0; i < profile->n_locations && raw; i++)
+		if (profile->locations[i].addr >= PROFILE_NO_ADDR)
+			return "it has names without addresses, of which a heap profile is made: -f symbolized";
+	return NULL;
+}
+
 static int write_out(struct report_config *c, const struct profile *profile)
 {
 	_cleanup_(profile_view__clear) struct profile_view view = {};
 
-	if (profile->no_objects && c->format &&
-	    (!strcmp(c->format->name, "heap") || !strcmp(c->format->name, "symbolized"))) {
-		complain("%s: it says nothing of objects, and a heap profile is made of them",
-			 c->path);
+	const char *lacking = c->format ? lacking_for(c->format, profile) : NULL;
+
+	if (lacking) {
+		complain("%s: %s", c->path, lacking);
 		return EXIT_FAILED;
 	}
 	if (c->format && !c->output && isatty(STDOUT_FILENO) && c->format->binary) {
@@ -371,6 +388,9 @@ static int check_together(struct report_config *c)
 		return usage_error("report", "--weight goes with -f collapsed or svg");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
+	if (c->table.leaks && (c->thread || c->age_s > 0))
+		return usage_error("report", "what threads hold, or what is of an age, grows by is not known: --leaks "
+					     "without them");
 	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
 		return usage_error("report", "of which age what a thread holds is, is not known: --age or threads");
 	if (view_options__contradiction(&c->view))

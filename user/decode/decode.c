@@ -337,29 +337,18 @@ static int name_unnamed(struct making *making, struct profile_location *location
 int making__finish(struct making *making)
 {
 	struct profile *profile = making->profile;
-	_cleanup_free_ uint32_t *lengths = calloc(profile->n_locations + 1, sizeof(*lengths));
-	uint64_t written_bytes = 0, written_frames = 0;
+	struct profile_extent written;
+	int rc = 0;
 
-	if (!lengths)
-		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_locations; i++) {
-		struct profile_location *location = &profile->locations[i];
-
-		int rc = location->n_frames ? 0 : name_unnamed(making, location);
-
-		if (rc)
-			return rc;
-		for (size_t k = 0; k < location->n_frames; k++)
-			lengths[i] += (uint32_t)strlen(location->frames[k].name) + 1;
-	}
+	for (size_t i = 0; i < profile->n_locations && !rc; i++)
+		if (!profile->locations[i].n_frames)
+			rc = name_unnamed(making, &profile->locations[i]);
+	if (rc)
+		return rc;
 	profile->no_allocated = !(making->sums.alloc_objects + making->sums.alloc_bytes > 0);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		for (uint32_t k = 0; k < site->n_locations; k++) {
-			written_bytes += lengths[site->locations[k]];
-			written_frames += profile->locations[site->locations[k]].n_frames;
-		}
 		if (profile->no_allocated) { /* the file does not say; what lives was, at least */
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
@@ -367,9 +356,10 @@ int making__finish(struct making *making)
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	if (written_frames > making->limits->written_frames || written_bytes > making->limits->written_bytes)
-		return making__refuse(making, "its stacks, written out, are longer than any profile's");
-	return 0;
+	rc = profile__written(profile, false, &written);
+	if (!rc && (written.frames > making->limits->written_frames || written.bytes > making->limits->written_bytes))
+		rc = making__refuse(making, "its stacks, written out, are longer than any profile's");
+	return rc;
 }
 
 /* --- files --- */

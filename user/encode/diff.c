@@ -29,7 +29,6 @@ struct row {
 	const struct diff_stack *stack; /* NULL: the sum of the rest */
 };
 
-/* "+1.5 KiB" into buf (>= 20 bytes). */
 /* "+3.1 to +8.9 MiB": both in the unit of the larger. */
 static void format_range(double low, double high, char *buf, size_t size)
 {
@@ -120,22 +119,6 @@ static void put_warnings(unsigned warnings, bool color, struct sink *sink)
 		if (warnings & 1u << i)
 			sink__printf(sink, "%s %s\n", color ? YELLOW "note:" RESET : "note:",
 				     diff_warning__text((enum diff_warning)i));
-}
-
-static int put_losses(const struct profile *const *profiles, size_t n, bool color,
-		      struct sink *sink)
-{
-	for (size_t i = 0; i < n; i++) {
-		bool any = false;
-
-		for (size_t k = 0; k < profiles[i]->n_lost; k++)
-			any |= profiles[i]->lost[k].count != 0;
-		if (!any)
-			continue;
-		sink__printf(sink, "profile %zu: ", i + 1);
-		put_lost(profiles[i], color, sink);
-	}
-	return sink->error;
 }
 
 static int put_head(const struct diff *diff, struct sink *sink)
@@ -288,7 +271,7 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 	if (err)
 		return err;
 	put_summary(diff, sink);
-	return put_losses(diff->profiles, diff->n_profiles, options->color, sink);
+	return put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
 }
 
 /* --- JSON --- */
@@ -337,7 +320,7 @@ static void put_profiles(struct json *json, const struct diff *diff)
 
 	for (size_t i = 0; i < diff->n_profiles; i++) {
 		const struct profile *profile = diff->profiles[i];
-		struct json item = json__open(&list, NULL, "{"), lost;
+		struct json item = json__open(&list, NULL, "{");
 
 		json__put_uint(&item, "pid", (uint64_t)profile->pid);
 		json__put_text(&item, "comm", profile->comm);
@@ -347,10 +330,8 @@ static void put_profiles(struct json *json, const struct diff *diff)
 		json__put_real(&item, "duration_s", profile->duration_s);
 		json__put_uint(&item, "interval_bytes", profile->interval_bytes);
 		json__put_text(&item, "mode", profile->mode);
-		lost = json__open(&item, "lost", "{");
-		for (size_t k = 0; k < profile->n_lost; k++)
-			json__put_uint(&lost, profile->lost[k].name, profile->lost[k].count);
-		sink__puts(json->sink, "}}");
+		json__put_lost(&item, profile);
+		sink__puts(json->sink, "}");
 	}
 	sink__puts(json->sink, "]");
 }
@@ -509,7 +490,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);
 	if (err || !replicas->n_abnormal)
-		return err ? err : sink->error;
+		return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	snprintf(line, sizeof(line), "%-8s  %12s  %12s  ", "PROFILE", "HAS", "OTHERS");
 	sink__printf(sink, "%sWHERE (leaf first)%s\n", line, options->color ? RESET : "");
@@ -531,7 +512,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	}
 	if (n < replicas->n_abnormal)
 		sink__printf(sink, "(%zu more)\n", replicas->n_abnormal - n);
-	return err ? err : put_losses(replicas->profiles, replicas->n, options->color, sink);
+	return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
 }
 
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
@@ -556,6 +537,7 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 		json__put_real(&item, "others", replica->median);
 		json__put_real(&item, "excess", replica->excess);
 		json__put_uint(&item, "abnormal_stacks", replica->n_abnormal);
+		json__put_lost(&item, profile);
 		sink__puts(sink, "}");
 	}
 	sink__puts(sink, "]");

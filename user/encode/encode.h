@@ -140,7 +140,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *
  *   what ("heap", "regions" or "growth"), pid, comm, duration_s, mode ("continuous" or "windowed"),
  *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
- *   live_objects (null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
+ *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed, marked,
  *	forgotten} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
@@ -155,7 +155,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	freed_bytes, freed_objects, low_bytes, high_bytes, high_objects, freed_by_age, live_by_age [objects by
- *	profile_age_s()] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
+ *	profile_age_ns()] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
  *	first], lines}] (those with anything live, or all)
  *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct profile_transfer (of what is
  *	traced continuously)

@@ -186,11 +186,22 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 	return sink->error;
 }
 
+/* Locations that have a name and no address stand where no process has any, and far enough from each other for readers
+ * that take one from a caller's. */
+#define NAMES_BEGIN (1ULL << 62)
+
+static uint64_t addr_of(const struct profile_location *location)
+{
+	if (location->addr < PROFILE_NO_ADDR)
+		return location->addr;
+	return NAMES_BEGIN + 16 * (location->addr - PROFILE_NO_ADDR);
+}
+
 static void put_addresses(const struct profile *profile, const struct profile_site *site, struct sink *sink)
 {
 	sink__puts(sink, "@");
 	for (uint32_t i = 0; i < site->n_locations; i++)
-		sink__printf(sink, " 0x%" PRIx64, profile__location(profile, site, i)->addr);
+		sink__printf(sink, " 0x%" PRIx64, addr_of(profile__location(profile, site, i)));
 	sink__puts(sink, "\n");
 }
 
@@ -335,9 +346,9 @@ static int put_symbols(const struct profile *profile, struct sink *sink)
 	for (size_t i = 0; i < profile->n_locations && !rc; i++) {
 		const struct profile_location *location = &profile->locations[i];
 
-		rc = put_symbol(location, location->addr - 1, sink);
+		rc = put_symbol(location, addr_of(location) - 1, sink);
 		if (!rc)
-			rc = put_symbol(location, location->addr, sink);
+			rc = put_symbol(location, addr_of(location), sink);
 	}
 	sink__puts(sink, "---\n");
 	return rc;

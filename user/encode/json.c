@@ -26,14 +26,14 @@ static void json__escaped(struct json *json, const char *text)
 		uint32_t code;
 		size_t len = utf8_next(text, &code);
 
-		if (len && code >= 0x20 && code != '"' && code != '\\') {
+		if (len && !is_control(code) && code != '"' && code != '\\') {
 			text += len;
 			continue;
 		}
 		sink__write(json->sink, run, (size_t)(text - run));
 		if (!len)
 			sink__puts(json->sink, "\xef\xbf\xbd"); /* U+FFFD */
-		else if (code < 0x20)
+		else if (is_control(code)) /* none is above U+FFFF; JSON may be read on a terminal */
 			sink__printf(json->sink, "\\u%04x", code);
 		else
 			sink__printf(json->sink, "\\%c", (char)code);
@@ -117,21 +117,34 @@ void json__put_signed(struct json *json, const char *key, double value)
 		sink__puts(json->sink, "null");
 }
 
-/* Where samples were dropped there is no telling how much more there is. */
-static void put_live(struct json *json, const struct estimate *live, bool complete)
+static void put_integer(struct json *json, const char *key, double value)
+{
+	if (isfinite(value))
+		json__put_uint(json, key, to_integer(value));
+	else
+		json__put_real(json, key, NAN);
+}
+
+/* Where samples were dropped, or regions not followed to the end, there is no telling how much more there is. Of
+ * what does not say how it was sampled, how much less, too. */
+static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
+	bool complete = !profile->dropped && !(profile->regions_followed_s > 0), known = profile->interval_bytes;
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
-	json__put_uint(json, "live_bytes_low", to_integer(interval.low));
-	if (complete)
-		json__put_uint(json, "live_bytes_high", to_integer(interval.high));
-	else
-		json__put_real(json, "live_bytes_high", NAN);
-	if (live->objects > 0 || !(live->bytes > 0))
-		json__put_uint(json, "live_objects", to_integer(live->objects));
-	else
-		json__put_real(json, "live_objects", NAN);
+	put_integer(json, "live_bytes_low", known ? interval.low : NAN);
+	put_integer(json, "live_bytes_high", known && complete ? interval.high : NAN);
+	put_integer(json, "live_objects", live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
+}
+
+void json__put_lost(struct json *json, const struct profile *profile)
+{
+	struct json lost = json__open(json, "lost", "{");
+
+	for (size_t i = 0; i < profile->n_lost; i++)
+		json__put_uint(&lost, profile->lost[i].name, profile->lost[i].count);
+	sink__puts(json->sink, "}");
 }
 
 void json__put_frames(struct json *stack, const struct profile *profile,
@@ -263,9 +276,9 @@ static void put_stacks(struct json *json, const struct profile *profile, bool al
 		if (!all && !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
-		put_live(&stack, &site->live, !profile->dropped);
-		json__put_uint(&stack, "alloc_bytes", to_integer(site->alloc_bytes));
-		json__put_uint(&stack, "alloc_objects", to_integer(site->alloc_objects));
+		put_live(&stack, &site->live, profile);
+		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
+		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_growth)
 			put_growth(&stack, &site->growth);
 		if (profile->survival_age_s[0] > 0) {
@@ -382,7 +395,7 @@ static int put_modules(struct json *json, const struct profile *profile, const s
 			json__text(&item, sum->path);
 		else
 			sink__puts(json->sink, "null");
-		put_live(&item, &sum->live, !profile->dropped);
+		put_live(&item, &sum->live, profile);
 		json__put_uint(&item, "stacks", sum->stacks);
 		if (profile->has_growth)
 			put_growth(&item, &sum->growth);
@@ -416,7 +429,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);
-	put_live(&json, &live, !profile->dropped);
+	put_live(&json, &live, profile);
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
@@ -431,10 +444,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
 	put_stacks(&json, profile, options->all_stacks);
-	list = json__open(&json, "lost", "{");
-	for (size_t i = 0; i < profile->n_lost; i++)
-		json__put_uint(&list, profile->lost[i].name, profile->lost[i].count);
-	sink__puts(sink, "}");
+	json__put_lost(&json, profile);
 	put_probes(&json, profile);
 	put_own(&json, &profile->own);
 	if (profile->n_snapshots)

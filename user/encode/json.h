@@ -35,6 +35,9 @@ void json__put_signed(struct json *json, const char *key, double value); /* roun
 /* The next number of an array. */
 void json__put_item(struct json *list, double value);
 
+/* "lost": {"name": count, ...} */
+void json__put_lost(struct json *json, const struct profile *profile);
+
 /* "resident": encode_json() says what is in it. */
 void json__put_resident(struct json *json, const struct resident *resident);
 

@@ -121,7 +121,9 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 
 	if (!holder)
 		return -ENOMEM;
-	if (!s->sure && error > 0 && times < LONGEST)
+	if (!s->sure && !isfinite(s->low))
+		sink__puts(sink, "   To confirm: a longer run, looked at by itself, tells how sure its growth is.\n");
+	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
 			"   To confirm: this may be chance; a run about %.0f times as long, or an "
@@ -175,10 +177,15 @@ static int put_suspect(const struct suspect *s, size_t number, const struct whol
 	return put_advice(s, sink);
 }
 
-/* The end of the head line. */
-static void put_verdict(const struct suspect *suspects, size_t n, struct sink *sink)
+/* The end of the head line. judged: it could be told how sure growth is. */
+static void put_verdict(const struct suspect *suspects, size_t n, bool judged, struct sink *sink)
 {
 	size_t sure = 0;
+
+	if (!judged) {
+		sink__puts(sink, ": what grows is seen, but not whether it is more than chance\n");
+		return;
+	}
 
 	for (size_t i = 0; i < n; i++)
 		sure += suspects[i].sure;
@@ -310,7 +317,7 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s%s%s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? " " : "",
 		     profile->mode ? profile->mode : "");
-	put_verdict(suspects, n, sink);
+	put_verdict(suspects, n, true, sink);
 	if (isfinite(profile->growth.bytes_per_s) && profile->growth.bytes_per_s > 0 &&
 	    !profile__is_regions(profile))
 		sink__printf(
@@ -374,7 +381,7 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 	qsort(suspects, n, sizeof(*suspects), by_evidence);
 	sink__printf(sink, "memtrace: pid %d (%s), %zu profiles over %.1f s", (int)last->pid, comm,
 		     diff->n_profiles, diff->seconds);
-	put_verdict(suspects, n, sink);
+	put_verdict(suspects, n, !(diff->warnings & DIFF_UNSURE), sink);
 	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)
 		if (diff->warnings & 1u << i)
 			sink__printf(sink, "note: %s\n", diff_warning__text((enum diff_warning)i));
@@ -382,5 +389,5 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 	if (err)
 		return err;
 	put_missed(diff__least_growth(diff), sink);
-	return sink->error;
+	return put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
 }

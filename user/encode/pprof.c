@@ -49,6 +49,8 @@ struct mapping_use {
 	bool functions, files, inlined; /* are known of some of them */
 };
 
+#define MAX_THREAD_LOCATIONS (1ULL << 27) /* of all threads of all stacks: some 500 MB, which zlib makes small */
+
 struct pprof {
 	const struct profile *profile;
 	struct sink *sink;
@@ -59,6 +61,7 @@ struct pprof {
 	uint64_t max_value; /* of one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
+	bool threads_left_out;	  /* they would be too many */
 	int error;
 };
 
@@ -338,8 +341,9 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	const struct estimate *live = &site->live;
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
-		[VALUE_ALLOC_OBJECTS] = site->alloc_objects,
-		[VALUE_ALLOC_SPACE] = site->alloc_bytes,
+		/* where it is not known, it is what lives: none, so that who reads it does not know it, either */
+		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
+		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
 		[VALUE_INUSE_SPACE] = live->bytes,
 		[VALUE_INUSE_SAMPLES] = (double)live->samples,
@@ -349,7 +353,7 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	}};
 	const struct share all = left;
 
-	for (size_t i = 0; i < site->n_threads && !p->error; i++) {
+	for (size_t i = 0; i < site->n_threads && !p->error && !p->threads_left_out; i++) {
 		const struct profile_site_thread *held = &site->threads[i];
 		double part = live->bytes > 0 ? fmin(held->bytes / live->bytes, 1) : 0;
 		struct share share = {};
@@ -586,6 +590,8 @@ static void put_comments(struct pprof *p)
 				    lost->of_run ? COMMENT_RUN_LOST : COMMENT_LOST, lost->name,
 				    lost->count);
 	}
+	if (p->threads_left_out)
+		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);
 }
 
 /* Adds a name to a regular expression, meaning itself. */
@@ -657,6 +663,17 @@ static void put_strings(struct pprof *p)
 	}
 }
 
+/* Each sample has its whole stack, and each thread that holds any of one a sample. No process comes to so many, but a
+ * short file can. */
+static bool are_threads_too_many(const struct profile *profile)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < profile->n_sites; i++)
+		n += (uint64_t)profile->sites[i].n_locations * profile->sites[i].n_threads;
+	return n > MAX_THREAD_LOCATIONS;
+}
+
 static void put_profile(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -665,6 +682,7 @@ static void put_profile(struct pprof *p)
 	string(p, ""); /* number 0 */
 	for (int i = 0; i < n_values(profile); i++)
 		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
+	p->threads_left_out = are_threads_too_many(profile);
 	for (size_t i = 0; i < profile->n_sites && !p->error; i++)
 		put_site(p, &profile->sites[i]);
 	put_mappings(p);

@@ -317,7 +317,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
 		sink__puts(sink, " (may be 0)");
 	}
-	sink__puts(sink, " by the stacks below");
+	sink__puts(sink, lost_count(profile, "filtered_stacks") ? " by the stacks of the run" : " by the stacks below");
 	if (growth->regions > 0)
 		sink__printf(sink, ", %s/s by regions of its own",
 			     format_signed(growth->regions, bytes));
@@ -728,6 +728,21 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink)
 	}
 	if (any)
 		sink__puts(sink, "\n");
+}
+
+int put_each_lost(const struct profile *const *profiles, size_t n, bool color, struct sink *sink)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool any = false;
+
+		for (size_t k = 0; k < profiles[i]->n_lost; k++)
+			any |= profiles[i]->lost[k].count != 0;
+		if (!any)
+			continue;
+		sink__printf(sink, "profile %zu: ", i + 1);
+		put_lost(profiles[i], color, sink);
+	}
+	return sink->error;
 }
 
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)

@@ -59,4 +59,7 @@ double sampling_error_pct(const struct profile *profile, double bytes);
  * nothing when all are. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);
 
+/* The same of several: "profile 2: lost: ..." for each that has lost anything. */
+int put_each_lost(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);
+
 #endif

@@ -10,9 +10,11 @@
 
 #define MAX_TERMS 20000
 #define TINY	  1e-300
-/* From so many events on the binomial is a normal distribution for all purposes, and the continued
- * fraction long. */
-#define MANY 1e6
+/* From so many events and such a variance on the binomial is a normal distribution for all purposes, and the
+ * continued fraction long. */
+#define MANY	  1e6
+#define EVEN	  1e5
+#define MOST	  1e8 /* of more, few of them one side's, only the mean of these matters (Poisson) */
 
 /* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method; it
  * converges fast for x < (a + 1) / (a + b + 2), in O(sqrt(max(a, b))) terms. */
@@ -67,12 +69,19 @@ double chance__of_normal(double z)
 
 double chance__of_counts(double from, double to, double share)
 {
-	double n = from + to;
+	double n = from + to, variance = n * share * (1 - share);
 
 	if (!(n > 0))
 		return 0.5;
-	if (n > MANY)
-		return chance__of_normal((to - n * share) / sqrt(n * share * (1 - share)));
+	if (n > MANY && variance > EVEN)
+		return chance__of_normal((to - n * share) / sqrt(variance));
+	if (n > MOST && share < 0.5) {
+		share *= n / MOST;
+		from = fmax(MOST - to, 0);
+	} else if (n > MOST) {
+		share = 1 - (1 - share) * n / MOST;
+		to = fmax(MOST - from, 0);
+	}
 	return (beta_share(share, to, from + 1) + beta_share(share, to + 1, from)) / 2;
 }
 

@@ -44,6 +44,12 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 
 		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
 	}
+	/* of what was allocated longer ago than so much, the share that is held: known of both, or of none */
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->alloc_bytes > 0; i++) {
+		double share = b->alloc_bytes / (a->alloc_bytes + b->alloc_bytes);
+
+		a->survival[i] = b->survival[i] * share + (share < 1 ? a->survival[i] * (1 - share) : 0);
+	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
 	a->growth.low += b->growth.low; /* wider than it need be */

@@ -268,6 +268,16 @@ static int choose_measure(struct diff *d, struct error *err)
 	return 0;
 }
 
+/* Is each later than the one before? They say when they were taken. */
+static bool are_in_order(const struct diff *d)
+{
+	for (size_t i = 1; i < d->n_profiles; i++)
+		if (!(d->one_run ? d->profiles[i]->duration_s > d->profiles[i - 1]->duration_s
+				 : profile__end_s(d->profiles[i]) > profile__end_s(d->profiles[i - 1])))
+			return false;
+	return true;
+}
+
 static int check(struct diff *d, struct error *err)
 {
 	const struct profile *first, *last;
@@ -309,7 +319,7 @@ static int check(struct diff *d, struct error *err)
 				: profile__end_s(last) - profile__end_s(first);
 	if (untimed)
 		d->warnings |= 1u << DIFF_WARN_UNTIMED;
-	else if (first->pid == last->pid && !(d->seconds > 0))
+	else if (first->pid == last->pid && !are_in_order(d))
 		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
 	/* of two processes time is none of growth */
 	if (untimed || first->pid != last->pid || !(d->seconds > 0))
@@ -371,7 +381,7 @@ static void fill_in_growth(struct held *held, const struct held *other)
 static void add_trend(const struct diff *d, struct diff_stack *stack, double quantum)
 {
 	_cleanup_free_ struct growth_segment *segments = calloc(d->n_profiles, sizeof(*segments));
-	bool timed = isfinite(d->seconds);
+	bool timed = isfinite(d->seconds), ordered = true;
 	double seconds;
 
 	stack->trend = (struct growth){NAN, NAN, NAN};
@@ -380,17 +390,18 @@ static void add_trend(const struct diff *d, struct diff_stack *stack, double qua
 
 		stack->rises += step > 0;
 		stack->falls += step < 0;
+		if (!segments)
+			continue;
 		seconds = 1;
 		if (timed)
 			seconds = d->one_run ? d->profiles[i]->duration_s -
 						       d->profiles[i - 1]->duration_s
 					     : profile__end_s(d->profiles[i]) -
 						       profile__end_s(d->profiles[i - 1]);
-		if (!segments || !(seconds > 0))
-			return; /* not in the order of time: no trend */
 		segments[i - 1] = (struct growth_segment){seconds, step};
+		ordered &= seconds > 0;
 	}
-	if (d->measure == DIFF_LIVE && d->n_profiles > 2 && !(d->warnings & DIFF_UNSURE))
+	if (segments && ordered && d->measure == DIFF_LIVE && d->n_profiles > 2 && !(d->warnings & DIFF_UNSURE))
 		stack->trend = growth__estimate(segments, d->n_profiles - 1, quantum, false);
 }
 
@@ -428,7 +439,8 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	stack->change.to = stack->values[d->n_profiles - 1];
 	stack->change.bytes = stack->change.to - stack->change.from;
 	if (d->measure == DIFF_GROWTH) {
-		stack->change.low = stack->change.high = NAN;
+		/* of neither: one in between has it */
+		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
 		if (from.any_growth || to.any_growth) {
 			fill_in_growth(&from, &to);
@@ -552,7 +564,7 @@ double diff__least_growth(const struct diff *d)
 			return NAN;
 		weight = fmax(weight, (double)d->profiles[i]->interval_bytes);
 	}
-	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || weight <= 1)
+	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
 	/* so many samples, all of them new, would hold beside the others */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))

@@ -80,8 +80,8 @@ enum diff_measure {
 	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "    \
 		      "never grew")                                                                \
 	X(UPPER, "they were traced in windows: live bytes are upper estimates, and how sure a "    \
-		 "difference is cannot be told (their growth rates can be compared)")              \
-	X(BACKWARDS, "the last one is not later than the first: growth is backwards in time")      \
+		 "difference is cannot be told (growth rates, if they have them, can be compared)") \
+	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
 	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
 		     "told")                                                                       \

@@ -95,6 +95,28 @@ static size_t text_bytes(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
+int profile__written(const struct profile *profile, bool by_thread, struct profile_extent *ret)
+{
+	_cleanup_free_ uint32_t *lengths = calloc(profile->n_locations + 1, sizeof(*lengths));
+
+	if (!lengths)
+		return -ENOMEM;
+	*ret = (struct profile_extent){};
+	for (size_t i = 0; i < profile->n_locations; i++)
+		for (size_t k = 0; k < profile->locations[i].n_frames; k++)
+			lengths[i] += (uint32_t)strlen(profile->locations[i].frames[k].name) + 1;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct profile_site *site = &profile->sites[i];
+		uint64_t times = by_thread ? 1 + site->n_threads : 1;
+
+		for (uint32_t k = 0; k < site->n_locations; k++) {
+			ret->bytes += times * lengths[site->locations[k]];
+			ret->frames += times * profile->locations[site->locations[k]].n_frames;
+		}
+	}
+	return 0;
+}
+
 size_t profile__bytes(const struct profile *p)
 {
 	size_t bytes = sizeof(*p) + text_bytes(p->exe) + p->n_mappings * sizeof(*p->mappings) +

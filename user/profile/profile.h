@@ -354,6 +354,13 @@ bool profile__is_windowed(const struct profile *profile);
 /* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
 
+/* What all stacks of a symbolized profile come to when they are written out with all names, inlined functions among
+ * them. by_thread: once for each thread that holds any of a stack, and once for none. 0 or -ENOMEM. */
+struct profile_extent {
+	uint64_t frames, bytes;
+};
+int profile__written(const struct profile *profile, bool by_thread, struct profile_extent *ret);
+
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);
 

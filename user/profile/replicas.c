@@ -18,7 +18,8 @@ struct part {
 	struct estimate live;
 	double rate, down, up; /* of growth: and to the ends of its interval, squared */
 	bool any;
-	double weight; /* bytes that a sample stands for there */
+	double weight;	   /* bytes that a sample stands for there */
+	size_t i_interval; /* at which it is sampled, of the replicas' */
 };
 
 static int by_value(const void *a, const void *b)
@@ -76,24 +77,39 @@ static double exposure(const struct replicas *r, size_t replica)
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
 }
 
-/* Bytes that a sample of the stack stands for at a replica's interval: as all samples together
- * have it, those of other intervals as they would be there. */
-static double weight_of(const struct replicas *r, const struct part *parts, size_t replica)
+static size_t index_of(const struct replicas *r, uint64_t interval)
 {
-	uint64_t interval = r->profiles[replica]->interval_bytes;
-	double squares = 0, bytes = 0;
+	size_t i = 0;
+
+	while (i < r->n_intervals && r->intervals[i] != interval)
+		i++;
+	return i;
+}
+
+/* Bytes that a sample of the stack stands for at each replica's interval: as all samples together
+ * have it, those of other intervals as they would be there. */
+static void add_weights(const struct replicas *r, struct part *parts)
+{
+	double bytes[REPLICAS_MAX_INTERVALS] = {}, squares[REPLICAS_MAX_INTERVALS] = {};
+	double weight[REPLICAS_MAX_INTERVALS], all = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
-		const struct estimate *live = &parts[i].live;
-
-		if (!(live->bytes > 0))
-			continue;
-		bytes += live->bytes;
-		squares +=
-			live->bytes * estimate__weight_at(estimate__squares(live) / live->bytes,
-							  r->profiles[i]->interval_bytes, interval);
+		parts[i].i_interval = index_of(r, r->profiles[i]->interval_bytes);
+		bytes[parts[i].i_interval] += parts[i].live.bytes;
+		squares[parts[i].i_interval] += estimate__squares(&parts[i].live);
+		all += parts[i].live.bytes;
 	}
-	return bytes > 0 ? squares / bytes : 1;
+	for (size_t at = 0; at < r->n_intervals; at++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < r->n_intervals; i++)
+			if (bytes[i] > 0)
+				sum += bytes[i] * estimate__weight_at(squares[i] / bytes[i], r->intervals[i],
+								      r->intervals[at]);
+		weight[at] = all > 0 ? sum / all : 1;
+	}
+	for (size_t i = 0; i < r->n; i++)
+		parts[i].weight = weight[parts[i].i_interval];
 }
 
 /* The two ways in which it may be nothing, of live bytes. */
@@ -162,8 +178,7 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 		parts[p].down += pow(growth->bytes_per_s - growth->low, 2);
 		parts[p].up += pow(growth->high - growth->bytes_per_s, 2);
 	}
-	for (size_t i = 0; i < r->n; i++)
-		parts[i].weight = weight_of(r, parts, i);
+	add_weights(r, parts);
 }
 
 static void add_stack(struct replicas *r, const struct match *match, size_t stack,
@@ -360,6 +375,11 @@ static int check(struct replicas *r, struct error *err)
 					"profiles %zu and %zu are snapshots of one run: give one "
 					"of each replica",
 					k + 1, i + 1);
+		if (index_of(r, p->interval_bytes) == REPLICAS_MAX_INTERVALS)
+			return error__set(err, -EINVAL, "they are sampled at more than %d different intervals",
+					  REPLICAS_MAX_INTERVALS);
+		if (index_of(r, p->interval_bytes) == r->n_intervals)
+			r->intervals[r->n_intervals++] = p->interval_bytes;
 		windowed += profile__is_windowed(p);
 		growing += p->has_growth;
 		if (p->dropped)
@@ -372,21 +392,26 @@ static int check(struct replicas *r, struct error *err)
 		if (fabs(p->duration_s - first->duration_s) > OTHER_LENGTH * first->duration_s)
 			r->per_second = true;
 	}
-	r->per_second &= timed;
+	if (r->per_second && !timed) { /* the length of some is not known */
+		r->warnings |= 1u << DIFF_WARN_OTHER_LENGTH;
+		r->per_second = false;
+	}
 	if (r->measure == DIFF_GROWTH && growing < r->n)
 		return error__set(err, -EINVAL,
 				  "not all of the profiles have growth rates: compare live bytes");
 	if (r->measure == DIFF_AUTO)
 		r->measure = growing == r->n ? DIFF_GROWTH : DIFF_LIVE;
-	if (r->measure == DIFF_GROWTH)
+	if (r->measure == DIFF_GROWTH) {
 		r->per_second = false;
-	else if (windowed && windowed < r->n)
+		r->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
+	} else if (windowed && windowed < r->n) {
 		return error__set(
 			err, -EINVAL,
 			"live bytes of windows are an upper estimate, which continuous ones are "
 			"not: they cannot be compared");
-	else if (windowed)
+	} else if (windowed) {
 		r->warnings |= 1u << DIFF_WARN_UPPER;
+	}
 	return 0;
 }
 

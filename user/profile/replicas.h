@@ -46,6 +46,8 @@ struct replica {
 	size_t n_abnormal;
 };
 
+#define REPLICAS_MAX_INTERVALS 16
+
 struct replicas {
 	const struct profile *const *profiles; /* the caller's, and longer there than this */
 	size_t n;
@@ -60,11 +62,14 @@ struct replicas {
 					* then the others: descending */
 	size_t n_list, n_abnormal;
 	double *values; /* private */
+	uint64_t intervals[REPLICAS_MAX_INTERVALS]; /* private: the different ones */
+	size_t n_intervals;
 };
 
 /* From one sorted, symbolized profile of each of n >= 3 replicas. DIFF_AUTO: growth rates, where
  * all have them, else live bytes. 0; -ENOMEM; -EINVAL or -EFBIG with the reason in err: as for diff__new(),
- * or too few, or two of one run. */
+ * or too few, or two of one run, or sampled in more
+ * than REPLICAS_MAX_INTERVALS ways. */
 int replicas__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 		  struct replicas **ret_replicas, struct error *err);
 void replicas__free(struct replicas *replicas);

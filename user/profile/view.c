@@ -276,6 +276,15 @@ static int add_sites(struct profile_view *view, const struct profile *profile, c
 	return 0;
 }
 
+/* A file of a stack and a thousand threads is short, and what it would come to is not. */
+static int check_written(const struct profile *profile)
+{
+	struct profile_extent written;
+	int rc = profile__written(profile, true, &written);
+
+	return rc ? rc : written.frames > VIEW_MAX_FRAMES || written.bytes > VIEW_MAX_BYTES ? -EFBIG : 0;
+}
+
 int profile_view__init(struct profile_view *view, const struct profile *profile, const struct view_options *options)
 {
 	_cleanup_free_ uint32_t *of = calloc(profile->n_sites + profile->n_threads + 1, sizeof(*of));
@@ -283,6 +292,8 @@ int profile_view__init(struct profile_view *view, const struct profile *profile,
 
 	*view = (struct profile_view){.profile = *profile};
 	view->profile.weight = options->weight;
+	if (!rc && options->root == ROOT_THREAD)
+		rc = check_written(profile);
 	if (!rc && options->root == ROOT_THREAD)
 		rc = name_threads(view, profile, of);
 	else if (!rc && options->root == ROOT_PROCESS)

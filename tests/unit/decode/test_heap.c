@@ -294,6 +294,30 @@ static void symbolized_profiles_come_back(void **state)
 	profile__free(q);
 }
 
+/* Of stacks by name alone, as some languages' profiles are: each frame keeps its own. */
+static void names_without_addresses_come_back_symbolized(void **state)
+{
+	struct profile *p = decoded("main;f 10\nmain;g 5\nmain;g;h 3\n"), *q;
+	char *text, story_of[3][64];
+
+	(void)state;
+	p->interval_bytes = 1;
+	for (size_t i = 0; i < 3; i++)
+		p->sites[i].live.objects = p->sites[i].alloc_objects = 1;
+	text = encoded(encode_symbolized, p);
+	q = decoded(text);
+	assert_int_equal(q->n_sites, 3);
+	for (size_t i = 0; i < 3; i++) {
+		story(q, &q->sites[i], story_of[i], sizeof(story_of[i]));
+		assert_string_equal(story_of[i], lround(q->sites[i].live.bytes) == 10  ? "f < main"
+						 : lround(q->sites[i].live.bytes) == 5 ? "g < main"
+									       : "h < g < main");
+	}
+	free(text);
+	profile__free(q);
+	profile__free(p);
+}
+
 /* Neither a line more nor a name more than there are, whatever the names are. */
 static void names_do_not_break_symbolized_profiles(void **state)
 {
@@ -346,6 +370,7 @@ int main(void)
 		cmocka_unit_test(symbols_name_the_frames),
 		cmocka_unit_test(symbolized_profiles_come_back),
 		cmocka_unit_test(names_do_not_break_symbolized_profiles),
+		cmocka_unit_test(names_without_addresses_come_back_symbolized),
 		cmocka_unit_test(one_line_profiles_are_read),
 		cmocka_unit_test(what_memtrace_writes_comes_back),
 		cmocka_unit_test(what_is_wrong_is_told),

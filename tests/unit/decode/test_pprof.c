@@ -401,7 +401,7 @@ static void what_was_unknown_stays_unknown(void **state)
 
 	(void)state;
 	assert_string_equal(collapsed, text);
-	assert_true(again->no_objects && again->leaf_holds);
+	assert_true(again->no_objects && again->no_allocated && again->leaf_holds);
 	assert_int_equal(again->interval_bytes, 0);
 	assert_null(again->mode);
 	free(collapsed);

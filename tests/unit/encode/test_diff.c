@@ -267,7 +267,7 @@ static void the_odd_replica_is_told(void **state)
 	assert_has(json.bytes, "{\"what\":\"heap\",\"measure\":\"live\",\"per_second\":false,"
 			       "\"warnings\":[],\"replicas\":[{\"profile\":2,\"pid\":11,"
 			       "\"comm\":\"leaky\",\"total\":1150976.000,\"others\":102400.000,"
-			       "\"excess\":1048576.000,\"abnormal_stacks\":1},");
+			       "\"excess\":1048576.000,\"abnormal_stacks\":1,\"lost\":{}},");
 	assert_has(json.bytes, "\"values\":[0.000,1048576.000,0.000],"
 			       "\"frames\":[\"malloc\",\"leaks\",\"main\"]}]}\n");
 	free(text.bytes);

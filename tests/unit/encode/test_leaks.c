@@ -199,6 +199,40 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
+/* Live bytes of windows: nothing could be called sure, so nothing is called chance, or would have been found. */
+static void what_is_not_judged_is_no_all_clear(void **state)
+{
+	struct table_options options = {};
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct diff *diff = NULL;
+	struct profile *p[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p[i] = new_profile(64 << 10);
+		p[i]->mode = "windowed";
+		p[i]->start_unix_ns = 1700000000000000000;
+		p[i]->duration_s = 20 + 20 * i;
+		STACK(p[i], 1, 1024, 10 + 4000 * i, "malloc", "forget", "main");
+		end_profile(p[i]);
+	}
+	assert_int_equal(profile__add_lost(p[1], "live_full", 3), 0);
+	assert_int_equal(diff__new((const struct profile *const *)p, 2, DIFF_AUTO, &diff, NULL), 0);
+	assert_true(isnan(diff__least_growth(diff)));
+	assert_int_equal(encode_diff_leaks(diff, &options, &sink), 0);
+	assert_has(text.bytes, "seen, but not whether it is more than chance");
+	assert_has(text.bytes, "1. forget < main\n   may grow, by ");
+	assert_has(text.bytes, "profile 2: lost: live_full 3\n");
+	assert_null(strstr(text.bytes, "nothing is seen to leak"));
+	assert_null(strstr(text.bytes, "95 of 100"));
+	assert_null(strstr(text.bytes, "may well be chance"));
+	free(text.bytes);
+	diff__free(diff);
+	for (int i = 0; i < 2; i++)
+		profile__free(p[i]);
+}
+
 static uint64_t random_state = 5;
 
 static double random_unit(void) /* splitmix64, in (0, 1) */
@@ -240,6 +274,7 @@ int main(void)
 		cmocka_unit_test(stacks_are_ranked_by_evidence),
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
 		cmocka_unit_test(a_difference_tells_leaks),
+		cmocka_unit_test(what_is_not_judged_is_no_all_clear),
 		cmocka_unit_test(what_is_said_to_be_found_is_found),
 	};
 

@@ -56,6 +56,30 @@ static void counts_are_binomial_sums(void **state)
 		     chance__of_normal(1900 / sqrt(1000100)), 1e-12);
 }
 
+/* P(X > k) + P(X = k) / 2 of a Poisson distribution. */
+static double mid_tail_of_rare(double mean, int k)
+{
+	long double sum = 0;
+
+	for (int i = k + 1000; i >= k; i--) {
+		long double term = i * logl(mean) - mean - lgammal(i + 1.0L);
+
+		sum += expl(term) / (i == k ? 2 : 1);
+	}
+	return (double)sum;
+}
+
+/* Millions beside a few: an exact profile beside a sampled one. */
+static void few_of_many_are_no_normal_distribution(void **state)
+{
+	(void)state;
+	assert_close(chance__of_counts(1000000, 60, 3.05e-5), mid_tail(1000060, 60, 3.05e-5), 1e-7);
+	assert_close(chance__of_counts(1e10, 60, 3.05e-9), mid_tail_of_rare(30.5, 60), 1e-4);
+	assert_close(chance__of_counts(60, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 60), 1e-4);
+	assert_close(chance__of_counts(10, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 10), 1e-4);
+	assert_close(chance__of_counts(2000000, 100500, 0.0478), mid_tail(2100500, 100500, 0.0478), 1e-5);
+}
+
 static void tails_are_the_printed_ones(void **state)
 {
 	(void)state;
@@ -113,6 +137,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_are_binomial_sums),
+		cmocka_unit_test(few_of_many_are_no_normal_distribution),
 		cmocka_unit_test(tails_are_the_printed_ones),
 		cmocka_unit_test(claims_step_down),
 	};

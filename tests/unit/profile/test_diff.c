@@ -459,6 +459,33 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	profile__free(b);
 }
 
+/* A stack that comes and goes in between leaves the total as sure as it is. */
+static void growth_in_between_is_no_doubt_at_the_ends(void **state)
+{
+	struct profile *p[3];
+	struct diff *diff;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		p[i] = new_profile(R);
+		p[i]->mode = "windowed";
+		set_growth(p[i], add_stack(p[i], "leak", 0, 16, 10), 200000.0 * (double)i, 100);
+		if (i == 1)
+			set_growth(p[i], add_stack(p[i], "guest", 0, 16, 1), 5, 1);
+		end_profile(p[i]);
+	}
+	diff = diff_of((const struct profile *const *)p, 3);
+	assert_int_equal(diff->measure, DIFF_GROWTH);
+	assert_close(diff->total.change.low, 400000 - M_SQRT2 * 100, 1e-9);
+	assert_close(diff->total.change.high, 400000 + M_SQRT2 * 100, 1e-9);
+	assert_true(diff->total.grows && find(diff, "leak")->grows);
+	assert_true(find(diff, "guest")->change.low == 0 && find(diff, "guest")->change.high == 0);
+	assert_false(find(diff, "guest")->grows || find(diff, "guest")->shrinks);
+	diff__free(diff);
+	for (size_t i = 0; i < 3; i++)
+		profile__free(p[i]);
+}
+
 /* --- more than two --- */
 
 static void many_make_a_trend(void **state)
@@ -494,7 +521,9 @@ static void many_make_a_trend(void **state)
 	/* not in the order of time: first and last can be compared, steps cannot */
 	p[1]->duration_s = 100;
 	diff = diff_of((const struct profile *const *)p, N);
-	assert_true(isnan(find(diff, "leak")->trend.low));
+	stack = find(diff, "leak");
+	assert_true(isnan(stack->trend.low) && stack->rises == N - 1);
+	assert_true(diff->warnings & 1u << DIFF_WARN_BACKWARDS && diff->seconds == 25);
 	diff__free(diff);
 	for (int i = 0; i < N; i++)
 		profile__free(p[i]);
@@ -688,6 +717,7 @@ int main(void)
 		cmocka_unit_test(little_is_enough),
 		cmocka_unit_test(what_does_not_say_how_it_was_sampled_is_never_sure),
 		cmocka_unit_test(growth_rates_are_compared_where_live_bytes_cannot_be),
+		cmocka_unit_test(growth_in_between_is_no_doubt_at_the_ends),
 		cmocka_unit_test(many_make_a_trend),
 		cmocka_unit_test(what_does_not_grow_is_not_said_to),
 		cmocka_unit_test(a_leak_among_churn_is_found),

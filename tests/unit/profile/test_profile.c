@@ -230,6 +230,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	t2 = add_thread(profile, 2, "b");
 	profile->sites[sites[1]].truncated = true;
 	for (int i = 0; i < 5; i++) {
+		profile->sites[sites[i]].survival[0] = profile->sites[sites[i]].older[0] = i == 3 ? 1 : 0;
+		profile->sites[sites[i]].survival[1] = i == 1 ? NAN : 1;
 		profile->sites[sites[i]].alloc_bytes = 1 << i;
 		profile->sites[sites[i]].freed_objects = 1;
 		assert_int_equal(profile__add_live(profile, sites[i], i == 2 ? t2 : t1, 1 << i), 0);
@@ -246,6 +248,10 @@ static void what_cannot_be_code_is_cut(void **state)
 	assert_true(profile->sites[1].live.bytes == 2 + 4 + 8);
 	assert_int_equal(profile->sites[1].live.samples, 3);
 	assert_true(profile->sites[1].alloc_bytes == 14 && profile->sites[1].freed_objects == 3);
+	/* by what was allocated, and by what lives; what is not known of one is not known of all */
+	assert_true(fabs(profile->sites[1].survival[0] - 8 / 14.0) < 1e-9);
+	assert_true(fabs(profile->sites[1].older[0] - 8 / 14.0) < 1e-9);
+	assert_true(isnan(profile->sites[1].survival[1]));
 	assert_true(profile->sites[1].truncated);
 	assert_int_equal(profile->sites[1].n_locations, 2);
 	assert_int_equal(profile->sites[1].n_threads, 2);

@@ -136,12 +136,13 @@ static void figures_are_the_medians(void **state)
 	p[0]->duration_s = 0; /* not known */
 	p[1]->duration_s = 20;
 	replicas = replicas_of(p, 3);
-	assert_false(replicas->per_second);
+	assert_true(!replicas->per_second && replicas->warnings == 1u << DIFF_WARN_OTHER_LENGTH);
 	replicas__free(replicas);
+	p[1]->duration_s = 0;
 	p[0]->interval_bytes = 0; /* nothing is known of errors */
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->n_abnormal == 0 && replicas->ranks[0].index == 2);
-	assert_true(replicas->warnings == 1u << DIFF_WARN_UNSAMPLED);
+	assert_true(replicas->warnings == (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_OTHER_LENGTH));
 	replicas__free(replicas);
 	p[0]->interval_bytes = 1;
 	p[0]->duration_s = p[1]->duration_s = 10;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -198,12 +199,40 @@ static void what_is_not_known_is_refused(void **state)
 	profile__free(p);
 }
 
+/* One stack and many threads, which a short file can have: what it would come to is refused. */
+static void what_would_be_too_long_is_refused(void **state)
+{
+	const struct view_options thread = {.root = ROOT_THREAD}, none = {};
+	struct profile *p = profile__new();
+	struct profile_view view;
+	uint64_t addrs[16384];
+	size_t site, index;
+
+	(void)state;
+	p->interval_bytes = 1;
+	for (size_t i = 0; i < 16384; i++)
+		addrs[i] = i + 1;
+	assert_int_equal(profile__add_site(p, addrs, 16384, false, &site), 0);
+	for (uint32_t i = 1; i <= 4096; i++) {
+		assert_int_equal(profile__add_thread(p, i, "t", &index), 0);
+		assert_int_equal(profile__add_live(p, site, index, 1), 0);
+	}
+	assert_int_equal(profile__sort(p), 0);
+	for (size_t i = 0; i < p->n_locations; i++)
+		assert_int_equal(profile_location__set_name(&p->locations[i], "f"), 0);
+	assert_int_equal(profile_view__init(&view, p, &thread), -EFBIG);
+	profile_view__clear(&view);
+	assert_int_equal(profile_view__init(&view, p, &none), 0);
+	profile_view__clear(&view);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(weights_take_the_place_of_live_bytes), cmocka_unit_test(roots_tell_whose_it_is),
 		cmocka_unit_test(what_is_nobodys_is_told),		cmocka_unit_test(pools_are_folded),
-		cmocka_unit_test(what_is_not_known_is_refused),
+		cmocka_unit_test(what_is_not_known_is_refused),		cmocka_unit_test(what_would_be_too_long_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
