@@ -54,7 +54,8 @@ static void write_one(const struct profile *p, const struct modules *rules)
 	WRITES(encode_table(p, &leaks, sink));
 	WRITES(encode_table(p, &tree, sink));
 	WRITES(encode_leader(p, 60, sink));
-	WRITES(encode_leaks(p, &options, sink));
+	if (!leaks__refusal(p))
+		WRITES(encode_leaks(p, &options, sink));
 	WRITES(encode_modules(p, rules, true, sink));
 }
 
@@ -90,7 +91,8 @@ static void compare(const struct profile *const *profiles, size_t n, enum diff_m
 	WRITES(encode_diff(diff, &options, sink));
 	WRITES(encode_diff_json(diff, sink));
 	WRITES(encode_diff_collapsed(diff, sink));
-	WRITES(encode_diff_leaks(diff, &options, sink));
+	if (!diff_leaks__refusal(diff))
+		WRITES(encode_diff_leaks(diff, &options, sink));
 	diff__free(diff);
 }
 

@@ -111,6 +111,14 @@ void outfile__discard(struct outfile *out)
 	memset(out, 0, sizeof(*out));
 }
 
+int outfile__fail(struct outfile *out, int code, struct error *err)
+{
+	if (out->stream)
+		fail(err, code, out->path);
+	outfile__discard(out);
+	return code;
+}
+
 int outfile__check(const char *path, struct error *err)
 {
 	struct outfile out = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace leaks: does it leak, and where? In sentences. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static int tell(struct leaks_config *c, const struct profiles *profiles)
 {
 	_cleanup_(cleanup_diff) struct diff *diff = NULL;
 	struct error err = {};
+	const char *refusal;
 	int rc = 0;
 
 	if (profiles->n > 1)
@@ -90,6 +92,9 @@ static int tell(struct leaks_config *c, const struct profiles *profiles)
 		return profiles__fail(profiles, rc, &err);
 	c->diff = diff;
 	c->profile = profiles->list[0];
+	refusal = diff ? diff_leaks__refusal(diff) : leaks__refusal(c->profile);
+	if (refusal)
+		return profiles__fail(profiles, error__set(&err, -EINVAL, "%s", refusal), &err);
 	return write_text(c->output, encode, c);
 }
 

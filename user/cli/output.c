@@ -76,13 +76,8 @@ int write_text(const char *path, int (*encode)(const void *what, struct sink *si
 		return fail(&err);
 	sink = sink__to_stream(out.stream);
 	rc = encode(what, &sink);
-	if (rc && !ferror(out.stream)) {
-		outfile__discard(&out);
-		complain("cannot write %s: %s", path, strerror(-rc));
-		return EXIT_FAILED;
-	}
-	/* A failed write shows in the commit, which knows how to say it. */
-	return outfile__commit(&out, &err) ? fail(&err) : 0;
+	rc = rc ? outfile__fail(&out, rc, &err) : outfile__commit(&out, &err);
+	return rc ? fail(&err) : 0;
 }
 
 struct formatted {

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace report: a profile that was written earlier, looked at in other ways. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/in_root.h"
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "cli/output.h"
 #include "decode/decode.h"
 #include "encode/encode.h"
 #include "profile/filter.h"
-#include "symbolize/symbolize.h"
+#include "profile/match.h"
 
 static const char help[] =
 	"memtrace report [OPTIONS] FILE\n"
@@ -76,6 +74,7 @@ static const struct format json_format = {"json", encode_json, .extension = "jso
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* by location */
+	double *bytes;		 /* by site: of all that read the same, which is what people see as a stack */
 };
 
 static bool matches(const regex_t *list, size_t n, const struct profile_location *location)
@@ -93,8 +92,7 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	const struct report_config *c = filter->config;
 	bool focused = !c->n_focus;
 
-	(void)profile;
-	if (site->live.bytes < (double)c->min_bytes)
+	if (c->min_bytes && filter->bytes[site - profile->sites] < (double)c->min_bytes)
 		return false;
 	for (uint32_t i = 0; i < site->n_locations; i++) {
 		if (filter->ignored[site->locations[i]])
@@ -163,10 +161,29 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 	return 0;
 }
 
+/* By site: what all sites of its stack hold. 0 or -ENOMEM. */
+static int add_up_stacks(const struct profile *profile, double **ret_bytes)
+{
+	_cleanup_(match__clear) struct match match = {};
+	double *bytes = *ret_bytes = calloc(profile->n_sites + 1, sizeof(*bytes));
+	int rc = bytes ? match__stacks(&profile, 1, &match_limits, &match, NULL) : -ENOMEM;
+
+	for (size_t i = 0; i < match.n_stacks && !rc; i++) {
+		double sum = 0;
+
+		for (size_t k = match.first[i]; k < match.first[i + 1]; k++)
+			sum += profile->sites[match.sites[k].site].live.bytes;
+		for (size_t k = match.first[i]; k < match.first[i + 1]; k++)
+			bytes[match.sites[k].site] = sum;
+	}
+	return rc;
+}
+
 /* 0; EXIT_FAILED, said. */
 static int reduce(const struct report_config *c, struct profile *profile)
 {
 	_cleanup_free_ bool *focused = NULL, *ignored = NULL, *threads = NULL;
+	_cleanup_free_ double *bytes = NULL;
 	struct filter filter = {.config = c};
 	struct estimate before = profile__live(profile), after;
 	size_t n_before = profile->n_sites;
@@ -194,6 +211,9 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		focused[i] = matches(c->focus, c->n_focus, &profile->locations[i]);
 		ignored[i] = matches(c->ignore, c->n_ignore, &profile->locations[i]);
 	}
+	if (!rc && c->min_bytes)
+		rc = add_up_stacks(profile, &bytes);
+	filter.bytes = bytes;
 	if (!rc)
 		rc = profile__keep_sites(profile, keep, &filter);
 	if (rc) {
@@ -202,7 +222,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 	}
 	/* Numbers of a part must not be taken for those of the whole. */
 	after = profile__live(profile);
-	if (profile__add_lost(profile, "filtered_stacks", n_before - profile->n_sites) ||
+	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
 	    profile__add_lost(profile, "filtered_bytes", (uint64_t)fmax(0, before.bytes - after.bytes))) {
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
@@ -210,67 +230,6 @@ static int reduce(const struct report_config *c, struct profile *profile)
 	complain("filtered: %zu of %zu stacks, %s of %s%s", profile->n_sites, n_before,
 		 format_bytes(after.bytes, a), format_bytes(before.bytes, b), said);
 	return 0;
-}
-
-/* --- names --- */
-
-DEFINE_CLEANUP(struct binaries *, cleanup_binaries, binaries__free)
-DEFINE_CLEANUP(struct symbolizer *, cleanup_symbolizer, symbolizer__free)
-
-/* Only a list of mappings with their inodes can say which files they were. */
-static bool is_raw(const struct profile *profile)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < profile->n_locations; i++)
-		if (profile->locations[i].reason == UNRESOLVED_NAMED)
-			return false;
-	for (size_t i = 0; i < profile->n_mappings; i++)
-		any = any || profile->mappings[i].file.inode;
-	return any;
-}
-
-/* Opens a mapped file that is still there, by its path and inode. Its device is not looked at: of
- * overlays the list of mappings has another one than stat(2). */
-static int add_binary(struct binaries *binaries, int root_fd, const struct profile_mapping *mapping)
-{
-	struct binary *binary;
-	struct stat st;
-	int fd;
-
-	if (mapping->perms[2] != 'x' || *mapping->path != '/' || mapping->deleted ||
-	    !mapping->file.inode || binaries__find(binaries, &mapping->file))
-		return 0;
-	fd = in_root__open_file(root_fd, mapping->path, true, &st);
-	if (fd < 0)
-		return 0;
-	if (st.st_ino != mapping->file.inode) {
-		close(fd);
-		return 0;
-	}
-	return binaries__add(binaries, &mapping->file, fd, root_fd, mapping->path, &binary) ==
-			       -ENOMEM
-		       ? -ENOMEM
-		       : 0;
-}
-
-static int name_raw(struct profile *profile)
-{
-	_cleanup_(cleanup_binaries) struct binaries *binaries = NULL;
-	_cleanup_(cleanup_symbolizer) struct symbolizer *symbolizer = NULL;
-	_cleanup_close_ int root_fd = -1;
-	const struct symbolize_options options = {};
-	int rc;
-
-	if (!is_raw(profile))
-		return 0;
-	root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	rc = root_fd < 0 ? -errno : binaries__new(&binaries);
-	for (size_t i = 0; i < profile->n_mappings && !rc; i++)
-		rc = add_binary(binaries, root_fd, &profile->mappings[i]);
-	if (!rc)
-		rc = symbolizer__new(&options, binaries, &symbolizer);
-	return rc ? rc : symbolizer__symbolize(symbolizer, profile, NULL);
 }
 
 /* --- output --- */
@@ -525,18 +484,15 @@ int cmd_report(int argc, char **argv)
 	_cleanup_(cleanup_profile) struct profile *profile = NULL;
 	static struct report_config config;
 	struct error err = {};
-	int status = parse_options(argc, argv, &config), rc;
+	int status = parse_options(argc, argv, &config);
 
 	if (status)
 		return status;
 	if (decode_file(config.path, &profile, &err))
 		return fail(&err);
-	rc = name_raw(profile);
-	if (rc) {
-		complain("%s: cannot look for names: %s", config.path, strerror(-rc));
-		return EXIT_FAILED;
-	}
-	status = check_content(&config, profile);
+	status = name_raw(config.path, profile);
+	if (!status)
+		status = check_content(&config, profile);
 	if (!status)
 		status = reduce(&config, profile);
 	return status ? status : write_out(&config, profile);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/names.h"
 #include "decode/decode.h"
 
 /* Of all together: each may take a good part of it, and two are compared in as much again. */
@@ -22,7 +23,10 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 
 		if (decode_file(path, &profiles->list[profiles->n], &err))
 			return fail(&err);
-		bytes += profile__bytes(profiles->list[profiles->n++]);
+		profiles->n++;
+		if (name_raw(path, profiles->list[profiles->n - 1]))
+			return EXIT_FAILED;
+		bytes += profile__bytes(profiles->list[profiles->n - 1]);
 		if (bytes > MAX_BYTES) {
 			complain("%s: the profiles up to it take more than %llu MiB together", path,
 				 MAX_BYTES >> 20);

@@ -219,11 +219,15 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
 /* For people: does it leak, and where? Stacks ranked by evidence, each in a sentence with its
  * numbers, and what would confirm it; what could not have been seen. Of a profile with growth, or of
- * a diff. */
+ * a diff that is not refused (-EINVAL). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
+
+/* Why there is no telling what leaks, in words for people (static); NULL: there is. */
+const char *leaks__refusal(const struct profile *profile);
+const char *diff_leaks__refusal(const struct diff *diff);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);

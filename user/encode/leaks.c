@@ -233,23 +233,23 @@ static void put_missed(double least, struct sink *sink)
 
 /* Survival is known of single stacks only: of several that read the same, that of the one that
  * holds most of it. */
-static void add_ages(struct suspect *s, double live)
+static void add_ages(struct suspect *s, const struct profile *profile, const struct profile_site *site, double live)
 {
 	int first = -1, last = -1;
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
-		if (!(s->profile->survival_age_s[i] > 0) || !isfinite(s->site->survival[i]))
+		if (!(profile->survival_age_s[i] > 0) || !isfinite(site->survival[i]))
 			continue;
 		first = first < 0 ? i : first;
 		last = i;
 	}
-	if (first == last || s->site->live.bytes < live / 2)
+	if (first == last || site->live.bytes < live / 2)
 		return;
 	s->aged = true;
-	s->young_s = s->profile->survival_age_s[first];
-	s->young = s->site->survival[first];
-	s->old_s = s->profile->survival_age_s[last];
-	s->old = s->site->survival[last];
+	s->young_s = profile->survival_age_s[first];
+	s->young = site->survival[first];
+	s->old_s = profile->survival_age_s[last];
+	s->old = site->survival[last];
 }
 
 /* How fast a stack must have grown to be found. In windows only blocks from the middle half of the
@@ -266,6 +266,15 @@ static double least_growth(const struct profile *profile)
 	return SAMPLES_FOUND * (double)profile->interval_bytes / fmin(seen, 1) / watched;
 }
 
+const char *leaks__refusal(const struct profile *profile)
+{
+	if (profile->has_growth)
+		return NULL;
+	return profile->start_unix_ns ? "it does not tell growth, for its run was too short: half a minute does, or an "
+					"older profile of the process: memtrace leaks OLD NEW"
+				      : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
+}
+
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink)
 {
@@ -279,13 +288,8 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 
 	if (!comm)
 		return -ENOMEM;
-	if (!profile->has_growth)
-		return sink__printf(
-			sink,
-			"memtrace: pid %d (%s): this profile does not tell growth (its run was too "
-			"short, or its file keeps none); compare two profiles of it instead: "
-			"memtrace leaks OLD NEW\n",
-			(int)profile->pid, comm);
+	if (leaks__refusal(profile))
+		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
 	if (err)
 		return err;
@@ -304,7 +308,7 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 				      .high = growth->high,
 				      .live = groups[i].live.bytes,
 				      .sure = growth->low > 0};
-		add_ages(s, s->live);
+		add_ages(s, profile, s->site, s->live);
 		whole.rate += s->rate;
 		s->index = n++;
 	}
@@ -335,6 +339,22 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 
 /* --- of several --- */
 
+const char *diff_leaks__refusal(const struct diff *diff)
+{
+	const struct profile *last = diff->profiles[diff->n_profiles - 1];
+
+	if (diff->measure == DIFF_GROWTH || (diff->warnings & 1u << DIFF_WARN_UPPER && last->has_growth))
+		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
+	if (diff->profiles[0]->pid != last->pid)
+		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "
+		       "--per-process for replicas";
+	if (diff->warnings & 1u << DIFF_WARN_UNTIMED)
+		return "they do not say when they were taken, nor, so, how fast anything grows: memtrace diff OLD NEW";
+	if (!isfinite(diff->seconds))
+		return "the last one is not later than the first: the oldest comes first";
+	return NULL;
+}
+
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink)
 {
@@ -347,18 +367,8 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 
 	if (!suspects || !comm)
 		return -ENOMEM;
-	if (diff->measure == DIFF_GROWTH)
-		return sink__puts(
-			sink, "memtrace: of profiles of windows each tells by itself what grows: "
-			      "memtrace leaks FILE\n");
-	if (diff->profiles[0]->pid != last->pid)
-		return sink__puts(
-			sink, "memtrace: the profiles are of several processes: memtrace leaks "
-			      "FILE for each, or memtrace diff, with --per-process for replicas\n");
-	if (!isfinite(diff->seconds))
-		return sink__puts(
-			sink, "memtrace: the profiles do not say how far apart in time they are, "
-			      "nor, so, how fast anything grows: memtrace diff OLD NEW\n");
+	if (diff_leaks__refusal(diff))
+		return -EINVAL;
 	for (size_t i = 0; i < diff->n_stacks; i++) {
 		const struct diff_stack *stack = &diff->stacks[i];
 		struct suspect *s = &suspects[n];
@@ -374,8 +384,8 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 				      .sure = stack->grows,
 				      .rises = stack->rises,
 				      .steps = diff->n_profiles - 1};
-		if (stack->profile == last)
-			add_ages(s, stack->change.to);
+		if (stack->last)
+			add_ages(s, last, stack->last, stack->change.to);
 		s->index = n++;
 	}
 	qsort(suspects, n, sizeof(*suspects), by_evidence);

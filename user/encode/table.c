@@ -44,14 +44,6 @@ static void story__clear(struct story *story)
 	free(story->frames);
 }
 
-static uint64_t lost_count(const struct profile *profile, const char *name)
-{
-	for (size_t i = 0; i < profile->n_lost; i++)
-		if (!strcmp(profile->lost[i].name, name))
-			return profile->lost[i].count;
-	return 0;
-}
-
 static int add_frame(struct story *story, const char *name, unsigned times, size_t room)
 {
 	_cleanup_free_ char *printable = text_printable(name), *frame = NULL;
@@ -256,6 +248,8 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 			     objects == 1 ? "" : "s");
 		if (!profile->dropped)
 			sink__puts(sink, exact ? ", exact" : ", estimated");
+	} else if (profile__lost_count(profile, LOST_FILTERED)) {
+		sink__puts(sink, "live heap: the filters leave nothing");
 	} else if (!profile->alloc_calls) {
 		sink__puts(sink, "live heap: the process allocated nothing during the run");
 	} else if (profile->dropped) {
@@ -263,7 +257,7 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	} else if (!profile->samples) {
 		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
 				 "interval samples more");
-	} else if (lost_count(profile, "dropped_by_exec")) {
+	} else if (profile__lost_count(profile, "dropped_by_exec")) {
 		sink__puts(sink,
 			   "live heap: nothing is live of what the present program allocated; "
 			   "what the one before its exec held is gone");
@@ -278,7 +272,7 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 			     "; INCOMPLETE: %s samples had no room and are missing (--max-live, "
 			     "--max-stacks)",
 			     with_commas(profile->dropped, a));
-	if (lost_count(profile, "exec_untraced"))
+	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	if (profile->overhead_pct >= 0)
 		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
@@ -317,7 +311,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
 		sink__puts(sink, " (may be 0)");
 	}
-	sink__puts(sink, lost_count(profile, "filtered_stacks") ? " by the stacks of the run" : " by the stacks below");
+	sink__puts(sink, profile__lost_count(profile, LOST_FILTERED) ? " by the stacks of the run" : " by the stacks below");
 	if (growth->regions > 0)
 		sink__printf(sink, ", %s/s by regions of its own",
 			     format_signed(growth->regions, bytes));
@@ -372,7 +366,7 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 	if (profile->earlier_gone_bytes > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",
 			     format_bytes(profile->earlier_gone_bytes, bytes));
-	if (lost_count(profile, "exec_untraced"))
+	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	if (profile->stacks_walked)
 		sink__printf(sink, "; %.1f %% of stacks complete",

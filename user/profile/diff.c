@@ -262,7 +262,9 @@ static int choose_measure(struct diff *d, struct error *err)
 			err, -EINVAL,
 			"live bytes of windows are an upper estimate, which continuous ones are "
 			"not: they cannot be compared%s",
-			growing == d->n_profiles ? "; growth rates can" : "");
+			growing == d->n_profiles ? "; growth rates can"
+						 : "; memtrace leaks FILE tells what grows by one of windows "
+						   "itself; --max-overhead off makes none");
 	if (d->measure == DIFF_LIVE && windowed)
 		d->warnings |= 1u << DIFF_WARN_UPPER;
 	return 0;
@@ -302,6 +304,8 @@ static int check(struct diff *d, struct error *err)
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (p->dropped)
 			d->warnings |= 1u << DIFF_WARN_INCOMPLETE;
+		if (profile__lost_count(p, LOST_FILTERED))
+			d->warnings |= 1u << DIFF_WARN_FILTERED;
 		if (!p->interval_bytes)
 			d->warnings |= 1u << DIFF_WARN_UNSAMPLED;
 		if (p->duration_s > 0 && first->duration_s > 0 &&
@@ -429,8 +433,11 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		quantum = fmax(quantum, sqrt(site->live.variance_max));
 		if (p == 0)
 			add_site(&from, profile, site);
-		if (p == d->n_profiles - 1)
+		if (p == d->n_profiles - 1) {
 			add_site(&to, profile, site);
+			if (!stack->last || site->live.bytes > stack->last->live.bytes)
+				stack->last = site;
+		}
 	}
 	if (!any)
 		return;

@@ -79,6 +79,8 @@ enum diff_measure {
 	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")   \
 	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "    \
 		      "never grew")                                                                \
+	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
+		    "shrank or never grew")                                                        \
 	X(UPPER, "they were traced in windows: live bytes are upper estimates, and how sure a "    \
 		 "difference is cannot be told (growth rates, if they have them, can be compared)") \
 	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
@@ -98,7 +100,7 @@ enum diff_warning {
 const char *diff_warning__text(enum diff_warning warning);
 
 /* With one of these nothing is claimed, and no interval given. */
-#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER)
+#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER | 1u << DIFF_WARN_NOTHING_COMMON)
 
 /* From the first profile to the last: bytes, or bytes per second of growth. */
 struct change {
@@ -112,6 +114,7 @@ struct change {
 struct diff_stack {
 	const struct profile *profile; /* where its frames are told best; NULL in the total */
 	const struct profile_site *site;
+	const struct profile_site *last; /* the site of the last profile that holds most of it; NULL: none */
 	double *values; /* of each profile; of all stacks one array */
 	struct change change;
 	bool grows, shrinks;   /* significantly, among all stacks; of the total: by itself */

@@ -199,6 +199,14 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 	return 0;
 }
 
+uint64_t profile__lost_count(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->n_lost; i++)
+		if (!strcmp(profile->lost[i].name, name))
+			return profile->lost[i].count;
+	return 0;
+}
+
 int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count)
 {
 	struct profile_counter *lost = lost_counter(profile, static_name);

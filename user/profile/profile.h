@@ -354,6 +354,12 @@ bool profile__is_windowed(const struct profile *profile);
 /* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
 
+/* What the counter of that name says; 0 where there is none. */
+uint64_t profile__lost_count(const struct profile *profile, const char *name);
+
+/* The counter of stacks that were left out of a profile on purpose: it is a part of what it was. */
+#define LOST_FILTERED "filtered_stacks"
+
 /* What all stacks of a symbolized profile come to when they are written out with all names, inlined functions among
  * them. by_thread: once for each thread that holds any of a stack, and once for none. 0 or -ENOMEM. */
 struct profile_extent {

@@ -386,6 +386,8 @@ static int check(struct replicas *r, struct error *err)
 			r->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (!profile__same_program(first, p))
 			r->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
+		if (profile__lost_count(p, LOST_FILTERED))
+			r->warnings |= 1u << DIFF_WARN_FILTERED;
 		if (!p->interval_bytes)
 			r->warnings |= 1u << DIFF_WARN_UNSAMPLED;
 		timed &= p->duration_s > 0;
