@@ -95,15 +95,10 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 }
 
 /* Until it is known by how much something grows, or where that is not followed: all of it came
- * since the start. */
+ * since the start. No interval: what fills up does so at first, and is not surely growing. */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
-	struct interval interval = top_live_interval(profile, live);
-	double seconds = profile->duration_s;
-
-	if (!(seconds > 0))
-		return (struct growth){0, NAN, NAN};
-	return (struct growth){live->bytes / seconds, interval.low / seconds, interval.high / seconds};
+	return (struct growth){profile->duration_s > 0 ? live->bytes / profile->duration_s : 0, NAN, NAN};
 }
 
 static void set_rate(const struct top_view *view, const struct profile *profile, double before, struct numbers *n)

@@ -154,7 +154,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
- *	freed_bytes, freed_objects, low_bytes, high_bytes, high_objects, freed_by_age, live_by_age [objects by
+ *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects by
  *	profile_age_ns()] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
  *	first], lines}] (those with anything live, or all)
  *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct profile_transfer (of what is
@@ -164,8 +164,9 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
  *   snapshots [path] (if any were written while it went on)
  *   modules [{component ("database/keys"; null: what no rule claims), live_bytes, live_bytes_low,
- *	live_bytes_high, live_objects, stacks, growth_bytes_per_s, growth_low, growth_high (for long
- *	enough)}] (of encode_json_with() modules; a component has what those below it have, too)
+ *	live_bytes_high, live_objects, stacks, low_bytes, high_bytes (of what is traced continuously;
+ *	at least, and at most: sums of its stacks', which need not fall together), growth_bytes_per_s, growth_low,
+ *	growth_high (for long enough)}] (of encode_json_with() modules; a component has what those below it have, too)
  *   files [path] */
 int encode_json(const struct profile *profile, struct sink *sink);
 

@@ -231,6 +231,7 @@ static void put_life(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "freed_bytes", to_integer(site->freed_bytes));
 	json__put_uint(stack, "freed_objects", to_integer(site->freed_objects));
 	json__put_uint(stack, "low_bytes", to_integer(site->life.low_bytes));
+	json__put_uint(stack, "low_objects", to_integer(site->life.low_objects));
 	json__put_uint(stack, "high_bytes", to_integer(site->life.high_bytes));
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 	put_ages(stack, "freed_by_age", site->life.ended);
@@ -397,6 +398,10 @@ static int put_modules(struct json *json, const struct profile *profile, const s
 			sink__puts(json->sink, "null");
 		put_live(&item, &sum->live, profile);
 		json__put_uint(&item, "stacks", sum->stacks);
+		if (profile->has_life) {
+			json__put_uint(&item, "low_bytes", to_integer(sum->life.low_bytes));
+			json__put_uint(&item, "high_bytes", to_integer(sum->life.high_bytes));
+		}
 		if (profile->has_growth)
 			put_growth(&item, &sum->growth);
 		sink__puts(json->sink, "}");

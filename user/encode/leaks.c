@@ -36,6 +36,7 @@ struct suspect {
 	bool sure;
 	bool aged; /* these are known: shares still held of what is older than so many seconds */
 	double young_s, young, old_s, old;
+	double oldest_s; /* some of what it holds is older than that; 0: not known */
 	unsigned rises; /* of so many steps; 0: not known */
 	size_t steps;
 };
@@ -173,6 +174,8 @@ static int put_suspect(const struct suspect *s, size_t number, const struct whol
 	if (s->steps > 1)
 		sink__printf(sink, "; it was more in %u of %zu steps", s->rises, s->steps);
 	put_ages(s, sink);
+	if (s->oldest_s > 0)
+		sink__printf(sink, "; its oldest is older than %.3g s", s->oldest_s);
 	sink__puts(sink, ".\n");
 	return put_advice(s, sink);
 }
@@ -237,6 +240,9 @@ static void add_ages(struct suspect *s, const struct profile *profile, const str
 {
 	int first = -1, last = -1;
 
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		if (profile->survival_age_s[i] > s->oldest_s && site->older[i] > 0)
+			s->oldest_s = profile->survival_age_s[i];
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		if (!(profile->survival_age_s[i] > 0) || !isfinite(site->survival[i]))
 			continue;

@@ -70,6 +70,9 @@ static int put_row(const struct profile *profile, const struct module_sum *sum, 
 	sink__printf(sink, "%*s%s%*s  %*s  %21s  %13s  %5.1f %%  %6llu", (int)(2 * sum->depth), "", part,
 		     width - row_width(sum), "", live_width(profile), live, interval, objects,
 		     whole > 0 ? 100 * sum->live.bytes / whole : 0, (unsigned long long)sum->stacks);
+	if (profile->has_life)
+		sink__printf(sink, "  %10s  %10s", format_bytes(sum->life.low_bytes, low),
+			     format_bytes(sum->life.high_bytes, high));
 	if (profile->has_growth && sum->stacks) {
 		format_rate(sum->growth.bytes_per_s, rate, sizeof(rate));
 		format_rate(sum->growth.low, low, sizeof(low));
@@ -105,8 +108,9 @@ int encode_modules(const struct profile *profile, const struct modules *modules,
 	for (size_t i = 0; i < all.n && !rc; i++)
 		width = row_width(&all.sums[i]) > width ? row_width(&all.sums[i]) : width;
 	if (!rc)
-		sink__printf(sink, "%-*s  %*s  %21s  %13s  %7s  %6s%s\n", width, "COMPONENT", live_width(profile), "LIVE",
+		sink__printf(sink, "%-*s  %*s  %21s  %13s  %7s  %6s%s%s\n", width, "COMPONENT", live_width(profile), "LIVE",
 			     "95 % INTERVAL", "OBJECTS", "SHARE", "STACKS",
+			     profile->has_life ? "      LOW >=     HIGH <=" : "",
 			     profile->has_growth ? "       GROWTH/s (95 % interval)" : "");
 	for (size_t i = 0; i < all.n && !rc; i++)
 		rc = put_row(profile, &all.sums[i], width, whole, sink);

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "encode/encode.h"
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MIN_ROOM 20
+#define MIN_ROOM 60
+#define INDENT	 "    "
+#define AGES_COLUMNS 96
 
 static const char *const ages[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
 					       "1s",   "10s",	"100s", "1000s", "more"};
@@ -20,13 +23,22 @@ static unsigned width_of(const struct table_options *options)
 	return options->width ? options->width : 100;
 }
 
-/* Ends a row that has taken so many columns. */
-static int put_stack(const struct profile *profile, const struct group *group, const struct table_options *options,
-		     int columns, struct sink *sink)
+/* Is there room for stacks beside so many columns? Where not, each has a line of its own. */
+static bool is_beside(const struct table_options *options, unsigned columns)
 {
-	int room = (int)width_of(options) - columns;
-	int rc = put_where(profile, group->site, room > MIN_ROOM ? (size_t)room : MIN_ROOM, sink);
+	return width_of(options) >= columns + MIN_ROOM;
+}
 
+static int put_stack(const struct profile *profile, const struct group *group, const struct table_options *options,
+		     unsigned columns, struct sink *sink)
+{
+	int rc;
+
+	if (!is_beside(options, columns)) {
+		columns = (unsigned)strlen(INDENT);
+		sink__puts(sink, INDENT);
+	}
+	rc = put_where(profile, group->site, width_of(options) - columns, sink);
 	return rc ? rc : sink__puts(sink, "\n");
 }
 
@@ -37,10 +49,19 @@ static int put_more(size_t n, size_t top, struct sink *sink)
 	return sink->error;
 }
 
+/* Two columns of a row. */
+static void put_amount(double objects, double bytes, const char *error, struct sink *sink)
+{
+	char count[32], amount[16];
+
+	sink__printf(sink, "%10s %10s%s  ", with_commas(to_integer(objects), count), format_bytes(bytes, amount), error);
+}
+
 int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
 	size_t top = options->top ? options->top : 20, n;
 	bool exact = profile__is_exact(profile);
+	unsigned columns = exact ? 115 : 122;
 	struct group *groups;
 	int rc;
 
@@ -49,23 +70,22 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_ALLOCATED);
 	if (rc)
 		return rc;
-	sink__printf(sink, "%12s %10s%s  %12s %10s  %10s  %10s  %10s %12s  STACK\n", "ALLOCATED", "BYTES",
-		     exact ? "" : "   95 %", "FREED", "BYTES", "LOW", "CURRENT", "HIGH", "OBJECTS");
+	sink__printf(sink, "%10s %10s%s  %10s %10s  %10s %10s  %10s %10s  %10s %10s  STACK\n", "ALLOCATED", "BYTES",
+		     exact ? "" : "   95 %", "FREED", "BYTES", "LOW", "BYTES", "CURRENT", "BYTES", "HIGH", "BYTES");
 	for (size_t i = 0; i < n && i < top && !rc; i++) {
 		const struct group *g = &groups[i];
-		char count[3][32], bytes[5][16], error[16] = "";
-		double pct = sampling_error_pct(profile, g->alloc_bytes);
+		char error[16] = "";
 
 		if (!exact)
-			snprintf(error, sizeof(error), " +-%2.0f %%", fmin(pct, 99));
-		sink__printf(sink, "%12s %10s%s  %12s %10s  %10s  %10s  %10s %12s  ",
-			     with_commas(to_integer(g->alloc_objects), count[0]),
-			     format_bytes(g->alloc_bytes, bytes[0]), error,
-			     with_commas(to_integer(g->freed_objects), count[1]),
-			     format_bytes(g->freed_bytes, bytes[1]), format_bytes(g->life.low_bytes, bytes[2]),
-			     format_bytes(g->live.bytes, bytes[3]), format_bytes(g->life.high_bytes, bytes[4]),
-			     with_commas(to_integer(g->life.high_objects), count[2]));
-		rc = put_stack(profile, g, options, exact ? 98 : 105, sink);
+			snprintf(error, sizeof(error), " +-%2.0f %%", fmin(sampling_error_pct(profile, g->alloc_bytes), 99));
+		put_amount(g->alloc_objects, g->alloc_bytes, error, sink);
+		put_amount(g->freed_objects, g->freed_bytes, "", sink);
+		put_amount(g->life.low_objects, g->life.low_bytes, "", sink);
+		put_amount(g->live.objects, g->live.bytes, "", sink);
+		put_amount(g->life.high_objects, g->life.high_bytes, "", sink);
+		if (!is_beside(options, columns))
+			sink__puts(sink, "\n");
+		rc = put_stack(profile, g, options, columns, sink);
 	}
 	free_groups(groups, n);
 	return rc ? rc : put_more(n, top, sink);
@@ -87,6 +107,7 @@ static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
 
 int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
+	bool beside = is_beside(options, AGES_COLUMNS);
 	size_t top = options->top ? options->top : 20, n;
 	struct group *groups;
 	int rc;
@@ -107,13 +128,16 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		with_commas(to_integer(profile->duration_s > 0 ? g->alloc_objects / profile->duration_s : 0), rate);
 		sink__printf(sink, "%12s  freed %12s ", rate, with_commas(to_integer(g->freed_objects), freed));
 		put_ages(g->life.ended, sink);
-		sink__puts(sink, "  ");
-		rc = put_stack(profile, g, options, 96, sink);
+		sink__puts(sink, beside ? "  " : "\n");
+		if (beside)
+			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
 		if (!rc && g->live.objects > 0) {
 			sink__printf(sink, "%12s  live  %12s ", "", with_commas(to_integer(g->live.objects), live));
 			put_ages(g->life.living, sink);
 			rc = sink__puts(sink, "\n");
 		}
+		if (!rc && !beside)
+			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
 	}
 	free_groups(groups, n);
 	return rc ? rc : put_more(n, top, sink);

@@ -281,6 +281,7 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	sum->freed_objects += site->freed_objects;
 	sum->freed_bytes += site->freed_bytes;
 	growth__merge(&sum->growth, &site->growth);
+	site_life__merge(&sum->life, &site->life);
 }
 
 /* Places of the components in the order of a tree: each before what is below it, else as they are. */

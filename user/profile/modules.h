@@ -39,6 +39,7 @@ struct module_sum {
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
 	struct growth growth; /* where the profile has_growth */
+	struct site_life life; /* where the profile has_life: what it held at least, and at most */
 };
 
 struct module_sums {

@@ -342,6 +342,7 @@ void site_life__merge(struct site_life *life, const struct site_life *other)
 {
 	life->high_objects += other->high_objects;
 	life->high_bytes += other->high_bytes;
+	life->low_objects += other->low_objects;
 	life->low_bytes += other->low_bytes;
 	for (int i = 0; i < PROFILE_AGES; i++) {
 		life->ended[i] += other->ended[i];

@@ -94,7 +94,7 @@ struct profile_transfer {
 /* The course of a stack's memory over a run that was traced continuously. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
-	double low_bytes; /* the least since a third of the run was over, as far as it was looked at */
+	double low_objects, low_bytes; /* the least since a third of the run was over, as far as it was looked at */
 	/* Objects by age when they were freed, and of those that live at the end: profile_age_s(i) and less, the
 	 * last class any older. Objects that realloc moved have ended, too; of those whose end was not
 	 * seen no age is known. */

@@ -222,12 +222,19 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 		.high_objects = (double)site->high_objects_q16 / 65536,
 		.high_bytes = (double)site->high_bytes,
 		.low_bytes = (double)site->alloc_bytes - (double)site->freed_bytes,
+		.low_objects = ((double)site->alloc_objects_q16 - (double)site->freed_objects_q16) / 65536,
 	};
 
-	for (size_t i = 0; b->series && i < b->series->n; i++)
-		if (b->series->snapshots[i].time_ns >= third)
-			life.low_bytes = fmin(life.low_bytes, series__bytes(&b->series->snapshots[i], key));
+	for (size_t i = 0; b->series && i < b->series->n; i++) {
+		const struct series_snapshot *then = &b->series->snapshots[i];
+
+		if (then->time_ns < third)
+			continue;
+		life.low_bytes = fmin(life.low_bytes, series__bytes(then, key));
+		life.low_objects = fmin(life.low_objects, series__objects(then, key));
+	}
 	life.low_bytes = fmax(life.low_bytes, 0);
+	life.low_objects = fmax(life.low_objects, 0);
 	for (int i = 0; i < ABI_AGES; i++)
 		life.ended[i] = (double)site->ended_objects_q16[i] / 65536;
 	return life;

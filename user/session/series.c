@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define MAX_POINTS 1000000 /* of all snapshots: 32 MB */
+#define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
 
 void series__free(struct series *s)
 {
@@ -64,6 +64,8 @@ int series__add(struct series *s, uint64_t now_ns, const struct capture_table *s
 		snapshot->points[i].alloc_bytes = (double)values[i].alloc_bytes;
 		snapshot->points[i].bytes =
 			(double)values[i].alloc_bytes - (double)values[i].freed_bytes;
+		snapshot->points[i].objects =
+			((double)values[i].alloc_objects_q16 - (double)values[i].freed_objects_q16) / 65536;
 	}
 	qsort(snapshot->points, snapshot->n, sizeof(*snapshot->points), compare_points);
 	s->n++;
@@ -100,6 +102,13 @@ double series__bytes(const struct series_snapshot *snapshot, const struct abi_si
 	const struct series_point *found = series__find(snapshot, site);
 
 	return found ? found->bytes : 0;
+}
+
+double series__objects(const struct series_snapshot *snapshot, const struct abi_site_key *site)
+{
+	const struct series_point *found = series__find(snapshot, site);
+
+	return found ? found->objects : 0;
 }
 
 /* At time between (t0, y0) and (t1, y1), t0 <= time <= t1. */

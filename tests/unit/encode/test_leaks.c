@@ -62,7 +62,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 		"process grows by, "
 		"and holds 6.0 MiB, and hardly any of it is freed as it gets older (held of what "
 		"is older "
-		"than 2 s: 98 %, than 8 s: 97 %).\n"
+		"than 2 s: 98 %, than 8 s: 97 %); its oldest is older than 4 s.\n"
 		"   To confirm: look at forget: who is to free what is allocated there, and when?\n"
 		"2. unknown_age < main\n"
 		"   surely grows, by 50.0 KiB/s (95 %: 40.0 - 60.0 KiB), 12 % of what the process "
@@ -86,12 +86,15 @@ static void stacks_are_ranked_by_evidence(void **state)
 		"slower "
 		"ones.\n";
 	struct profile *profile = run_of_a_minute();
+	size_t forget;
 	char *text;
 
 	(void)state;
 	grow(profile, STACK(profile, 1, 1 << 20, 12, "malloc", "cache", "main"), 200, 50, 0.6, 0.1);
-	grow(profile, STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "request", "main"), 100, 20,
-	     0.98, 0.97);
+	forget = STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "request", "main");
+	grow(profile, forget, 100, 20, 0.98, 0.97);
+	profile->sites[forget].older[0] = 0.5; /* than 2 s */
+	profile->sites[forget].older[1] = 0.01; /* than 4 s */
 	grow(profile, STACK(profile, 1, 1 << 20, 3, "malloc", "unknown_age", "main"), 50, 10, NAN,
 	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 1, 1);
