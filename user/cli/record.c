@@ -666,9 +666,12 @@ static void say_start(const struct record_config *c, struct session *s)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
-static void do_nothing(int signal)
+static volatile sig_atomic_t asked_early; /* for a snapshot, before there was a session */
+
+static void ask_early(int signal)
 {
 	(void)signal;
+	asked_early = true;
 }
 
 int cmd_record(int argc, char **argv)
@@ -698,8 +701,8 @@ int cmd_record(int argc, char **argv)
 	options.regions_if_easy |= config.resident && !config.trace.what_given;
 	options.resident = config.resident;
 	options.ret_command_status = &wait_status;
-	/* One that comes before there are snapshots is no reason to end, and a command does not inherit a handler. */
-	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = do_nothing, .sa_flags = SA_RESTART}, NULL);
+	/* A command does not inherit a handler, as it would a mask. */
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART}, NULL);
 	/* Ignored, a command's end would not be told. */
 	signal(SIGCHLD, SIG_DFL);
 	switch (session__open(&options, &session, &err)) {
@@ -731,6 +734,7 @@ int cmd_record(int argc, char **argv)
 	if (session__start(session, &err))
 		return fail(&err);
 	say_start(&config, session); /* only now is it true */
+	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
 	session__stop(session);
 

@@ -339,8 +339,12 @@ static int check_together(struct report_config *c)
 	bool views = c->format && c->format->views;
 
 	c->view.modules = c->modules;
-	if (of_modules && (c->table.tree || c->table.leaks))
+	if (of_modules + c->table.tree + c->table.leaks > 1)
 		return usage_error("report", "one of --tree, --leaks and --modules");
+	if (c->table.min_share_pct > 0 && !c->table.tree)
+		return usage_error("report", "--min-share goes with --tree");
+	if (c->table.top && (c->table.tree || c->format))
+		return usage_error("report", "-n goes with tables");
 	if (c->format && (c->table.tree || c->table.leaks || of_modules))
 		return usage_error("report", "either -f or --tree, --leaks, --modules");
 	if (c->view.weight != WEIGHT_LIVE && !views)

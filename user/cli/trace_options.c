@@ -215,6 +215,7 @@ static int parse_size(const char *command, const char *text, uint64_t min, uint6
 int trace_config__take(struct trace_config *c, const char *command, int opt, char **argv, const char *value)
 {
 	static const char *const selections[] = {"comm", "exe", "user", "cgroup", "container"};
+	char *path;
 	int rc;
 
 	switch (opt) {
@@ -231,6 +232,9 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 		if (!*value)
 			return usage_error(command, "the output prefix is empty");
 		c->output = value;
+		/* a directory: its files are not to be hidden ones */
+		if (value[strlen(value) - 1] == '/' && asprintf(&path, "%smemtrace", value) >= 0)
+			c->output = path; /* for good */
 		c->output_given = true;
 		return 0;
 	case 'f':

@@ -465,16 +465,15 @@ static bool is_text(const struct input *in)
 static int decode_content(const struct input *in, struct making *making)
 {
 	static const char *const heads[] = {"heap_v2/", "heap profile:", "--- symbol"};
-	struct line first = {};
+	const struct line all = {.text = in->bytes, .len = in->len};
 
-	if (!is_text(in))
-		return decode_pprof(in, making);
-	if (!input__next_line(in, &first))
+	if (!in->len)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
+	/* a heap profile that something has damaged is one, too */
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		if (line__starts(&first, heads[i]))
+		if (line__starts(&all, heads[i]))
 			return decode_heap(in, making);
-	return decode_collapsed(in, making);
+	return is_text(in) ? decode_collapsed(in, making) : decode_pprof(in, making);
 }
 
 static int decode(const struct decode_limits *limits, const struct input *in, struct profile **ret_profile)

@@ -163,7 +163,7 @@ static int take_field(const struct reader *r, struct bytes *in, struct field *re
 	if (take_varint(r, in, &tag))
 		return -EINVAL;
 	if (!(tag >> 3) || tag >> 3 > UINT32_MAX)
-		return bad(r, ret->at, "no field of a pprof profile is there");
+		return bad(r, ret->at, "no field of a pprof profile (what is no text is read as one)");
 	ret->number = (uint32_t)(tag >> 3);
 	switch (tag & 7) {
 	case WIRE_VARINT:
@@ -186,7 +186,7 @@ static int take_field(const struct reader *r, struct bytes *in, struct field *re
 		in->pos += len;
 		return 1;
 	default:
-		return bad(r, ret->at, "no field of a pprof profile is there");
+		return bad(r, ret->at, "no field of a pprof profile (what is no text is read as one)");
 	}
 }
 

@@ -16,7 +16,7 @@
 static const char *const ages[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
 					       "1s",   "10s",	"100s", "1000s", "more"};
 
-static const char unknown[] = "known of what is traced continuously, and of none here\n";
+static const char unknown[] = "known of what is traced continuously (--max-overhead off), and of none here\n";
 
 static unsigned width_of(const struct table_options *options)
 {

@@ -211,8 +211,8 @@ static void put_head(const struct profile *profile, const struct estimate *live,
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? profile->mode : "");
 	if (profile->n_windows)
-		sink__printf(sink, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)",
-			     profile->n_windows,
+		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
+			     profile->n_windows, profile->n_windows == 1 ? "" : "s",
 			     1000 * profile->windows_s / (double)profile->n_windows,
 			     profile->continuous_s);
 	sink__puts(sink, ", ");
@@ -320,7 +320,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 			     format_signed(growth->bytes_per_s - known->bytes_per_s -
 						   growth->regions,
 					   bytes));
-	if (growth->slowed > 1)
+	if (growth->slowed > 1.05) /* less is 1/1.0 */
 		sink__printf(sink,
 			     "; windows show 1/%.1f of it, if the program's work drives it",
 			     growth->slowed);

@@ -421,9 +421,9 @@ static void what_is_wrong_is_told(void **state)
 #define CASE(bytes, text) {bytes, sizeof(bytes) - 1, text}
 		CASE("\x0a\x7f\x00", "FILE: byte 0: a field is longer than what is left"),
 		CASE("\x08", "FILE: byte 1: a number is cut short"),
-		CASE("\x0b\x00", "FILE: byte 0: no field of a pprof profile is there"),
-		CASE("\x02\x00", "FILE: byte 0: no field of a pprof profile is there"),
-		CASE("\x7f" "ELF\x02\x01\x01\0", "FILE: byte 0: no field of a pprof profile is there"),
+		CASE("\x0b\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
+		CASE("\x02\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
+		CASE("\x7f" "ELF\x02\x01\x01\0", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
 		CASE("\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 		     "FILE: byte 1: a number is longer than 64 bits"),
 		CASE("\x32\x00", "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
