@@ -154,8 +154,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
- *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects by
- *	profile_age_ns()] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
+ *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects
+ *	of 10 us and less, 100 us, ... 1000 s, more] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
  *	first], lines}] (those with anything live, or all)
  *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct profile_transfer (of what is
  *	traced continuously)

@@ -323,11 +323,6 @@ bool profile__is_exact(const struct profile *profile)
 
 #define FIRST_AGE_NS 10000
 
-double profile_age_s(int class)
-{
-	return class < PROFILE_AGES - 1 ? FIRST_AGE_NS * 1e-9 * pow(10, class) : INFINITY;
-}
-
 int profile_age_class(uint64_t ns)
 {
 	uint64_t end = FIRST_AGE_NS;

@@ -95,14 +95,12 @@ struct profile_transfer {
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
 	double low_objects, low_bytes; /* the least since a third of the run was over, as far as it was looked at */
-	/* Objects by age when they were freed, and of those that live at the end: profile_age_s(i) and less, the
+	/* Objects by age when they were freed, and of those that live at the end: 10 us times 10^i and less, the
 	 * last class any older. Objects that realloc moved have ended, too; of those whose end was not
 	 * seen no age is known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
 };
 
-/* Upper end of an age class: 10 us, 100 us, ... seconds; of the last infinity. */
-double profile_age_s(int class);
 /* The class of an age in nanoseconds. */
 int profile_age_class(uint64_t ns);
 
@@ -196,7 +194,7 @@ struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
 	pid_t pid;
-	char comm[64];		 /* name of the process, control characters replaced */
+	char comm[64];		 /* name of the process, as it is: encoders see to what is not printable */
 	char *exe;		 /* path of its program or "" */
 	const char *mode;	 /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */

@@ -147,10 +147,8 @@ static void ages_have_classes(void **state)
 		     {100000000000, 7}, {1000000000000, 8}, {1000000000001, 9}, {UINT64_MAX, 9}};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(profile_age_class(cases[i].ns), cases[i].class);
-		assert_true((double)cases[i].ns * 1e-9 <= profile_age_s(cases[i].class) * (1 + 1e-12));
-	}
 }
 
 int main(void)
