@@ -18,6 +18,7 @@
 #define DEFAULT_WIDTH 100
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
 #define CELL_SIZE     64
+#define FEW	      5 /* replicas */
 
 enum column { CHANGE, INTERVAL, RATE, FROM, TO, EVIDENCE, N_COLUMNS };
 
@@ -489,6 +490,9 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	put_warnings(replicas->warnings, options->color, sink);
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);
+	if (!replicas->n_abnormal && replicas->n < FEW && !(replicas->warnings & DIFF_UNSURE))
+		sink__puts(sink, "So few tell little of what is ordinary: more replicas tell more; memtrace diff compares "
+				 "two of them.\n");
 	if (err || !replicas->n_abnormal)
 		return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
