@@ -30,12 +30,31 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-static int take_line(const struct input *in, struct making *making, const struct line *line,
-		     uint64_t *addrs)
+/* Stacks as they come: sorted files, as most are, begin each line like the one before. */
+struct stacks {
+	uint64_t *from_root, *from_leaf; /* addresses of the last line's names, MAX_STACK_FRAMES each */
+	const char *text;		 /* its names */
+	size_t len;
+};
+
+/* How many whole names the line begins with that the one before began with; *ret_start is where the next one does. */
+static size_t count_shared(const struct stacks *last, const char *text, size_t len, size_t *ret_start)
+{
+	size_t n = 0;
+
+	*ret_start = 0;
+	for (size_t i = 0; i < len && i < last->len && text[i] == last->text[i]; i++)
+		if (text[i] == ';') {
+			n++;
+			*ret_start = i + 1;
+		}
+	return n;
+}
+
+static int take_line(const struct input *in, struct making *making, const struct line *line, struct stacks *stacks)
 {
 	struct estimate live = {};
-	size_t len, n = 0, site;
-	const char *end;
+	size_t len, n, start, site;
 	int rc = 0;
 
 	if (take_number(line, &len, &live.bytes))
@@ -43,23 +62,26 @@ static int take_line(const struct input *in, struct making *making, const struct
 			in, -EINVAL, line->number,
 			"no line of collapsed stacks (\"caller;function NUMBER\"); and "
 			"the file is neither pprof nor heap_v2");
-	/* from the leaf on */
-	for (end = line->text + len; !rc && end >= line->text;) {
-		const char *semicolon = memrchr(line->text, ';', (size_t)(end - line->text));
-		const char *name = semicolon ? semicolon + 1 : line->text;
+	n = count_shared(stacks, line->text, len, &start);
+	for (bool more = true; more && !rc; n++) {
+		const char *name = line->text + start, *end = memchr(name, ';', len - start);
 
+		more = end;
+		end = end ? end : line->text + len;
 		if (n == MAX_STACK_FRAMES)
 			return input__bad_line(in, -EFBIG, line->number,
 					       "a stack of more than %d frames", MAX_STACK_FRAMES);
 		if (name == end)
 			return input__bad_line(in, -EINVAL, line->number, "a frame without a name");
-		rc = making__name(making, name, (size_t)(end - name), &addrs[n++]);
-		if (!semicolon)
-			break;
-		end = semicolon;
+		rc = making__name(making, name, (size_t)(end - name), &stacks->from_root[n]);
+		start = (size_t)(end - line->text) + 1;
 	}
+	stacks->text = line->text;
+	stacks->len = len;
+	for (size_t i = 0; i < n; i++)
+		stacks->from_leaf[i] = stacks->from_root[n - 1 - i];
 	if (!rc)
-		rc = making__site(making, addrs, n, &site);
+		rc = making__site(making, stacks->from_leaf, n, &site);
 	if (!rc)
 		rc = making__add(making, site, &live, 0, 0);
 	return rc == -EFBIG ? input__bad_line(in, rc, line->number, "%s", making->why) : rc;
@@ -67,9 +89,11 @@ static int take_line(const struct input *in, struct making *making, const struct
 
 int decode_collapsed(const struct input *in, struct making *making)
 {
-	_cleanup_free_ uint64_t *addrs = calloc(MAX_STACK_FRAMES, sizeof(*addrs));
+	_cleanup_free_ uint64_t *from_root = calloc(MAX_STACK_FRAMES, sizeof(*from_root));
+	_cleanup_free_ uint64_t *from_leaf = calloc(MAX_STACK_FRAMES, sizeof(*from_leaf));
+	struct stacks stacks = {from_root, from_leaf, NULL, 0};
 	struct line line = {};
-	int rc = addrs ? 0 : -ENOMEM;
+	int rc = from_root && from_leaf ? 0 : -ENOMEM;
 
 	while (!rc && input__next_line(in, &line)) {
 		struct line text = line;
@@ -77,7 +101,7 @@ int decode_collapsed(const struct input *in, struct making *making)
 		if (text.len && text.text[text.len - 1] == '\r')
 			text.len--;
 		if (text.len)
-			rc = take_line(in, making, &text, addrs);
+			rc = take_line(in, making, &text, &stacks);
 	}
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
