@@ -263,13 +263,16 @@ static void add_ages(struct suspect *s, const struct profile *profile, const str
 static double least_growth(const struct profile *profile)
 {
 	bool windowed = profile__is_windowed(profile);
-	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0), seen = 1;
+	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
+	double stands_for = (double)profile->interval_bytes; /* what a sample does, bytes */
 
-	if (windowed)
-		seen = (profile->windows_s + profile->continuous_s) / profile->duration_s;
-	if (profile->interval_bytes <= 1 || !(watched > 0) || !(seen > 0))
-		return NAN;
-	return SAMPLES_FOUND * (double)profile->interval_bytes / fmin(seen, 1) / watched;
+	/* windows sample as closely as they can afford */
+	if (windowed) {
+		struct estimate live = profile__live(profile);
+
+		stands_for = live.bytes > 0 ? estimate__squares(&live) / live.bytes : 0;
+	}
+	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 
 const char *leaks__refusal(const struct profile *profile)
