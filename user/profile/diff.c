@@ -421,6 +421,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 
 	stack->profile = d->profiles[best->profile];
 	stack->site = &stack->profile->sites[best->site];
+	stack->last = NULL; /* one of nothing may have been here before */
 	stack->values = d->values + d->n_stacks * d->n_profiles;
 	for (size_t i = match->first[index]; i < match->first[index + 1]; i++) {
 		uint32_t p = match->sites[i].profile;
