@@ -96,6 +96,12 @@ static int parse_measure(const char *text, struct diff_config *c)
 	return 0;
 }
 
+/* Does the format show the live bytes of two profiles, and nothing else? */
+static bool is_pair(const struct diff_config *c)
+{
+	return c->format == FORMAT_COLLAPSED || c->format == FORMAT_SVG;
+}
+
 static int parse_options(int argc, char **argv, struct diff_config *c)
 {
 	enum { OPT_PER_PROCESS = 256, OPT_BY, OPT_JSON };
@@ -148,14 +154,14 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 		return rc;
 	if (argc - optind < 2)
 		return usage_error("diff", "which files? two or more");
-	if ((c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED) && c->measure == DIFF_GROWTH)
+	if (is_pair(c) && c->measure == DIFF_GROWTH)
 		return usage_error("diff", "%s shows live bytes, not growth, which may be below 0",
 				   format_names[c->format]);
-	if (c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED)
+	if (is_pair(c))
 		c->measure = DIFF_LIVE;
-	if ((c->format == FORMAT_SVG || c->format == FORMAT_COLLAPSED) && argc - optind > 2)
+	if (is_pair(c) && argc - optind > 2)
 		return usage_error("diff", "%s shows two profiles: give the first and the last", format_names[c->format]);
-	if (c->per_process && (c->format == FORMAT_COLLAPSED || c->format == FORMAT_SVG))
+	if (c->per_process && is_pair(c))
 		return usage_error("diff", "%s shows two profiles, --per-process compares more",
 				   format_names[c->format]);
 	return 0;
@@ -189,7 +195,7 @@ static int compare(struct diff_config *c, const struct profiles *profiles)
 		return profiles__fail(profiles, rc, &err);
 	c->diff = diff;
 	c->replicas = replicas;
-	if (diff && (c->format == FORMAT_COLLAPSED || c->format == FORMAT_SVG))
+	if (diff && is_pair(c))
 		complain_of(diff);
 	return write_text(c->output, encode, c);
 }

@@ -269,7 +269,6 @@ static const char *lacking_for(const struct format *format, const struct profile
 static int write_out(struct report_config *c, const struct profile *profile)
 {
 	_cleanup_(profile_view__clear) struct profile_view view = {};
-
 	const char *lacking = c->format ? lacking_for(c->format, profile) : NULL;
 
 	if (lacking) {

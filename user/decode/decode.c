@@ -26,8 +26,8 @@ const struct decode_limits decode_limits = {
 	.locations = 1u << 21,
 	.frames = 1u << 24,
 	.bytes = 1u << 30,
-	.written_frames = 1u << 26,
-	.written_bytes = 1ULL << 31,
+	.written_frames = PROFILE_MAX_WRITTEN_FRAMES,
+	.written_bytes = PROFILE_MAX_WRITTEN_BYTES,
 };
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)

@@ -152,7 +152,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may be negative), low, high
  *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
- *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects,
+ *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects (these two null when unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects
  *	of 10 us and less, 100 us, ... 1000 s, more] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
@@ -214,7 +214,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 /* One JSON object on one line:
  *
  *   what, measure, per_second (live bytes are divided by the length of the run), warnings
- *   replicas [{profile (from 1), pid, comm, total, others (median), excess, abnormal_stacks}] by rank
+ *   replicas [{profile (from 1), pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count}}] by rank
  *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 

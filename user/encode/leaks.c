@@ -189,7 +189,6 @@ static void put_verdict(const struct suspect *suspects, size_t n, bool judged, s
 		sink__puts(sink, ": what grows is seen, but not whether it is more than chance\n");
 		return;
 	}
-
 	for (size_t i = 0; i < n; i++)
 		sure += suspects[i].sure;
 	if (sure)

@@ -27,12 +27,6 @@ static void format_rate(double bytes_per_s, char *buf, size_t size)
 		snprintf(buf, size, "?");
 }
 
-/* Are its live bytes no more than a lower bound? */
-static bool is_incomplete(const struct profile *profile)
-{
-	return profile->dropped || profile->regions_followed_s > 0;
-}
-
 /* What the interval says of a row; nothing where none is known: of what misses samples, of a file that does not
  * say how it was sampled, and of a component that no sample fell to. */
 static void put_interval(const struct profile *profile, const struct estimate *live, char *cell, size_t size)
@@ -40,7 +34,7 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 	struct interval of = estimate__interval(live);
 
 	*cell = '\0';
-	if (is_incomplete(profile))
+	if (profile__is_lower_bound(profile))
 		return;
 	if (profile__is_exact(profile) || profile__is_regions(profile))
 		snprintf(cell, size, "exact");
@@ -51,7 +45,7 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 /* ">= 12.0 MiB" where it is more. */
 static int live_width(const struct profile *profile)
 {
-	return is_incomplete(profile) ? 13 : 10;
+	return profile__is_lower_bound(profile) ? 13 : 10;
 }
 
 static int put_row(const struct profile *profile, const struct module_sum *sum, int width, double whole,
@@ -62,7 +56,7 @@ static int put_row(const struct profile *profile, const struct module_sum *sum, 
 
 	if (!part)
 		return -ENOMEM;
-	snprintf(live, sizeof(live), "%s%s", is_incomplete(profile) ? ">= " : "", format_bytes(sum->live.bytes, bytes));
+	snprintf(live, sizeof(live), "%s%s", profile__is_lower_bound(profile) ? ">= " : "", format_bytes(sum->live.bytes, bytes));
 	put_interval(profile, &sum->live, interval, sizeof(interval));
 	/* bytes in no objects: the file that they were read from does not say */
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))

@@ -90,7 +90,7 @@ const char *svg_what(const struct profile *profile)
 	default:
 		break;
 	}
-	if (profile->dropped || profile->regions_followed_s > 0)
+	if (profile__is_lower_bound(profile))
 		return "live, at least";
 	if (profile__is_growth(profile))
 		return "still there";
@@ -116,7 +116,7 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 		fputs(profile->dropped ? "UNKNOWN" : "nothing", out);
 		return;
 	}
-	if (profile->dropped || profile->regions_followed_s > 0)
+	if (profile__is_lower_bound(profile))
 		fputs("AT LEAST ", out);
 	if (profile->weight == WEIGHT_OBJECTS) {
 		objects = to_integer(live->bytes);

@@ -341,7 +341,7 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
 		with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
 	sink__printf(sink, "live regions: %s%s in %s piece%s",
-		     profile->dropped || profile->regions_followed_s > 0 ? "AT LEAST " : "",
+		     profile__is_lower_bound(profile) ? "AT LEAST " : "",
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
 		     live->objects == 1 ? "" : "s");
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {

@@ -314,6 +314,11 @@ bool profile__is_windowed(const struct profile *profile)
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
 }
 
+bool profile__is_lower_bound(const struct profile *profile)
+{
+	return profile->dropped || profile->regions_followed_s > 0;
+}
+
 bool profile__is_exact(const struct profile *profile)
 {
 	return profile->interval_bytes == 1 && !profile__is_windowed(profile);

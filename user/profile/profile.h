@@ -349,6 +349,8 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
+/* Is what it says to be live no more than a lower bound: samples were dropped, or regions not followed to the end? */
+bool profile__is_lower_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
 
@@ -363,6 +365,9 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name);
 struct profile_extent {
 	uint64_t frames, bytes;
 };
+/* More than any profile comes to, but not more than what a file can be made to. */
+#define PROFILE_MAX_WRITTEN_FRAMES (1ULL << 26)
+#define PROFILE_MAX_WRITTEN_BYTES  (1ULL << 31)
 int profile__written(const struct profile *profile, bool by_thread, struct profile_extent *ret);
 
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */

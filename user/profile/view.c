@@ -282,7 +282,7 @@ static int check_written(const struct profile *profile)
 	struct profile_extent written;
 	int rc = profile__written(profile, true, &written);
 
-	return rc ? rc : written.frames > VIEW_MAX_FRAMES || written.bytes > VIEW_MAX_BYTES ? -EFBIG : 0;
+	return rc ? rc : written.frames > PROFILE_MAX_WRITTEN_FRAMES || written.bytes > PROFILE_MAX_WRITTEN_BYTES ? -EFBIG : 0;
 }
 
 int profile_view__init(struct profile_view *view, const struct profile *profile, const struct view_options *options)

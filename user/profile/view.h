@@ -52,10 +52,8 @@ struct profile_view {
 };
 
 /* The view of a sorted, symbolized profile that does not refuse it. Its sites are in no order, and a stack may be
- * there more than once. 0; -ENOMEM; -EFBIG: by thread its stacks come to more than VIEW_MAX_FRAMES or VIEW_MAX_BYTES
- * (struct profile_extent). To be cleared in all cases. */
-#define VIEW_MAX_FRAMES (1ULL << 26)
-#define VIEW_MAX_BYTES	(1ULL << 31)
+ * there more than once. 0; -ENOMEM; -EFBIG: by thread its stacks come to more than
+ * PROFILE_MAX_WRITTEN_FRAMES or _BYTES. To be cleared in all cases. */
 int profile_view__init(struct profile_view *view, const struct profile *profile, const struct view_options *options);
 void profile_view__clear(struct profile_view *view);
 

@@ -226,12 +226,13 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 	};
 
 	for (size_t i = 0; b->series && i < b->series->n; i++) {
-		const struct series_snapshot *then = &b->series->snapshots[i];
+		const struct series_point *then;
 
-		if (then->time_ns < third)
+		if (b->series->snapshots[i].time_ns < third)
 			continue;
-		life.low_bytes = fmin(life.low_bytes, series__bytes(then, key));
-		life.low_objects = fmin(life.low_objects, series__objects(then, key));
+		then = series__find(&b->series->snapshots[i], key);
+		life.low_bytes = fmin(life.low_bytes, then ? then->bytes : 0);
+		life.low_objects = fmin(life.low_objects, then ? then->objects : 0);
 	}
 	life.low_bytes = fmax(life.low_bytes, 0);
 	life.low_objects = fmax(life.low_objects, 0);

@@ -104,13 +104,6 @@ double series__bytes(const struct series_snapshot *snapshot, const struct abi_si
 	return found ? found->bytes : 0;
 }
 
-double series__objects(const struct series_snapshot *snapshot, const struct abi_site_key *site)
-{
-	const struct series_point *found = series__find(snapshot, site);
-
-	return found ? found->objects : 0;
-}
-
 /* At time between (t0, y0) and (t1, y1), t0 <= time <= t1. */
 static double between(uint64_t time, uint64_t t0, double y0, uint64_t t1, double y1)
 {

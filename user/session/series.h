@@ -52,7 +52,6 @@ const struct series_point *series__find(const struct series_snapshot *snapshot,
 					const struct abi_site_key *site);
 /* What the site held then. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
-double series__objects(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
 /* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to total at end_ns. */
 double series__allocated(const struct series *series, const struct abi_site_key *site,
