@@ -49,29 +49,33 @@ def expect_words(text, *words):
 
 tests = {}  # name -> function; in the order of definition
 sociable = set()  # names of those that may run beside another one
+lengthy = set()  # and of those among them that take a minute or so
 
 
-def test(function=None, *, beside=False):
+def _enter(name, function, beside, long):
+    tests[name] = function
+    if beside:
+        sociable.add(name)
+    if beside and long:
+        lengthy.add(name)
+
+
+def test(function=None, *, beside=False, long=False):
     """beside: it may run at the same time as another such test. Not for what measures time or cost, or
     traces processes by anything else than their pids (probes for the whole machine), or counts what all of the
-    machine has."""
+    machine has. long: it is begun before others, so that nothing waits for it in the end."""
     if not function:
-        return functools.partial(test, beside=beside)
-    tests[function.__name__] = function
-    if beside:
-        sociable.add(function.__name__)
+        return functools.partial(test, beside=beside, long=long)
+    _enter(function.__name__, function, beside, long)
     return function
 
 
-def test_each_kind(function=None, *, beside=False):
+def test_each_kind(function=None, *, beside=False, long=False):
     """A test per kind of probe that this kernel has; the function takes the kind."""
     if not function:
-        return functools.partial(test_each_kind, beside=beside)
+        return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
-        name = f"{function.__name__}[{kind}]"
-        tests[name] = functools.partial(function, kind)
-        if beside:
-            sociable.add(name)
+        _enter(f"{function.__name__}[{kind}]", functools.partial(function, kind), beside, long)
     return function
 
 

@@ -88,8 +88,9 @@ def fork_one(name, reason, verbose):
 def run_pairs(names, reason, verbose, note):
     """Two at a time. Those with perf uprobes spend their time waiting for the kernel to remove these, which it
     does one after the other: they come from the one end and the others from the other, so that two of
-    them meet only when nothing else is left."""
-    waiting = collections.deque(sorted(names, key=lambda name: not name.endswith("[perf]")))
+    them meet only when nothing else is left; and of these the longest."""
+    waiting = collections.deque(
+        sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
     running = {}  # pid -> name, whether from the left, start, file
     try:
         while waiting or running:

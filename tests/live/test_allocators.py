@@ -120,7 +120,7 @@ def alloc_cxx(kind):
                      "files whose operator new is probed")
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
     """Ten thousand times: a program that is traced catches what it would catch alone. The kinds differ at
     entries only: the best one does it all. (mimalloc, being C in Debian, aborts instead, traced or not.)"""

@@ -145,7 +145,7 @@ class Victims:
         self.busy.stop()
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, long=True)
 def harmless_when_killed(kind):
     """SIGKILL at a random moment of attaching, running and detaching."""
     seed = int.from_bytes(os.urandom(4), "little")

@@ -34,7 +34,7 @@ def check(runs, seconds):
             [run for run, record in zip(runs, records) if not found(record)])
 
 
-@test
+@test(beside=True, long=True)
 def leaks_are_found():
     runs = [(program, "windowed") for program in WINDOWED] + [(CONTINUOUS, "continuous")]
     records, missed = check(runs, 18)

@@ -88,7 +88,8 @@ def options_snapshots():
         with open(directory + "/json", encoding="utf-8") as file:
             told = json.load(file)
         expect_equal(sorted(os.path.basename(path) for path in told["snapshots"]),
-                     sorted(name for name in os.listdir(directory) if re.search(r"\.\d{4}\.", name)), "snapshots told")
+                     sorted(name for name in os.listdir(directory) if re.match(rf"out\.{target.pid}\.\d{{4}}\.", name)),
+                     "snapshots told")
         expect_equal(told["files"], [prefix + "heap", prefix + "collapsed"], "files told")
         expect(forgotten_bytes(prefix + "collapsed") > held[-1][0], "less at the end than before")
         target.stop()
@@ -351,7 +352,7 @@ def trace_python_once(budget, *wrapper, rounds):
             return json.load(file)
 
 
-@test
+@test(beside=True)
 def options_max_unwind():
     """Tables that find no room are counted, and what they were needed for; and those of a program that
     is gone make room for the next one's."""

@@ -69,19 +69,19 @@ def twice(find, *arguments):
         return "at the second attempt: " + find(30, *arguments)
 
 
-@test
+@test(beside=True)
 def vectors_one_that_grows():
     return twice(find_vector, "grow_vector", "vector",
                  ("--vector", "300000", "--sessions", "200"))
 
 
-@test
+@test(beside=True)
 def vectors_many_that_grow():
     return twice(find_vector, "grow_many", "many",
                  ("--many", "300000", "--step", "200", "--sessions", "200"))
 
 
-@test
+@test(beside=True)
 def vectors_in_balance():
     """Vectors that come and go: none of them grows."""
     profiles, _ = trace(15, ("--sessions", "200"))
@@ -102,7 +102,7 @@ def find_map(seconds, arguments):
     return check_leak(regions, "leak_map", truth["maps"] / truth["seconds"])
 
 
-@test
+@test(beside=True)
 def vectors_and_maps():
     """Buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
     return twice(find_map, ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step",

@@ -74,7 +74,7 @@ def windows_find_a_leak():
         return "at the second attempt: " + check_leak(*trace_in_windows(30))
 
 
-@test
+@test(beside=True)
 def windows_are_not_needed():
     """A program that allocates little is traced all the time, each block of it."""
     with Leaking("--rate", "2000") as target:
@@ -90,7 +90,7 @@ def windows_are_not_needed():
     return check_leak(profile, truth)
 
 
-@test
+@test(beside=True)
 def windows_leaks_without_limit():
     """--leaks tells the same of a run that is not limited."""
     with Leaking("--rate", "20000") as target:
