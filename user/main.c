@@ -68,11 +68,11 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
-		return 0;
+		return end_output(0);
 	}
 	if (!strcmp(argv[1], "--version")) {
 		puts("memtrace " MEMTRACE_VERSION);
-		return 0;
+		return end_output(0);
 	}
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (!strcmp(argv[1], commands[i].name))

@@ -54,8 +54,10 @@ static void write_one(const struct profile *p, const struct modules *rules)
 	WRITES(encode_table(p, &leaks, sink));
 	WRITES(encode_table(p, &tree, sink));
 	WRITES(encode_leader(p, 60, sink));
-	if (!leaks__refusal(p))
+	if (!leaks__refusal(p)) {
 		WRITES(encode_leaks(p, &options, sink));
+		WRITES(encode_leaks_json(p, sink));
+	}
 	WRITES(encode_modules(p, rules, true, sink));
 }
 
@@ -91,8 +93,10 @@ static void compare(const struct profile *const *profiles, size_t n, enum diff_m
 	WRITES(encode_diff(diff, &options, sink));
 	WRITES(encode_diff_json(diff, sink));
 	WRITES(encode_diff_collapsed(diff, sink));
-	if (!diff_leaks__refusal(diff))
+	if (!diff_leaks__refusal(diff)) {
 		WRITES(encode_diff_leaks(diff, &options, sink));
+		WRITES(encode_diff_leaks_json(diff, sink));
+	}
 	diff__free(diff);
 }
 

@@ -54,7 +54,7 @@ def diff_of_equal_runs():
         expect_equal(refused.status, 1, "status with a file that is no profile")
 
 
-@test
+@test(beside=True)
 def diff_names_the_leaking_replica():
     """Three servers, of which the second forgets ten times as many sessions a second: that replica and that
     function, by the three profiles, by two of them, and in a sentence of its own."""
@@ -98,7 +98,7 @@ def measure_pairs(programs):
                 if diffs.claims(pair)]
 
 
-@test
+@test(beside=True)
 def diff_claims_no_growth():
     """A short version of make diffs: programs whose memory is replaced all the time."""
     accused = measure_pairs(list(diffs.STILL))
@@ -108,7 +108,7 @@ def diff_claims_no_growth():
     return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""
 
 
-@test
+@test(beside=True)
 def diff_finds_the_leak_between_snapshots():
     """The same of one that leaks beside 50 MB of churn: at ten times the rate, for a fifth of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
@@ -162,7 +162,8 @@ def diff_names_the_growing_redis():
                 expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
             excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
             expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)
-            expect_words(diff("--per-process", *files).out, "profile 2: .*more than ordinary", "setCommand")
+            expect_words(diff("--per-process", *files).out, rf"profile 2: {files[1]}: pid .*\n.*more than ordinary",
+                         "setCommand")
             return f"{excess / 1e6:.1f} of {taken[1] / 1e6:.1f} MB in {len(odd['abnormal'])} stacks"
         finally:
             for server in servers:

@@ -343,6 +343,10 @@ def output_full_device():
             result = memtrace("-p", target.pid, "-d", "0.1", "-f", "none", *options, stdout=full)
             expect_equal(result.status, 1, result)
             expect_words(result.err, "standard output", "No space")
+        for args in (["--help"], ["--version"], ["diff", "--help"], ["check"]):
+            result = memtrace(*args, stdout=full)
+            expect_equal(result.status, 1, result)
+            expect_words(result.err, "cannot write .*standard output")
 
 
 @test(beside=True)

@@ -236,7 +236,7 @@ int cmd_check(int argc, char **argv)
 		if (opt != 'h')
 			return usage_error("check", "there is no option %s", argv[optind - 1]);
 		fputs(help, stdout);
-		return 0;
+		return end_output(0);
 	}
 	if (argc - optind > 1)
 		return usage_error("check", "one pid at most");
@@ -254,6 +254,6 @@ int cmd_check(int argc, char **argv)
 		return EXIT_FAILED;
 	for (int kind = 0; kind < PROBE_KINDS; kind++)
 		if (!features.kind[kind])
-			return pid ? print_process((pid_t)pid, &named, &capture_options) : 0;
+			return end_output(pid ? print_process((pid_t)pid, &named, &capture_options) : 0);
 	return EXIT_FAILED;
 }

@@ -62,6 +62,19 @@ int usage_error(const char *command, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+int end_output(int status)
+{
+	if (status)
+		return status;
+	if (fflush(stdout))
+		complain("cannot write to standard output: %s", strerror(errno));
+	else if (ferror(stdout)) /* why is forgotten */
+		complain("cannot write all of it to standard output");
+	else
+		return 0;
+	return EXIT_FAILED;
+}
+
 static int parse_number(const char *text, uint64_t min, uint64_t max, const char *suffixes,
 			uint64_t *ret)
 {

@@ -35,6 +35,10 @@ int fail(const struct error *err);
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* What was printed is to arrive: status, or, said, EXIT_FAILED in the place of 0 where standard output could not take
+ * it. */
+int end_output(int status);
+
 /* Replaces control characters by '?': names come from other processes. Returns text. */
 char *printable(char *text);
 

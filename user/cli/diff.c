@@ -143,7 +143,7 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 			break;
 		case 'h':
 			fputs(help, stdout);
-			exit(0);
+			exit(end_output(0));
 		case ':':
 			return usage_error("diff", "%s needs a value", argv[optind - 1]);
 		default:

@@ -2,6 +2,7 @@
 /* memtrace leaks: does it leak, and where? In sentences. */
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,11 +25,13 @@ static const char help[] =
 	"to the last.\n"
 	"\n"
 	"  -n, --top N                stacks at most (default 10)\n"
+	"      --json                 an object for programs, with all stacks that grow\n"
 	"  -o, --output FILE          into this file (default: standard output)\n";
 
 struct leaks_config {
 	const char *output;
 	struct table_options table;
+	bool json;
 	const struct profile *profile; /* one of these is there */
 	const struct diff *diff;
 };
@@ -37,14 +40,17 @@ static int encode(const void *what, struct sink *sink)
 {
 	const struct leaks_config *c = what;
 
-	return c->diff ? encode_diff_leaks(c->diff, &c->table, sink)
-		       : encode_leaks(c->profile, &c->table, sink);
+	if (c->json)
+		return c->diff ? encode_diff_leaks_json(c->diff, sink) : encode_leaks_json(c->profile, sink);
+	return c->diff ? encode_diff_leaks(c->diff, &c->table, sink) : encode_leaks(c->profile, &c->table, sink);
 }
 
 static int parse_options(int argc, char **argv, struct leaks_config *c)
 {
+	enum { OPT_JSON = 256 };
 	static const struct option options[] = {
 		{"top", required_argument, NULL, 'n'},
+		{"json", no_argument, NULL, OPT_JSON},
 		{"output", required_argument, NULL, 'o'},
 		{"help", no_argument, NULL, 'h'},
 		{},
@@ -61,12 +67,15 @@ static int parse_options(int argc, char **argv, struct leaks_config *c)
 						   optarg);
 			c->table.top = (unsigned)n;
 			break;
+		case OPT_JSON:
+			c->json = true;
+			break;
 		case 'o':
 			c->output = optarg;
 			break;
 		case 'h':
 			fputs(help, stdout);
-			exit(0);
+			exit(end_output(0));
 		case ':':
 			return usage_error("leaks", "%s needs a value", argv[optind - 1]);
 		default:

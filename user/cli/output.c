@@ -20,11 +20,11 @@ static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 
 /* A new format is a new row. */
 const struct format formats[N_FORMATS] = {
-	{"heap", encode_heap_v2, .extension = "heap", .by_default = true},
+	{"heap", encode_heap_v2, .extension = "heap", .by_default = true, .needs_objects = true, .needs_addresses = true},
 	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true, .views = true},
 	{"pprof", encode_pprof, .extension = "pb.gz", .binary = true},
 	{"svg", encode_flame_graph, .extension = "svg", .views = true},
-	{"symbolized", encode_symbolized, .extension = "symbolized"},
+	{"symbolized", encode_symbolized, .extension = "symbolized", .needs_objects = true},
 };
 
 const struct format *find_format(const char *name)

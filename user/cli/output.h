@@ -18,6 +18,8 @@ struct format {
 	const char *extension; /* of its files */
 	bool by_default;       /* written by record unless told otherwise */
 	bool binary;	       /* nothing for a terminal */
+	bool needs_objects;    /* and to know how they were sampled */
+	bool needs_addresses;  /* of all functions: names alone will not do */
 	bool views;	       /* shows stacks by any weight, and below roots (profile/view.h) */
 };
 

@@ -216,10 +216,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			fputs(trace_options_help, stdout);
 			fputs(record_options, stdout);
 			fputs(help_tail, stdout);
-			exit(0);
+			exit(end_output(0));
 		case OPT_VERSION:
 			puts("memtrace " MEMTRACE_VERSION);
-			exit(0);
+			exit(end_output(0));
 		default:
 			rc = trace_config__take(&c->trace, "record", opt, argv, optarg);
 			if (rc)

@@ -252,15 +252,11 @@ static int encode_with_modules(const void *what, struct sink *sink)
 /* What a format needs that the profile does not have; NULL: nothing. */
 static const char *lacking_for(const struct format *format, const struct profile *profile)
 {
-	bool raw = !strcmp(format->name, "heap");
-
-	if (!raw && strcmp(format->name, "symbolized") != 0)
-		return NULL;
-	if (profile->no_objects)
+	if (format->needs_objects && profile->no_objects)
 		return "it says nothing of objects, and a heap profile is made of them";
-	if (!profile->interval_bytes)
+	if (format->needs_objects && !profile->interval_bytes)
 		return "it does not say how it was sampled, without which a heap profile's numbers mean nothing";
-	for (size_t i = 0; i < profile->n_locations && raw; i++)
+	for (size_t i = 0; i < profile->n_locations && format->needs_addresses; i++)
 		if (profile->locations[i].addr >= PROFILE_NO_ADDR)
 			return "it has names without addresses, of which a heap profile is made: -f symbolized";
 	return NULL;
@@ -463,7 +459,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 			break;
 		case 'h':
 			fputs(help, stdout);
-			exit(0);
+			exit(end_output(0));
 		case ':':
 			return usage_error("report", "%s needs a value", argv[optind - 1]);
 		default:

@@ -88,10 +88,10 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 			fputs(help_head, stdout);
 			fputs(trace_options_help, stdout);
 			fputs(help_tail, stdout);
-			exit(0);
+			exit(end_output(0));
 		case OPT_VERSION:
 			puts("memtrace " MEMTRACE_VERSION);
-			exit(0);
+			exit(end_output(0));
 		default:
 			rc = trace_config__take(&c->trace, "top", opt, argv, optarg);
 			if (rc)
@@ -99,7 +99,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 		}
 	}
 	if (optind < argc)
-		return usage_error("top", "'%s' is no option", argv[optind]);
+		return usage_error("top", "'%s' is no option, and top starts no commands: start it, and give its pid with -p",
+				   argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
 	return trace_config__settle(&c->trace, "top");

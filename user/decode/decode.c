@@ -545,5 +545,14 @@ int decode_file(const char *path, struct profile **ret_profile, struct error *er
 		return error__set(err, rc, "%s: more than %u MiB", name, DECODE_MAX_BYTES >> 20);
 	if (rc)
 		return error__set(err, rc, "cannot read %s: %s", name, strerror(-rc));
-	return decode_bytes(name, bytes, len, ret_profile, err);
+	rc = decode_bytes(name, bytes, len, ret_profile, err);
+	if (rc)
+		return rc;
+	(*ret_profile)->file = profile__keep(*ret_profile, name);
+	if (!(*ret_profile)->file) {
+		profile__free(*ret_profile);
+		*ret_profile = NULL;
+		return error__set(err, -ENOMEM, "%s: no memory", name);
+	}
+	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "encode/grid.h"
 #include "encode/json.h"
 #include "encode/table.h"
 #include "encode/text.h"
@@ -17,34 +18,16 @@
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
-#define CELL_SIZE     64
 #define FEW	      5 /* replicas */
 
-enum column { CHANGE, INTERVAL, RATE, FROM, TO, EVIDENCE, N_COLUMNS };
+static const struct grid_column columns[] = {{"CHANGE", false},	{"95 % INTERVAL", false}, {"PER SECOND", false},
+					     {"FROM", false},	{"TO", false},		  {"EVIDENCE", true}};
 
-static const char *const titles[N_COLUMNS] = {"CHANGE", "95 % INTERVAL", "PER SECOND", "FROM",
-					      "TO",	"EVIDENCE"};
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-struct row {
-	char cells[N_COLUMNS][CELL_SIZE];
-	const struct diff_stack *stack; /* NULL: the sum of the rest */
-};
+static const struct grid_column replica_columns[] = {{"PROFILE", true}, {"HAS", false}, {"OTHERS", false}};
 
-/* "+3.1 to +8.9 MiB": both in the unit of the larger. */
-static void format_range(double low, double high, char *buf, size_t size)
-{
-	const char *unit;
-	double divisor;
-	int decimals;
-
-	*buf = '\0';
-	if (!isfinite(low) || !isfinite(high) || low == high)
-		return;
-	scale_bytes(fmax(fabs(low), fabs(high)), &unit, &divisor);
-	decimals = *unit == 'B' ? 0 : 1;
-	snprintf(buf, size, "%+.*f to %+.*f %s", decimals, low / divisor, decimals, high / divisor,
-		 unit);
-}
+#define N_REPLICA_COLUMNS (sizeof(replica_columns) / sizeof(replica_columns[0]))
 
 static bool is_live(const struct diff *diff)
 {
@@ -81,22 +64,17 @@ static const char *verdict(const struct diff *diff, const struct diff_stack *sta
 	return "may be chance";
 }
 
-static void put_evidence(const struct diff *diff, const struct diff_stack *stack, char *cell)
-{
-	snprintf(cell, CELL_SIZE, "%s", verdict(diff, stack));
-	if (diff->n_profiles > 2)
-		snprintf(cell + strlen(cell), CELL_SIZE - strlen(cell), ", %u of %zu up",
-			 stack->rises, diff->n_profiles - 1);
-}
-
-static int put_profile(const struct profile *profile, struct sink *sink)
+static int put_profile(const struct profile *profile, bool with_file, struct sink *sink)
 {
 	_cleanup_free_ char *comm = text_printable(profile->comm);
+	_cleanup_free_ char *file = text_printable(profile->file ? profile->file : "");
 	const char *unit;
 	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
 
-	if (!comm)
+	if (!comm || !file)
 		return -ENOMEM;
+	if (with_file && *file)
+		sink__printf(sink, "%s: ", file);
 	if (profile->pid)
 		sink__printf(sink, "pid %d", (int)profile->pid);
 	else
@@ -133,12 +111,12 @@ static int put_head(const struct diff *diff, struct sink *sink)
 	sink__puts(sink, "memtrace: ");
 	if (diff->one_run) {
 		sink__printf(sink, "%s of ", diff->n_profiles > 2 ? "snapshots" : "two snapshots");
-		err = put_profile(first, sink);
+		err = put_profile(first, false, sink);
 		sink__printf(sink, ", to %.1f s\n", diff->profiles[last]->duration_s);
 	} else {
-		err = put_profile(first, sink);
-		sink__puts(sink, diff->n_profiles > 2 ? "; ... to " : "; to ");
-		err = err ? err : put_profile(diff->profiles[last], sink);
+		err = put_profile(first, true, sink);
+		sink__puts(sink, diff->n_profiles > 2 ? "\n   ... to " : "\n       to ");
+		err = err ? err : put_profile(diff->profiles[last], true, sink);
 		sink__puts(sink, "\n");
 	}
 	if (err)
@@ -158,71 +136,60 @@ static int put_head(const struct diff *diff, struct sink *sink)
 
 /* --- the table --- */
 
-static void fill(struct row *row, const struct diff *diff, const struct diff_stack *stack)
+static void add_row(struct grid *grid, const struct diff *diff, const struct diff_stack *stack)
 {
 	double rate = rate_of(diff, stack);
-	char buf[20];
+	char buf[20], range[CELL_SIZE];
 
-	row->stack = stack;
-	snprintf(row->cells[CHANGE], CELL_SIZE, "%s%s", format_change(stack->change.bytes, buf),
-		 unit_of(diff));
-	format_range(stack->change.low, stack->change.high, row->cells[INTERVAL], CELL_SIZE);
-	if (isfinite(rate))
-		format_change(rate, row->cells[RATE]);
-	format_bytes(stack->change.from, row->cells[FROM]);
-	format_bytes(stack->change.to, row->cells[TO]);
-	put_evidence(diff, stack, row->cells[EVIDENCE]);
+	format_range(stack->change.low, stack->change.high, range, sizeof(range));
+	grid__add(grid, "%s%s", format_change(stack->change.bytes, buf), unit_of(diff));
+	grid__add(grid, "%s", range);
+	grid__add(grid, "%s", isfinite(rate) ? format_change(rate, buf) : "");
+	grid__add(grid, "%s", format_bytes(stack->change.from, buf));
+	grid__add(grid, "%s", format_bytes(stack->change.to, buf));
+	if (diff->n_profiles > 2)
+		grid__add(grid, "%s, %u of %zu up", verdict(diff, stack), stack->rises, diff->n_profiles - 1);
+	else
+		grid__add(grid, "%s", verdict(diff, stack));
 }
 
-/* No blanks at the end of a line. Returns the columns taken. */
-static int put_cells(const struct row *row, const int *width, struct sink *sink)
+static void put_titles(const struct grid *grid, const struct table_options *options, struct sink *sink)
 {
-	int used = 0;
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	grid__put_titles(grid, sink);
+	sink__puts(sink, options->color ? "  WHERE (leaf first)" RESET "\n" : "  WHERE (leaf first)\n");
+}
 
-	for (int c = 0; c < N_COLUMNS; c++) {
-		if (!width[c])
-			continue;
-		sink__printf(sink, c == EVIDENCE ? "%-*s  " : "%*s  ", width[c], row->cells[c]);
-		used += width[c] + 2;
-	}
-	return used;
+/* A row, and behind it as much of a stack as there is room for. */
+static int put_row(const struct grid *grid, size_t i, const struct profile *profile, const struct profile_site *site,
+		   const struct table_options *options, struct sink *sink)
+{
+	size_t width = options->width ? options->width : DEFAULT_WIDTH, used = grid__put_row(grid, i, sink) + 2;
+	int err;
+
+	sink__puts(sink, "  ");
+	err = put_where(profile, site, width > used + MIN_ROOM ? width - used : MIN_ROOM, sink);
+	return err ? err : sink__puts(sink, "\n");
 }
 
 static int put_rows(const struct diff *diff, const struct table_options *options, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	size_t top = options->top ? options->top : DEFAULT_TOP;
 	size_t n = diff->n_stacks < top ? diff->n_stacks : top;
-	int total = (int)(options->width ? options->width : DEFAULT_WIDTH), width[N_COLUMNS] = {};
-	_cleanup_free_ struct row *rows = calloc(n + 1, sizeof(*rows));
-	struct row head = {};
 	double rest = 0;
 	char buf[20];
+	int err;
 
-	if (!rows)
-		return -ENOMEM;
-	for (int c = 0; c < N_COLUMNS; c++)
-		snprintf(head.cells[c], CELL_SIZE, "%s", titles[c]);
-	for (size_t i = 0; i < n; i++) {
-		fill(&rows[i], diff, &diff->stacks[i]);
-		for (int c = 0; c < N_COLUMNS; c++)
-			width[c] = (int)fmax(width[c], (double)strlen(rows[i].cells[c]));
-	}
-	/* a column of nothing is left out */
-	for (int c = 0; c < N_COLUMNS; c++)
-		if (width[c])
-			width[c] = (int)fmax(width[c], (double)strlen(titles[c]));
-	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	put_cells(&head, width, sink);
-	sink__puts(sink, options->color ? "WHERE (leaf first)" RESET "\n" : "WHERE (leaf first)\n");
-	for (size_t i = 0; i < n; i++) {
-		int left = total - put_cells(&rows[i], width, sink);
-		int err = put_where(rows[i].stack->profile, rows[i].stack->site,
-				    (size_t)(left > MIN_ROOM ? left : MIN_ROOM), sink);
-
-		if (err)
-			return err;
-		sink__puts(sink, "\n");
-	}
+	for (size_t i = 0; i < n; i++)
+		add_row(&grid, diff, &diff->stacks[i]);
+	err = grid__fit(&grid);
+	if (!err)
+		put_titles(&grid, options, sink);
+	for (size_t i = 0; !err && i < n; i++)
+		err = put_row(&grid, i, diff->stacks[i].profile, diff->stacks[i].site, options, sink);
+	if (err)
+		return err;
 	for (size_t i = n; i < diff->n_stacks; i++)
 		rest += diff->stacks[i].change.bytes;
 	if (n < diff->n_stacks)
@@ -277,12 +244,6 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 
 /* --- JSON --- */
 
-static void put_bool(struct json *json, const char *key, bool value)
-{
-	json__key(json, key);
-	sink__puts(json->sink, value ? "true" : "false");
-}
-
 /* Probabilities have their first digits where three decimals have none. */
 static void put_probability(struct json *json, const char *key, double p, bool known)
 {
@@ -293,47 +254,12 @@ static void put_probability(struct json *json, const char *key, double p, bool k
 		sink__puts(json->sink, "null");
 }
 
-static void put_warning_list(struct json *json, unsigned warnings)
-{
-	struct json list = json__open(json, "warnings", "[");
-
-	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++) {
-		if (!(warnings & 1u << i))
-			continue;
-		json__comma(&list);
-		json__text(&list, diff_warning__text((enum diff_warning)i));
-	}
-	sink__puts(json->sink, "]");
-}
-
 static void put_values(struct json *json, const double *values, size_t n)
 {
 	struct json list = json__open(json, "values", "[");
 
 	for (size_t i = 0; i < n; i++)
 		json__put_item(&list, values[i]);
-	sink__puts(json->sink, "]");
-}
-
-static void put_profiles(struct json *json, const struct diff *diff)
-{
-	struct json list = json__open(json, "profiles", "[");
-
-	for (size_t i = 0; i < diff->n_profiles; i++) {
-		const struct profile *profile = diff->profiles[i];
-		struct json item = json__open(&list, NULL, "{");
-
-		json__put_uint(&item, "pid", (uint64_t)profile->pid);
-		json__put_text(&item, "comm", profile->comm);
-		json__put_real(&item, "start_unix_s",
-			       profile->start_unix_ns ? (double)profile->start_unix_ns * 1e-9
-						      : NAN);
-		json__put_real(&item, "duration_s", profile->duration_s);
-		json__put_uint(&item, "interval_bytes", profile->interval_bytes);
-		json__put_text(&item, "mode", profile->mode);
-		json__put_lost(&item, profile);
-		sink__puts(json->sink, "}");
-	}
 	sink__puts(json->sink, "]");
 }
 
@@ -355,8 +281,8 @@ static void put_change(struct json *json, const struct diff *diff, const struct 
 	}
 	put_probability(json, "p_grows", change->p_grows, known);
 	put_probability(json, "p_shrinks", change->p_shrinks, known);
-	put_bool(json, "grows", stack->grows);
-	put_bool(json, "shrinks", stack->shrinks);
+	json__put_bool(json, "grows", stack->grows);
+	json__put_bool(json, "shrinks", stack->shrinks);
 	json__put_uint(json, "rises", stack->rises);
 	json__put_uint(json, "falls", stack->falls);
 	put_values(json, stack->values, diff->n_profiles);
@@ -377,12 +303,12 @@ int encode_diff_json(const struct diff *diff, struct sink *sink)
 
 	json__put_text(&json, "what", profile__what(diff->profiles[0]));
 	json__put_text(&json, "measure", is_live(diff) ? "live" : "growth");
-	put_bool(&json, "one_run", diff->one_run);
-	put_bool(&json, "exact", diff->exact);
+	json__put_bool(&json, "one_run", diff->one_run);
+	json__put_bool(&json, "exact", diff->exact);
 	json__put_real(&json, "seconds", diff->seconds);
 	json__put_real(&json, "least_growth_bytes_per_s", diff__least_growth(diff));
-	put_profiles(&json, diff);
-	put_warning_list(&json, diff->warnings);
+	json__put_profiles(&json, diff);
+	json__put_warnings(&json, diff->warnings);
 	item = json__open(&json, "total", "{");
 	put_change(&item, diff, &diff->total);
 	sink__puts(sink, "}");
@@ -393,7 +319,7 @@ int encode_diff_json(const struct diff *diff, struct sink *sink)
 		item = json__open(&list, NULL, "{");
 		put_change(&item, diff, stack);
 		if (stack->site->allocators_own)
-			put_bool(&item, "allocators_own", true);
+			json__put_bool(&item, "allocators_own", true);
 		json__put_frames(&item, stack->profile, stack->site);
 		sink__puts(sink, "}");
 	}
@@ -460,8 +386,8 @@ static int put_replica(const struct replicas *replicas, const struct replica *re
 	int err;
 
 	sink__printf(sink, "profile %u: ", replica->index + 1);
-	err = put_profile(replicas->profiles[replica->index], sink);
-	sink__printf(sink, ": %s%s, the others %s%s in the median", format_bytes(replica->total, a),
+	err = put_profile(replicas->profiles[replica->index], true, sink);
+	sink__printf(sink, "\n  %s%s, the others %s%s in the median", format_bytes(replica->total, a),
 		     unit, format_bytes(replica->median, b), unit);
 	if (replica->n_abnormal)
 		sink__printf(sink, "; %zu stack%s %s%s more than ordinary\n", replica->n_abnormal,
@@ -477,9 +403,10 @@ static int put_replica(const struct replicas *replicas, const struct replica *re
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink)
 {
-	size_t top = options->top ? options->top : DEFAULT_TOP, width, n;
+	_cleanup_(grid__clear) struct grid grid = {.columns = replica_columns, .n_columns = N_REPLICA_COLUMNS};
+	size_t top = options->top ? options->top : DEFAULT_TOP, n;
 	const char *unit = replica_unit(replicas);
-	char a[16], b[16], line[128];
+	char a[16];
 	int err = 0;
 
 	sink__printf(sink, "memtrace: %zu replicas, by %s%s\n", replicas->n,
@@ -495,24 +422,21 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 				 "two of them.\n");
 	if (err || !replicas->n_abnormal)
 		return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
-	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	snprintf(line, sizeof(line), "%-8s  %12s  %12s  ", "PROFILE", "HAS", "OTHERS");
-	sink__printf(sink, "%sWHERE (leaf first)%s\n", line, options->color ? RESET : "");
-	width = options->width ? options->width : DEFAULT_WIDTH;
 	n = replicas->n_abnormal < top ? replicas->n_abnormal : top;
-	for (size_t i = 0; !err && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct replica_excess *excess = &replicas->list[i];
-		const struct replica_stack *stack = &replicas->stacks[excess->stack];
-		char has[24], rest[24];
 
-		snprintf(has, sizeof(has), "%s%s", format_bytes(excess->value, a), unit);
-		snprintf(rest, sizeof(rest), "%s%s", format_bytes(excess->median, b), unit);
-		snprintf(line, sizeof(line), "%-8u  %12s  %12s  ", excess->replica + 1, has, rest);
-		sink__puts(sink, line);
-		err = put_where(stack->profile, stack->site,
-				width > strlen(line) + MIN_ROOM ? width - strlen(line) : MIN_ROOM,
-				sink);
-		sink__puts(sink, "\n");
+		grid__add(&grid, "%u", excess->replica + 1);
+		grid__add(&grid, "%s%s", format_bytes(excess->value, a), unit);
+		grid__add(&grid, "%s%s", format_bytes(excess->median, a), unit);
+	}
+	err = grid__fit(&grid);
+	if (!err)
+		put_titles(&grid, options, sink);
+	for (size_t i = 0; !err && i < n; i++) {
+		const struct replica_stack *stack = &replicas->stacks[replicas->list[i].stack];
+
+		err = put_row(&grid, i, stack->profile, stack->site, options, sink);
 	}
 	if (n < replicas->n_abnormal)
 		sink__printf(sink, "(%zu more)\n", replicas->n_abnormal - n);
@@ -526,8 +450,8 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 
 	json__put_text(&json, "what", profile__what(replicas->profiles[0]));
 	json__put_text(&json, "measure", replicas->measure == DIFF_GROWTH ? "growth" : "live");
-	put_bool(&json, "per_second", replicas->per_second);
-	put_warning_list(&json, replicas->warnings);
+	json__put_bool(&json, "per_second", replicas->per_second);
+	json__put_warnings(&json, replicas->warnings);
 	list = json__open(&json, "replicas", "[");
 	for (size_t i = 0; i < replicas->n; i++) {
 		const struct replica *replica = &replicas->ranks[i];
@@ -535,8 +459,7 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 
 		item = json__open(&list, NULL, "{");
 		json__put_uint(&item, "profile", replica->index + 1);
-		json__put_uint(&item, "pid", (uint64_t)profile->pid);
-		json__put_text(&item, "comm", profile->comm);
+		json__put_identity(&item, profile);
 		json__put_real(&item, "total", replica->total);
 		json__put_real(&item, "others", replica->median);
 		json__put_real(&item, "excess", replica->excess);

@@ -192,7 +192,7 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
  *
  *   what, measure ("live": bytes; "growth": bytes per second), one_run, exact, seconds (null when
  *	unknown), least_growth_bytes_per_s (would have been found in 95 of 100 cases; null when unknown)
- *   profiles [{pid, comm, start_unix_s (null when unknown), duration_s, interval_bytes (0: unknown),
+ *   profiles [{file (that it was read from), pid, comm, start_unix_s (null when unknown), duration_s, interval_bytes (0: unknown),
  *	mode, lost {name: count}}]
  *   warnings [sentence]
  *   total {...}, stacks [{...}] with from, to, change, low, high (null when unknown), bytes_per_s,
@@ -214,7 +214,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 /* One JSON object on one line:
  *
  *   what, measure, per_second (live bytes are divided by the length of the run), warnings
- *   replicas [{profile (from 1), pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count}}] by rank
+ *   replicas [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count}}] by rank
  *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
@@ -225,6 +225,18 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
+
+/* One JSON object on one line, of all stacks that grow, by the same evidence:
+ *
+ *   what, seconds (that growth was looked at), lost {name: count}; file, pid, comm of a profile, profiles and warnings as in
+ *	encode_diff_json() of a diff
+ *   judged (it could be told how sure growth is), surely_grow (stacks), growth_bytes_per_s (of all together, as
+ *	percentages for people are; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())
+ *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown), live_bytes, frames, lines;
+ *	freed_with_age ("hardly any", "some" or "most"), young_s, young_held, old_s, old_held (the share that was still
+ *	held of what got that old), oldest_s (some is older), rises of steps: where they are known}] */
+int encode_leaks_json(const struct profile *profile, struct sink *sink);
+int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 
 /* Why there is no telling what leaks, in words for people (static); NULL: there is. */
 const char *leaks__refusal(const struct profile *profile);

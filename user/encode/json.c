@@ -117,6 +117,12 @@ void json__put_signed(struct json *json, const char *key, double value)
 		sink__puts(json->sink, "null");
 }
 
+void json__put_bool(struct json *json, const char *key, bool value)
+{
+	json__key(json, key);
+	sink__puts(json->sink, value ? "true" : "false");
+}
+
 static void put_integer(struct json *json, const char *key, double value)
 {
 	if (isfinite(value))
@@ -145,6 +151,48 @@ void json__put_lost(struct json *json, const struct profile *profile)
 	for (size_t i = 0; i < profile->n_lost; i++)
 		json__put_uint(&lost, profile->lost[i].name, profile->lost[i].count);
 	sink__puts(json->sink, "}");
+}
+
+void json__put_identity(struct json *json, const struct profile *profile)
+{
+	if (profile->file)
+		json__put_text(json, "file", profile->file);
+	json__put_uint(json, "pid", (uint64_t)profile->pid);
+	json__put_text(json, "comm", profile->comm);
+}
+
+void json__put_profiles(struct json *json, const struct diff *diff)
+{
+	struct json list = json__open(json, "profiles", "[");
+
+	for (size_t i = 0; i < diff->n_profiles; i++) {
+		const struct profile *profile = diff->profiles[i];
+		struct json item = json__open(&list, NULL, "{");
+
+		json__put_identity(&item, profile);
+		json__put_real(&item, "start_unix_s",
+			       profile->start_unix_ns ? (double)profile->start_unix_ns * 1e-9
+						      : NAN);
+		json__put_real(&item, "duration_s", profile->duration_s);
+		json__put_uint(&item, "interval_bytes", profile->interval_bytes);
+		json__put_text(&item, "mode", profile->mode);
+		json__put_lost(&item, profile);
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]");
+}
+
+void json__put_warnings(struct json *json, unsigned warnings)
+{
+	struct json list = json__open(json, "warnings", "[");
+
+	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++) {
+		if (!(warnings & 1u << i))
+			continue;
+		json__comma(&list);
+		json__text(&list, diff_warning__text((enum diff_warning)i));
+	}
+	sink__puts(json->sink, "]");
 }
 
 void json__put_frames(struct json *stack, const struct profile *profile,
@@ -310,8 +358,7 @@ static void put_probes(struct json *json, const struct profile *profile)
 		json__put_text(&item, "object", probe->object);
 		json__put_uint(&item, "offset", probe->offset);
 		json__put_text(&item, "instruction", probe->instruction);
-		json__key(&item, "emulated");
-		sink__puts(json->sink, probe->emulated ? "true" : "false");
+		json__put_bool(&item, "emulated", probe->emulated);
 		json__put_text(&item, "kind", probe->kind);
 		sink__puts(json->sink, "}");
 	}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/sink.h"
+#include "profile/diff.h"
 #include "profile/profile.h"
 
 /* A writer of JSON without state: `first` of the enclosing object or array says whether a comma is
@@ -31,12 +32,20 @@ void json__put_text(struct json *json, const char *key, const char *text);
 void json__put_uint(struct json *json, const char *key, uint64_t value);
 void json__put_real(struct json *json, const char *key, double value);
 void json__put_signed(struct json *json, const char *key, double value); /* rounded */
+void json__put_bool(struct json *json, const char *key, bool value);
 
 /* The next number of an array. */
 void json__put_item(struct json *list, double value);
 
 /* "lost": {"name": count, ...} */
 void json__put_lost(struct json *json, const struct profile *profile);
+
+/* "file" (where it was read from one), "pid", "comm" */
+void json__put_identity(struct json *json, const struct profile *profile);
+
+/* "profiles" and "warnings": encode_diff_json() says what is in them. */
+void json__put_profiles(struct json *json, const struct diff *diff);
+void json__put_warnings(struct json *json, unsigned warnings);
 
 /* "resident": encode_json() says what is in it. */
 void json__put_resident(struct json *json, const struct resident *resident);

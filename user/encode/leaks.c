@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "encode/json.h"
 #include "encode/table.h"
 #include "encode/text.h"
 
@@ -147,13 +148,29 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	return sink->error;
 }
 
-/* What a stack's growth is told as a share of. */
-struct whole {
-	double rate; /* bytes per second; not above 0: not known */
-	const char *name;
+/* What is told of one profile, or of several. */
+struct finding {
+	struct suspect *suspects; /* by_evidence() */
+	size_t n, n_sure;
+	bool judged;	  /* it could be told how sure growth is */
+	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not above 0: not known */
+	const char *what; /* that is */
+	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 };
 
-static int put_suspect(const struct suspect *s, size_t number, const struct whole *whole,
+static void finding__clear(struct finding *finding)
+{
+	free(finding->suspects);
+}
+
+static void finding__sort(struct finding *finding)
+{
+	qsort(finding->suspects, finding->n, sizeof(*finding->suspects), by_evidence);
+	for (size_t i = 0; i < finding->n; i++)
+		finding->n_sure += finding->suspects[i].sure;
+}
+
+static int put_suspect(const struct suspect *s, size_t number, const struct finding *finding,
 		       const struct table_options *options, struct sink *sink)
 {
 	unsigned width = options->width ? options->width : DEFAULT_WIDTH;
@@ -167,9 +184,9 @@ static int put_suspect(const struct suspect *s, size_t number, const struct whol
 	sink__printf(sink, "%s\n   %s by %s/s", options->color ? RESET : "",
 		     s->sure ? "surely grows," : "may grow,", format_bytes(s->rate, rate));
 	put_interval(s->low, s->high, sink);
-	if (whole->rate > 0 && s->rate <= whole->rate)
-		sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / whole->rate,
-			     whole->name);
+	if (s->rate <= finding->whole)
+		sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / finding->whole,
+			     finding->what);
 	sink__printf(sink, ", and holds %s", format_bytes(s->live, live));
 	if (s->steps > 1)
 		sink__printf(sink, "; it was more in %u of %zu steps", s->rises, s->steps);
@@ -180,55 +197,84 @@ static int put_suspect(const struct suspect *s, size_t number, const struct whol
 	return put_advice(s, sink);
 }
 
-/* The end of the head line. judged: it could be told how sure growth is. */
-static void put_verdict(const struct suspect *suspects, size_t n, bool judged, struct sink *sink)
+/* The end of the head line. */
+static void put_verdict(const struct finding *finding, struct sink *sink)
 {
-	size_t sure = 0;
+	size_t sure = finding->n_sure;
 
-	if (!judged) {
+	if (!finding->judged)
 		sink__puts(sink, ": what grows is seen, but not whether it is more than chance\n");
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		sure += suspects[i].sure;
-	if (sure)
+	else if (sure)
 		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
 			     sure == 1 ? "s" : "");
 	else
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
 
-/* Those that are sure, and some of the others. suspects: by_evidence. */
-static int put_suspects(const struct suspect *suspects, size_t n, const struct whole *whole,
-			const struct table_options *options, struct sink *sink)
+/* Those that are sure, and some of the others; and what could have been missed. */
+static int put_suspects(const struct finding *finding, const struct table_options *options, struct sink *sink)
 {
-	size_t top = options->top ? options->top : DEFAULT_TOP, sure = 0, shown = 0, maybe = 0;
+	size_t top = options->top ? options->top : DEFAULT_TOP, sure = finding->n_sure, shown = 0, maybe = 0;
+	char rate[16];
 	int err = 0;
 
-	for (size_t i = 0; i < n; i++)
-		sure += suspects[i].sure;
-	for (size_t i = 0; !err && i < n && shown < top; i++) {
-		if (!suspects[i].sure && (sure || maybe++ >= MAYBE))
+	for (size_t i = 0; !err && i < finding->n && shown < top; i++) {
+		const struct suspect *s = &finding->suspects[i];
+
+		if (!s->sure && (sure || maybe++ >= MAYBE))
 			break;
-		err = put_suspect(&suspects[i], ++shown, whole, options, sink);
+		err = put_suspect(s, ++shown, finding, options, sink);
 	}
 	if (sure > shown)
 		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
 			     sure - shown == 1 ? "" : "s", sure - shown == 1 ? "s" : "");
-	return err ? err : sink->error;
-}
-
-static void put_missed(double least, struct sink *sink)
-{
-	char rate[16];
-
-	if (isfinite(least))
+	if (isfinite(finding->least))
 		sink__printf(
 			sink,
 			"What could have been missed: a stack that grows by %s/s or more is found "
 			"in 95 of 100 such looks, a slower one may not be. A longer run or a smaller "
 			"interval (-i) sees slower ones.\n",
-			format_bytes(least, rate));
+			format_bytes(finding->least, rate));
+	return err ? err : sink->error;
+}
+
+/* The members that all have, and the stacks. */
+static void put_finding_json(struct json *json, const struct finding *finding)
+{
+	struct json list;
+
+	json__put_bool(json, "judged", finding->judged);
+	json__put_uint(json, "surely_grow", finding->n_sure);
+	json__put_real(json, "growth_bytes_per_s", finding->whole > 0 ? finding->whole : NAN);
+	json__put_real(json, "least_growth_bytes_per_s", finding->least);
+	list = json__open(json, "stacks", "[");
+	for (size_t i = 0; i < finding->n; i++) {
+		const struct suspect *s = &finding->suspects[i];
+		struct json item = json__open(&list, NULL, "{");
+
+		json__put_bool(&item, "surely_grows", s->sure);
+		json__put_real(&item, "growth_bytes_per_s", s->rate);
+		json__put_real(&item, "growth_low", s->low);
+		json__put_real(&item, "growth_high", s->high);
+		json__put_real(&item, "live_bytes", s->live);
+		if (s->aged) {
+			json__put_text(&item, "freed_with_age",
+				       is_flat(s) ? "hardly any" : is_steep(s) ? "most" : "some");
+			json__put_real(&item, "young_s", s->young_s);
+			json__put_real(&item, "young_held", s->young);
+			json__put_real(&item, "old_s", s->old_s);
+			json__put_real(&item, "old_held", s->old);
+		}
+		if (s->oldest_s > 0)
+			json__put_real(&item, "oldest_s", s->oldest_s);
+		if (s->steps > 1) {
+			json__put_uint(&item, "rises", s->rises);
+			json__put_uint(&item, "steps", s->steps);
+		}
+		json__put_frames(&item, s->profile, s->site);
+		sink__puts(json->sink, "}");
+	}
+	sink__puts(json->sink, "]}\n");
 }
 
 /* --- of one profile --- */
@@ -283,28 +329,23 @@ const char *leaks__refusal(const struct profile *profile)
 				      : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
 
-int encode_leaks(const struct profile *profile, const struct table_options *options,
-		 struct sink *sink)
+static int find_in_profile(const struct profile *profile, struct finding *finding)
 {
-	_cleanup_free_ char *comm = text_printable(profile->comm);
-	_cleanup_free_ struct suspect *suspects = NULL;
 	struct group *groups = NULL;
-	size_t n_groups = 0, n = 0;
-	struct whole whole = {0, "all growing stacks grow"};
-	char a[16], b[16];
+	size_t n_groups = 0;
 	int err;
 
-	if (!comm)
-		return -ENOMEM;
+	*finding = (struct finding){
+		.judged = true, .what = "all growing stacks grow", .least = least_growth(profile)};
 	if (leaks__refusal(profile))
 		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
 	if (err)
 		return err;
-	suspects = calloc(n_groups + 1, sizeof(*suspects));
-	for (size_t i = 0; suspects && i < n_groups; i++) {
+	finding->suspects = calloc(n_groups + 1, sizeof(*finding->suspects));
+	for (size_t i = 0; finding->suspects && i < n_groups; i++) {
 		const struct growth *growth = &groups[i].growth;
-		struct suspect *s = &suspects[n];
+		struct suspect *s = &finding->suspects[finding->n];
 
 		if (groups[i].site->allocators_own || !(growth->bytes_per_s > 0) ||
 		    !isfinite(growth->low))
@@ -317,19 +358,34 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 				      .live = groups[i].live.bytes,
 				      .sure = growth->low > 0};
 		add_ages(s, profile, s->site, s->live);
-		whole.rate += s->rate;
-		s->index = n++;
+		finding->whole += s->rate;
+		s->index = finding->n++;
 	}
 	free_groups(groups, n_groups);
-	if (!suspects)
+	if (!finding->suspects)
 		return -ENOMEM;
-	if (profile->growth.bytes_per_s > 0)
-		whole = (struct whole){profile->growth.bytes_per_s, "the process grows"};
-	qsort(suspects, n, sizeof(*suspects), by_evidence);
+	if (profile->growth.bytes_per_s > 0) {
+		finding->whole = profile->growth.bytes_per_s;
+		finding->what = "the process grows";
+	}
+	finding__sort(finding);
+	return 0;
+}
+
+int encode_leaks(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink)
+{
+	_cleanup_(finding__clear) struct finding finding = {};
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	int err = comm ? find_in_profile(profile, &finding) : -ENOMEM;
+	char a[16], b[16];
+
+	if (err)
+		return err;
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s%s%s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? " " : "",
 		     profile->mode ? profile->mode : "");
-	put_verdict(suspects, n, true, sink);
+	put_verdict(&finding, sink);
 	if (isfinite(profile->growth.bytes_per_s) && profile->growth.bytes_per_s > 0 &&
 	    !profile__is_regions(profile))
 		sink__printf(
@@ -337,11 +393,27 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 			"Its anonymous memory grows by %s/s, of which the stacks explain %s/s.\n",
 			format_bytes(profile->growth.bytes_per_s, a),
 			format_bytes(profile->growth.attributed.bytes_per_s, b));
-	err = put_suspects(suspects, n, &whole, options, sink);
+	err = put_suspects(&finding, options, sink);
 	if (err)
 		return err;
-	put_missed(least_growth(profile), sink);
 	put_lost(profile, options->color, sink);
+	return sink->error;
+}
+
+int encode_leaks_json(const struct profile *profile, struct sink *sink)
+{
+	_cleanup_(finding__clear) struct finding finding = {};
+	struct json document = {.sink = sink, .first = true}, json;
+	int err = find_in_profile(profile, &finding);
+
+	if (err)
+		return err;
+	json = json__open(&document, NULL, "{");
+	json__put_text(&json, "what", profile__what(profile));
+	json__put_identity(&json, profile);
+	json__put_real(&json, "seconds", profile->duration_s);
+	json__put_lost(&json, profile);
+	put_finding_json(&json, &finding);
 	return sink->error;
 }
 
@@ -363,23 +435,22 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	return NULL;
 }
 
-int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
-		      struct sink *sink)
+static int find_in_diff(const struct diff *diff, struct finding *finding)
 {
 	const struct profile *last = diff->profiles[diff->n_profiles - 1];
-	_cleanup_free_ struct suspect *suspects = calloc(diff->n_stacks + 1, sizeof(*suspects));
-	_cleanup_free_ char *comm = text_printable(last->comm);
-	struct whole whole = {diff->total.change.bytes / diff->seconds, "all stacks together grow"};
-	size_t n = 0;
-	int err;
 
-	if (!suspects || !comm)
-		return -ENOMEM;
+	*finding = (struct finding){.judged = !(diff->warnings & DIFF_UNSURE),
+				    .whole = diff->total.change.bytes / diff->seconds,
+				    .what = "all stacks together grow",
+				    .least = diff__least_growth(diff)};
 	if (diff_leaks__refusal(diff))
 		return -EINVAL;
+	finding->suspects = calloc(diff->n_stacks + 1, sizeof(*finding->suspects));
+	if (!finding->suspects)
+		return -ENOMEM;
 	for (size_t i = 0; i < diff->n_stacks; i++) {
 		const struct diff_stack *stack = &diff->stacks[i];
-		struct suspect *s = &suspects[n];
+		struct suspect *s = &finding->suspects[finding->n];
 
 		if (stack->site->allocators_own || !(stack->change.bytes > 0))
 			continue;
@@ -394,18 +465,45 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 				      .steps = diff->n_profiles - 1};
 		if (stack->last)
 			add_ages(s, last, stack->last, stack->change.to);
-		s->index = n++;
+		s->index = finding->n++;
 	}
-	qsort(suspects, n, sizeof(*suspects), by_evidence);
+	finding__sort(finding);
+	return 0;
+}
+
+int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
+		      struct sink *sink)
+{
+	const struct profile *last = diff->profiles[diff->n_profiles - 1];
+	_cleanup_(finding__clear) struct finding finding = {};
+	_cleanup_free_ char *comm = text_printable(last->comm);
+	int err = comm ? find_in_diff(diff, &finding) : -ENOMEM;
+
+	if (err)
+		return err;
 	sink__printf(sink, "memtrace: pid %d (%s), %zu profiles over %.1f s", (int)last->pid, comm,
 		     diff->n_profiles, diff->seconds);
-	put_verdict(suspects, n, !(diff->warnings & DIFF_UNSURE), sink);
+	put_verdict(&finding, sink);
 	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)
 		if (diff->warnings & 1u << i)
 			sink__printf(sink, "note: %s\n", diff_warning__text((enum diff_warning)i));
-	err = put_suspects(suspects, n, &whole, options, sink);
+	err = put_suspects(&finding, options, sink);
+	return err ? err : put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
+}
+
+int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
+{
+	_cleanup_(finding__clear) struct finding finding = {};
+	struct json document = {.sink = sink, .first = true}, json;
+	int err = find_in_diff(diff, &finding);
+
 	if (err)
 		return err;
-	put_missed(diff__least_growth(diff), sink);
-	return put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
+	json = json__open(&document, NULL, "{");
+	json__put_text(&json, "what", profile__what(diff->profiles[0]));
+	json__put_real(&json, "seconds", diff->seconds);
+	json__put_profiles(&json, diff);
+	json__put_warnings(&json, diff->warnings);
+	put_finding_json(&json, &finding);
+	return sink->error;
 }

@@ -7,25 +7,18 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
 
 #define REMAINDER "(no rule)"
 
-static int row_width(const struct module_sum *sum)
-{
-	return (int)(2 * sum->depth) + (sum->part ? (int)text_columns(sum->part) : (int)strlen(REMAINDER));
-}
+static const struct grid_column columns[] = {
+	{"COMPONENT", true}, {"LIVE", false},	{"95 % INTERVAL", false}, {"OBJECTS", false},  {"SHARE", false},
+	{"STACKS", false},   {"LOW >=", false}, {"HIGH <=", false},	  {"GROWTH/s", false}, {"95 % INTERVAL", false},
+};
 
-static void format_rate(double bytes_per_s, char *buf, size_t size)
-{
-	char text[16];
-
-	if (isfinite(bytes_per_s))
-		snprintf(buf, size, "%s%s/s", bytes_per_s < 0 ? "-" : "", format_bytes(fabs(bytes_per_s), text));
-	else
-		snprintf(buf, size, "?");
-}
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 /* What the interval says of a row; nothing where none is known: of what misses samples, of a file that does not
  * say how it was sampled, and of a component that no sample fell to. */
@@ -42,38 +35,27 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 		format_interval(of, cell, size);
 }
 
-/* ">= 12.0 MiB" where it is more. */
-static int live_width(const struct profile *profile)
+static void add_row(struct grid *grid, const struct profile *profile, const struct module_sum *sum, double whole)
 {
-	return profile__is_lower_bound(profile) ? 13 : 10;
-}
+	bool grows = profile->has_growth && sum->stacks;
+	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
 
-static int put_row(const struct profile *profile, const struct module_sum *sum, int width, double whole,
-		   struct sink *sink)
-{
-	char bytes[16], live[20], interval[48], objects[32] = "?", rate[24], low[24], high[24];
-	_cleanup_free_ char *part = text_printable(sum->part ? sum->part : REMAINDER);
-
-	if (!part)
-		return -ENOMEM;
-	snprintf(live, sizeof(live), "%s%s", profile__is_lower_bound(profile) ? ">= " : "", format_bytes(sum->live.bytes, bytes));
 	put_interval(profile, &sum->live, interval, sizeof(interval));
 	/* bytes in no objects: the file that they were read from does not say */
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))
 		with_commas(to_integer(sum->live.objects), objects);
-	sink__printf(sink, "%*s%s%*s  %*s  %21s  %13s  %5.1f %%  %6llu", (int)(2 * sum->depth), "", part,
-		     width - row_width(sum), "", live_width(profile), live, interval, objects,
-		     whole > 0 ? 100 * sum->live.bytes / whole : 0, (unsigned long long)sum->stacks);
-	if (profile->has_life)
-		sink__printf(sink, "  %10s  %10s", format_bytes(sum->life.low_bytes, low),
-			     format_bytes(sum->life.high_bytes, high));
-	if (profile->has_growth && sum->stacks) {
-		format_rate(sum->growth.bytes_per_s, rate, sizeof(rate));
-		format_rate(sum->growth.low, low, sizeof(low));
-		format_rate(sum->growth.high, high, sizeof(high));
-		sink__printf(sink, "  %13s (%s to %s)", rate, low, high);
-	}
-	return sink__puts(sink, "\n");
+	grid__add(grid, "%*s%s", (int)(2 * sum->depth), "", sum->part ? sum->part : REMAINDER);
+	grid__add(grid, "%s%s", profile__is_lower_bound(profile) ? ">= " : "", format_bytes(sum->live.bytes, bytes));
+	grid__add(grid, "%s", interval);
+	grid__add(grid, "%s", objects);
+	grid__add(grid, "%.1f %%", whole > 0 ? 100 * sum->live.bytes / whole : 0);
+	grid__add(grid, "%zu", (size_t)sum->stacks);
+	grid__add(grid, "%s", profile->has_life ? format_bytes(sum->life.low_bytes, bytes) : "");
+	grid__add(grid, "%s", profile->has_life ? format_bytes(sum->life.high_bytes, bytes) : "");
+	format_range(sum->growth.low, sum->growth.high, interval, sizeof(interval));
+	grid__add(grid, "%s",
+		  !grows ? "" : isfinite(sum->growth.bytes_per_s) ? format_change(sum->growth.bytes_per_s, bytes) : "?");
+	grid__add(grid, "%s", grows ? interval : "");
 }
 
 /* What the rows are worth: of `memtrace report` this is all that stands beside them. */
@@ -95,19 +77,14 @@ static void put_doubts(const struct profile *profile, struct sink *sink)
 
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	_cleanup_(module_sums__clear) struct module_sums all = {};
-	int rc = modules__sum(modules, profile, &all), width = (int)strlen(REMAINDER);
 	double whole = profile__live(profile).bytes;
+	int rc = modules__sum(modules, profile, &all);
 
 	for (size_t i = 0; i < all.n && !rc; i++)
-		width = row_width(&all.sums[i]) > width ? row_width(&all.sums[i]) : width;
-	if (!rc)
-		sink__printf(sink, "%-*s  %*s  %21s  %13s  %7s  %6s%s%s\n", width, "COMPONENT", live_width(profile), "LIVE",
-			     "95 % INTERVAL", "OBJECTS", "SHARE", "STACKS",
-			     profile->has_life ? "      LOW >=     HIGH <=" : "",
-			     profile->has_growth ? "       GROWTH/s (95 % interval)" : "");
-	for (size_t i = 0; i < all.n && !rc; i++)
-		rc = put_row(profile, &all.sums[i], width, whole, sink);
+		add_row(&grid, profile, &all.sums[i], whole);
+	rc = rc ? rc : grid__put(&grid, sink);
 	if (!rc && alone)
 		put_doubts(profile, sink);
 	return rc ? rc : sink->error;

@@ -18,7 +18,6 @@
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
 #define COMMAND_MAX   15 /* columns; the kernel's limit for programs, though not for its workers */
-#define CELL_SIZE     64 /* bytes; COMMAND_MAX characters of UTF-8 fit */
 #define MIN_ROOM      20 /* for the function, before columns are left out */
 
 enum column {

@@ -293,10 +293,8 @@ void json__put_resident(struct json *json, const struct resident *r)
 	json__put_uint(&object, "huge_bytes", r->huge_bytes);
 	json__put_uint(&object, "hugetlb_bytes", r->hugetlb_bytes);
 	json__put_uint(&object, "lines_skipped", r->skipped);
-	json__key(&object, "from_start");
-	sink__puts(json->sink, r->from_start ? "true" : "false");
-	json__key(&object, "regions_followed");
-	sink__puts(json->sink, r->followed ? "true" : "false");
+	json__put_bool(&object, "from_start", r->from_start);
+	json__put_bool(&object, "regions_followed", r->followed);
 	rows = json__open(&object, "rows", "[");
 	for (size_t i = 0; i < r->n; i++) {
 		const struct resident_row *row = &r->rows[i];

@@ -401,13 +401,16 @@ static void put_figures(const struct svg *svg)
 
 /* --- the file --- */
 
-static void put_head(const struct svg *svg, char *head)
+static int put_head(const struct svg *svg, char *head)
 {
+	_cleanup_free_ char *name = text_profile_name(svg->profile);
 	char *rest = head, *line;
 	int y = FIRST_LINE;
 
+	if (!name)
+		return -ENOMEM;
 	sink__puts(svg->sink, "<title>");
-	put_text(svg->sink, svg->profile->comm);
+	put_text(svg->sink, name);
 	sink__puts(svg->sink, ": memtrace</title>\n");
 	sink__printf(svg->sink, "<style><![CDATA[\n%s]]></style>\n", svg_style);
 	sink__puts(svg->sink, "<rect id=\"background\" width=\"100%\" height=\"100%\"/>\n");
@@ -423,6 +426,7 @@ static void put_head(const struct svg *svg, char *head)
 		sink__puts(svg->sink, "</text>\n");
 		y += ROW;
 	}
+	return 0;
 }
 
 static int put_document(struct svg *svg, char *head)
@@ -440,7 +444,9 @@ static int put_document(struct svg *svg, char *head)
 		     "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" width=\"%d\" height=\"%d\" "
 		     "viewBox=\"0 0 %d %d\">\n",
 		     WIDTH, height, WIDTH, height);
-	put_head(svg, head);
+	rc = put_head(svg, head);
+	if (rc)
+		return rc;
 	put_key(svg, key);
 	sink__printf(svg->sink,
 		     "<svg id=\"chart\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" data-what=\"%s\" data-unit=\"%s\" "

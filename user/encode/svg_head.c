@@ -48,11 +48,11 @@ static void wrap(char *text)
 
 static int put_process(FILE *out, const struct profile *profile)
 {
-	_cleanup_free_ char *comm = text_printable(profile->comm);
+	_cleanup_free_ char *name = text_profile_name(profile);
 
-	if (!comm)
+	if (!name)
 		return -ENOMEM;
-	fputs(*comm ? comm : "?", out);
+	fputs(name, out);
 	if (profile->pid > 0)
 		fprintf(out, " (pid %d)", (int)profile->pid);
 	return 0;

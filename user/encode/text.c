@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "encode/encode.h"
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
@@ -70,6 +71,13 @@ char *text_printable(const char *text)
 	}
 	out[n] = '\0';
 	return_ptr(out);
+}
+
+char *text_profile_name(const struct profile *profile)
+{
+	if (*profile->comm)
+		return text_printable(profile->comm);
+	return text_printable(profile->file ? base_name(profile->file) : "?");
 }
 
 size_t text_columns(const char *text)
@@ -249,6 +257,21 @@ void format_interval(struct interval interval, char *buf, size_t size)
 	int decimals = *unit == 'B' ? 0 : 1;
 
 	snprintf(buf, size, "%.*f - %.*f %s", decimals, interval.low / divisor, decimals, high,
+		 unit);
+}
+
+void format_range(double low, double high, char *buf, size_t size)
+{
+	const char *unit;
+	double divisor;
+	int decimals;
+
+	*buf = '\0';
+	if (!isfinite(low) || !isfinite(high) || low == high)
+		return;
+	scale_bytes(fmax(fabs(low), fabs(high)), &unit, &divisor);
+	decimals = *unit == 'B' ? 0 : 1;
+	snprintf(buf, size, "%+.*f to %+.*f %s", decimals, low / divisor, decimals, high / divisor,
 		 unit);
 }
 

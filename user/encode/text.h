@@ -21,6 +21,9 @@ bool is_control(uint32_t code);
 /* A copy of text with controls and bytes that are not UTF-8 replaced by '?'; NULL: no memory. */
 char *text_printable(const char *text);
 
+/* What people call a profile: the process's name, or else its file's, or else "?", printable; NULL: no memory. */
+char *text_profile_name(const struct profile *profile);
+
 /* Columns that a printable text takes, one per character. */
 size_t text_columns(const char *text);
 
@@ -65,6 +68,11 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
 
 /* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
 const char *format_change(double bytes, char *buf);
+
+#define CELL_SIZE 64 /* of a buffer that has room for any figure */
+
+/* "+3.1 to +8.9 MiB": both in the unit of the larger; "" of what is not finite, or no range. */
+void format_range(double low, double high, char *buf, size_t size);
 
 /* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
 void format_interval(struct interval interval, char *buf, size_t size);

@@ -4,32 +4,38 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
 #include "profile/threads.h"
 
-#define NAME_WIDTH 22
-#define CELL_WIDTH 18
-#define PAIR_WIDTH 11
+#define PAIR_WIDTH 11 /* of a name above a column */
+
+static const struct grid_column columns[] = {
+	{"THREAD", true},	{"THREADS", false},	{"ALLOCATED", false},	    {"FREED BY ITSELF", false},
+	{"BY OTHERS", false},	{"STILL OWNED", false}, {"FREED OF OTHERS", false},
+};
+
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 double sampling_error_pct(const struct profile *profile, double bytes)
 {
 	return bytes > 0 ? 196 * sqrt(estimate__of_bytes(bytes, profile->interval_bytes).variance) / bytes : 0;
 }
 
-static void put_cell(const struct profile *profile, double bytes, struct sink *sink)
+static void add_cell(struct grid *grid, const struct profile *profile, double bytes)
 {
 	double error = sampling_error_pct(profile, bytes);
-	char text[16], cell[48];
+	char text[16];
 
 	format_bytes(bytes, text);
 	if (error > 0)
-		snprintf(cell, sizeof(cell), "%s +-%.*f %%", text, error < 10 ? 1 : 0, fmin(error, 999));
+		grid__add(grid, "%s +-%.*f %%", text, error < 10 ? 1 : 0, fmin(error, 999));
 	else
-		snprintf(cell, sizeof(cell), "%s", text);
-	sink__printf(sink, "  %*s", CELL_WIDTH, cell);
+		grid__add(grid, "%s", text);
 }
 
 /* "worker-#", or with its tid where it is one thread's. */
@@ -47,42 +53,27 @@ static char *pool_name(const struct pool *pool, bool fold)
 
 static int put_pools(const struct profile *profile, const struct pools *pools, bool fold, size_t top, struct sink *sink)
 {
-	sink__printf(sink, "%-*s %7s  %*s  %*s  %*s  %*s  %*s\n", NAME_WIDTH, "THREAD", "THREADS", CELL_WIDTH,
-		     "ALLOCATED", CELL_WIDTH, "FREED BY ITSELF", CELL_WIDTH, "BY OTHERS", CELL_WIDTH,
-		     "STILL OWNED", CELL_WIDTH, "FREED OF OTHERS");
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
+	int err;
+
 	for (size_t i = 0; i < pools->n && i < top; i++) {
 		const struct pool *pool = &pools->list[i];
 		_cleanup_free_ char *name = pool_name(pool, fold);
 
 		if (!name)
 			return -ENOMEM;
-		sink__printf(sink, "%-*s %7zu", NAME_WIDTH, name, pool->n_threads);
-		put_cell(profile, pool->allocated, sink);
-		put_cell(profile, pool->freed_self, sink);
-		put_cell(profile, pool->freed_by_others, sink);
-		put_cell(profile, pool->owned, sink);
-		put_cell(profile, pool->freed_of_others, sink);
-		sink__puts(sink, "\n");
+		grid__add(&grid, "%s", name);
+		grid__add(&grid, "%zu", pool->n_threads);
+		add_cell(&grid, profile, pool->allocated);
+		add_cell(&grid, profile, pool->freed_self);
+		add_cell(&grid, profile, pool->freed_by_others);
+		add_cell(&grid, profile, pool->owned);
+		add_cell(&grid, profile, pool->freed_of_others);
 	}
-	if (pools->n > top)
+	err = grid__put(&grid, sink);
+	if (!err && pools->n > top)
 		sink__printf(sink, "(%zu more)\n", pools->n - top);
-	return sink->error;
-}
-
-static int put_heading(const struct pools *pools, size_t i, size_t shown, bool fold, struct sink *sink)
-{
-	_cleanup_free_ char *name = i < shown ? pool_name(&pools->list[i], fold) : NULL;
-	_cleanup_free_ char *fit = NULL;
-
-	if (i >= shown) {
-		sink__printf(sink, "  %*s", PAIR_WIDTH, "(others)");
-		return sink->error;
-	}
-	fit = name ? text_shorten(name, PAIR_WIDTH) : NULL;
-	if (!fit)
-		return -ENOMEM;
-	sink__printf(sink, "  %*s", PAIR_WIDTH, fit);
-	return sink->error;
+	return err ? err : sink->error;
 }
 
 /* Those that are not shown, and what had no thread to its name. */
@@ -95,30 +86,36 @@ static bool has_others(const struct pools *pools)
 	return any;
 }
 
+#define OTHERS "(others)"
+
 /* Rows: whose memory. Columns: who freed it. */
 static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 {
-	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED, columns = shown + has_others(pools);
-	char text[16];
+	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED, n = shown + has_others(pools);
+	struct grid_column whom[POOLS_PAIRED + 2] = {{"WHOSE, by whom freed:", true}};
+	char *headings[POOLS_PAIRED] = {}, text[16];
+	_cleanup_(grid__clear) struct grid grid = {.columns = whom, .n_columns = 1 + n};
 	int rc = 0;
 
-	sink__printf(sink, "\n%-*s", NAME_WIDTH, "WHOSE, by whom freed:");
-	for (size_t k = 0; k < columns && !rc; k++)
-		rc = put_heading(pools, k, shown, fold, sink);
-	sink__puts(sink, "\n");
-	for (size_t i = 0; i < columns && !rc; i++) {
+	for (size_t i = 0; i < n; i++) {
 		_cleanup_free_ char *name = i < shown ? pool_name(&pools->list[i], fold) : NULL;
 
-		if (i < shown && !name)
-			return -ENOMEM;
-		sink__printf(sink, "%-*s", NAME_WIDTH, name ? name : "(others)");
-		for (size_t k = 0; k < columns; k++) {
+		if (i < shown)
+			headings[i] = name ? text_shorten(name, PAIR_WIDTH) : NULL;
+		if (i < shown && !headings[i])
+			rc = -ENOMEM;
+		whom[1 + i].title = i < shown ? headings[i] : OTHERS;
+		grid__add(&grid, "%s", name ? name : OTHERS);
+		for (size_t k = 0; k < n; k++) {
 			double bytes = pools->freed[i < shown ? i : POOLS_PAIRED][k < shown ? k : POOLS_PAIRED];
 
-			sink__printf(sink, "  %*s", PAIR_WIDTH, bytes > 0 ? format_bytes(bytes, text) : "-");
+			grid__add(&grid, "%s", bytes > 0 ? format_bytes(bytes, text) : "-");
 		}
-		rc = sink__puts(sink, "\n");
 	}
+	sink__puts(sink, "\n");
+	rc = rc ? rc : grid__put(&grid, sink);
+	for (size_t i = 0; i < shown; i++)
+		free(headings[i]);
 	return rc;
 }
 

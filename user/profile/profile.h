@@ -196,6 +196,7 @@ struct profile {
 	pid_t pid;
 	char comm[64];		 /* name of the process, as it is: encoders see to what is not printable */
 	char *exe;		 /* path of its program or "" */
+	const char *file;	 /* that it was read from, profile__keep(); NULL: of this run */
 	const char *mode;	 /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */
 	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */

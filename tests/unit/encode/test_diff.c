@@ -123,10 +123,12 @@ static void people_read_of_errors(void **state)
 		end_profile(p[i]);
 	}
 	strcpy(p[1]->comm, "other");
+	p[1]->file = "new.heap";
 	diff = diff_of(p, 2, DIFF_AUTO);
 	text = table(diff, (struct table_options){.width = 120});
 	assert_has(text,
-		   "memtrace: pid 10 (leaky), 10.0 s, one sample per 1 MiB; to pid 11 (other), ");
+		   "memtrace: pid 10 (leaky), 10.0 s, one sample per 1 MiB\n"
+		   "       to new.heap: pid 11 (other), ");
 	assert_has(text, "live heap: 4.0 MiB to 9.0 MiB, +5.0 MiB (95 %: -2.9 to +13.6 MiB), may "
 			 "be chance\n");
 	assert_has(text, "note: they are of different programs");
@@ -205,7 +207,7 @@ static void failures_are_reported(void **state)
 	diff = diff_of(p, 2, DIFF_AUTO);
 	assert_int_equal(
 		replicas__new((const struct profile *const *)p, 3, DIFF_AUTO, &replicas, NULL), 0);
-	for (int encoder = 0; encoder < 6; encoder++) {
+	for (int encoder = 0; encoder < 7; encoder++) {
 		struct table_options options = {};
 		int calls = 0, left, err;
 
@@ -218,6 +220,7 @@ static void failures_are_reported(void **state)
 			      : encoder == 2 ? encode_diff_collapsed(diff, &sink)
 			      : encoder == 3 ? encode_replicas(replicas, &options, &sink)
 			      : encoder == 4 ? encode_replicas_json(replicas, &sink)
+			      : encoder == 5 ? encode_diff_leaks_json(diff, &sink)
 					     : encode_diff_leaks(diff, &options, &sink);
 			assert_true(err == (left < 0 ? -ENOSPC : 0));
 		} while (err);
@@ -231,18 +234,18 @@ static void failures_are_reported(void **state)
 static void the_odd_replica_is_told(void **state)
 {
 	static const char expected[] = "memtrace: 3 replicas, by live heap\n"
-				       "profile 2: pid 11 (leaky), 10.0 s, every allocation: 1.1 "
-				       "MiB, the others 100.0 KiB in "
+				       "profile 2: ?.pb.gz: pid 11 (leaky), 10.0 s, every allocation\n"
+				       "  1.1 MiB, the others 100.0 KiB in "
 				       "the median; 1 stack has 1.0 MiB more than ordinary\n"
-				       "profile 1: pid 10 (leaky), 10.0 s, every allocation: 100.0 "
-				       "KiB, the others 612.0 KiB in "
+				       "profile 1: pid 10 (leaky), 10.0 s, every allocation\n"
+				       "  100.0 KiB, the others 612.0 KiB in "
 				       "the median; no stack has more than is ordinary\n"
-				       "profile 3: pid 12 (leaky), 10.0 s, every allocation: 100.0 "
-				       "KiB, the others 612.0 KiB in "
+				       "profile 3: pid 12 (leaky), 10.0 s, every allocation\n"
+				       "  100.0 KiB, the others 612.0 KiB in "
 				       "the median; no stack has more than is ordinary\n"
 				       "\n"
-				       "PROFILE            HAS        OTHERS  WHERE (leaf first)\n"
-				       "2              1.0 MiB           0 B  leaks < main\n";
+				       "PROFILE      HAS  OTHERS  WHERE (leaf first)\n"
+				       "2        1.0 MiB     0 B  leaks < main\n";
 	struct replicas *replicas = NULL;
 	struct table_options options = {};
 	struct text text = {}, json = {};
@@ -254,6 +257,7 @@ static void the_odd_replica_is_told(void **state)
 	for (int i = 0; i < 3; i++) {
 		p[i] = new_profile(1);
 		p[i]->pid = 10 + i;
+		p[i]->file = i == 1 ? "\033.pb.gz" : NULL;
 		STACK(p[i], 1, 1024, 100, "malloc", "cache", "main");
 		if (i == 1)
 			STACK(p[i], 1, 1024, 1024, "malloc", "leaks", "main");
@@ -265,7 +269,7 @@ static void the_odd_replica_is_told(void **state)
 	assert_string_equal(text.bytes, expected);
 	assert_int_equal(encode_replicas_json(replicas, &json_sink), 0);
 	assert_has(json.bytes, "{\"what\":\"heap\",\"measure\":\"live\",\"per_second\":false,"
-			       "\"warnings\":[],\"replicas\":[{\"profile\":2,\"pid\":11,"
+			       "\"warnings\":[],\"replicas\":[{\"profile\":2,\"file\":\"\\u001b.pb.gz\",\"pid\":11,"
 			       "\"comm\":\"leaky\",\"total\":1150976.000,\"others\":102400.000,"
 			       "\"excess\":1048576.000,\"abnormal_stacks\":1,\"lost\":{}},");
 	assert_has(json.bytes, "\"values\":[0.000,1048576.000,0.000],"

@@ -86,6 +86,8 @@ static void stacks_are_ranked_by_evidence(void **state)
 		"slower "
 		"ones.\n";
 	struct profile *profile = run_of_a_minute();
+	struct text json = {};
+	struct sink json_sink = {.write = text_write, .ctx = &json};
 	size_t forget;
 	char *text;
 
@@ -106,6 +108,18 @@ static void stacks_are_ranked_by_evidence(void **state)
 	assert_string_equal(text, expected);
 	free(text);
 	assert_reports_failures(encode, profile);
+	assert_int_equal(encode_leaks_json(profile, &json_sink), 0);
+	assert_has(json.bytes, "{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"seconds\":60.000,\"lost\":{},"
+			       "\"judged\":true,\"surely_grow\":3,\"growth_bytes_per_s\":409600.000,"
+			       "\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
+			       "\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,\"growth_high\":122880.000,");
+	assert_has(json.bytes, ",\"freed_with_age\":\"hardly any\",\"young_s\":2.000,\"young_held\":0.980,"
+			       "\"old_s\":8.000,\"old_held\":0.970,\"oldest_s\":4.000,"
+			       "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
+	assert_has(json.bytes, "{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,\"growth_low\":-10240.000,");
+	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* what shrinks is not there */
+	free(json.bytes);
+	assert_reports_failures(encode_leaks_json, profile);
 	profile__free(profile);
 }
 
@@ -156,8 +170,9 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 static void a_difference_tells_leaks(void **state)
 {
 	struct table_options options = {};
-	struct text text = {};
+	struct text text = {}, json = {};
 	struct sink sink = {.write = text_write, .ctx = &text};
+	struct sink json_sink = {.write = text_write, .ctx = &json};
 	struct diff *diff = NULL;
 	struct profile *p[3];
 
@@ -190,6 +205,12 @@ static void a_difference_tells_leaks(void **state)
 		"older than 2 s: 100 %, than 32 s: 100 %).\n"
 		"   To confirm: look at forget: who is to free what is allocated there, and "
 		"when?\n");
+	assert_int_equal(encode_diff_leaks_json(diff, &json_sink), 0);
+	assert_has(json.bytes, "{\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
+	assert_has(json.bytes, ",\"warnings\":[],\"judged\":true,\"surely_grow\":1,");
+	assert_has(json.bytes, "\"live_bytes\":92161.000,\"freed_with_age\":\"hardly any\",");
+	assert_has(json.bytes, ",\"rises\":2,\"steps\":2,\"frames\":[\"malloc\",\"forget\",\"main\"]}");
+	free(json.bytes);
 	free(text.bytes);
 	assert_null(diff_leaks__refusal(diff));
 	diff->seconds = NAN;

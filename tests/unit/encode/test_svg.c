@@ -216,8 +216,9 @@ static void what_a_file_does_not_say_is_not_said(void **state)
 	/* another tool's, which says more */
 	profile->interval_bytes = 524288;
 	profile->duration_s = 7;
+	profile->file = "/tmp/<db>\n.heap";
 	text = read_back(profile, NULL);
-	assert_says(text, "?: live heap: 2.9 KiB\n7.0 s, one sample per 512 KiB\n");
+	assert_says(text, "<db>?.heap: live heap: 2.9 KiB\n7.0 s, one sample per 512 KiB\n");
 	free(text);
 	profile->interval_bytes = 1;
 	text = read_back(profile, NULL);
