@@ -88,9 +88,8 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 
 /* For people: live memory by component (profile/modules.h), indented as the tree is, and the remainder that no rule
  * claims; with growth where it is known. Components at the top and the remainder add up to the profile. Where it
- * stands alone, below it what makes the figures less than they look, which encode_table() tells as well: samples that
- * had no room, a file that does not say how it was sampled, losses that are not zero. All names are printed with control
- * characters replaced. */
+ * stands alone, the lines that encode_table() begins with stand before it, and losses that are not zero below it. All
+ * names are printed with control characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink);
 
 /* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that add up to the Rss of

@@ -58,23 +58,6 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	grid__add(grid, "%s", grows ? interval : "");
 }
 
-/* What the rows are worth: of `memtrace report` this is all that stands beside them. */
-static void put_doubts(const struct profile *profile, struct sink *sink)
-{
-	char count[32];
-
-	if (profile->dropped)
-		sink__printf(sink, "INCOMPLETE: %s samples had no room and are missing\n",
-			     with_commas(profile->dropped, count));
-	if (profile->regions_followed_s > 0)
-		sink__printf(sink, "INCOMPLETE: followed for the first %.1f s only\n", profile->regions_followed_s);
-	if (!profile->interval_bytes) {
-		put_foreign_sampling(profile, sink);
-		sink__puts(sink, "\n");
-	}
-	put_lost(profile, false, sink);
-}
-
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
@@ -84,8 +67,12 @@ int encode_modules(const struct profile *profile, const struct modules *modules,
 
 	for (size_t i = 0; i < all.n && !rc; i++)
 		add_row(&grid, profile, &all.sums[i], whole);
+	if (!rc && alone) {
+		rc = put_run_head(profile, true, sink);
+		sink__puts(sink, "\n");
+	}
 	rc = rc ? rc : grid__put(&grid, sink);
 	if (!rc && alone)
-		put_doubts(profile, sink);
+		put_lost(profile, false, sink);
 	return rc ? rc : sink->error;
 }

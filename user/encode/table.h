@@ -49,6 +49,10 @@ int put_tree(const struct profile *profile, const struct table_options *options,
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
 	      struct sink *sink);
 
+/* The lines that a profile's tables begin with; growth: what the process grows by as well, where that is known. 0, -ENOMEM
+ * or the sink's error. */
+int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
+
 /* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it says. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 

@@ -176,6 +176,9 @@ static int encode(const struct profile *profile, struct sink *sink)
 static void a_table_is_a_tree(void **state)
 {
 	static const char expected[] =
+		"memtrace: pid 4711 (leaky), 10.0 s continuous, exact: 1,040 of 1,040 allocations recorded\n"
+		"live heap: 1.0 MiB in 1,040 objects, exact\n"
+		"\n"
 		"COMPONENT       LIVE  95 % INTERVAL  OBJECTS   SHARE  STACKS\n"
 		"network     40.0 KiB          exact       10   3.7 %       1\n"
 		"data         1.0 MiB          exact    1,029  95.6 %       2\n"
@@ -206,9 +209,10 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	profile->dropped = 7;
 	assert_int_equal(profile__add_lost(profile, "live_full", 7), 0);
 	text = encoded(encode, profile);
-	assert_null(strstr(text, "exact"));
+	assert_null(strstr(strstr(text, "COMPONENT"), "exact"));
+	assert_non_null(strstr(text, "AT LEAST 1.0 MiB in 1,040 objects; INCOMPLETE: 7 samples had no room"));
 	assert_non_null(strstr(text, "\nidle           >= 0 B        0   0.0 %       0\n"));
-	assert_non_null(strstr(text, "\nINCOMPLETE: 7 samples had no room and are missing\nlost: live_full 7\n"));
+	assert_non_null(strstr(text, "\nlost: live_full 7\n"));
 	assert_reports_failures(encode, profile);
 	free(text);
 
@@ -223,7 +227,7 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	assert_null(strstr(text, "exact"));
 	assert_null(strstr(text, "INCOMPLETE"));
 	assert_non_null(strstr(text, "\n(no rule)  6.8 KiB        ?   0.6 %"));
-	assert_non_null(strstr(text, "\nthe file does not say how it was sampled\n"));
+	assert_non_null(strstr(text, "the file does not say how it was sampled\n"));
 	free(text);
 	modules__free(modules);
 	profile__free(profile);

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The lines that a profile's tables begin with: of which run they are, how it was sampled, what is live in all and
+ * how sure that is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+/* Growth: page faults in the place of allocations. */
+static void put_growth_head(const struct profile *profile, const struct estimate *live,
+			    struct sink *sink, const char *comm)
+{
+	bool exact = profile__is_exact(profile);
+	char a[32], b[32], bytes[16], interval[48];
+
+	sink__printf(
+		sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
+		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
+	sink__printf(sink, "first touched and still there: %s%s",
+		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
+	if (!exact && !profile->dropped && live->objects > 0) {
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	sink__puts(sink, " of anonymous memory");
+	if (isfinite(profile->resident_change_bytes))
+		sink__printf(sink, "; resident set %c%s",
+			     profile->resident_change_bytes < 0 ? '-' : '+',
+			     format_bytes(fabs(profile->resident_change_bytes), bytes));
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
+void put_foreign_sampling(const struct profile *profile, struct sink *sink)
+{
+	const char *unit;
+	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+	if (profile__is_exact(profile))
+		sink__puts(sink, "every allocation recorded");
+	else if (profile->interval_bytes)
+		sink__printf(sink, "one sample per %.4g %s", size, unit);
+	else
+		sink__puts(sink, "the file does not say how it was sampled");
+}
+
+/* What a file says that is not of memtrace's own kind. */
+static void put_foreign_head(const struct profile *profile, const struct estimate *live,
+			     struct sink *sink, const char *comm)
+{
+	bool estimated = !profile__is_exact(profile) && profile->interval_bytes;
+	char a[32], bytes[16], interval[48];
+
+	sink__puts(sink, "memtrace: ");
+	if (profile->pid)
+		sink__printf(sink, "pid %d (%s), ", (int)profile->pid, comm);
+	if (profile->duration_s > 0)
+		sink__printf(sink, "%.1f s, ", profile->duration_s);
+	put_foreign_sampling(profile, sink);
+	sink__printf(sink, "\nlive heap: %s", format_bytes(live->bytes, bytes));
+	if (estimated && live->bytes > 0) {
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	if (live->objects > 0)
+		sink__printf(sink, " in %s objects", with_commas(to_integer(live->objects), a));
+	sink__puts(sink, estimated ? ", estimated\n" : "\n");
+}
+
+static void put_heap_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
+			  const char *comm)
+{
+	bool exact = profile__is_exact(profile);
+	char a[32], b[32], bytes[16], interval[48];
+	const char *unit;
+
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s", (int)profile->pid, comm,
+		     profile->duration_s, profile->mode ? profile->mode : "");
+	if (profile->n_windows)
+		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
+			     profile->n_windows, profile->n_windows == 1 ? "" : "s",
+			     1000 * profile->windows_s / (double)profile->n_windows,
+			     profile->continuous_s);
+	sink__puts(sink, ", ");
+	if (exact) {
+		sink__printf(sink, "exact: %s of %s allocations recorded\n",
+			     with_commas(profile->samples, a),
+			     with_commas(profile->alloc_calls, b));
+	} else if (profile->n_windows) {
+		sink__printf(sink, "%s samples of the %s allocations in them\n",
+			     with_commas(profile->samples, a),
+			     with_commas(profile->alloc_calls, b));
+	} else {
+		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
+
+		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocations\n", size,
+			     unit, with_commas(profile->samples, a),
+			     profile->samples == 1 ? "" : "s",
+			     with_commas(profile->alloc_calls, b));
+	}
+
+	if (live->objects > 0) {
+		uint64_t objects = to_integer(live->objects);
+
+		sink__printf(sink, "live heap%s: %s%s",
+			     profile->n_windows ? ", an upper estimate" : "",
+			     profile->dropped ? "AT LEAST " : "",
+			     format_bytes(live->bytes, bytes));
+		if (!exact && !profile->dropped) {
+			format_interval(estimate__interval(live), interval, sizeof(interval));
+			sink__printf(sink, " (95 %%: %s)", interval);
+		}
+		sink__printf(sink, " in %s object%s", with_commas(objects, a),
+			     objects == 1 ? "" : "s");
+		if (!profile->dropped)
+			sink__puts(sink, exact ? ", exact" : ", estimated");
+	} else if (profile__lost_count(profile, LOST_FILTERED)) {
+		sink__puts(sink, "live heap: the filters leave nothing");
+	} else if (!profile->alloc_calls) {
+		sink__puts(sink, "live heap: the process allocated nothing during the run");
+	} else if (profile->dropped) {
+		sink__puts(sink, "live heap: UNKNOWN");
+	} else if (!profile->samples) {
+		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
+				 "interval samples more");
+	} else if (profile__lost_count(profile, "dropped_by_exec")) {
+		sink__puts(sink,
+			   "live heap: nothing is live of what the present program allocated; "
+			   "what the one before its exec held is gone");
+	} else {
+		sink__printf(sink,
+			     "live heap: nothing is live, all of the %s allocations that "
+			     "were recorded are freed again",
+			     with_commas(profile->samples, a));
+	}
+	if (profile->dropped)
+		sink__printf(sink,
+			     "; INCOMPLETE: %s samples had no room and are missing (--max-live, "
+			     "--max-stacks)",
+			     with_commas(profile->dropped, a));
+	if (profile__lost_count(profile, "exec_untraced"))
+		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
+	if (profile->overhead_pct >= 0)
+		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
+			     profile->overhead_pct);
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
+static const char *format_signed(double bytes, char *buf)
+{
+	char size[16];
+
+	snprintf(buf, 20, "%s%s", bytes < 0 ? "-" : "", format_bytes(fabs(bytes), size));
+	return buf;
+}
+
+/* What the process grows by is known; how much of it the stacks explain is what the table is worth. */
+static void put_process_growth(const struct profile *profile, struct sink *sink)
+{
+	const struct process_growth *growth = &profile->growth;
+	const struct growth *known = &growth->attributed;
+	char bytes[20], interval[48] = "";
+
+	if (isfinite(growth->bytes_per_s))
+		sink__printf(sink, "anonymous memory grows by %s/s: ",
+			     format_signed(growth->bytes_per_s, bytes));
+	else
+		sink__puts(sink, "growth: ");
+	sink__printf(sink, "%s/s", format_signed(known->bytes_per_s, bytes));
+	if (known->low > 0 && known->high > known->low) {
+		format_interval((struct interval){known->low, known->high}, interval,
+				sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
+		sink__puts(sink, " (may be 0)");
+	}
+	sink__puts(sink, profile__lost_count(profile, LOST_FILTERED) ? " by the stacks of the run" : " by the stacks below");
+	if (growth->regions > 0)
+		sink__printf(sink, ", %s/s by regions of its own",
+			     format_signed(growth->regions, bytes));
+	if (isfinite(growth->bytes_per_s))
+		sink__printf(sink, ", %s/s by none of them",
+			     format_signed(growth->bytes_per_s - known->bytes_per_s -
+						   growth->regions,
+					   bytes));
+	if (growth->slowed > 1.05) /* less is 1/1.0 */
+		sink__printf(sink,
+			     "; windows show 1/%.1f of it, if the program's work drives it",
+			     growth->slowed);
+	sink__puts(sink, "\n");
+}
+
+/* The same of regions. */
+static void put_regions_head(const struct profile *profile, const struct estimate *live,
+			     struct sink *sink, const char *comm)
+{
+	char a[32], b[32], bytes[16];
+	bool first = true;
+
+	sink__printf(
+		sink,
+		"memtrace: pid %d (%s), %.1f s %s, regions, exact: %s calls of mmap, mremap and "
+		"brk that took memory, %s others\n",
+		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
+		with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
+	sink__printf(sink, "live regions: %s%s in %s piece%s",
+		     profile__is_lower_bound(profile) ? "AT LEAST " : "",
+		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
+		     live->objects == 1 ? "" : "s");
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {
+		if (!(profile->kind_bytes[i] > 0))
+			continue;
+		sink__printf(sink, "%s%s %s", first ? ": " : ", ",
+			     region_memory__name((enum region_memory)i),
+			     format_bytes(profile->kind_bytes[i], bytes));
+		first = false;
+	}
+	if (profile->dropped)
+		sink__printf(sink, "; INCOMPLETE: %s calls found no room and are missing",
+			     with_commas(profile->dropped, a));
+	if (profile->regions_followed_s > 0)
+		sink__printf(sink,
+			     "; INCOMPLETE: followed for the first %.1f s only, for so many calls "
+			     "were too dear to see (--max-overhead)",
+			     profile->regions_followed_s);
+	if (profile->overhead_pct >= 0)
+		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
+			     profile->overhead_pct);
+	if (profile->earlier_gone_bytes > 0)
+		sink__printf(sink, "; %s of what was mapped before the run given back",
+			     format_bytes(profile->earlier_gone_bytes, bytes));
+	if (profile__lost_count(profile, "exec_untraced"))
+		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
+	if (profile->stacks_walked)
+		sink__printf(sink, "; %.1f %% of stacks complete",
+			     profile__stacks_complete_pct(profile));
+	sink__puts(sink, "\n");
+}
+
+int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	struct estimate live = profile__live(profile);
+
+	if (!comm)
+		return -ENOMEM;
+	if (profile__is_regions(profile))
+		put_regions_head(profile, &live, sink, comm);
+	else if (profile__is_growth(profile))
+		put_growth_head(profile, &live, sink, comm);
+	else if (!profile->mode)
+		put_foreign_head(profile, &live, sink, comm);
+	else
+		put_heap_head(profile, &live, sink, comm);
+	if (growth && profile->has_growth && !profile__is_regions(profile))
+		put_process_growth(profile, sink);
+	return sink->error;
+}
