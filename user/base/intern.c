@@ -8,15 +8,23 @@
 
 #include "base/hash.h"
 
-const void *intern__get(const struct intern *intern, uint32_t number, size_t *ret_len)
-{
-	size_t start = number ? intern->ends[number - 1] : 0;
+#define INTERN_MAX (1u << 31) /* then half of 2^32 slots are full */
 
-	*ret_len = intern->ends[number] - start;
-	return intern->bytes + start;
+static const void *string_at(const struct intern *intern, size_t start, size_t *ret_len)
+{
+	uint32_t len;
+
+	memcpy(&len, intern->bytes + start, sizeof(len));
+	*ret_len = len;
+	return intern->bytes + start + sizeof(len);
 }
 
-static struct intern_slot *find_slot(const struct intern *intern, uint64_t h, const void *data,
+const void *intern__get(const struct intern *intern, uint32_t number, size_t *ret_len)
+{
+	return string_at(intern, intern->starts[number], ret_len);
+}
+
+static struct intern_slot *find_slot(const struct intern *intern, uint32_t h, const void *data,
 				     size_t len)
 {
 	for (size_t i = h;; i++) {
@@ -28,7 +36,7 @@ static struct intern_slot *find_slot(const struct intern *intern, uint64_t h, co
 			return slot;
 		if (slot->hash != h)
 			continue;
-		there = intern__get(intern, slot->number - 1, &there_len);
+		there = string_at(intern, slot->start, &there_len);
 		if (there_len == len && (!len || !memcmp(there, data, len)))
 			return slot;
 	}
@@ -56,26 +64,24 @@ static int grow_slots(struct intern *intern)
 	return 0;
 }
 
-/* Room for one of len bytes. Allocations double, at powers of two: no capacities have to be kept.
- */
+/* Room for one of len bytes. Allocations double, at powers of two: no capacities have to be kept. */
 static int grow_bytes(struct intern *intern, size_t len)
 {
-	size_t used = intern->n ? intern->ends[intern->n - 1] : 0, room = 64;
+	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;
 
 	if (!(intern->n & (intern->n - 1))) {
-		size_t *ends =
-			reallocarray(intern->ends, intern->n ? 2 * intern->n : 1, sizeof(*ends));
+		size_t *starts = reallocarray(intern->starts, intern->n ? 2 * intern->n : 1, sizeof(*starts));
 
-		if (!ends)
+		if (!starts)
 			return -ENOMEM;
-		intern->ends = ends;
+		intern->starts = starts;
 	}
-	while (intern->bytes && room < used)
+	while (room < intern->used)
 		room *= 2;
-	if (!intern->bytes || used + len > room) {
+	if (!intern->bytes || need > room) {
 		char *bytes;
 
-		while (room < used + len)
+		while (room < need)
 			room *= 2;
 		bytes = realloc(intern->bytes, room);
 		if (!bytes)
@@ -87,9 +93,8 @@ static int grow_bytes(struct intern *intern, size_t len)
 
 int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *ret_number)
 {
-	uint64_t h = hash__keyed(data, len);
+	uint32_t h = (uint32_t)hash__keyed(data, len), stored = (uint32_t)len;
 	struct intern_slot *slot;
-	size_t used;
 
 	if (2 * ((size_t)intern->n + 1) > intern->n_slots && grow_slots(intern))
 		return -ENOMEM;
@@ -98,14 +103,15 @@ int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *r
 		*ret_number = slot->number - 1;
 		return 0;
 	}
-	if (intern->n == UINT32_MAX - 1 || grow_bytes(intern, len))
+	if (intern->n == INTERN_MAX || len > UINT32_MAX || grow_bytes(intern, len))
 		return -ENOMEM;
-	used = intern->n ? intern->ends[intern->n - 1] : 0;
+	memcpy(intern->bytes + intern->used, &stored, sizeof(stored));
 	if (len)
-		memcpy(intern->bytes + used, data, len);
-	intern->ends[intern->n] = used + len;
-	*slot = (struct intern_slot){.hash = h, .number = ++intern->n};
-	*ret_number = intern->n - 1;
+		memcpy(intern->bytes + intern->used + sizeof(stored), data, len);
+	intern->starts[intern->n] = intern->used;
+	*slot = (struct intern_slot){.hash = h, .number = intern->n + 1, .start = intern->used};
+	intern->used += sizeof(stored) + len;
+	*ret_number = intern->n++;
 	return 1;
 }
 
@@ -113,6 +119,6 @@ void intern__clear(struct intern *intern)
 {
 	free(intern->slots);
 	free(intern->bytes);
-	free(intern->ends);
+	free(intern->starts);
 	*intern = (struct intern){};
 }

@@ -7,18 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where a string is stands here, its length before it: to find one in a large table is to wait for two places in
+ * memory, not for four. */
 struct intern_slot {
-	uint64_t hash;
+	uint32_t hash;	 /* its lower half */
 	uint32_t number; /* + 1; 0: the slot is free */
+	size_t start;	 /* in bytes */
 };
 
 /* All zero: empty. */
 struct intern {
 	struct intern_slot *slots;
-	size_t n_slots; /* a power of two, at least twice n; or 0 */
+	size_t n_slots; /* a power of two, at least twice n, at most 2^32; or 0 */
 	uint32_t n;	/* how many there are */
-	char *bytes;	/* theirs, one after the other */
-	size_t *ends;	/* of each in bytes */
+	char *bytes;	/* theirs, one after the other, each behind its length */
+	size_t used;	/* of bytes */
+	size_t *starts; /* of each in bytes */
 };
 
 /* Finds the string or adds a copy of it; *ret_number is its number. 1 when it is new, 0 when it was

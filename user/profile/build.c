@@ -83,6 +83,7 @@ void profile_build__free(struct profile_build *build)
 	if (!build)
 		return;
 	free(build->locations.slots);
+	free(build->named);
 	free(build->threads.slots);
 	free(build->pairs.slots);
 	free(build->shares);
@@ -90,6 +91,48 @@ void profile_build__free(struct profile_build *build)
 }
 
 DEFINE_CLEANUP(struct profile_build *, cleanup_build, profile_build__free)
+
+/* Numbers of names are dense, so that they need no hashing: of a large file most frames are looked up here. Others
+ * than those are not made. */
+#define MAX_NAMED (1u << 24)
+
+/* Looks an address up, and enters it as new_index when it is not there: as map_enter(). */
+static int enter_location(struct profile_build *build, uint64_t addr, size_t new_index, size_t *ret_index)
+{
+	uint64_t number = addr - PROFILE_NO_ADDR;
+	size_t room = build->n_named ? build->n_named : 64;
+
+	if (addr < PROFILE_NO_ADDR || number >= MAX_NAMED)
+		return map_enter(&build->locations, addr, new_index, ret_index);
+	while (room <= number)
+		room *= 2;
+	if (room > build->n_named) {
+		uint32_t *named = reallocarray(build->named, room, sizeof(*named));
+
+		if (!named)
+			return -ENOMEM;
+		memset(named + build->n_named, 0, (room - build->n_named) * sizeof(*named));
+		build->named = named;
+		build->n_named = room;
+	}
+	if (build->named[number]) {
+		*ret_index = build->named[number] - 1;
+		return 1;
+	}
+	if (new_index >= UINT32_MAX)
+		return -ENOMEM;
+	build->named[number] = (uint32_t)new_index + 1;
+	*ret_index = new_index;
+	return 0;
+}
+
+static void forget_location(struct profile_build *build, uint64_t addr)
+{
+	if (addr < PROFILE_NO_ADDR || addr - PROFILE_NO_ADDR >= MAX_NAMED)
+		map_forget(&build->locations, addr);
+	else
+		build->named[addr - PROFILE_NO_ADDR] = 0;
+}
 
 struct profile_build *profile__build(struct profile *profile)
 {
@@ -102,7 +145,7 @@ struct profile_build *profile__build(struct profile *profile)
 	if (!build)
 		return NULL;
 	for (size_t i = 0; i < profile->n_locations; i++) {
-		if (map_enter(&build->locations, profile->locations[i].addr, i, &index) < 0)
+		if (enter_location(build, profile->locations[i].addr, i, &index) < 0)
 			return NULL;
 	}
 	for (size_t i = 0; i < profile->n_threads; i++) {
@@ -143,13 +186,13 @@ int profile_build__share(struct profile_build *build, size_t site, size_t thread
 static int add_location(struct profile *profile, uint64_t addr, size_t *ret_index)
 {
 	struct profile_location *locations;
-	int found = map_enter(&profile->build->locations, addr, profile->n_locations, ret_index);
+	int found = enter_location(profile->build, addr, profile->n_locations, ret_index);
 
 	if (found)
 		return found < 0 ? found : 0;
 	locations = grow_by_one(profile->locations, profile->n_locations, sizeof(*locations));
 	if (!locations) {
-		map_forget(&profile->build->locations, addr);
+		forget_location(profile->build, addr);
 		return -ENOMEM;
 	}
 	profile->locations = locations;

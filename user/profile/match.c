@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Every frame gets a number, equal for equal frames; a stack is the list of its frames' numbers.
- * Nothing is looked up, all is sorted: linear-logarithmic in what the profiles hold. */
+/* Every frame gets a number, equal for equal frames; a stack is the list of its frames' numbers, and stacks are
+ * sorted by these: linear-logarithmic in what the profiles hold. */
 #include "profile/match.h"
 
 #include <ctype.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/intern.h"
 #include "base/path.h"
 
 const struct match_limits match_limits = {.frames = 1u << 27, .figures = 1u << 24};
@@ -24,10 +25,9 @@ struct place {
 	uint32_t number; /* of the location, among those of all profiles */
 };
 
-/* A frame's name, and where its number goes. */
-struct word {
-	const char *name, *library;
-	uint32_t *number;
+/* What makes frames equal: numbers of names. */
+struct frame {
+	uint32_t name, library;
 };
 
 struct key {
@@ -43,10 +43,9 @@ struct matcher {
 	size_t *base;	   /* n + 1: number of each profile's first location */
 	uint32_t *same_as; /* by number: of the location whose frames go for it */
 	const struct profile_location **locations; /* by number */
-	char **library_of; /* by number of mapping, counted through all profiles; owned strings */
-	size_t n_libraries;
-	char **addresses; /* by number: the name of one that has no frames, or NULL; owned strings
-			   */
+	uint32_t *library_of; /* by number of mapping, counted through all profiles: in names */
+	struct intern names;  /* of frames, and of libraries; the first is "" */
+	struct intern frames; /* struct frame of each number */
 	uint32_t *first_frame; /* by number, n_locations + 1: where the frames of each begin in
 					* numbers */
 	uint32_t *numbers;     /* of frames */
@@ -58,15 +57,12 @@ struct matcher {
 
 static void matcher__clear(struct matcher *m)
 {
-	for (size_t i = 0; m->library_of && i < m->n_libraries; i++)
-		free(m->library_of[i]);
-	for (size_t i = 0; m->addresses && i < m->base[m->n]; i++)
-		free(m->addresses[i]);
+	intern__clear(&m->names);
+	intern__clear(&m->frames);
 	free(m->base);
 	free(m->same_as);
 	free(m->locations);
 	free(m->library_of);
-	free(m->addresses);
 	free(m->first_frame);
 	free(m->numbers);
 	free(m->is_allocator);
@@ -94,41 +90,40 @@ static uint64_t file_offset(const struct profile_mapping *mapping,
 	return location->addr - 1 - mapping->start + mapping->off;
 }
 
-/* The shared library of a path, without its version; "" for anything else. */
-static char *library_of(const char *path)
+/* The shared library of a path, without its version: how much of its name. 0 for anything else. */
+static size_t library_length(const char *name)
 {
-	const char *name = base_name(path), *end = strstr(name, ".so");
+	const char *end = strstr(name, ".so");
 
 	if (!end)
-		return strdup("");
+		return 0;
 	/* libc-2.31.so and libc.so.6 */
 	for (const char *c = name; c < end; c++)
 		if (*c == '-' && isdigit((unsigned char)c[1]))
 			end = c;
-	return strndup(name, (size_t)(end - name));
+	return (size_t)(end - name);
 }
 
 static int find_libraries(struct matcher *m)
 {
 	bool known = true;
-	size_t number = 0;
+	size_t number = 0, n = 0;
+	uint32_t none;
+	int rc;
 
 	for (size_t p = 0; p < m->n; p++) {
-		m->n_libraries += m->profiles[p]->n_mappings;
+		n += m->profiles[p]->n_mappings;
 		known &= m->profiles[p]->n_mappings != 0;
 	}
-	m->library_of = array(m->n_libraries, sizeof(*m->library_of));
-	if (!m->library_of)
-		return -ENOMEM;
+	m->library_of = array(n, sizeof(*m->library_of));
+	rc = m->library_of ? intern__add(&m->names, "", 0, &none) : -ENOMEM;
 	for (size_t p = 0; p < m->n; p++)
-		for (size_t i = 0; i < m->profiles[p]->n_mappings; i++, number++) {
-			const char *path = m->profiles[p]->mappings[i].path;
+		for (size_t i = 0; rc >= 0 && i < m->profiles[p]->n_mappings; i++) {
+			const char *path = m->profiles[p]->mappings[i].path, *name = base_name(known && path ? path : "");
 
-			m->library_of[number] = library_of(known && path ? path : "");
-			if (!m->library_of[number])
-				return -ENOMEM;
+			rc = intern__add(&m->names, name, library_length(name), &m->library_of[number++]);
 		}
-	return 0;
+	return rc < 0 ? rc : 0;
 }
 
 /* How much is known of what is there: a name, and inlined functions. */
@@ -207,24 +202,41 @@ static char *address_name(const struct profile *profile, const struct profile_lo
 	return len < 0 ? NULL : name;
 }
 
-static int by_name(const void *a, const void *b)
+static int number_frame(struct matcher *m, const char *name, uint32_t library, uint32_t *ret_number)
 {
-	const struct word *x = a, *y = b;
-	int order = strcmp(x->name, y->name);
+	struct frame frame = {.library = library};
+	int rc = intern__add(&m->names, name, strlen(name), &frame.name);
 
-	return order ? order : strcmp(x->library, y->library);
+	if (rc >= 0)
+		rc = intern__add(&m->frames, &frame, sizeof(frame), ret_number);
+	if (rc == 1)
+		m->is_allocator[*ret_number] = profile__is_allocator_frame(name);
+	return rc < 0 ? rc : 0;
+}
+
+/* Those of one location. */
+static int number_location(struct matcher *m, const struct profile *profile, const struct profile_location *location,
+			   uint32_t library, uint32_t *numbers)
+{
+	_cleanup_free_ char *address = NULL;
+	int rc = 0;
+
+	for (size_t k = 0; k < location->n_frames && !rc; k++)
+		rc = number_frame(m, location->frames[k].name, library, &numbers[k]);
+	if (location->n_frames)
+		return rc;
+	address = address_name(profile, location);
+	return address ? number_frame(m, address, library, numbers) : -ENOMEM;
 }
 
 /* Numbers the frames of all locations. */
 static int number_frames(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0, mappings = 0;
-	_cleanup_free_ struct word *words = NULL;
-	uint32_t distinct = 0;
+	int rc = 0;
 
 	m->first_frame = array(n_locations + 1, sizeof(*m->first_frame));
-	m->addresses = array(n_locations, sizeof(*m->addresses));
-	if (!m->first_frame || !m->addresses)
+	if (!m->first_frame)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_locations; i++) {
 		n += m->locations[i]->n_frames ? m->locations[i]->n_frames : 1;
@@ -232,45 +244,23 @@ static int number_frames(struct matcher *m)
 			return -ENOMEM;
 		m->first_frame[i + 1] = (uint32_t)n;
 	}
-	words = array(n, sizeof(*words));
 	m->numbers = array(n, sizeof(*m->numbers));
 	m->is_allocator = array(n, sizeof(*m->is_allocator));
-	if (!words || !m->numbers || !m->is_allocator)
+	if (!m->numbers || !m->is_allocator)
 		return -ENOMEM;
-	n = 0;
 	for (size_t p = 0; p < m->n; p++) {
 		const struct profile *profile = m->profiles[p];
 
-		for (size_t i = 0; i < profile->n_locations; i++) {
+		for (size_t i = 0; i < profile->n_locations && !rc; i++) {
 			const struct profile_location *location = &profile->locations[i];
-			const char *library = "";
-			char *address;
+			uint32_t library =
+				location->mapping < 0 ? 0 : m->library_of[mappings + (size_t)location->mapping];
 
-			if (location->mapping >= 0)
-				library = m->library_of[mappings + (size_t)location->mapping];
-			for (size_t k = 0; k < location->n_frames; k++, n++)
-				words[n] = (struct word){location->frames[k].name, library,
-							 &m->numbers[n]};
-			if (location->n_frames)
-				continue;
-			address = address_name(profile, location);
-			if (!address)
-				return -ENOMEM;
-			m->addresses[m->base[p] + i] = address;
-			words[n] = (struct word){address, library, &m->numbers[n]};
-			n++;
+			rc = number_location(m, profile, location, library, m->numbers + m->first_frame[m->base[p] + i]);
 		}
 		mappings += profile->n_mappings;
 	}
-	qsort(words, n, sizeof(*words), by_name);
-	for (size_t i = 0; i < n; i++) {
-		if (!i || by_name(&words[i - 1], &words[i])) {
-			m->is_allocator[distinct] = profile__is_allocator_frame(words[i].name);
-			distinct++;
-		}
-		*words[i].number = distinct - 1;
-	}
-	return 0;
+	return rc;
 }
 
 static int by_frames(const void *a, const void *b)

@@ -56,7 +56,7 @@ static bool make_room(struct resident_pieces *p)
 
 void resident_pieces__add(struct resident_pieces *p, const struct resident_piece *piece, const char *name)
 {
-	const size_t used = p->names.n ? p->names.ends[p->names.n - 1] : 0;
+	const size_t used = p->names.used;
 	uint32_t number = 0;
 
 	if (!make_room(p) || (!p->names.n && intern__add(&p->names, "", 0, &number) < 0)) {

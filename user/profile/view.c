@@ -162,7 +162,7 @@ static int add_locations(struct profile_view *view, const struct profile *profil
 
 	view->locations = calloc(n + n_roots + 1, sizeof(*view->locations));
 	view->frames = calloc(n_roots + 1, sizeof(*view->frames));
-	view->text = malloc((n_roots ? view->names.ends[n_roots - 1] : 0) + n_roots + sizeof(NO_STACK));
+	view->text = malloc(view->names.used + n_roots + sizeof(NO_STACK));
 	if (!view->locations || !view->frames || !view->text)
 		return -ENOMEM;
 	if (n)
