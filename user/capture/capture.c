@@ -144,14 +144,6 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
-	if (o->growth) {
-		skel->links.growth_user = bpf_program__attach(skel->progs.growth_user);
-		skel->links.growth_kernel = bpf_program__attach(skel->progs.growth_kernel);
-		if (!skel->links.growth_user || !skel->links.growth_kernel) {
-			rc = -errno;
-			goto fail;
-		}
-	}
 	c->events = ring_buffer__new(bpf_map__fd(skel->maps.events), on_event, c, NULL);
 	if (!c->events) {
 		rc = -errno;
@@ -746,6 +738,16 @@ void capture__detach_region_syscalls(struct capture *c)
 	bpf_link__destroy(c->skel->links.region_sys_enter);
 	bpf_link__destroy(c->skel->links.region_sys_exit);
 	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
+}
+
+int capture__attach_growth(struct capture *c, struct error *err)
+{
+	c->skel->links.growth_user = bpf_program__attach(c->skel->progs.growth_user);
+	if (c->skel->links.growth_user)
+		c->skel->links.growth_kernel = bpf_program__attach(c->skel->progs.growth_kernel);
+	if (c->skel->links.growth_kernel)
+		return 0;
+	return error__set(err, -errno, "cannot see page faults: %s", strerror(errno));
 }
 
 void capture__detach(struct capture *c)

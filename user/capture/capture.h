@@ -140,6 +140,10 @@ void capture__detach_regions(struct capture *capture, pid_t pid);
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
+/* Sees page faults of traced processes, through tracepoints, as options->growth asked for; to be called again after
+ * capture__detach(), as which calibrating ends. */
+int capture__attach_growth(struct capture *capture, struct error *err);
+
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
  * within capture__events(). NULL: nobody. */
 void capture__on_region_call(struct capture *capture,

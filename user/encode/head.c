@@ -12,6 +12,20 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
+/* What it took, and how whole stacks are, where it is known: a line. */
+static void put_quality(const struct profile *profile, struct sink *sink)
+{
+	bool cost = profile->overhead_pct >= 0;
+
+	if (cost)
+		sink__printf(sink, "cost to the target: %.1f %% of its CPU time", profile->overhead_pct);
+	if (profile->stacks_walked)
+		sink__printf(sink, "%s%.1f %% of stacks complete", cost ? "; " : "",
+			     profile__stacks_complete_pct(profile));
+	if (cost || profile->stacks_walked)
+		sink__puts(sink, "\n");
+}
+
 /* Growth: page faults in the place of allocations. */
 static void put_growth_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
@@ -34,10 +48,8 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 		sink__printf(sink, "; resident set %c%s",
 			     profile->resident_change_bytes < 0 ? '-' : '+',
 			     format_bytes(fabs(profile->resident_change_bytes), bytes));
-	if (profile->stacks_walked)
-		sink__printf(sink, "; %.1f %% of stacks complete",
-			     profile__stacks_complete_pct(profile));
 	sink__puts(sink, "\n");
+	put_quality(profile, sink);
 }
 
 void put_foreign_sampling(const struct profile *profile, struct sink *sink)
@@ -149,13 +161,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     with_commas(profile->dropped, a));
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
-	if (profile->overhead_pct >= 0)
-		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
-			     profile->overhead_pct);
-	if (profile->stacks_walked)
-		sink__printf(sink, "; %.1f %% of stacks complete",
-			     profile__stacks_complete_pct(profile));
 	sink__puts(sink, "\n");
+	put_quality(profile, sink);
 }
 
 static const char *format_signed(double bytes, char *buf)
@@ -235,18 +242,13 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 			     "; INCOMPLETE: followed for the first %.1f s only, for so many calls "
 			     "were too dear to see (--max-overhead)",
 			     profile->regions_followed_s);
-	if (profile->overhead_pct >= 0)
-		sink__printf(sink, "; cost to the target: %.1f %% of its CPU time",
-			     profile->overhead_pct);
 	if (profile->earlier_gone_bytes > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",
 			     format_bytes(profile->earlier_gone_bytes, bytes));
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
-	if (profile->stacks_walked)
-		sink__printf(sink, "; %.1f %% of stacks complete",
-			     profile__stacks_complete_pct(profile));
 	sink__puts(sink, "\n");
+	put_quality(profile, sink);
 }
 
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink)

@@ -395,6 +395,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	if (rc)
 		s->max_overhead = 0;
+	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
+	if (rc)
+		goto fail;
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);

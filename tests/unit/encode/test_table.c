@@ -33,7 +33,8 @@ static void exact_tables_show_no_intervals(void **state)
 	static const char expected[] =
 		"memtrace: pid 4711 (leaky), 10.0 s continuous, exact: 1,234 of 1,234 allocations "
 		"recorded\n"
-		"live heap: 1.5 MiB in 1,234 objects, exact; cost to the target: 2.1 % of its CPU "
+		"live heap: 1.5 MiB in 1,234 objects, exact\n"
+		"cost to the target: 2.1 % of its CPU "
 		"time\n"
 		"\n"
 		"      LIVE  OBJECTS  SHARE  WHERE (leaf first)\n"
