@@ -192,8 +192,22 @@ static int harvest(struct target *t, const struct window_tables *tables)
 		live[found++] = values[i];
 	}
 	t->budget.looks_next_ns = 0; /* there may be new ones */
-	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs,
-				 live, found, FIRST_LOOK_NS);
+	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs, live, found,
+				 FIRST_LOOK_NS);
+}
+
+/* The same of a window that the process's own cost has ended, or the end of the run. */
+static int harvest_own(struct target *t, const struct window_tables *tables, bool at_end)
+{
+	struct budget *b = &t->budget;
+	int rc = harvest(t, tables);
+
+	if (rc)
+		return rc;
+	b->evidence.windows[b->evidence.n_windows - 1].apart =
+		at_end || b->windows.continuous || b->windows.continuous_ns > b->continuous_ns;
+	b->continuous_ns = b->windows.continuous_ns;
+	return 0;
 }
 
 /* --- opening and closing --- */
@@ -237,7 +251,7 @@ static void end_close(struct session *s, struct target *t, const struct window_t
 	t->budget.closing = false;
 	budget__read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!tables || harvest(t, tables))
+	if (!tables || harvest_own(t, tables, false))
 		t->budget.failed++;
 	adapt_interval(s, t, t->counters.samples - t->budget.samples);
 }
@@ -462,7 +476,7 @@ void budget__end(struct session *s, struct target *t)
 			end_close(s, t, have ? &tables : NULL);
 		} else {
 			b->end_ns = now;
-			if (!have || harvest(t, &tables))
+			if (!have || harvest_own(t, &tables, true))
 				b->failed++;
 		}
 	}

@@ -139,7 +139,7 @@ int evidence__harvest(struct evidence *e, uint64_t start_ns, uint64_t end_ns,
 	if (e->n_windows && windows[e->n_windows - 1].end_ns == start_ns)
 		windows[--e->n_windows].end_ns = end_ns;
 	else
-		windows[e->n_windows] = (struct evidence_window){start_ns, end_ns};
+		windows[e->n_windows] = (struct evidence_window){.start_ns = start_ns, .end_ns = end_ns};
 	e->harvest++;
 	for (size_t i = 0; i < n; i++) {
 		struct evidence_block *block = find(e, addrs[i]);

@@ -80,6 +80,7 @@ enum evidence_kind {
 
 struct evidence_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
+	bool apart;		   /* it stands for no time but its own (trend.c): the caller's to say */
 };
 
 struct evidence_block {

@@ -40,13 +40,52 @@ static double exposure(const struct evidence *e, uint64_t from, uint64_t to)
 	return sum;
 }
 
-/* Share of the time that lies in windows. */
-static double duty(const struct evidence *e)
-{
-	double all = (double)(last_ns(e) - first_ns(e)) * NS;
-	double share = all > 0 ? exposure(e, 0, UINT64_MAX) / all : 1;
+/* Of the time that windows stand for, the share that lies in them. Tracing pauses where it is dear, and nowhere else:
+ * what pauses hide is taken to be like the windows between them. A stretch of continuous tracing stands for itself
+ * alone: what a program sets up in it has not come again while nobody looked; and it is sampled more coarsely than
+ * windows are, so that a single sample of it, multiplied as these are, would outweigh all that they have seen. So does
+ * a window that the end of the run falls into: it shows all that is young then, of what soon dies as well. */
+struct shares {
+	double windows, apart;
+};
 
-	return share > 0 && share < 1 ? share : 1;
+static double share(double part, double whole)
+{
+	return part > 0 && part < whole ? part / whole : 1;
+}
+
+static struct shares shares_of(const struct build *b)
+{
+	const struct evidence *e = &b->target->budget.evidence;
+	uint64_t end = last_ns(e) > b->end_ns ? last_ns(e) : b->end_ns;
+	double run = (double)(end - first_ns(e)) * NS, seen[2] = {};
+
+	for (size_t i = 0; i < e->n_windows; i++)
+		seen[e->windows[i].apart] += (double)(e->windows[i].end_ns - e->windows[i].start_ns) * NS;
+	if (!(seen[false] > 0)) /* there is nothing else that the rest could be like */
+		return (struct shares){share(seen[true], run), share(seen[true], run)};
+	return (struct shares){share(seen[false], run - seen[true]), 1};
+}
+
+static double share_of(const struct shares *shares, const struct evidence_window *window)
+{
+	return window->apart ? shares->apart : shares->windows;
+}
+
+/* The window that holds the moment, one in which there is one. */
+static const struct evidence_window *window_at(const struct evidence *e, uint64_t ns)
+{
+	size_t low = 0, high = e->n_windows;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (e->windows[middle].start_ns <= ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &e->windows[low];
 }
 
 /* One row of segments per site. */
@@ -118,10 +157,11 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 
 /* What they have added is live as far as it is held, in at least one vector. */
 static int add_live_chains(const struct build *b, struct profile *p,
-			   const struct process_sites *sites, double share)
+			   const struct process_sites *sites, const struct shares *shares)
 {
+	const struct evidence *e = &b->target->budget.evidence;
 	const struct chains *c = &b->target->budget.chains;
-	uint64_t step, from = middle(&b->target->budget.evidence, &step);
+	uint64_t step, from = middle(e, &step);
 	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
 	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
 	_cleanup_free_ struct estimate *live = calloc(sites->n + 1, sizeof(*live));
@@ -137,7 +177,7 @@ static int add_live_chains(const struct build *b, struct profile *p,
 
 		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0))
 			continue;
-		bytes = r->grown / share * held[site];
+		bytes = r->grown / share_of(shares, window_at(e, r->start_ns)) * held[site];
 		one = bytes / r->samples;
 		live[site].samples += (uint64_t)r->samples;
 		live[site].objects = 1;
@@ -183,11 +223,52 @@ static int rows_of_chains(const struct build *b, const struct process_sites *sit
 	return 0;
 }
 
+static const struct series no_series;
+
+/* What the site has allocated in windows that stand for themselves, of a total; linear between what is known. */
+static double allocated_apart(const struct build *b, const struct abi_site_key *site, double total)
+{
+	const struct evidence *e = &b->target->budget.evidence;
+	const struct series *series = b->series ? b->series : &no_series;
+	double sum = 0;
+
+	for (size_t i = 0; i < e->n_windows; i++)
+		if (e->windows[i].apart)
+			sum += series__allocated(series, site, e->windows[i].end_ns, b->begin_ns, b->end_ns, total) -
+			       series__allocated(series, site, e->windows[i].start_ns, b->begin_ns, b->end_ns, total);
+	return fmin(sum, total);
+}
+
+/* From what was counted while probes were in place to all of the time. */
+static int extend_allocated(const struct build *b, struct profile *p, const struct process_sites *sites,
+			    const struct shares *shares)
+{
+	_cleanup_free_ double *apart = calloc(p->n_sites + 1, sizeof(*apart));
+
+	if (!apart)
+		return -ENOMEM;
+	for (size_t i = 0; i < sites->n; i++)
+		if (sites->site_of[i] != NO_SITE)
+			apart[sites->site_of[i]] += allocated_apart(
+				b, &sites->keys[i], (double)sites->sites[i].alloc_bytes);
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+		double part = site->alloc_bytes > 0 ? fmin(apart[i] / site->alloc_bytes, 1) : 0;
+		double factor = part / shares->apart + (1 - part) / shares->windows;
+
+		site->alloc_objects *= factor;
+		site->alloc_bytes *= factor;
+		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
+		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
+	}
+	return 0;
+}
+
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	const struct evidence *e = &b->target->budget.evidence;
 	const struct evidence_counts *c = &e->counts;
-	double share = duty(e);
+	const struct shares shares = shares_of(b);
 	int rc = 0;
 
 	p->mode = "windowed";
@@ -205,7 +286,8 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	};
 	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
 		const struct evidence_block *block = &e->blocks[i];
-		double seen = estimate__probability(block->live.size, block->live.interval) * share;
+		double seen = estimate__probability(block->live.size, block->live.interval) *
+			      share_of(&shares, &e->windows[block->window]);
 		long site = process_sites__find(sites, &block->live.stack);
 		size_t thread;
 
@@ -216,15 +298,9 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 			rc = profile__add_live_seen(p, sites->site_of[site], thread, block->live.size, seen);
 	}
 	if (!rc)
-		rc = add_live_chains(b, p, sites, share);
-	for (size_t i = 0; i < p->n_sites; i++) {
-		struct profile_site *site = &p->sites[i];
-
-		site->alloc_objects /= share;
-		site->alloc_bytes /= share;
-		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
-		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-	}
+		rc = add_live_chains(b, p, sites, &shares);
+	if (!rc)
+		rc = extend_allocated(b, p, sites, &shares);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
 	if (!rc)
@@ -241,6 +317,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 struct held {
 	const struct abi_live *live;
+	double share;	/* of the time that its window stands for, in the window */
 	bool forgotten; /* as far as is known */
 	bool late;	/* born in the second half of its window */
 };
@@ -249,6 +326,7 @@ struct held {
 struct held_walk {
 	const struct build *build;
 	const struct abi_live *blocks; /* the kernel's */
+	struct shares shares;
 	size_t n, i;
 };
 
@@ -257,9 +335,12 @@ static struct held_walk walk_held(const struct build *b)
 	struct held_walk walk = {.build = b};
 	const struct abi_live_key *keys;
 
-	walk.n = b->target->budget.evidence.n_windows
-			 ? b->target->budget.evidence.n_blocks
-			 : build__live_blocks(b, &keys, &walk.blocks);
+	if (!b->target->budget.evidence.n_windows) {
+		walk.n = build__live_blocks(b, &keys, &walk.blocks);
+		return walk;
+	}
+	walk.n = b->target->budget.evidence.n_blocks;
+	walk.shares = shares_of(b);
 	return walk;
 }
 
@@ -269,15 +350,19 @@ static bool next_held(struct held_walk *walk, struct held *ret)
 
 	for (; walk->i < walk->n; walk->i++) {
 		if (walk->blocks) {
-			*ret = (struct held){&walk->blocks[walk->i], true, false};
+			*ret = (struct held){.live = &walk->blocks[walk->i], .share = 1, .forgotten = true};
 		} else {
 			const struct evidence_block *block = &e->blocks[walk->i];
 
 			const struct evidence_window *window = &e->windows[block->window];
 
-			*ret = (struct held){&block->live, evidence__is_forgotten(e, block, quarter(e)),
-					     block->live.birth_ns - window->start_ns >
-						     (window->end_ns - window->start_ns) / 2};
+			*ret = (struct held){
+				.live = &block->live,
+				.share = share_of(&walk->shares, window),
+				.forgotten = evidence__is_forgotten(e, block, quarter(e)),
+				.late = block->live.birth_ns - window->start_ns >
+					(window->end_ns - window->start_ns) / 2,
+			};
 		}
 		if (ret->live->birth_ns >= walk->build->target->exec_ns) {
 			walk->i++;
@@ -351,7 +436,6 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 	uint64_t run = last - first, from = first + run / 4, step = run / 2 / SERIES_SEGMENTS;
 	struct held_walk walk = walk_held(b);
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
-	double share = e->n_windows ? duty(e) : 1;
 	_cleanup_free_ double(*halves)[2] = NULL;
 	struct held held;
 
@@ -382,8 +466,7 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 		if (site < 0 || (e->n_windows && held.live->birth != BIRTH_NEW))
 			continue;
 		bytes = weight_of(held.live);
-		one = bytes * sqrt(1 - share * estimate__probability(held.live->size,
-								     held.live->interval));
+		one = bytes * sqrt(1 - held.share * estimate__probability(held.live->size, held.live->interval));
 		rows->quantum[site] = fmax(rows->quantum[site], halves[site][0] * one);
 		if (slice < 0 || number[slice] < 0)
 			continue;
@@ -487,16 +570,15 @@ static struct growth multiplied(struct growth growth, double k)
 static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites,
 			 const struct rows *rows)
 {
-	const struct evidence *e = &b->target->budget.evidence;
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
-	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = NULL;
-	double share = e->n_windows ? duty(e) : 1;
-	static const struct series none;
+	/* of what was sampled, and of what that stands for */
+	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = NULL, (*older)[PROFILE_SURVIVAL_AGES] = NULL;
 	struct held_walk walk = walk_held(b);
 	struct held held;
 
 	held_bytes = calloc(sites->n + 1, sizeof(*held_bytes));
-	if (!held_bytes || b->end_ns <= b->begin_ns)
+	older = calloc(sites->n + 1, sizeof(*older));
+	if (!held_bytes || !older || b->end_ns <= b->begin_ns)
 		return;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
@@ -508,12 +590,14 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 		long site = process_sites__find(sites, &held.live->stack);
 
 		for (int i = 0; site >= 0 && i < PROFILE_SURVIVAL_AGES; i++)
-			if (held.live->birth_ns + age_ns[i] <= b->end_ns)
+			if (held.live->birth_ns + age_ns[i] <= b->end_ns) {
 				held_bytes[site][i] += weight_of(held.live);
+				older[site][i] += weight_of(held.live) / held.share;
+			}
 	}
 	for (size_t s = 0; s < sites->n; s++)
 		for (int i = 0; i < PROFILE_SURVIVAL_AGES && sites->site_of[s] != NO_SITE; i++) {
-			double born = series__allocated(b->series ? b->series : &none,
+			double born = series__allocated(b->series ? b->series : &no_series,
 							&sites->keys[s], b->end_ns - age_ns[i],
 							b->begin_ns, b->end_ns,
 							(double)sites->sites[s].alloc_bytes);
@@ -522,7 +606,7 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 
 			site->survival[i] = born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
 			if (rows->held[s] < 0 && site->live.bytes > 0)
-				site->older[i] = fmin(held_bytes[s][i] / share / site->live.bytes, 1);
+				site->older[i] = fmin(older[s][i] / site->live.bytes, 1);
 		}
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The growth of stacks against that of the process, which is known. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -153,6 +154,67 @@ static void births_at_the_end_of_windows(void **state)
 	assert_true(growth.low <= 0);
 }
 
+/* Windows of a tenth of a second, one a second from the 11th to the 50th second of 60, and one block born in each; before
+ * them a stretch of ten seconds with ten blocks, and another at the end of the run, with one. What is told of it:
+ * objects live and allocated. */
+static struct profile_site whole_of(bool with_windows)
+{
+	static struct abi_live live[100];
+	static uint64_t addrs[100];
+	struct target target = {.process = PROCESS};
+	struct evidence *evidence = &target.budget.evidence;
+	size_t site_of = 0, n = 0;
+	struct series series = {};
+	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {.target = &target, .begin_ns = S, .end_ns = 61 * S, .series = &series, .duration_s = 60};
+	const struct capture_table table = {.keys = &key, .values = &site, .n = 1};
+	struct profile *profile = profile__new();
+	struct profile_site ret;
+
+	site = (struct abi_site){};
+	evidence__init(evidence, EVIDENCE_EVENTS, (const uint64_t[2]){1, 2});
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	for (int i = 0; i < 52; i++) {
+		bool first = !i, last = i == 51;
+		uint64_t start = first ? S : (uint64_t)(10 + i) * S - S / 2, end = first ? 11 * S : start + S / 10;
+
+		if (!with_windows && !first && !last)
+			continue;
+		if (last)
+			end = 61 * S, start = end - S / 10;
+		for (int k = first ? 10 : 1; k; k--, n++) {
+			addrs[n] = 0x10000 * (1 + n);
+			live[n] = (struct abi_live){.size = ADDED, .interval = 1, .birth_ns = start + k, .stack = key.stack};
+			site.alloc_bytes += ADDED;
+		}
+		assert_int_equal(evidence__harvest(evidence, start, end, addrs, live, n, 0), 0);
+		evidence->windows[evidence->n_windows - 1].apart = first || last;
+		assert_int_equal(series__add(&series, end, &table), 0);
+	}
+	profile->sites[0].alloc_objects = (double)n;
+	profile->sites[0].alloc_bytes = (double)n * ADDED;
+	assert_int_equal(trend__add_windowed(&build, profile, &sites), 0);
+	ret = profile->sites[0];
+	profile__free(profile);
+	evidence__free(evidence);
+	series__free(&series);
+	return ret;
+}
+
+/* What lies outside is like the windows: 50 blocks in 5 s, for 49.9 s; the stretches' 11 are no more than they are. Without windows
+ * there is nothing else that it could be like: 11 blocks in 10.1 of 60 s. */
+static void stretches_stand_for_themselves(void **state)
+{
+	struct profile_site site_with = whole_of(true), site_without = whole_of(false);
+
+	(void)state;
+	assert_true(fabs(site_with.live.objects - (11 + 10 * 49.9)) < 0.01);
+	assert_true(fabs(site_with.alloc_objects - (11 + 10 * 49.9)) < 20); /* as far as the series tells */
+	assert_true(fabs(site_without.live.objects - 11 * 60 / 10.1) < 0.01);
+	assert_true(fabs(site_without.alloc_objects - 11 * 60 / 10.1) < 0.01);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +222,7 @@ int main(void)
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
 		cmocka_unit_test(births_all_through_the_windows),
 		cmocka_unit_test(births_at_the_end_of_windows),
+		cmocka_unit_test(stretches_stand_for_themselves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
