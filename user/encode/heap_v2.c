@@ -16,9 +16,9 @@
  * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is
  *first moved so that the objects add up to C.
  *
- * Numbers that no pair can express (less than R bytes, which no sample gives; R = 1 with objects of
- * a few bytes) become the nearest pair of at least one object. Objects of no bytes at all are left
- * out: readers divide by the size. */
+ * Less than R bytes (which no sample of the file's interval gives, but those of windows, or what a filter leaves, may)
+ * no pair can express. Such stacks are sampled in their turn: what one lacks for an object goes to the next, so that their
+ * sum is right to half an object. Objects of no bytes at all are left out: readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -132,6 +132,20 @@ static struct pairs invert_exactly(double objects, double bytes, double interval
 	return pairs;
 }
 
+/* Of one of many, with what those before it have left over: may be none. */
+static struct pairs invert_carrying(double objects, double bytes, double interval, double *left_over)
+{
+	double x = bytes / objects, one = x * scale(x, interval); /* that one object stands for */
+
+	if (!(bytes > 0) || !(objects > 0) || !isfinite(one) || bytes >= one * (1 - TOLERANCE))
+		return invert_exactly(objects, bytes, interval);
+	*left_over += bytes;
+	if (*left_over < one / 2)
+		return (struct pairs){};
+	*left_over -= one;
+	return (struct pairs){.pair = {whole(1, x)}, .n = 1};
+}
+
 static void put_counts(struct sink *sink, const char *who, struct pair live, struct pair accum,
 		       const char *end)
 {
@@ -205,11 +219,28 @@ static void put_addresses(const struct profile *profile, const struct profile_si
 	sink__puts(sink, "\n");
 }
 
-static void put_site(const struct profile *profile, const struct profile_site *site,
-		     double interval, struct sink *sink)
+/* What stacks that came before have left over, in bytes. */
+struct left_over {
+	double live, accum;
+};
+
+struct counts {
+	struct pairs live, accum;
+};
+
+static struct counts counts_of(const struct profile_site *site, double interval, struct left_over *left_over)
 {
-	struct pairs live = invert_exactly(site->live.objects, site->live.bytes, interval);
-	struct pairs accum = invert_exactly(site->alloc_objects, site->alloc_bytes, interval);
+	return (struct counts){
+		.live = invert_carrying(site->live.objects, site->live.bytes, interval, &left_over->live),
+		.accum = invert_carrying(site->alloc_objects, site->alloc_bytes, interval, &left_over->accum),
+	};
+}
+
+static void put_site(const struct profile *profile, const struct profile_site *site,
+		     double interval, struct left_over *left_over, struct sink *sink)
+{
+	struct counts counts = counts_of(site, interval, left_over);
+	struct pairs live = counts.live, accum = counts.accum;
 	int n = live.n > accum.n ? live.n : accum.n;
 
 	for (size_t i = 0; i < site->n_threads && n < 2; i++) {
@@ -224,7 +255,7 @@ static void put_site(const struct profile *profile, const struct profile_site *s
 			const struct profile_site_thread *held = &site->threads[i];
 			struct pairs share = invert_exactly(held->objects, held->bytes, interval);
 
-			if (share.pair[entry].objects)
+			if (live.pair[entry].objects && share.pair[entry].objects)
 				put_thread(sink, &profile->threads[held->thread], share.pair[entry],
 					   "\n");
 		}
@@ -274,14 +305,22 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 		put_mapping(&profile->mappings[i], sink);
 }
 
+/* What the file says that it was sampled at. Windows sample as closely as they can afford, and stand for the time between
+ * them: a sample is worth what gives the whole the variance that it has, bytes R being known to R bytes^1/2. */
 static double interval_of(const struct profile *profile)
 {
-	return profile->interval_bytes ? (double)profile->interval_bytes : 1;
+	struct estimate live = profile__live(profile);
+	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
+
+	if (profile__is_windowed(profile) && live.bytes > 0)
+		interval = fmin(fmax(round(live.variance / live.bytes), 1), interval);
+	return interval;
 }
 
 int encode_heap_v2(const struct profile *profile, struct sink *sink)
 {
 	double interval = interval_of(profile);
+	struct left_over left_over = {};
 	int err = put_head(profile, interval, sink);
 
 	if (err)
@@ -289,7 +328,7 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		/* An '@' line with no address would give its counts to the stack before it. */
 		if (profile->sites[i].n_locations)
-			put_site(profile, &profile->sites[i], interval, sink);
+			put_site(profile, &profile->sites[i], interval, &left_over, sink);
 	}
 	put_mappings(profile, sink);
 	return sink->error;
@@ -364,6 +403,7 @@ int encode_symbolized(const struct profile *profile, struct sink *sink)
 {
 	double interval = interval_of(profile), alloc_objects = 0, alloc_bytes = 0;
 	struct estimate live = profile__live(profile);
+	struct left_over left_over = {};
 	int rc = put_symbols(profile, sink);
 
 	for (size_t i = 0; i < profile->n_sites; i++) {
@@ -375,11 +415,12 @@ int encode_symbolized(const struct profile *profile, struct sink *sink)
 	sink__printf(sink, "@ heap_v2/%" PRIu64 "\n", (uint64_t)interval);
 	for (size_t i = 0; i < profile->n_sites && !rc; i++) {
 		const struct profile_site *site = &profile->sites[i];
-		struct pairs held = invert_exactly(site->live.objects, site->live.bytes, interval);
-		struct pairs accum = invert_exactly(site->alloc_objects, site->alloc_bytes, interval);
+		struct counts counts = {};
 
-		for (int k = 0; k < (held.n > accum.n ? held.n : accum.n) && site->n_locations; k++) {
-			put_pair_counts(held.pair[k], accum.pair[k], sink);
+		if (site->n_locations)
+			counts = counts_of(site, interval, &left_over);
+		for (int k = 0; k < counts.live.n || k < counts.accum.n; k++) {
+			put_pair_counts(counts.live.pair[k], counts.accum.pair[k], sink);
 			put_addresses(profile, site, sink);
 		}
 	}

@@ -197,7 +197,7 @@ static int harvest(struct target *t, const struct window_tables *tables)
 }
 
 /* The same of a window that the process's own cost has ended, or the end of the run. */
-static int harvest_own(struct target *t, const struct window_tables *tables, bool at_end)
+static int harvest_own(struct target *t, const struct window_tables *tables)
 {
 	struct budget *b = &t->budget;
 	int rc = harvest(t, tables);
@@ -205,7 +205,7 @@ static int harvest_own(struct target *t, const struct window_tables *tables, boo
 	if (rc)
 		return rc;
 	b->evidence.windows[b->evidence.n_windows - 1].apart =
-		at_end || b->windows.continuous || b->windows.continuous_ns > b->continuous_ns;
+		b->windows.continuous || b->windows.continuous_ns > b->continuous_ns;
 	b->continuous_ns = b->windows.continuous_ns;
 	return 0;
 }
@@ -251,7 +251,7 @@ static void end_close(struct session *s, struct target *t, const struct window_t
 	t->budget.closing = false;
 	budget__read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!tables || harvest_own(t, tables, false))
+	if (!tables || harvest_own(t, tables))
 		t->budget.failed++;
 	adapt_interval(s, t, t->counters.samples - t->budget.samples);
 }
@@ -476,7 +476,7 @@ void budget__end(struct session *s, struct target *t)
 			end_close(s, t, have ? &tables : NULL);
 		} else {
 			b->end_ns = now;
-			if (!have || harvest_own(t, &tables, true))
+			if (!have || harvest_own(t, &tables))
 				b->failed++;
 		}
 	}

@@ -44,9 +44,10 @@ static double exposure(const struct evidence *e, uint64_t from, uint64_t to)
  * what pauses hide is taken to be like the windows between them. A stretch of continuous tracing stands for itself
  * alone: what a program sets up in it has not come again while nobody looked; and it is sampled more coarsely than
  * windows are, so that a single sample of it, multiplied as these are, would outweigh all that they have seen. So does
- * a window that the end of the run falls into: it shows all that is young then, of what soon dies as well. */
+ * a window that was over only just now: it shows all that is young, of what soon dies as well. */
 struct shares {
 	double windows, apart;
+	const struct evidence_window *recent; /* NULL: the last one is not */
 };
 
 static double share(double part, double whole)
@@ -54,22 +55,40 @@ static double share(double part, double whole)
 	return part > 0 && part < whole ? part / whole : 1;
 }
 
+static bool is_apart(const struct shares *shares, const struct evidence_window *window)
+{
+	return window->apart || window == shares->recent;
+}
+
 static struct shares shares_of(const struct build *b)
 {
 	const struct evidence *e = &b->target->budget.evidence;
-	uint64_t end = last_ns(e) > b->end_ns ? last_ns(e) : b->end_ns;
-	double run = (double)(end - first_ns(e)) * NS, seen[2] = {};
+	const struct evidence_window *last = &e->windows[e->n_windows - 1];
+	uint64_t end = last->end_ns > b->end_ns ? last->end_ns : b->end_ns;
+	double run = (double)(end - first_ns(e)) * NS, length = (double)(last->end_ns - last->start_ns) * NS;
+	struct shares ret = {};
+	double seen[2] = {};
 
-	for (size_t i = 0; i < e->n_windows; i++)
-		seen[e->windows[i].apart] += (double)(e->windows[i].end_ns - e->windows[i].start_ns) * NS;
-	if (!(seen[false] > 0)) /* there is nothing else that the rest could be like */
-		return (struct shares){share(seen[true], run), share(seen[true], run)};
-	return (struct shares){share(seen[false], run - seen[true]), 1};
+	for (const struct evidence_window *w = e->windows; w <= last; w++)
+		seen[w->apart] += (double)(w->end_ns - w->start_ns) * NS;
+	/* if the others suffice to tell of all else */
+	if (!last->apart && (double)(end - last->end_ns) * NS <= length && length <= seen[false] - length) {
+		ret.recent = last;
+		seen[false] -= length;
+		seen[true] += length;
+	}
+	if (seen[false] > 0) {
+		ret.windows = share(seen[false], run - seen[true]);
+		ret.apart = 1;
+	} else { /* there is nothing else that the rest could be like */
+		ret.windows = ret.apart = share(seen[true], run);
+	}
+	return ret;
 }
 
 static double share_of(const struct shares *shares, const struct evidence_window *window)
 {
-	return window->apart ? shares->apart : shares->windows;
+	return is_apart(shares, window) ? shares->apart : shares->windows;
 }
 
 /* The window that holds the moment, one in which there is one. */
@@ -226,14 +245,15 @@ static int rows_of_chains(const struct build *b, const struct process_sites *sit
 static const struct series no_series;
 
 /* What the site has allocated in windows that stand for themselves, of a total; linear between what is known. */
-static double allocated_apart(const struct build *b, const struct abi_site_key *site, double total)
+static double allocated_apart(const struct build *b, const struct shares *shares, const struct abi_site_key *site,
+			      double total)
 {
 	const struct evidence *e = &b->target->budget.evidence;
 	const struct series *series = b->series ? b->series : &no_series;
 	double sum = 0;
 
 	for (size_t i = 0; i < e->n_windows; i++)
-		if (e->windows[i].apart)
+		if (is_apart(shares, &e->windows[i]))
 			sum += series__allocated(series, site, e->windows[i].end_ns, b->begin_ns, b->end_ns, total) -
 			       series__allocated(series, site, e->windows[i].start_ns, b->begin_ns, b->end_ns, total);
 	return fmin(sum, total);
@@ -250,7 +270,7 @@ static int extend_allocated(const struct build *b, struct profile *p, const stru
 	for (size_t i = 0; i < sites->n; i++)
 		if (sites->site_of[i] != NO_SITE)
 			apart[sites->site_of[i]] += allocated_apart(
-				b, &sites->keys[i], (double)sites->sites[i].alloc_bytes);
+				b, shares, &sites->keys[i], (double)sites->sites[i].alloc_bytes);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 		double part = site->alloc_bytes > 0 ? fmin(apart[i] / site->alloc_bytes, 1) : 0;

@@ -297,6 +297,46 @@ static void bytes_win_over_objects(void **state)
 }
 
 /* A thread name that looks like the end of the header must not be taken for one. */
+/* Windows: 40 samples that stand for 100 KiB each, and 300 stacks of 2,000 bytes. */
+static void what_is_less_than_an_object_is_kept_in_sum(void **state)
+{
+	struct profile *profile = new_profile(R);
+	double interval, sum = 40 * 102400 + 300 * 2000;
+	struct totals totals;
+	char *heap;
+
+	(void)state;
+	profile->mode = "windowed";
+	for (int i = 0; i <= 300; i++) {
+		char name[16];
+		size_t site, thread;
+
+		snprintf(name, sizeof(name), "f%d", i);
+		site = STACK(profile, 1, 0, 0, "malloc", name);
+		assert_int_equal(profile__add_thread(profile, 1, "", &thread), 0);
+		for (int k = i ? 1 : 40; k; k--)
+			assert_int_equal(profile__add_live_seen(profile, site, thread, i ? 100 : 1024, i ? 0.05 : 0.01), 0);
+	}
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		profile->sites[i].alloc_objects = profile->sites[i].live.objects;
+		profile->sites[i].alloc_bytes = profile->sites[i].live.bytes;
+	}
+	assert_int_equal(profile__sort(profile), 0);
+	for (int symbolized = 0; symbolized < 2; symbolized++) {
+		heap = encoded(symbolized ? encode_symbolized : encode_heap_v2, profile);
+		assert_int_equal(sscanf(strstr(heap, "heap_v2/"), "heap_v2/%lf", &interval), 1);
+		/* sum of (1 - p) (z / p)^2, by the sum of z / p */
+		assert_close(interval, (40 * 0.99 * 102400 * 102400 + 300 * 0.95 * 2000 * 2000) / sum, 1e-4);
+		if (!symbolized) {
+			totals = read_back(heap, NULL, "*");
+			assert_true(fabs(totals.bytes - sum) < 0.6 * interval + 0.005 * sum);
+			assert_true(fabs(totals.alloc_bytes - sum) < 0.6 * interval + 0.005 * sum);
+		}
+		free(heap);
+	}
+	profile__free(profile);
+}
+
 static void hostile_thread_names_stay_in_their_line(void **state)
 {
 	struct profile *profile = new_profile(R);
@@ -325,6 +365,7 @@ int main(void)
 		cmocka_unit_test(random_mixes_come_back),
 		cmocka_unit_test(odd_numbers_stay_readable),
 		cmocka_unit_test(bytes_win_over_objects),
+		cmocka_unit_test(what_is_less_than_an_object_is_kept_in_sum),
 		cmocka_unit_test(hostile_thread_names_stay_in_their_line),
 	};
 
