@@ -14,6 +14,7 @@
 
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
+#define COARSE		 8 /* times the interval that is right: too coarse to stand for more than itself */
 #define MIN_INTERVAL	 64
 #define FIRST_LOOK_NS	 10000000ULL /* old enough to be filled in, young enough not to be another's already */
 #define SETTLE_NS	 3000000ULL /* after probes came: what their coming has held up is made up for, and not counted */
@@ -246,14 +247,23 @@ static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
 
 static void end_close(struct session *s, struct target *t, const struct window_tables *tables)
 {
+	struct budget *b = &t->budget;
+	uint64_t interval = b->interval;
 	double cost, cpu;
 
-	t->budget.closing = false;
+	b->closing = false;
 	budget__read_totals(s, t, &cost, &cpu);
 	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!tables || harvest_own(t, tables))
-		t->budget.failed++;
-	adapt_interval(s, t, t->counters.samples - t->budget.samples);
+	if (!tables || harvest_own(t, tables)) {
+		b->failed++;
+		tables = NULL;
+	}
+	adapt_interval(s, t, t->counters.samples - b->samples);
+	/* the first ones, whose samples would outweigh all others' */
+	if (b->interval > interval / COARSE)
+		b->adapted = true;
+	else if (tables && !b->adapted)
+		b->evidence.windows[b->evidence.n_windows - 1].apart = true;
 }
 
 /* All that are closed by now, for one reading of the tables. */
@@ -521,11 +531,18 @@ void budget__restore_interval(struct session *s, struct target *t)
 	if (t->budget.interval != s->interval &&
 	    !capture__set_interval(s->capture, t->info.pid, s->interval))
 		t->budget.interval = s->interval;
+	t->budget.adapted = false;
 }
 
 void budget__look(struct target *t, uint64_t now_ns)
 {
 	t->budget.looks_next_ns = look(t, now_ns);
+}
+
+void budget__look_early(struct target *t, uint64_t now_ns)
+{
+	t->budget.evidence.glibc = is_glibc_alone(t);
+	evidence__look_early(&t->budget.evidence, now_ns, read_memory, t);
 }
 
 void budget__look_at_all(struct target *t)

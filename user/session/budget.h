@@ -58,8 +58,9 @@ int budget__take(struct target *target, const struct capture_table *live, const 
 void budget__adapt_interval(struct session *session, struct target *target, double cost_ns, double cpu_ns);
 void budget__restore_interval(struct session *session, struct target *target);
 
-/* Looks at its blocks: those whose time has come; all. */
+/* Looks at its blocks: those whose time has come; all, while the run goes on; all, at its end. */
 void budget__look(struct target *target, uint64_t now_ns);
+void budget__look_early(struct target *target, uint64_t now_ns);
 void budget__look_at_all(struct target *target);
 
 #endif

@@ -29,6 +29,7 @@ struct budget {
 	uint64_t regions_next_ns; /* when that is looked at again */
 	uint64_t failed;	 /* windows that could not be opened or read */
 	uint64_t continuous_ns;	 /* of its windows, when the last one was taken in */
+	bool adapted;		 /* windows sample about as closely as they can afford */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
 	bool closing;	 /* the window is over, its probes are on their way out */

@@ -213,10 +213,11 @@ static size_t look_len(const struct evidence_block *block)
 	return block->live.size < EVIDENCE_BYTES ? block->live.size : EVIDENCE_BYTES;
 }
 
-/* content: what was read of it; NULL: it is not mapped. */
+/* content: what was read of it; NULL: it is not mapped. Before its time it tells only what has come to an end. */
 static void look_at(struct evidence *e, struct evidence_block *block, uint64_t now_ns,
 		    const unsigned char *content)
 {
+	bool early = block->next_ns > now_ns;
 	uint64_t h;
 
 	if (!content) {
@@ -225,6 +226,8 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 			block->fate = FATE_UNMAPPED;
 		return;
 	}
+	if (early && (!(e->kinds & EVIDENCE_CONTENT) || !block->hashed_ns))
+		return;
 	if (!(e->kinds & EVIDENCE_CONTENT)) {
 		block->next_ns = now_ns + SECOND_LOOK_NS;
 		return;
@@ -235,6 +238,8 @@ static void look_at(struct evidence *e, struct evidence_block *block, uint64_t n
 		block->hashed_ns = now_ns;
 		block->next_ns = now_ns + SECOND_LOOK_NS;
 	} else if (h == block->hash) {
+		if (early)
+			return;
 		block->n_same++;
 		block->next_ns = now_ns + 2 * (now_ns - block->hashed_ns);
 	} else {
@@ -461,8 +466,8 @@ static bool is_settled(struct evidence *e, struct evidence_block *block)
 	return block->fate;
 }
 
-int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_reader reader,
-		   void *ctx)
+/* At those whose time comes by due_ns. */
+static int look(struct evidence *e, uint64_t now_ns, uint64_t due_ns, size_t max, evidence_reader reader, void *ctx)
 {
 	static unsigned char content[BATCH][EVIDENCE_MAX_READ];
 	size_t looked = 0, i = 0, header = header_len(e);
@@ -475,7 +480,7 @@ int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_rea
 		size_t which[BATCH], n = 0;
 
 		for (; i < e->n_blocks && n < BATCH && looked + n < max; i++)
-			if (e->blocks[i].next_ns <= now_ns) {
+			if (e->blocks[i].next_ns <= due_ns) {
 				reads[n] = (struct evidence_read){e->blocks[i].addr - header, content[n],
 								  look_len(&e->blocks[i]) + header, false};
 				which[n++] = i;
@@ -491,6 +496,16 @@ int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_rea
 	if (looked)
 		remove_if(e, is_settled);
 	return rc ? rc : (int)looked;
+}
+
+int evidence__look(struct evidence *e, uint64_t now_ns, size_t max, evidence_reader reader, void *ctx)
+{
+	return look(e, now_ns, now_ns, max, reader, ctx);
+}
+
+int evidence__look_early(struct evidence *e, uint64_t now_ns, evidence_reader reader, void *ctx)
+{
+	return look(e, now_ns, UINT64_MAX - 1, SIZE_MAX, reader, ctx);
 }
 
 uint64_t evidence__next_look(const struct evidence *e)

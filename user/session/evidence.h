@@ -80,7 +80,7 @@ enum evidence_kind {
 
 struct evidence_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
-	bool apart;		   /* it stands for no time but its own (trend.c): the caller's to say */
+	bool apart;		   /* it stands for no time but its own (trend.c: shares): the caller's to say */
 };
 
 struct evidence_block {
@@ -151,6 +151,10 @@ typedef int (*evidence_reader)(void *ctx, struct evidence_read *reads, size_t n)
 /* Looks at blocks whose time has come, at most max of them. The number looked at, or negative errno. */
 int evidence__look(struct evidence *evidence, uint64_t now_ns, size_t max, evidence_reader reader,
 		   void *ctx);
+
+/* Looks at all, for a picture of the moment: it tells which have come to an end since they were last looked at. Those that have
+ * not are no surer to stay for it. As evidence__look(). */
+int evidence__look_early(struct evidence *evidence, uint64_t now_ns, evidence_reader reader, void *ctx);
 
 /* When the next look is due; UINT64_MAX: never. */
 uint64_t evidence__next_look(const struct evidence *evidence);

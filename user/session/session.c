@@ -687,9 +687,15 @@ static int look(struct session *s, bool ended, struct profile_list *list)
 
 	if (!rc)
 		rc = build__prepare(&drain);
-	for (size_t i = 0; i < s->n_targets && !rc; i++)
-		if (!s->targets[i]->ended || (ended && !s->targets[i]->uninvited))
-			rc = make_profile(s, &drain, s->targets[i], now, list);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->ended && (!ended || t->uninvited))
+			continue;
+		if (!t->ended && !s->stopped && t->budget.evidence.n_windows)
+			budget__look_early(t, now);
+		rc = make_profile(s, &drain, t, now, list);
+	}
 	return rc;
 }
 

@@ -43,8 +43,9 @@ static double exposure(const struct evidence *e, uint64_t from, uint64_t to)
 /* Of the time that windows stand for, the share that lies in them. Tracing pauses where it is dear, and nowhere else:
  * what pauses hide is taken to be like the windows between them. A stretch of continuous tracing stands for itself
  * alone: what a program sets up in it has not come again while nobody looked; and it is sampled more coarsely than
- * windows are, so that a single sample of it, multiplied as these are, would outweigh all that they have seen. So does
- * a window that was over only just now: it shows all that is young, of what soon dies as well. */
+ * windows are, so that a single sample of it, multiplied as these are, would outweigh all that they have seen. So do
+ * the first windows, which have still to find out how closely to sample, and one that was over only just now: it shows
+ * all that is young, of what soon dies as well. */
 struct shares {
 	double windows, apart;
 	const struct evidence_window *recent; /* NULL: the last one is not */

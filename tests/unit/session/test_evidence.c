@@ -204,13 +204,21 @@ static void content_tells_the_forgotten(void **state)
 	assert_int_equal(evidence__look(&e, now, N, read_memory, memory), 0); /* too early */
 	for (int i = 0; i < N; i++)
 		memory[i][5] ^= 1; /* filled in by its owner: no change yet */
+	assert_int_equal(evidence__look_early(&e, now, read_memory, memory), N);
+	for (int i = 0; i < N; i++)
+		memory[i][5] ^= 1; /* nor then: it is too young to be taken down */
 	assert_int_equal(evidence__look(&e, now + LOOK, N, read_memory, memory), N);
 	assert_false(evidence__is_forgotten(&e, find(&e, 7), UINT64_MAX));
 	for (int i = 0; i < N; i += 2)
 		memory[i][63] ^= 1;
 	memory[1][64] ^= 1; /* beyond what is looked at */
 	mapped[9] = false;
-	assert_int_equal(evidence__look(&e, now + 3 * S, N, read_memory, memory), N);
+	/* before their time: what has ended is told, and nothing is surer for it */
+	assert_int_equal(evidence__look_early(&e, now + LOOK + 1, read_memory, memory), N);
+	assert_int_equal(e.n_blocks, N / 2 - 1);
+	for (size_t i = 0; i < e.n_blocks; i++)
+		assert_int_equal(e.blocks[i].n_same, 0);
+	assert_int_equal(evidence__look(&e, now + 3 * S, N, read_memory, memory), N / 2 - 1);
 	for (int i = 0; i < N; i++) {
 		const struct evidence_block *block = find(&e, (size_t)i);
 
