@@ -412,8 +412,6 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	sink__printf(sink, "memtrace: %zu replicas, by %s%s\n", replicas->n,
 		     replicas->measure == DIFF_GROWTH ? "growth of " : "live ",
 		     profile__what(replicas->profiles[0]));
-	if (replicas->per_second)
-		sink__puts(sink, "their runs differ in length: live bytes are divided by it\n");
 	put_warnings(replicas->warnings, options->color, sink);
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);

@@ -44,12 +44,12 @@ struct suspect {
 
 static bool is_flat(const struct suspect *s)
 {
-	return s->aged && s->old >= FLAT * s->young;
+	return s->aged && s->young > 0 && s->old >= FLAT * s->young;
 }
 
 static bool is_steep(const struct suspect *s)
 {
-	return s->aged && s->old < STEEP * s->young;
+	return s->aged && s->old <= STEEP * s->young;
 }
 
 /* What surely grows, first what stays for good, last what goes on being freed; then what may grow. */
@@ -430,6 +430,9 @@ const char *diff_leaks__refusal(const struct diff *diff)
 		       "--per-process for replicas";
 	if (diff->warnings & 1u << DIFF_WARN_UNTIMED)
 		return "they do not say when they were taken, nor, so, how fast anything grows: memtrace diff OLD NEW";
+	if (!diff->one_run)
+		return "they are of several runs, each of which has what was allocated during its own: memtrace leaks FILE "
+		       "tells what grows in each; snapshots of one run (--every) can be compared";
 	if (!isfinite(diff->seconds))
 		return "the last one is not later than the first: the oldest comes first";
 	return NULL;

@@ -267,15 +267,17 @@ static int choose_measure(struct diff *d, struct error *err)
 						   "itself; --max-overhead off makes none");
 	if (d->measure == DIFF_LIVE && windowed)
 		d->warnings |= 1u << DIFF_WARN_UPPER;
+	if (d->measure == DIFF_GROWTH)
+		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
 	return 0;
 }
 
-/* Is each later than the one before? They say when they were taken. */
+/* Is none earlier than the one before? They say when they were taken. */
 static bool are_in_order(const struct diff *d)
 {
 	for (size_t i = 1; i < d->n_profiles; i++)
-		if (!(d->one_run ? d->profiles[i]->duration_s > d->profiles[i - 1]->duration_s
-				 : profile__end_s(d->profiles[i]) > profile__end_s(d->profiles[i - 1])))
+		if (!(d->one_run ? d->profiles[i]->duration_s >= d->profiles[i - 1]->duration_s
+				 : profile__end_s(d->profiles[i]) >= profile__end_s(d->profiles[i - 1])))
 			return false;
 	return true;
 }
@@ -319,14 +321,13 @@ static int check(struct diff *d, struct error *err)
 		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
 	else if (!untimed)
 		d->warnings |= 1u << DIFF_WARN_OTHER_RUNS;
-	d->seconds = d->one_run ? last->duration_s - first->duration_s
-				: profile__end_s(last) - profile__end_s(first);
+	d->seconds = last->duration_s - first->duration_s;
 	if (untimed)
 		d->warnings |= 1u << DIFF_WARN_UNTIMED;
 	else if (first->pid == last->pid && !are_in_order(d))
 		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
-	/* of two processes time is none of growth */
-	if (untimed || first->pid != last->pid || !(d->seconds > 0))
+	/* between two runs it is none of growth: each has what it has allocated itself */
+	if (untimed || !d->one_run || !(d->seconds > 0))
 		d->seconds = NAN;
 	return choose_measure(d, err);
 }
@@ -396,12 +397,7 @@ static void add_trend(const struct diff *d, struct diff_stack *stack, double qua
 		stack->falls += step < 0;
 		if (!segments)
 			continue;
-		seconds = 1;
-		if (timed)
-			seconds = d->one_run ? d->profiles[i]->duration_s -
-						       d->profiles[i - 1]->duration_s
-					     : profile__end_s(d->profiles[i]) -
-						       profile__end_s(d->profiles[i - 1]);
+		seconds = timed ? d->profiles[i]->duration_s - d->profiles[i - 1]->duration_s : 1;
 		segments[i - 1] = (struct growth_segment){seconds, step};
 		ordered &= seconds > 0;
 	}

@@ -87,6 +87,9 @@ enum diff_measure {
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
 	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
 		     "told")                                                                       \
+	X(DIVIDED, "their runs differ in length: live bytes are divided by it, which is too much of a short run's for " \
+		   "what is set up once, and how sure a difference is cannot be told (growth rates, if they have "      \
+		   "them, can be compared)")                                                                            \
 	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one " \
 			  "without names?")
 
@@ -100,7 +103,8 @@ enum diff_warning {
 const char *diff_warning__text(enum diff_warning warning);
 
 /* With one of these nothing is claimed, and no interval given. */
-#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER | 1u << DIFF_WARN_NOTHING_COMMON)
+#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER | 1u << DIFF_WARN_DIVIDED | \
+		     1u << DIFF_WARN_NOTHING_COMMON)
 
 /* From the first profile to the last: bytes, or bytes per second of growth. */
 struct change {
@@ -128,7 +132,7 @@ struct diff {
 	enum diff_measure measure;
 	bool one_run;	/* all are snapshots of one run */
 	bool exact;	/* every allocation was recorded, all the time */
-	double seconds; /* from the first to the last, if they are of one process; NaN: not known */
+	double seconds; /* from the first to the last, if they are of one run; NaN: not known, or no measure of growth */
 	unsigned warnings;	   /* 1 << enum diff_warning */
 	struct diff_stack *stacks; /* those with anything live, or growing: what grows by growth,
 				    * what shrinks, and the rest by its change: all descending */

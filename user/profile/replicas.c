@@ -403,6 +403,8 @@ static int check(struct replicas *r, struct error *err)
 				  "not all of the profiles have growth rates: compare live bytes");
 	if (r->measure == DIFF_AUTO)
 		r->measure = growing == r->n ? DIFF_GROWTH : DIFF_LIVE;
+	if (r->measure == DIFF_LIVE && r->per_second)
+		r->warnings |= 1u << DIFF_WARN_DIVIDED;
 	if (r->measure == DIFF_GROWTH) {
 		r->per_second = false;
 		r->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);

@@ -195,10 +195,11 @@ static void failures_are_reported(void **state)
 {
 	struct profile *p[3];
 	struct replicas *replicas = NULL;
-	struct diff *diff;
+	struct diff *diff, *snapshots;
 
 	(void)state;
 	two_snapshots(p);
+	snapshots = diff_of(p, 2, DIFF_AUTO);
 	p[2] = new_profile(1);
 	p[2]->pid = 3;
 	p[1]->start_unix_ns += 60000000000; /* another run: a note */
@@ -220,14 +221,15 @@ static void failures_are_reported(void **state)
 			      : encoder == 2 ? encode_diff_collapsed(diff, &sink)
 			      : encoder == 3 ? encode_replicas(replicas, &options, &sink)
 			      : encoder == 4 ? encode_replicas_json(replicas, &sink)
-			      : encoder == 5 ? encode_diff_leaks_json(diff, &sink)
-					     : encode_diff_leaks(diff, &options, &sink);
+			      : encoder == 5 ? encode_diff_leaks_json(snapshots, &sink)
+					     : encode_diff_leaks(snapshots, &options, &sink);
 			assert_true(err == (left < 0 ? -ENOSPC : 0));
 		} while (err);
 		assert_true(calls > 1);
 	}
 	replicas__free(replicas);
 	diff__free(diff);
+	diff__free(snapshots);
 	free_all(p, 3);
 }
 

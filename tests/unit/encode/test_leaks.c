@@ -99,7 +99,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 	profile->sites[forget].older[1] = 0.01; /* than 4 s */
 	grow(profile, STACK(profile, 1, 1 << 20, 3, "malloc", "unknown_age", "main"), 50, 10, NAN,
 	     NAN);
-	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 1, 1);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 0, 0);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "shrinks", "main"), -10, 5, 1, 1);
 	profile->growth = (struct process_growth){.bytes_per_s = 400 * 1024,
 						  .attributed = {350 * 1024, 1, 2}};
@@ -117,6 +117,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 			       "\"old_s\":8.000,\"old_held\":0.970,\"oldest_s\":4.000,"
 			       "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
 	assert_has(json.bytes, "{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,\"growth_low\":-10240.000,");
+	assert_has(json.bytes, "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all, rather */
 	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* what shrinks is not there */
 	free(json.bytes);
 	assert_reports_failures(encode_leaks_json, profile);
@@ -215,6 +216,8 @@ static void a_difference_tells_leaks(void **state)
 	assert_null(diff_leaks__refusal(diff));
 	diff->seconds = NAN;
 	assert_has(diff_leaks__refusal(diff), "the oldest comes first");
+	diff->one_run = false;
+	assert_has(diff_leaks__refusal(diff), "are of several runs, each of which has what was allocated during its own");
 	diff->warnings |= 1u << DIFF_WARN_UNTIMED;
 	assert_has(diff_leaks__refusal(diff), "do not say when they were taken");
 	p[2]->pid++;

@@ -150,6 +150,8 @@ static void figures_are_the_medians(void **state)
 	p[2]->duration_s = 20;
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->per_second && replicas->ranks[0].total == 4300);
+	/* but what it was set up with it has not half of per second */
+	assert_true(replicas->warnings == 1u << DIFF_WARN_DIVIDED && !replicas->n_abnormal);
 	replicas__free(replicas);
 	free_all(p, 3);
 }
