@@ -227,6 +227,8 @@ for profile in exact sampled; do
 		}
 	done
 done
+# One knows growth, the other does not.
+pprof -top -diff_base "$temp/sampled.pb.gz" "$temp/exact.pb.gz" >/dev/null
 expect_pprof exact inuse_space 17384 '16384B cache_insert' '1000B parse'
 expect_pprof exact inuse_objects 14
 expect_pprof exact alloc_space 19204 '2500B parse' '320B scratch'

@@ -116,7 +116,6 @@ static void take_status(struct run *run)
 		return;
 	top_view__set_status(run->view, &(struct top_status){.elapsed_s = now.elapsed_s,
 							     .live_bytes = now.live_bytes,
-							     .live_change = rates.live_bytes,
 							     .overhead_pct = now.overhead_pct,
 							     .running = now.running,
 							     .windowed = now.windowed,

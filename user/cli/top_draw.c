@@ -423,7 +423,7 @@ static int describe(const struct row *row, size_t width, struct text *text)
 	fill_numbers(&cells, profile, n);
 	rc = put_words(text, width, "live:    %s%s%s  in %s objects, %" PRIu64 " sampled  %.1f %% of the process's",
 		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
-		       profile__is_windowed(profile) ? ", an upper estimate" : "", cells.at[OBJECTS], n->live.samples,
+		       profile__is_windowed(profile) ? ", a rough estimate" : "", cells.at[OBJECTS], n->live.samples,
 		       total > 0 ? 100 * n->live.bytes / total : 0);
 	if (!rc)
 		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
@@ -455,7 +455,7 @@ static const char *const help_lines[] = {
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",
 	"",
-	"LIVE: allocated since the start and not freed (traced in windows: an upper estimate). GROWTH/s: by how "
+	"LIVE: allocated since the start and not freed (traced in windows: a rough estimate). GROWTH/s: by how "
 	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the "
 	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 "
 	"cases; none: the figure is exact, or its error is not known.",
@@ -485,11 +485,26 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 	return rc;
 }
 
+/* By how much all on the screen grow, bytes per second; NaN: not known yet. (What is live now less what was a second ago
+ * is mostly chance.) */
+static double growth_of_all(const struct top_view *view)
+{
+	double sum = NAN;
+
+	for (size_t i = 0; i < view->n_processes; i++) {
+		const struct process *p = &view->processes[i];
+
+		if (!p->gone && p->profile->has_growth)
+			sum = (isfinite(sum) ? sum : 0) + p->profile->growth.attributed.bytes_per_s;
+	}
+	return sum;
+}
+
 static int draw_head(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	const struct top_status *s = &view->status;
-	double age = s->elapsed_s - view->elapsed_s;
-	char line[512], live[16], change[20], mode[64] = "continuous", cost[32] = "", old[48] = "";
+	double age = s->elapsed_s - view->elapsed_s, growth = growth_of_all(view);
+	char line[512], live[16], size[20], change[40] = "", mode[64] = "continuous", cost[32] = "", old[48] = "";
 
 	if (s->windowed && s->windowed < s->running)
 		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
@@ -499,12 +514,13 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 		snprintf(cost, sizeof(cost), "  cost ~%.*f %%", s->overhead_pct < 10 ? 1 : 0, s->overhead_pct);
 	if (view->known && (view->paused || age >= 2) && !s->ended)
 		snprintf(old, sizeof(old), "  shown: %.0f s ago", fmax(age, 0));
-	format_change(s->live_change, change);
+	if (isfinite(growth))
+		snprintf(change, sizeof(change), " growth %s/s", format_change(growth, size));
 	/* What matters most comes first: a narrow terminal loses the end. */
 	snprintf(line, sizeof(line),
-		 "%s%.0f s  live ~%s %s%s/s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
+		 "%s%.0f s  live ~%s%s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
 		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, format_bytes(s->live_bytes, live),
-		 s->live_change == 0 ? "+" : "", change, cost, old, mode, s->alloc_per_s, s->free_per_s, s->samples);
+		 change, cost, old, mode, s->alloc_per_s, s->free_per_s, s->samples);
 	return text__wrap(text, TOP_HEAD, line, width, most);
 }
 
@@ -566,7 +582,7 @@ static int draw_path(const struct top_view *view, size_t width, struct text *tex
 		 : view->level == STACKS  ? "stacks"
 					  : "stack",
 		 where, sorts[view->sort], *filter ? ", with " : "", filter,
-		 process && profile__is_windowed(process->profile) ? "; LIVE is an upper estimate" : "");
+		 process && profile__is_windowed(process->profile) ? "; LIVE is a rough estimate" : "");
 	return text__put(text, TOP_PLAIN, line, width);
 }
 

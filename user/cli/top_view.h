@@ -64,10 +64,10 @@ void top_screen__clear(struct top_screen *screen);
 
 /* How the run stands: what record's status line tells. */
 struct top_status {
-	double elapsed_s, live_bytes, live_change; /* the latter in bytes a second */
-	double overhead_pct;			   /* negative: unknown */
-	size_t running, windowed;		   /* processes */
-	double alloc_per_s, free_per_s;		   /* calls */
+	double elapsed_s, live_bytes;
+	double overhead_pct;	    /* negative: unknown */
+	size_t running, windowed;   /* processes */
+	double alloc_per_s, free_per_s; /* calls */
 	uint64_t samples;
 	bool ended; /* all of them have */
 };

@@ -473,10 +473,8 @@ static int find_values(struct reader *r)
 			   i == VALUE_INUSE_SPACE     ? "space"
 			   : i == VALUE_INUSE_OBJECTS ? "objects"
 						      : NULL);
-	if (r->value_at[VALUE_INUSE_SPACE] >= 0) {
-		r->profile->has_growth = r->value_at[VALUE_GROWTH] >= 0;
+	if (r->value_at[VALUE_INUSE_SPACE] >= 0)
 		return 0;
-	}
 	if (!r->n_types)
 		return error__set(r->in->err, -EINVAL,
 				  "%s: is neither a pprof profile (it has no sample_type), nor "
@@ -631,6 +629,7 @@ static int take_comments(struct reader *r)
 		if (rc)
 			return rc;
 	}
+	profile->has_growth &= r->value_at[VALUE_GROWTH] >= 0;
 	if (r->time_ns > 0)
 		profile->start_unix_ns = (uint64_t)r->time_ns;
 	if (r->duration_ns > 0)

@@ -88,6 +88,24 @@ size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink)
 	return used;
 }
 
+/* Nothing stands behind it: no blanks at its end. */
+static void put_last_row(const struct grid *grid, size_t row, struct sink *sink)
+{
+	char *const *cells = grid->cells + row * grid->n_columns;
+	size_t n = grid->n_columns;
+	bool first = true;
+
+	while (n && !*cells[n - 1])
+		n--;
+	for (size_t c = 0; c < n; c++) {
+		if (!grid->width[c])
+			continue;
+		put_cell(grid, c, cells[c], first, sink);
+		first = false;
+	}
+	sink__puts(sink, "\n");
+}
+
 int grid__put(struct grid *grid, struct sink *sink)
 {
 	int err = grid__fit(grid);
@@ -96,10 +114,8 @@ int grid__put(struct grid *grid, struct sink *sink)
 		return err;
 	grid__put_titles(grid, sink);
 	sink__puts(sink, "\n");
-	for (size_t i = 0; i < grid->n / grid->n_columns; i++) {
-		grid__put_row(grid, i, sink);
-		sink__puts(sink, "\n");
-	}
+	for (size_t i = 0; i < grid->n / grid->n_columns; i++)
+		put_last_row(grid, i, sink);
 	return sink->error;
 }
 

@@ -29,12 +29,12 @@ void grid__add(struct grid *grid, const char *fmt, ...) __attribute__((format(pr
 /* When all cells are there: how wide columns are. Those of empty cells alone are left out. 0 or -ENOMEM. */
 int grid__fit(struct grid *grid);
 
-/* The titles, and a row; columns are two blanks apart, and nothing comes behind the last one's text, if that is
- * aligned to the right. They return how many columns of the terminal they take. */
+/* The titles, and a row, in full width, for something to stand behind them; columns are two blanks apart. They return
+ * how many columns of the terminal they take. */
 size_t grid__put_titles(const struct grid *grid, struct sink *sink);
 size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink);
 
-/* Fits and puts all, a line each. 0, -ENOMEM or the sink's error. */
+/* Fits and puts all, a line each, without blanks at the end. 0, -ENOMEM or the sink's error. */
 int grid__put(struct grid *grid, struct sink *sink);
 
 void grid__clear(struct grid *grid);

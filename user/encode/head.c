@@ -124,7 +124,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		uint64_t objects = to_integer(live->objects);
 
 		sink__printf(sink, "live heap%s: %s%s",
-			     profile->n_windows ? ", an upper estimate" : "",
+			     profile->n_windows ? ", a rough estimate" : "",
 			     profile->dropped ? "AT LEAST " : "",
 			     format_bytes(live->bytes, bytes));
 		if (!exact && !profile->dropped) {
@@ -137,6 +137,11 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			sink__puts(sink, exact ? ", exact" : ", estimated");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
+	} else if (profile->n_windows && profile->duration_s > 0) {
+		sink__printf(sink,
+			     "live heap: not known, nothing was seen that is live; the probes were in place for %.2g %% of "
+			     "the run (--max-overhead)",
+			     100 * fmin(profile__watched_s(profile) / profile->duration_s, 1));
 	} else if (!profile->alloc_calls) {
 		sink__puts(sink, "live heap: the process allocated nothing during the run");
 	} else if (profile->dropped) {

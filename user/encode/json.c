@@ -136,7 +136,9 @@ static void put_integer(struct json *json, const char *key, double value)
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
-	bool complete = !profile__is_lower_bound(profile), known = profile->interval_bytes;
+	/* of what windows have not seen nothing is known */
+	bool complete = !profile__is_lower_bound(profile) && !(profile__is_windowed(profile) && !(live->bytes > 0));
+	bool known = profile->interval_bytes;
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
 	put_integer(json, "live_bytes_low", known ? interval.low : NAN);

@@ -311,11 +311,12 @@ static double least_growth(const struct profile *profile)
 	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
 	double stands_for = (double)profile->interval_bytes; /* what a sample does, bytes */
 
-	/* windows sample as closely as they can afford */
+	/* windows sample as closely as they can afford, and stand for the time between them */
 	if (windowed) {
 		struct estimate live = profile__live(profile);
+		double share = profile__watched_s(profile) / profile->duration_s;
 
-		stands_for = live.bytes > 0 ? estimate__squares(&live) / live.bytes : 0;
+		stands_for = live.bytes > 0 ? estimate__squares(&live) / live.bytes : share > 0 ? stands_for / share : 0;
 	}
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
@@ -423,7 +424,7 @@ const char *diff_leaks__refusal(const struct diff *diff)
 {
 	const struct profile *last = diff->profiles[diff->n_profiles - 1];
 
-	if (diff->measure == DIFF_GROWTH || (diff->warnings & 1u << DIFF_WARN_UPPER && last->has_growth))
+	if (diff->measure == DIFF_GROWTH || (diff->warnings & 1u << DIFF_WARN_ROUGH && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "

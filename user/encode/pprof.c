@@ -194,11 +194,6 @@ static void put_value_type(struct pprof *p, int field, const char *type, const c
 
 /* --- samples --- */
 
-static int n_values(const struct profile *profile)
-{
-	return profile->has_growth ? VALUES : VALUE_GROWTH;
-}
-
 /* What belongs to one sample. */
 struct share {
 	double value[VALUES]; /* by enum pprof_value */
@@ -292,7 +287,6 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		       const struct profile_thread *thread, const struct share *share)
 {
 	const struct profile *profile = p->profile;
-	int n = n_values(profile);
 	double objects = share->value[VALUE_INUSE_OBJECTS], bytes = share->value[VALUE_INUSE_SPACE];
 	bool any = false;
 
@@ -305,7 +299,7 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		message__varint(&p->part, (uint64_t)site->locations[i] + 1);
 	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
 	p->part.len = 0;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < VALUES; i++) {
 		uint64_t value = i == VALUE_GROWTH ? (uint64_t)to_signed(p, share->value[i])
 						   : take(p, i, share->value[i]);
 
@@ -680,7 +674,7 @@ static void put_profile(struct pprof *p)
 	double duration_ns = profile->duration_s * 1e9;
 
 	string(p, ""); /* number 0 */
-	for (int i = 0; i < n_values(profile); i++)
+	for (int i = 0; i < VALUES; i++)
 		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
 	p->threads_left_out = are_threads_too_many(profile);
 	for (size_t i = 0; i < profile->n_sites && !p->error; i++)

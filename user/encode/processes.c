@@ -78,7 +78,7 @@ struct run {
 	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
 };
 
-/* What windows have seen live is an upper estimate, which grows by less. */
+/* What windows have seen live is a rough estimate, which grows by less. */
 static bool is_by_blocks(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && profile->has_growth;

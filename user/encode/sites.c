@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "encode/encode.h"
+#include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
 
@@ -49,20 +51,41 @@ static int put_more(size_t n, size_t top, struct sink *sink)
 	return sink->error;
 }
 
-/* Two columns of a row. */
-static void put_amount(double objects, double bytes, const char *error, struct sink *sink)
-{
-	char count[32], amount[16];
+static const struct grid_column columns[] = {
+	{"ALLOCATED", false}, {"BYTES", false},	  {"95 %", false},  {"FREED", false}, {"BYTES", false}, {"LOW", false},
+	{"BYTES", false},     {"CURRENT", false}, {"BYTES", false}, {"HIGH", false},  {"BYTES", false},
+};
 
-	sink__printf(sink, "%10s %10s%s  ", with_commas(to_integer(objects), count), format_bytes(bytes, amount), error);
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+/* Two cells of a row. */
+static void add_amount(struct grid *grid, double objects, double bytes)
+{
+	char text[32];
+
+	grid__add(grid, "%s", with_commas(to_integer(objects), text));
+	grid__add(grid, "%s", format_bytes(bytes, text));
+}
+
+static void add_error(struct grid *grid, const struct profile *profile, double bytes)
+{
+	double pct = sampling_error_pct(profile, bytes);
+	char high[16];
+
+	if (pct >= 100) /* of a sample or a few */
+		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
+	else if (pct > 0)
+		grid__add(grid, "+-%.0f %%", pct);
+	else
+		grid__add(grid, "%s", "");
 }
 
 int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	size_t top = options->top ? options->top : 20, n;
-	bool exact = profile__is_exact(profile);
-	unsigned columns = exact ? 115 : 122;
 	struct group *groups;
+	unsigned width = 0;
 	int rc;
 
 	if (!profile->has_life)
@@ -70,22 +93,25 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_ALLOCATED);
 	if (rc)
 		return rc;
-	sink__printf(sink, "%10s %10s%s  %10s %10s  %10s %10s  %10s %10s  %10s %10s  STACK\n", "ALLOCATED", "BYTES",
-		     exact ? "" : "   95 %", "FREED", "BYTES", "LOW", "BYTES", "CURRENT", "BYTES", "HIGH", "BYTES");
-	for (size_t i = 0; i < n && i < top && !rc; i++) {
+	for (size_t i = 0; i < n && i < top; i++) {
 		const struct group *g = &groups[i];
-		char error[16] = "";
 
-		if (!exact)
-			snprintf(error, sizeof(error), " +-%2.0f %%", fmin(sampling_error_pct(profile, g->alloc_bytes), 99));
-		put_amount(g->alloc_objects, g->alloc_bytes, error, sink);
-		put_amount(g->freed_objects, g->freed_bytes, "", sink);
-		put_amount(g->life.low_objects, g->life.low_bytes, "", sink);
-		put_amount(g->live.objects, g->live.bytes, "", sink);
-		put_amount(g->life.high_objects, g->life.high_bytes, "", sink);
-		if (!is_beside(options, columns))
-			sink__puts(sink, "\n");
-		rc = put_stack(profile, g, options, columns, sink);
+		add_amount(&grid, g->alloc_objects, g->alloc_bytes);
+		add_error(&grid, profile, g->alloc_bytes);
+		add_amount(&grid, g->freed_objects, g->freed_bytes);
+		add_amount(&grid, g->life.low_objects, g->life.low_bytes);
+		add_amount(&grid, g->live.objects, g->live.bytes);
+		add_amount(&grid, g->life.high_objects, g->life.high_bytes);
+	}
+	rc = grid__fit(&grid);
+	if (!rc) {
+		width = (unsigned)grid__put_titles(&grid, sink) + 2;
+		sink__puts(sink, is_beside(options, width) ? "  STACK\n" : "\n    STACK\n");
+	}
+	for (size_t i = 0; i < n && i < top && !rc; i++) {
+		grid__put_row(&grid, i, sink);
+		sink__puts(sink, is_beside(options, width) ? "  " : "\n");
+		rc = put_stack(profile, &groups[i], options, width, sink);
 	}
 	free_groups(groups, n);
 	return rc ? rc : put_more(n, top, sink);

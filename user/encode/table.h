@@ -59,6 +59,9 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 /* 1.96 standard errors of so many estimated bytes, in per cent of these, at most. 0: they are exact, or none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 
+/* The upper end of their 95 % interval. */
+double sampling_high(const struct profile *profile, double bytes);
+
 /* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;
  * nothing when all are. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);

@@ -26,14 +26,23 @@ double sampling_error_pct(const struct profile *profile, double bytes)
 	return bytes > 0 ? 196 * sqrt(estimate__of_bytes(bytes, profile->interval_bytes).variance) / bytes : 0;
 }
 
+double sampling_high(const struct profile *profile, double bytes)
+{
+	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
+
+	return estimate__interval(&estimate).high;
+}
+
 static void add_cell(struct grid *grid, const struct profile *profile, double bytes)
 {
 	double error = sampling_error_pct(profile, bytes);
-	char text[16];
+	char text[16], high[16];
 
 	format_bytes(bytes, text);
-	if (error > 0)
-		grid__add(grid, "%s +-%.*f %%", text, error < 10 ? 1 : 0, fmin(error, 999));
+	if (error >= 100) /* an interval that is far from even: a sample or a few */
+		grid__add(grid, "%s, < %s", text, format_bytes(sampling_high(profile, bytes), high));
+	else if (error > 0)
+		grid__add(grid, "%s +-%.*f %%", text, error < 10 ? 1 : 0, error);
 	else
 		grid__add(grid, "%s", text);
 }

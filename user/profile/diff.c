@@ -260,13 +260,13 @@ static int choose_measure(struct diff *d, struct error *err)
 	if (d->measure == DIFF_LIVE && windowed && windowed < d->n_profiles)
 		return error__set(
 			err, -EINVAL,
-			"live bytes of windows are an upper estimate, which continuous ones are "
+			"live bytes of windows are a rough estimate, which continuous ones are "
 			"not: they cannot be compared%s",
 			growing == d->n_profiles ? "; growth rates can"
 						 : "; memtrace leaks FILE tells what grows by one of windows "
 						   "itself; --max-overhead off makes none");
 	if (d->measure == DIFF_LIVE && windowed)
-		d->warnings |= 1u << DIFF_WARN_UPPER;
+		d->warnings |= 1u << DIFF_WARN_ROUGH;
 	if (d->measure == DIFF_GROWTH)
 		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
 	return 0;

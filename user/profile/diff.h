@@ -39,7 +39,7 @@
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
  * distribution) are compared the same way, by the t test. They are all that windowed profiles can
- * be compared by: their live bytes are upper estimates.
+ * be compared by: their live bytes are rough estimates.
  *
  * More than two profiles: first and last are compared as above; the steps between them make a
  * trend, the ratio estimator of growth.h with the steps for its segments (exact for the random
@@ -81,7 +81,7 @@ enum diff_measure {
 		      "never grew")                                                                \
 	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
 		    "shrank or never grew")                                                        \
-	X(UPPER, "they were traced in windows: live bytes are upper estimates, and how sure a "    \
+	X(ROUGH, "they were traced in windows: live bytes are rough estimates, and how sure a "    \
 		 "difference is cannot be told (growth rates, if they have them, can be compared)") \
 	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
@@ -103,7 +103,7 @@ enum diff_warning {
 const char *diff_warning__text(enum diff_warning warning);
 
 /* With one of these nothing is claimed, and no interval given. */
-#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_UPPER | 1u << DIFF_WARN_DIVIDED | \
+#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_ROUGH | 1u << DIFF_WARN_DIVIDED | \
 		     1u << DIFF_WARN_NOTHING_COMMON)
 
 /* From the first profile to the last: bytes, or bytes per second of growth. */

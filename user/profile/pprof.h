@@ -9,7 +9,8 @@
  *	inuse_sampled/bytes	the sizes of these: sampled_bytes
  *	inuse_variance/bytes	the variance of inuse_space divided by the period, the sampling
  *				interval: as large as the bytes themselves, roughly
- *	growth_per_hour/bytes	when growth is known; may be negative
+ *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0; may be negative.
+ *				It is always there: pprof compares and merges what has the same types only
  *
  * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some of
  * it, and one without these labels, which has all that belongs to no thread: what was allocated and is

@@ -286,6 +286,11 @@ bool profile__is_regions(const struct profile *profile)
 	return profile->what && !strcmp(profile->what, "regions");
 }
 
+double profile__watched_s(const struct profile *profile)
+{
+	return profile->windows_s + profile->continuous_s;
+}
+
 bool profile__is_growth(const struct profile *profile)
 {
 	return profile->what && !strcmp(profile->what, "growth");

@@ -262,6 +262,9 @@ struct profile {
 	struct profile_build *build; /* private: look-up tables, until profile__sort() */
 };
 
+/* Windowed: seconds in which the probes were in place. */
+double profile__watched_s(const struct profile *profile);
+
 /* A zeroed profile, or NULL. */
 struct profile *profile__new(void);
 void profile__free(struct profile *profile);

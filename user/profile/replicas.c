@@ -411,10 +411,10 @@ static int check(struct replicas *r, struct error *err)
 	} else if (windowed && windowed < r->n) {
 		return error__set(
 			err, -EINVAL,
-			"live bytes of windows are an upper estimate, which continuous ones are "
+			"live bytes of windows are a rough estimate, which continuous ones are "
 			"not: they cannot be compared");
 	} else if (windowed) {
-		r->warnings |= 1u << DIFF_WARN_UPPER;
+		r->warnings |= 1u << DIFF_WARN_ROUGH;
 	}
 	return 0;
 }

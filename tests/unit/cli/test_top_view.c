@@ -513,17 +513,19 @@ static void test_head(void **state)
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
 	struct top_status status = {.elapsed_s = 61,
 				    .live_bytes = 3 << 20,
-				    .live_change = -2048,
 				    .overhead_pct = 1.25,
 				    .running = 1,
 				    .alloc_per_s = 1000,
 				    .free_per_s = 900,
 				    .samples = 123};
-	static const char *const words[] = {"61 s", "~3.0 MiB", "-2.0 KiB/s", "cost ~1.2 %", "continuous",
+	static const char *const words[] = {"61 s", "~3.0 MiB growth +2.0 KiB/s", "cost ~1.2 %", "continuous",
 					    "alloc 1000/s", "free 900/s", "samples 123"};
 
+	struct profile *profile = three();
+
 	(void)state;
-	update_one(view, 60, three());
+	profile->growth.attributed.bytes_per_s = 2048;
+	update_one(view, 60, profile);
 	top_view__set_status(view, &status);
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		assert_true(shows(view, words[i]));

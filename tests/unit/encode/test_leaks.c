@@ -222,7 +222,7 @@ static void a_difference_tells_leaks(void **state)
 	assert_has(diff_leaks__refusal(diff), "do not say when they were taken");
 	p[2]->pid++;
 	assert_has(diff_leaks__refusal(diff), "are of several processes");
-	diff->warnings |= 1u << DIFF_WARN_UPPER;
+	diff->warnings |= 1u << DIFF_WARN_ROUGH;
 	p[2]->has_growth = true;
 	assert_has(diff_leaks__refusal(diff), "of profiles of windows each tells by itself");
 	diff__free(diff);

@@ -337,14 +337,14 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
 	b->what = "heap"; /* which it is when it does not say */
 	b->mode = "windowed";
-	assert_refused(a, b, DIFF_AUTO, "upper estimate");
+	assert_refused(a, b, DIFF_AUTO, "rough estimate");
 	assert_refused(a, b, DIFF_GROWTH, "profile 2 has no growth rates");
 	a->has_growth = b->has_growth = true;
 	assert_refused(a, b, DIFF_LIVE, "growth rates can");
 	a->has_growth = b->has_growth = false;
 	a->mode = "windowed";
 	diff = DIFF(a, b);
-	assert_true(diff->warnings & 1u << DIFF_WARN_UPPER);
+	assert_true(diff->warnings & 1u << DIFF_WARN_ROUGH);
 	diff__free(diff);
 	a->mode = b->mode = "continuous";
 	strcpy(b->comm, "other");
@@ -677,7 +677,7 @@ static void a_leak_among_churn_is_found(void **state)
 	assert_true(wrong <= 0.04 * runs && wrong_without <= 0.04 * runs);
 }
 
-/* Live bytes of windows are upper estimates: what was freed unseen is still in them. */
+/* Live bytes of windows are rough estimates: what was freed unseen is still in them. */
 static void windows_are_not_judged_by_live_bytes(void **state)
 {
 	struct profile *p[2] = {new_profile(4096), new_profile(4096)};
