@@ -159,6 +159,15 @@ static int window_tables__read(struct session *s, struct window_tables *ret)
 	return rc ? rc : capture__read_live(s->capture, &ret->live);
 }
 
+/* Of the last window, or of what was added to it. */
+static void note_interval(struct budget *b)
+{
+	struct evidence_window *window = &b->evidence.windows[b->evidence.n_windows - 1];
+	double added = (double)(b->end_ns - b->start_ns) / (double)(window->end_ns - window->start_ns);
+
+	window->interval += (double)b->interval * added - window->interval * added;
+}
+
 /* Takes in what the last window of t has brought. */
 static int harvest(struct target *t, const struct window_tables *tables)
 {
@@ -193,8 +202,11 @@ static int harvest(struct target *t, const struct window_tables *tables)
 		live[found++] = values[i];
 	}
 	t->budget.looks_next_ns = 0; /* there may be new ones */
-	return evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs, live, found,
-				 FIRST_LOOK_NS);
+	rc = evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs, live, found,
+			       FIRST_LOOK_NS);
+	if (!rc)
+		note_interval(&t->budget);
+	return rc;
 }
 
 /* The same of a window that the process's own cost has ended, or the end of the run. */

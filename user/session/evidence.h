@@ -80,6 +80,7 @@ enum evidence_kind {
 
 struct evidence_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
+	double interval;	   /* at which it sampled, bytes, mean over its time: the caller's to say */
 	bool apart;		   /* it stands for no time but its own (trend.c: shares): the caller's to say */
 };
 

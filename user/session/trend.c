@@ -446,6 +446,25 @@ static double (*weigh_halves(const struct build *b, const struct process_sites *
 	return counts;
 }
 
+/* What a small block that was sampled between two moments stands for, in the mean over windows; 0: there are none. The samples
+ * that there are may all be of those that sampled more closely than most. */
+static double mean_interval(const struct evidence *e, uint64_t from, uint64_t to)
+{
+	double seconds = 0, sum = 0;
+
+	for (size_t i = 0; i < e->n_windows; i++) {
+		uint64_t start = e->windows[i].start_ns, end = e->windows[i].end_ns;
+
+		start = start > from ? start : from;
+		end = end < to ? end : to;
+		if (end <= start)
+			continue;
+		seconds += (double)(end - start) * NS;
+		sum += (double)(end - start) * NS * e->windows[i].interval;
+	}
+	return seconds > 0 ? sum / seconds : 0;
+}
+
 /* A leak adds blocks at the same rate all the time, and all of them stay: counted are those that have stayed for a
  * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
  * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
@@ -459,6 +478,7 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
 	_cleanup_free_ double(*halves)[2] = NULL;
 	struct held held;
+	double interval;
 
 	if (!step)
 		return 0;
@@ -497,6 +517,10 @@ static int rows_of_births(const struct build *b, const struct process_sites *sit
 		rows->footprint += bytes / (double)(held.live->size ? held.live->size : 1) *
 				   footprint(held.live->size);
 	}
+	interval = mean_interval(e, from, rows->end_ns);
+	for (size_t site = 0; site < sites->n; site++)
+		if (rows->quantum[site] > 0)
+			rows->quantum[site] = fmax(rows->quantum[site], halves[site][0] * interval);
 	return e->n_windows ? rows_of_chains(b, sites, rows, number) : 0;
 }
 
