@@ -148,6 +148,9 @@ def diff_names_the_growing_redis():
                         "--max-overhead", "off", "-o", directory + "/out") as tracer:
                 with concurrent.futures.ThreadPoolExecutor(3) as pool:
                     list(pool.map(load, servers, *zip(*REPLICAS.values())))
+                # what clients had is gone with them, a moment later
+                wait_until(lambda: all("connected_clients:1\r" in server.ask("INFO", "clients") for server in servers),
+                           "the end of the clients")
                 tracer.stop()
             taken = [server.used_memory() - was for server, was in zip(servers, before)]
             expect(taken[1] > 5 * max(taken[0], taken[2], 500000), "the odd server has taken", taken)

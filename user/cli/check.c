@@ -234,7 +234,7 @@ int cmd_check(int argc, char **argv)
 		if (opt == '?' && (optopt == OPT_ALLOC || optopt == OPT_FREE))
 			return usage_error("check", "%s needs a value", argv[optind - 1]);
 		if (opt != 'h')
-			return usage_error("check", "there is no option %s", argv[optind - 1]);
+			return unknown_option("check", argv);
 		fputs(help, stdout);
 		return end_output(0);
 	}

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,15 @@ int usage_error(const char *command, const char *fmt, ...)
 	va_end(ap);
 	fprintf(stderr, "Try 'memtrace %s --help'.\n", command);
 	return EXIT_USAGE;
+}
+
+int unknown_option(const char *command, char *const *argv)
+{
+	const char *text = argv[optind - 1];
+
+	if (optopt && optopt < 256) /* one letter, perhaps of several behind one dash */
+		return usage_error(command, "there is no option -%c", optopt);
+	return usage_error(command, "there is no option %s, or more than one begins so", text);
 }
 
 int end_output(int status)

@@ -39,6 +39,9 @@ int usage_error(const char *command, const char *fmt, ...) __attribute__((format
  * it. */
 int end_output(int status);
 
+/* usage_error() of getopt_long's '?': what was not known. */
+int unknown_option(const char *command, char *const *argv);
+
 /* Replaces control characters by '?': names come from other processes. Returns text. */
 char *printable(char *text);
 

@@ -147,7 +147,7 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 		case ':':
 			return usage_error("diff", "%s needs a value", argv[optind - 1]);
 		default:
-			return usage_error("diff", "there is no option %s", argv[optind - 1]);
+			return unknown_option("diff", argv);
 		}
 	}
 	if (rc)

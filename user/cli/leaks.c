@@ -79,7 +79,7 @@ static int parse_options(int argc, char **argv, struct leaks_config *c)
 		case ':':
 			return usage_error("leaks", "%s needs a value", argv[optind - 1]);
 		default:
-			return usage_error("leaks", "there is no option %s", argv[optind - 1]);
+			return unknown_option("leaks", argv);
 		}
 	}
 	return optind < argc ? 0 : usage_error("leaks", "which file?");

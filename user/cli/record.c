@@ -253,6 +253,8 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->resident && c->trace.selection.given)
 		return usage_error("record", "--rss shows what is in one process: name it by -p, or run a command");
+	if ((c->threads || c->sites || c->lifetimes) && !(c->trace.what & WHAT_HEAP))
+		return usage_error("record", "--threads, --sites and --lifetimes tell of the heap: --what heap");
 	if (c->command && c->trace.n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;
@@ -349,7 +351,7 @@ static int put_views(const struct record_config *c, const struct profile *profil
 	int rc = 0;
 
 	if (profile__is_regions(profile) || profile__is_growth(profile))
-		return 0;
+		return 0; /* they stand below the heap's */
 	if (c->threads)
 		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, c->each_thread, sink);
 	if (!rc && c->sites)

@@ -463,7 +463,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		case ':':
 			return usage_error("report", "%s needs a value", argv[optind - 1]);
 		default:
-			return usage_error("report", "there is no option %s", argv[optind - 1]);
+			return unknown_option("report", argv);
 		}
 	}
 	if (rc)

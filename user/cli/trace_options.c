@@ -306,7 +306,7 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	case ':':
 		return usage_error(command, "%s needs a value", argv[optind - 1]);
 	default:
-		return usage_error(command, "there is no option %s", argv[optind - 1]);
+		return unknown_option(command, argv);
 	}
 }
 

@@ -105,6 +105,8 @@ int decode_collapsed(const struct input *in, struct making *making)
 	}
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
+	if (!rc && in->bytes[in->len - 1] != '\n') /* a number that is cut is a number, too */
+		return input__bad_line(in, -EINVAL, line.number, "the last line has no end: the file is cut short");
 	making->profile->no_objects = making->profile->leaf_holds = true;
 	return rc ? rc : making__sort(making);
 }

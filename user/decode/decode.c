@@ -516,6 +516,7 @@ int decode_within(const struct decode_limits *limits, const char *name, const vo
 		if (rc)
 			return rc == -ENOMEM ? error__set(err, rc, "%s: out of memory", name) : rc;
 		in.bytes = bytes;
+		in.packed = true;
 	}
 	return decode(limits, &in, ret_profile);
 }

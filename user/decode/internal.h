@@ -38,6 +38,7 @@ struct input {
 	const char *bytes;
 	size_t len;
 	struct error *err;
+	bool packed; /* the file was, by gzip, as pprof's are */
 };
 
 /* Set the error and return code, negative errno: "NAME: line 3: ..." and "NAME: byte 17: ..." (of

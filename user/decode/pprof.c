@@ -119,8 +119,14 @@ struct reader {
 
 static int bad(const struct reader *r, const uint8_t *at, const char *what)
 {
-	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s",
-			       what);
+	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s", what);
+}
+
+/* The same of what is not even of protobuf's form: it may be anything. */
+static int malformed(const struct reader *r, const uint8_t *at, const char *what)
+{
+	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s%s", what,
+			       r->in->packed ? "" : " (what is no text is read as pprof)");
 }
 
 /* The same for what is too much, with the reason that is there. */
@@ -138,7 +144,7 @@ static int take_varint(const struct reader *r, struct bytes *in, uint64_t *ret)
 		uint8_t byte;
 
 		if (in->pos == in->end)
-			return bad(r, start, "a number is cut short");
+			return malformed(r, start, "a number is cut short");
 		byte = *in->pos++;
 		if (shift == 63 && byte > 1)
 			break;
@@ -148,7 +154,7 @@ static int take_varint(const struct reader *r, struct bytes *in, uint64_t *ret)
 			return 0;
 		}
 	}
-	return bad(r, start, "a number is longer than 64 bits");
+	return malformed(r, start, "a number is longer than 64 bits");
 }
 
 /* Takes the next field. 1, 0 at the end, negative errno. */
@@ -163,7 +169,7 @@ static int take_field(const struct reader *r, struct bytes *in, struct field *re
 	if (take_varint(r, in, &tag))
 		return -EINVAL;
 	if (!(tag >> 3) || tag >> 3 > UINT32_MAX)
-		return bad(r, ret->at, "no field of a pprof profile (what is no text is read as one)");
+		return malformed(r, ret->at, "no field of a pprof profile");
 	ret->number = (uint32_t)(tag >> 3);
 	switch (tag & 7) {
 	case WIRE_VARINT:
@@ -172,7 +178,7 @@ static int take_field(const struct reader *r, struct bytes *in, struct field *re
 	case WIRE_FIXED32:
 		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
 		if ((size_t)(in->end - in->pos) < skip)
-			return bad(r, ret->at, "a field is cut short");
+			return malformed(r, ret->at, "a field is cut short");
 		in->pos += skip;
 		ret->number = 0;
 		return 1;
@@ -180,25 +186,25 @@ static int take_field(const struct reader *r, struct bytes *in, struct field *re
 		if (take_varint(r, in, &len))
 			return -EINVAL;
 		if (len > (uint64_t)(in->end - in->pos))
-			return bad(r, ret->at, "a field is longer than what is left");
+			return malformed(r, ret->at, "a field is longer than what is left");
 		ret->is_bytes = true;
 		ret->bytes = (struct bytes){in->pos, in->pos + len};
 		in->pos += len;
 		return 1;
 	default:
-		return bad(r, ret->at, "no field of a pprof profile (what is no text is read as one)");
+		return malformed(r, ret->at, "no field of a pprof profile");
 	}
 }
 
 /* A field that is a message or a text must be bytes; one that is a number must be one. */
 static int want_bytes(const struct reader *r, const struct field *field)
 {
-	return field->is_bytes ? 0 : bad(r, field->at, "a number where a message is due");
+	return field->is_bytes ? 0 : malformed(r, field->at, "a number where a message is due");
 }
 
 static int want_number(const struct reader *r, const struct field *field)
 {
-	return field->is_bytes ? bad(r, field->at, "bytes where a number is due") : 0;
+	return field->is_bytes ? malformed(r, field->at, "bytes where a number is due") : 0;
 }
 
 /* The numbers of a repeated field, one after the other: packed ones, or the single one, after which

@@ -225,12 +225,12 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
 
-/* One JSON object on one line, of all stacks that grow, by the same evidence:
+/* One JSON object on one line, of all stacks that grow, surely or perhaps, by the same evidence:
  *
  *   what, seconds (that growth was looked at), lost {name: count}; file, pid, comm of a profile, profiles and warnings as in
  *	encode_diff_json() of a diff
- *   judged (it could be told how sure growth is), surely_grow (stacks), growth_bytes_per_s (of all together, as
- *	percentages for people are; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())
+ *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of its anonymous memory;
+ *	"stacks": of all of them together), growth_bytes_per_s (of that; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())
  *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown), live_bytes, frames, lines;
  *	freed_with_age ("hardly any", "some" or "most"), young_s, young_held, old_s, old_held (the share that was still
  *	held of what got that old), oldest_s (some is older), rises of steps: where they are known}] */

@@ -38,6 +38,7 @@ struct suspect {
 	bool aged; /* these are known: shares still held of what is older than so many seconds */
 	double young_s, young, old_s, old;
 	double oldest_s; /* some of what it holds is older than that; 0: not known */
+	struct growth now; /* by the last profile alone, which looks at the end of its run; low is NaN: not known */
 	unsigned rises; /* of so many steps; 0: not known */
 	size_t steps;
 };
@@ -52,10 +53,16 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
+/* It has grown from the first profile to the last, but what the last one says of itself speaks against that it does so still. */
+static bool is_over(const struct suspect *s)
+{
+	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
+}
+
 /* What surely grows, first what stays for good, last what goes on being freed; then what may grow. */
 static int evidence(const struct suspect *s)
 {
-	return !s->sure ? 0 : is_flat(s) ? 3 : is_steep(s) ? 1 : 2;
+	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
 }
 
 static int by_evidence(const void *a, const void *b)
@@ -154,7 +161,8 @@ struct finding {
 	size_t n, n_sure;
 	bool judged;	  /* it could be told how sure growth is */
 	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not above 0: not known */
-	const char *what; /* that is */
+	const char *what; /* that is, */
+	bool of_process;  /* of the process, which knows more than the stacks do */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 };
 
@@ -174,7 +182,7 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 		       const struct table_options *options, struct sink *sink)
 {
 	unsigned width = options->width ? options->width : DEFAULT_WIDTH;
-	char rate[16], live[16];
+	char rate[16], live[16], now[20], range[CELL_SIZE];
 	int err;
 
 	sink__printf(sink, options->color ? BOLD "%zu. " : "%zu. ", number);
@@ -194,6 +202,12 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	if (s->oldest_s > 0)
 		sink__printf(sink, "; its oldest is older than %.3g s", s->oldest_s);
 	sink__puts(sink, ".\n");
+	if (is_over(s)) {
+		format_range(s->now.low, s->now.high, range, sizeof(range));
+		sink__printf(sink, "   But that may be over: by the last profile alone, which looks at the end of its run, it "
+				   "grows by %s/s (95 %%: %s).\n",
+			     format_change(s->now.bytes_per_s, now), range);
+	}
 	return put_advice(s, sink);
 }
 
@@ -245,6 +259,7 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 	json__put_bool(json, "judged", finding->judged);
 	json__put_uint(json, "surely_grow", finding->n_sure);
+	json__put_text(json, "growth_of", finding->of_process ? "process" : "stacks");
 	json__put_real(json, "growth_bytes_per_s", finding->whole > 0 ? finding->whole : NAN);
 	json__put_real(json, "least_growth_bytes_per_s", finding->least);
 	list = json__open(json, "stacks", "[");
@@ -357,6 +372,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				      .low = growth->low,
 				      .high = growth->high,
 				      .live = groups[i].live.bytes,
+				      .now = {.low = NAN},
 				      .sure = growth->low > 0};
 		add_ages(s, profile, s->site, s->live);
 		finding->whole += s->rate;
@@ -368,6 +384,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	if (profile->growth.bytes_per_s > 0) {
 		finding->whole = profile->growth.bytes_per_s;
 		finding->what = "the process grows";
+		finding->of_process = true;
 	}
 	finding__sort(finding);
 	return 0;
@@ -466,7 +483,10 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 				      .live = stack->change.to,
 				      .sure = stack->grows,
 				      .rises = stack->rises,
-				      .steps = diff->n_profiles - 1};
+				      .steps = diff->n_profiles - 1,
+				      .now = {.low = NAN}};
+		if (stack->last && last->has_growth)
+			s->now = stack->last->growth;
 		if (stack->last)
 			add_ages(s, last, stack->last, stack->change.to);
 		s->index = finding->n++;

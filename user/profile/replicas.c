@@ -419,6 +419,29 @@ static int check(struct replicas *r, struct error *err)
 	return 0;
 }
 
+/* One of another program that shares no stack with any of the others is no replica: all that it has would be odd. */
+static int check_common(const struct replicas *r, const struct match *match, struct error *err)
+{
+	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));
+
+	if (!common)
+		return -ENOMEM;
+	for (size_t i = 0; i < match->n_stacks; i++) {
+		const struct match_site *first = &match->sites[match->first[i]];
+		const struct match_site *last = &match->sites[match->first[i + 1] - 1];
+
+		for (const struct match_site *site = first; site <= last; site++) /* by profile */
+			common[site->profile] |= first->profile != last->profile;
+	}
+	for (size_t i = 0; i < r->n && r->warnings & 1u << DIFF_WARN_OTHER_PROGRAM; i++)
+		if (!common[i] && r->profiles[i]->n_sites)
+			return error__set(err, -EINVAL,
+					  "profile %zu has no stack in common with the others, and they are of different "
+					  "programs: it is no replica of them",
+					  i + 1);
+	return 0;
+}
+
 void replicas__free(struct replicas *replicas)
 {
 	if (!replicas)
@@ -447,6 +470,8 @@ int replicas__new(const struct profile *const *profiles, size_t n, enum diff_mea
 	rc = check(r, err);
 	if (!rc)
 		rc = match__stacks(profiles, n, &match_limits, &match, err);
+	if (!rc)
+		rc = check_common(r, &match, err);
 	if (!rc)
 		rc = compare(r, &match);
 	if (rc)

@@ -51,12 +51,18 @@ static bool any_grows(const struct profile *profile)
 
 const char *view_options__refusal(const struct view_options *options, const struct profile *profile)
 {
+	bool filtered = profile__lost_count(profile, LOST_FILTERED);
+
 	if (view_options__contradiction(options))
 		return view_options__contradiction(options);
 	if (options->weight == WEIGHT_OBJECTS && profile->no_objects)
 		return "it says nothing of objects";
 	if ((options->weight == WEIGHT_ALLOCATED || options->weight == WEIGHT_FREED) && profile->no_allocated)
-		return "it says nothing of what was allocated, only of what is live";
+		return filtered ? "of what the filters leave it says nothing of what was allocated: --thread and --age are "
+				  "known of live memory" :
+				  "it says nothing of what was allocated, only of what is live";
+	if (options->weight == WEIGHT_GROWTH && !profile->has_growth && filtered)
+		return "of what the filters leave it says nothing of growth: --thread and --age are known of live memory";
 	if (options->weight == WEIGHT_GROWTH && !profile->has_growth)
 		return "it says nothing of growth; runs of some seconds do, and memtrace's own .pb.gz files of them";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))

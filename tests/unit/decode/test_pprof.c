@@ -419,13 +419,13 @@ static void what_is_wrong_is_told(void **state)
 		const char *text;
 	} cases[] = {
 #define CASE(bytes, text) {bytes, sizeof(bytes) - 1, text}
-		CASE("\x0a\x7f\x00", "FILE: byte 0: a field is longer than what is left"),
-		CASE("\x08", "FILE: byte 1: a number is cut short"),
-		CASE("\x0b\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
-		CASE("\x02\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
-		CASE("\x7f" "ELF\x02\x01\x01\0", "FILE: byte 0: no field of a pprof profile (what is no text is read as one)"),
+		CASE("\x0a\x7f\x00", "FILE: byte 0: a field is longer than what is left (what is no text is read as pprof)"),
+		CASE("\x08", "FILE: byte 1: a number is cut short (what is no text is read as pprof)"),
+		CASE("\x0b\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		CASE("\x02\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		CASE("\x7f" "ELF\x02\x01\x01\0", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
 		CASE("\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-		     "FILE: byte 1: a number is longer than 64 bits"),
+		     "FILE: byte 1: a number is longer than 64 bits (what is no text is read as pprof)"),
 		CASE("\x32\x00", "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
 				 "nor collapsed stacks"),
 		CASE("\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03" "cpu\x32\x0bnanoseconds",
@@ -447,8 +447,8 @@ static void what_is_wrong_is_told(void **state)
 		     "FILE: byte 206: a mapping that is not there"),
 		CASE(TYPES GOOD "\x22\x06\x08\x2d\x22\x02\x08\x07\x12\x07\x0a\x01\x2d\x12\x02\x01\x01",
 		     "FILE: byte 206: a function that is not there"),
-		CASE(TYPES GOOD "\x20\x01", "FILE: byte 202: a number where a message is due"),
-		CASE(TYPES GOOD "\x4a\x01\x00", "FILE: byte 202: bytes where a number is due"),
+		CASE(TYPES GOOD "\x20\x01", "FILE: byte 202: a number where a message is due (what is no text is read as pprof)"),
+		CASE(TYPES GOOD "\x4a\x01\x00", "FILE: byte 202: bytes where a number is due (what is no text is read as pprof)"),
 #undef CASE
 	};
 

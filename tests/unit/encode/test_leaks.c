@@ -110,7 +110,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 	assert_reports_failures(encode, profile);
 	assert_int_equal(encode_leaks_json(profile, &json_sink), 0);
 	assert_has(json.bytes, "{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"seconds\":60.000,\"lost\":{},"
-			       "\"judged\":true,\"surely_grow\":3,\"growth_bytes_per_s\":409600.000,"
+			       "\"judged\":true,\"surely_grow\":3,\"growth_of\":\"process\",\"growth_bytes_per_s\":409600.000,"
 			       "\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
 			       "\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,\"growth_high\":122880.000,");
 	assert_has(json.bytes, ",\"freed_with_age\":\"hardly any\",\"young_s\":2.000,\"young_held\":0.980,"

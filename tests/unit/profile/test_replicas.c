@@ -246,6 +246,15 @@ static void what_says_nothing_is_refused(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		p[i] = new_profile(R);
+		STACK(p[i], 1, 64, 10, "malloc", i == 2 ? "other" : "same");
+		end_profile(p[i]);
+	}
+	replicas__free(replicas_of(p, 3));
+	strcpy(p[2]->comm, "another");
+	assert_refused(p, 3, "profile 3 has no stack in common with the others");
+	free_all(p, 3);
+	for (int i = 0; i < 3; i++) {
+		p[i] = new_profile(R);
 		end_profile(p[i]);
 	}
 	assert_refused(p, 2, "three or more");
