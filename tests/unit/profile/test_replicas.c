@@ -246,7 +246,7 @@ static void what_says_nothing_is_refused(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		p[i] = new_profile(R);
-		STACK(p[i], 1, 64, 10, "malloc", i == 2 ? "other" : "same");
+		add_stack(p[i], i == 2 ? "other" : "same", 0, 64, 10);
 		end_profile(p[i]);
 	}
 	replicas__free(replicas_of(p, 3));
