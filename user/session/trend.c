@@ -245,18 +245,41 @@ static int rows_of_chains(const struct build *b, const struct process_sites *sit
 
 static const struct series no_series;
 
-/* What the site has allocated in windows that stand for themselves, of a total; linear between what is known. */
-static double allocated_apart(const struct build *b, const struct shares *shares, const struct abi_site_key *site,
-			      double total)
+/* Of each stretch between the series' snapshots, the share that lies in windows that stand for themselves. */
+static void find_apart(const struct build *b, const struct shares *shares, const struct series *series,
+		       double ret[SERIES_MAX + 1])
 {
 	const struct evidence *e = &b->target->budget.evidence;
-	const struct series *series = b->series ? b->series : &no_series;
-	double sum = 0;
 
-	for (size_t i = 0; i < e->n_windows; i++)
-		if (is_apart(shares, &e->windows[i]))
-			sum += series__allocated(series, site, e->windows[i].end_ns, b->begin_ns, b->end_ns, total) -
-			       series__allocated(series, site, e->windows[i].start_ns, b->begin_ns, b->end_ns, total);
+	for (size_t k = 0; k <= series->n; k++) {
+		uint64_t from = k ? series->snapshots[k - 1].time_ns : b->begin_ns;
+		uint64_t to = k < series->n ? series->snapshots[k].time_ns : b->end_ns, sum = 0;
+
+		for (size_t i = 0; i < e->n_windows; i++) {
+			uint64_t start = e->windows[i].start_ns, end = e->windows[i].end_ns;
+
+			start = start > from ? start : from;
+			end = end < to ? end : to;
+			if (is_apart(shares, &e->windows[i]) && end > start)
+				sum += end - start;
+		}
+		ret[k] = to > from ? (double)sum / (double)(to - from) : 0;
+	}
+}
+
+/* What the site has allocated in them, of a total: evenly between snapshots. */
+static double allocated_apart(const struct series *series, const double of[SERIES_MAX + 1],
+			      const struct abi_site_key *site, double total)
+{
+	double sum = 0, before = 0;
+
+	for (size_t k = 0; k <= series->n; k++) {
+		const struct series_point *point = k < series->n ? series__find(&series->snapshots[k], site) : NULL;
+		double now = k == series->n ? total : point ? point->alloc_bytes : before;
+
+		sum += of[k] * fmax(now - before, 0);
+		before = now;
+	}
 	return fmin(sum, total);
 }
 
@@ -265,13 +288,16 @@ static int extend_allocated(const struct build *b, struct profile *p, const stru
 			    const struct shares *shares)
 {
 	_cleanup_free_ double *apart = calloc(p->n_sites + 1, sizeof(*apart));
+	const struct series *series = b->series ? b->series : &no_series;
+	double of[SERIES_MAX + 1];
 
 	if (!apart)
 		return -ENOMEM;
+	find_apart(b, shares, series, of);
 	for (size_t i = 0; i < sites->n; i++)
 		if (sites->site_of[i] != NO_SITE)
-			apart[sites->site_of[i]] += allocated_apart(
-				b, shares, &sites->keys[i], (double)sites->sites[i].alloc_bytes);
+			apart[sites->site_of[i]] += allocated_apart(series, of, &sites->keys[i],
+								    (double)sites->sites[i].alloc_bytes);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 		double part = site->alloc_bytes > 0 ? fmin(apart[i] / site->alloc_bytes, 1) : 0;
