@@ -53,7 +53,8 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* It has grown from the first profile to the last, but what the last one says of itself speaks against that it does so still. */
+/* It has grown from the first profile to the last, but what the last one says of itself is that it may not do so
+ * still. */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
