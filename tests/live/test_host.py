@@ -92,7 +92,7 @@ def trace_storm():
             begin, cpu = time.monotonic(), {t.pid: own_cpu_s(t.pid) for t in (leak, churn)}
             time.sleep(1)
             traced = sorted(cpu_ns_per_pair(churn) for _ in range(3))
-            time.sleep(12)
+            time.sleep(20)
             cpu = {pid: own_cpu_s(pid) - before for pid, before in cpu.items()}
             seconds = time.monotonic() - begin
             profiles = by_pid(tracer.stop().out)
