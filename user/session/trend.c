@@ -25,18 +25,22 @@ static uint64_t last_ns(const struct evidence *e)
 	return e->windows[e->n_windows - 1].end_ns;
 }
 
-/* Seconds of [from, to] that lie in windows. */
+/* Seconds of [from, to] that lie in the window. */
+static double seconds_in(const struct evidence_window *window, uint64_t from, uint64_t to)
+{
+	uint64_t start = window->start_ns > from ? window->start_ns : from;
+	uint64_t end = window->end_ns < to ? window->end_ns : to;
+
+	return end > start ? (double)(end - start) * NS : 0;
+}
+
+/* The same of all windows. */
 static double exposure(const struct evidence *e, uint64_t from, uint64_t to)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < e->n_windows; i++) {
-		uint64_t start = e->windows[i].start_ns, end = e->windows[i].end_ns;
-
-		start = start > from ? start : from;
-		end = end < to ? end : to;
-		sum += end > start ? (double)(end - start) * NS : 0;
-	}
+	for (size_t i = 0; i < e->n_windows; i++)
+		sum += seconds_in(&e->windows[i], from, to);
 	return sum;
 }
 
@@ -253,17 +257,13 @@ static void find_apart(const struct build *b, const struct shares *shares, const
 
 	for (size_t k = 0; k <= series->n; k++) {
 		uint64_t from = k ? series->snapshots[k - 1].time_ns : b->begin_ns;
-		uint64_t to = k < series->n ? series->snapshots[k].time_ns : b->end_ns, sum = 0;
+		uint64_t to = k < series->n ? series->snapshots[k].time_ns : b->end_ns;
+		double sum = 0;
 
-		for (size_t i = 0; i < e->n_windows; i++) {
-			uint64_t start = e->windows[i].start_ns, end = e->windows[i].end_ns;
-
-			start = start > from ? start : from;
-			end = end < to ? end : to;
-			if (is_apart(shares, &e->windows[i]) && end > start)
-				sum += end - start;
-		}
-		ret[k] = to > from ? (double)sum / (double)(to - from) : 0;
+		for (size_t i = 0; i < e->n_windows; i++)
+			if (is_apart(shares, &e->windows[i]))
+				sum += seconds_in(&e->windows[i], from, to);
+		ret[k] = to > from ? sum / ((double)(to - from) * NS) : 0;
 	}
 }
 
@@ -479,14 +479,10 @@ static double mean_interval(const struct evidence *e, uint64_t from, uint64_t to
 	double seconds = 0, sum = 0;
 
 	for (size_t i = 0; i < e->n_windows; i++) {
-		uint64_t start = e->windows[i].start_ns, end = e->windows[i].end_ns;
+		double length = seconds_in(&e->windows[i], from, to);
 
-		start = start > from ? start : from;
-		end = end < to ? end : to;
-		if (end <= start)
-			continue;
-		seconds += (double)(end - start) * NS;
-		sum += (double)(end - start) * NS * e->windows[i].interval;
+		seconds += length;
+		sum += length * e->windows[i].interval;
 	}
 	return seconds > 0 ? sum / seconds : 0;
 }
