@@ -103,7 +103,7 @@ def harmless_to_exceptions(kind):
 def harmless_attach_and_detach(kind):
     """Eight threads hammer the allocator meanwhile; afterwards the code is the original one."""
     with Busy(8) as target:
-        for _ in range(12 if kind == kinds()[0] else 4):
+        for _ in range(20 if kind == kinds()[0] else 5):
             with Tracer("-p", target.pid, "-q", "-f", "none", "--max-overhead", "off",
                         "--probe-kind", kind) as tracer:
                 # without this the comparison afterwards would prove nothing
