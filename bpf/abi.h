@@ -237,6 +237,7 @@ enum abi_birth {
 	BIRTH_NEW,     /* all of it is new */
 	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */
 	BIRTH_UNKNOWN, /* by realloc, and of what is not known, or was not asked */
+	BIRTH_ENDED,   /* it was freed; its address is watched on: abi_process.watch */
 };
 
 struct abi_live {
@@ -246,7 +247,26 @@ struct abi_live {
 	struct abi_stack_key stack;
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
-	__s64 grown; /* more than the block that it took the place of: bytes; not below -size */
+	/* BIRTH_GROWN: more than the block that it took the place of: bytes; not below -size.
+	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last. */
+	__s64 grown;
+};
+
+/* What was seen at the address of a sampled block while its process is traced in windows. The ledger needs
+ * each of them with its time (user/ledger/survivors.h). */
+enum abi_end_kind {
+	END_FREED = 1, /* the block was freed */
+	END_MOVED,     /* realloc has put another in its place, anywhere; the address is not watched on */
+	END_UNSEEN,    /* another sampled block stands there: its free was not seen */
+	END_AGAIN,     /* another block at its address was freed: told once in a window */
+};
+
+struct abi_end {
+	struct abi_live block; /* the one that is, or was, sampled */
+	__u64 addr;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 process;
+	__u32 kind; /* enum abi_end_kind */
 };
 
 /* A call between its entry and its return, found by thread and stack pointer so that nested calls
@@ -304,6 +324,9 @@ struct abi_process {
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
 	__u64 window_ns; /* all probes are in place since then; ABI_NO_WINDOW: not all, or not for long; 0: they
 			  * always are */
+	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end), and the
+		      * addresses of those that were freed stay in the live table, as BIRTH_ENDED */
+	__u32 pad;
 };
 
 /* Its state on one CPU. */
@@ -314,6 +337,8 @@ struct abi_process_cpu {
 	__u64 stack_ns;	       /* what taking the stacks of the heap's samples took */
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
+	__u64 no_births;       /* calls of allocating functions that add no block: realloc of a block */
+	__u64 no_deaths;       /* calls of freeing functions that end none: free(NULL) */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	__u64 region_calls, region_stack_ns; /* calls of mmap and its like; what taking their stacks took */
 	__u64 lost[LOST_MAX];
@@ -394,8 +419,9 @@ ABI_ASSERT(struct abi_live, 56);
 ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 136);
 ABI_ASSERT(struct abi_region_call, 88);
-ABI_ASSERT(struct abi_process, 32);
-ABI_ASSERT(struct abi_process_cpu, 16 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_end, 80);
+ABI_ASSERT(struct abi_process, 40);
+ABI_ASSERT(struct abi_process_cpu, 16 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);

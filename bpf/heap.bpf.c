@@ -377,7 +377,13 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 		/* Taken out of the table until it is known how the call went: once the allocator
 		 * has released the block, another thread may get its address. */
+		if (old_key.addr)
+			count(&cpu->no_births, 1);
 		old = old_key.addr ? bpf_map_lookup_elem(&live, &old_key) : NULL;
+		if (old && old->birth == BIRTH_ENDED) {
+			live_free_again(process, old, old_key.addr);
+			old = NULL;
+		}
 		if (old) {
 			call.old = *old;
 			call.old_addr = old_key.addr;
@@ -480,7 +486,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 				lose_insert(cpu, err, LOST_LIVE_FULL);
 			return;
 		}
-		live_settle(cpu, process, &call.old, ret ? LIVE_MOVED : LIVE_FREED);
+		if (live_settle(cpu, process, &call.old, ret ? LIVE_MOVED : LIVE_FREED))
+			live_tell(process, &call.old, call.old_addr, END_MOVED);
 	}
 	if (!call.sampled || !ret)
 		return;
@@ -535,9 +542,15 @@ int heap_free(struct pt_regs *ctx)
 	struct abi_process_cpu *cpu;
 	struct abi_func *fn;
 	struct abi_process *process;
+	__u64 addr;
 
 	cpu = begin(ctx, &fn, &process);
-	if (cpu)
-		live_forget(cpu, process, argument(ctx, fn->ptr_arg));
+	if (!cpu)
+		return 0;
+	addr = argument(ctx, fn->ptr_arg);
+	if (addr)
+		live_forget(cpu, process, addr);
+	else
+		count(&cpu->no_deaths, 1);
 	return 0;
 }

@@ -71,6 +71,39 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu,
 	return true;
 }
 
+/* Tells user space of what was seen at the address of a sampled block. */
+static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block, __u64 addr,
+				enum abi_end_kind kind)
+{
+	struct abi_end *end;
+
+	if (!process || !block || !process->watch)
+		return 0;
+	end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
+	if (!end) {
+		count(&ends_lost, 1);
+		return 0;
+	}
+	end->block = *block;
+	end->addr = addr;
+	end->time_ns = bpf_ktime_get_ns();
+	end->process = process->id;
+	end->kind = kind;
+	/* it is read when a window is over: nobody need be woken */
+	bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The address of a block that was freed before: is this a free that is to be told? */
+static __always_inline void live_free_again(const struct abi_process *process, struct abi_live *ended,
+					    __u64 addr)
+{
+	if (ended->grown == (__s64)process->window_ns)
+		return;
+	ended->grown = (__s64)process->window_ns;
+	live_tell(process, ended, addr, END_AGAIN);
+}
+
 /* The block at addr is about to be freed. */
 static __always_inline void live_forget(struct abi_process_cpu *cpu,
 					const struct abi_process *process, __u64 addr)
@@ -81,10 +114,20 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 	found = bpf_map_lookup_elem(&live, &key);
 	if (!found)
 		return;
+	if (found->birth == BIRTH_ENDED) {
+		live_free_again(process, found, addr);
+		return;
+	}
 	block = *found; /* copied before the deletion: another block may take its place in the map
 			 */
-	if (!bpf_map_delete_elem(&live, &key))
-		live_settle(cpu, process, &block, LIVE_FREED);
+	if (process->watch) {
+		found->birth = BIRTH_ENDED;
+		found->grown = (__s64)process->window_ns;
+	} else if (bpf_map_delete_elem(&live, &key)) {
+		return;
+	}
+	if (live_settle(cpu, process, &block, LIVE_FREED))
+		live_tell(process, &block, addr, END_FREED);
 }
 
 static __always_inline void note_high(struct abi_site *site)
@@ -115,8 +158,10 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	if (found) {
 		old = *found;
 		bpf_map_delete_elem(&live, &key);
-		if (live_settle(cpu, process, &old, LIVE_UNSEEN))
+		if (old.birth != BIRTH_ENDED && live_settle(cpu, process, &old, LIVE_UNSEEN)) {
 			lose(cpu, LOST_FREED_UNOBSERVED);
+			live_tell(process, &old, addr, END_UNSEEN);
+		}
 	}
 
 	site = bpf_map_lookup_elem(&sites, &site_key);

@@ -62,6 +62,13 @@ struct {
 	__uint(max_entries, 1 << 12);
 } regions __weak SEC(".maps");
 
+/* Ends of sampled blocks, of processes that are traced in windows (struct abi_end). User space reads it when a
+ * window is over. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 12);
+} ends __weak SEC(".maps");
+
 /* Traced processes. The key is the main thread's task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -153,6 +160,7 @@ const volatile bool count_machine __weak = false;
 volatile __u32 active __weak;
 /* The last process's number. */
 __u32 last_process __weak;
+__u64 ends_lost __weak; /* ends that found no room in the ring */
 __u64 events_lost __weak; /* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
 /* Some function of the table wraps others. */

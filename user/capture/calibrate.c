@@ -478,3 +478,9 @@ uint64_t capture__free_calls(const struct abi_process_cpu *counters)
 		n += counters->calls[cost];
 	return n;
 }
+
+int64_t capture__net_blocks(const struct abi_process_cpu *counters)
+{
+	return (int64_t)(capture__alloc_calls(counters) - counters->no_births) -
+	       (int64_t)(capture__free_calls(counters) - counters->no_deaths);
+}

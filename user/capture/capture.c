@@ -22,6 +22,7 @@
 #define DEFAULT_STACKS	  (1U << 16)
 #define DEFAULT_SITES	  (1U << 17)
 #define REGION_RING	  (1U << 21) /* bytes */
+#define END_RING	  (1U << 22)
 
 static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
@@ -54,6 +55,15 @@ static int on_event(void *ctx, void *data, size_t size)
 
 	if (size >= sizeof(struct abi_event) && c->on_event)
 		c->on_event(c->event_ctx, data);
+	return 0;
+}
+
+static int on_end(void *ctx, void *data, size_t size)
+{
+	struct capture *c = ctx;
+
+	if (size >= sizeof(struct abi_end) && c->on_end)
+		c->on_end(c->end_ctx, data);
 	return 0;
 }
 
@@ -117,6 +127,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_program__set_autoload(skel->progs.region_sys_exit, o->regions);
 	if (o->regions)
 		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
+	if (o->windows)
+		bpf_map__set_max_entries(skel->maps.ends, END_RING);
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
 	if (kind != PROBE_PERF) {
@@ -144,6 +156,11 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
+	c->ends = ring_buffer__new(bpf_map__fd(skel->maps.ends), on_end, c, NULL);
+	if (!c->ends) {
+		rc = -errno;
+		goto fail;
+	}
 	c->events = ring_buffer__new(bpf_map__fd(skel->maps.events), on_event, c, NULL);
 	if (!c->events) {
 		rc = -errno;
@@ -161,6 +178,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	c->kind = kind;
 	return 0;
 fail:
+	ring_buffer__free(c->ends);
+	c->ends = NULL;
 	memtrace_bpf__destroy(skel);
 	return rc;
 }
@@ -284,6 +303,19 @@ int capture__events(struct capture *c, void (*fn)(void *ctx, const struct abi_ev
 	rc = ring_buffer__consume(c->events);
 	c->on_event = NULL;
 	*ret_lost = c->skel->bss->events_lost;
+	return rc < 0 ? rc : 0;
+}
+
+int capture__read_ends(struct capture *c, void (*fn)(void *ctx, const struct abi_end *end), void *ctx,
+		       uint64_t *ret_lost)
+{
+	int rc;
+
+	c->on_end = fn;
+	c->end_ctx = ctx;
+	rc = ring_buffer__consume(c->ends);
+	c->on_end = NULL;
+	*ret_lost = c->skel->bss->ends_lost;
 	return rc < 0 ? rc : 0;
 }
 
@@ -529,8 +561,8 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	return rc;
 }
 
-/* What is 0 stays as it is. */
-static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns)
+/* What is 0 stays as it is, and watch when it is negative. */
+static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns, int watch)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;
@@ -544,18 +576,24 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 		return rc;
 	process.interval = interval ? interval : process.interval;
 	process.window_ns = window_ns ? window_ns : process.window_ns;
+	process.watch = watch < 0 ? process.watch : (uint32_t)watch;
 	return bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
 				    sizeof(process), BPF_EXIST);
 }
 
 int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
 {
-	return set_process(c, pid, interval, 0);
+	return set_process(c, pid, interval, 0, -1);
 }
 
 int capture__set_window(struct capture *c, pid_t pid, uint64_t start_ns)
 {
-	return set_process(c, pid, 0, start_ns);
+	return set_process(c, pid, 0, start_ns, -1);
+}
+
+int capture__watch_ends(struct capture *c, pid_t pid, bool watch)
+{
+	return set_process(c, pid, 0, 0, watch);
 }
 
 /* --- regions --- */
@@ -767,6 +805,7 @@ void capture__free(struct capture *c)
 	if (!c)
 		return;
 	capture__detach(c);
+	ring_buffer__free(c->ends);
 	ring_buffer__free(c->events);
 	memtrace_bpf__destroy(c->skel);
 	unwind_store__free(&c->unwind);
@@ -800,6 +839,8 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->armed += one->armed;
 		ret->returned += one->returned;
 		ret->inner += one->inner;
+		ret->no_births += one->no_births;
+		ret->no_deaths += one->no_deaths;
 		ret->alloc_bytes += one->alloc_bytes;
 		ret->freed_bytes += one->freed_bytes;
 		ret->region_calls += one->region_calls;

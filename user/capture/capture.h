@@ -36,6 +36,7 @@ struct capture_options {
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
 	bool growth;		/* page faults are recorded, in the place of allocations */
+	bool windows;		/* capture__watch_ends() will be called */
 	bool machine;		/* what all probes cost together is to be known: capture__machine_counters() */
 	bool verbose;		/* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; the caller's */
@@ -130,6 +131,14 @@ int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval)
 /* Likewise: its probes, which come and go, are all in place since start_ns; ABI_NO_WINDOW: they are not. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
+/* Are ends of sampled blocks of process pid told from now on, and their addresses watched (struct abi_end)? Blocks that
+ * have ended stay in the live table then, as BIRTH_ENDED, until capture__forget_block(). 0 or negative errno. */
+int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
+/* Calls fn for each end told of since the last time (valid for the call), in the order in which they happened on their
+ * CPUs. *ret_lost: how many found no room, over the whole run. 0 or negative errno. */
+int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end), void *ctx,
+		       uint64_t *ret_lost);
+
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
@@ -168,6 +177,10 @@ int capture__counters(struct capture *capture, uint32_t process, struct abi_proc
 
 /* The same of all processes that met a probe, traced or not: calls and samples alone. Only with the option. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
+
+/* By how many blocks the process has more than before, by counters: allocations that added one less frees that ended
+ * one. */
+int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 
 /* Calls of allocating and of freeing functions, by counters. */
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);

@@ -81,6 +81,9 @@ struct capture {
 	struct ring_buffer *events;
 	void (*on_event)(void *ctx, const struct abi_event *event);
 	void *event_ctx;
+	struct ring_buffer *ends;
+	void (*on_end)(void *ctx, const struct abi_end *end);
+	void *end_ctx;
 	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
 	void *region_ctx;
 	struct capture_table retired; /* stacks that were taken out of the kernel since the last drain, ascending */
