@@ -132,18 +132,25 @@ static double open_at_ns(const struct windows *w)
 
 /* --- books --- */
 
+/* Share of a core that the process might have had, and did not want. */
+static double rest(const struct windows *w)
+{
+	return w->sleeps && !w->open ? 1 : w->spare;
+}
+
 /* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
  * a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
-	double at_least = fmax(cpu, w->spare * (double)(now_ns - w->since_ns));
+	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
 	if (w->open && !w->continuous)
 		w->windows_cost_ns += cost;
 	w->debt_ns += cost - (w->continuous ? w->steady * at_least : w->budget * cpu);
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
-	w->idle_debt_ns = fmax(w->idle_debt_ns + cost - w->steady * at_least, -CREDIT_NS);
+	w->idle_debt_ns += cost - w->steady * fmax(cpu, rest(w) * wall);
+	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
 	return at_least > cost ? cost / at_least : cost > 0;
 }
 
@@ -212,7 +219,7 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 /* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe nothing? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
-	if (used_ns > w->steady * w->spare * wall_ns)
+	if (used_ns > w->steady * rest(w) * wall_ns)
 		w->idle_since_ns = now_ns;
 	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
 	       (!w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns);
@@ -265,6 +272,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->n_windows++;
 	if (w->attempt) {
 		w->continuous = true;
+		w->debt_ns = fmin(w->debt_ns, w->idle_debt_ns); /* the one account has paid for the other */
 		w->attempt_ns = now_ns;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;

@@ -34,8 +34,9 @@
  *
  * Idle processes. A process that is idle for most of the time is given, while tracing is continuous, that share of one
  * core, as far as the machine has one idle: it costs little, and windows would see little of the process. One that gets
- * no CPU because others have it is not idle (see `spare`). So wall time pays as well, in an account of its own (idle_debt_ns):
- * cost less steady times CPU time, or times idle wall time where that is more. A process that is in a gap, has used
+ * no CPU because others have it is not idle: it is ready to run (see `spare`, `sleeps`). So wall time pays as well, in an
+ * account of its own (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
+ * or that the machine was idle, where that is more. A process that is in a gap, has used
  * less of a core for a while than tracing may cost, and owes nothing in that account is traced continuously at
  * once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all, the next
  * attempt comes twice as late: of a program that works in bursts continuous tracing meets their beginnings only. */
@@ -55,6 +56,7 @@ struct windows {
 	double budget;	 /* share of CPU time for windows, 0..1; 0: no limit */
 	double steady;	 /* and for continuous tracing: no less */
 	double spare;	 /* of one core: what the machine leaves idle, 0..1; the caller's to say */
+	bool sleeps;	 /* no thread of the process runs or waits for a CPU now; the caller's to say in gaps */
 	uint64_t random; /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
