@@ -95,6 +95,27 @@ def budget_idle():
 
 
 @test
+def budget_idle_again():
+    """A tenth of a second at full speed, and silence: what that cost is paid by the wall, and the target is traced
+    continuously again."""
+    with Target("churn", "--seconds", "0.1") as target, Tracer("-p", target.pid, *LIMIT) as tracer:
+        time.sleep(0.5)
+        target.say("go")
+        target.line()
+        begin = time.monotonic()
+        wait_until(lambda: not changed_text(target.pid), "the probes are out")
+        wait_until(lambda: changed_text(target.pid), "the probes are back")
+        took = time.monotonic() - begin
+        for _ in range(20):
+            time.sleep(0.1)
+            expect(changed_text(target.pid), "a gap while the target is idle")
+        profile = tracer.stop().json()
+    expect(took < 6, "continuous again after", took, "s")
+    expect(profile["windows"]["continuous_seconds"] > 2, profile["windows"])
+    return f"after {took:.1f} s"
+
+
+@test
 def budget_reacts():
     """From silence to full speed: how long the probes stay in place."""
     took = []

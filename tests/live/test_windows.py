@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A limit to what tracing costs: in windows, and what they find all the same."""
 import contextlib
+import json
 import os
 import time
 
-from harness import (Endless, Failure, Target, Tracer, by_function, expect, expect_equal, expect_words,
-                     losses, memtrace, test)
+from harness import (PROGS, Endless, Failure, Target, Tracer, by_function, expect, expect_equal, expect_words,
+                     losses, memtrace, place, test)
 from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
 
 FUNCTIONS = ("set_up", "forget", "parse_request", "replace_cached", "open_connection")
+
+
+BUSY = """
+import time
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    [0] * 1000
+"""
 
 
 class Leaking(Endless):
@@ -144,6 +153,25 @@ def windows_marks_of_the_allocator():
     (counts, _), = trace_bursts("bursts", 2, every, preload=library(LIBRARIES["jemalloc"]))
     expect(counts["born"] and not counts["marked"], "jemalloc's:", counts)
     return f"with marks {told[0][0]}"
+
+
+@test
+def windows_not_of_a_command():
+    """A program that is started by memtrace is traced all the time, unless a limit is given; a running one has a limit."""
+    options = ("--json", "-f", "none", "-d", "1.5")
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(place())
+        target = stack.enter_context(Leaking())
+        paths = [f"{directory}/{name}" for name in ("off", "limit")]
+        for path, limit in zip(paths, ((), ("--max-overhead", "5"))):
+            memtrace("-f", "none", f"--json={path}", *limit, "--", "python3", "-c", BUSY)
+        modes = []
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                modes.append(json.load(file)["mode"])
+        modes.append(memtrace("-p", target.pid, *options).json()["mode"])
+        target.stop()
+    expect_equal(modes, ["continuous", "windowed", "windowed"], "modes")
 
 
 @test

@@ -236,7 +236,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	}
 	if (!c->command && !c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("record", "which process? -p PID, -a, or -- COMMAND");
-	rc = trace_config__settle(&c->trace, "record");
+	rc = trace_config__settle(&c->trace, "record", c->command);
 	if (rc)
 		return rc;
 	/* Hundreds of processes leave files only when they are asked for. */

@@ -103,7 +103,7 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 				   argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
-	return trace_config__settle(&c->trace, "top");
+	return trace_config__settle(&c->trace, "top", false);
 }
 
 static void take_status(struct run *run)

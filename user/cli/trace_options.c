@@ -21,8 +21,8 @@ const char trace_options_help[] =
 	"                             growth: what becomes resident, by page faults\n"
 	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
 	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
-	"                             is more, in random short windows (default 5; off: no limit,\n"
-	"                             which is also the default with -i 1)\n"
+	"                             is more, in random short windows (default 5 with -p, -a ...;\n"
+	"                             off: no limit, the default with -i 1 and for a COMMAND)\n"
 	"      --max-host-overhead PCT\n"
 	"                             with -a, --comm ...: share of the machine's CPU time that tracing\n"
 	"                             may cost all of them together (default 2, off: no limit)\n"
@@ -310,15 +310,16 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	}
 }
 
-int trace_config__settle(struct trace_config *c, const char *command)
+int trace_config__settle(struct trace_config *c, const char *command, bool starts_program)
 {
 	if (c->host_overhead_given && !c->selection.given && c->n_pids <= SESSION_SEPARATE)
 		return usage_error(command, "--max-host-overhead is for many processes together (-a, --comm ..., more than %d "
 					    "pids); for each by itself there is --max-overhead", SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
 		c->capture.interval = LEAKS_INTERVAL;
-	/* Who asks for every allocation wants no windows. */
-	if (!c->overhead_given && c->capture.interval == 1)
+	/* Who asks for every allocation wants no windows. Nor does who starts a program under a profiler, which slows
+	 * nobody else; but with a selection the probes are in everybody's code. */
+	if (!c->overhead_given && (c->capture.interval == 1 || (starts_program && !c->selection.given)))
 		c->max_overhead = 0;
 	return 0;
 }

@@ -111,7 +111,7 @@ int trace_config__take(struct trace_config *config, const char *command, int opt
 		       const char *value);
 
 /* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what is useless together. */
-int trace_config__settle(struct trace_config *config, const char *command);
+int trace_config__settle(struct trace_config *config, const char *command, bool starts_program);
 
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);

@@ -244,6 +244,27 @@ size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
 	return n;
 }
 
+bool process__sleeps(pid_t pid, size_t max)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct process_info thread;
+	struct dirent *entry;
+	char path[320], text[1024];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		if (*entry->d_name == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
+		if (n++ == max || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+		    parse_stat(text, &thread) || thread.state == 'R')
+			return false;
+	}
+	return n > 0;
+}
+
 static int compare_pids(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;

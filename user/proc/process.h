@@ -49,6 +49,10 @@ int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
  * order. Their number; 0 where the kernel does not tell. Source: /proc/PID/task/TID/syscall. */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
+/* Do all threads of pid sleep just now: none runs, none waits for a CPU? false also of one with more than max threads, and
+ * of one that cannot be read. Source: /proc/PID/task/TID/stat. */
+bool process__sleeps(pid_t pid, size_t max);
+
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);

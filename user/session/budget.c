@@ -22,6 +22,7 @@
 #define LOOKS_EVERY_NS	 100000000ULL
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
+#define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
 #define SPARE_EVERY_NS	 200000000ULL
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
@@ -410,6 +411,7 @@ static uint64_t keep(struct session *s, struct target *t)
 	if (!b->closing && now >= b->windows.next_ns &&
 	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
 		budget__read_totals(s, t, &cost, &cpu);
+		b->windows.sleeps = !b->windows.open && process__sleeps(t->info.pid, MAX_THREADS);
 		switch (windows__step(&b->windows, now, cost, cpu)) {
 		case WINDOWS_OPEN:
 			budget__open(s, t, t->allocators);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/windows.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MS 1e6
+#define S  1e9
 
 #define FIRST_NS   (30 * MS)  /* length of the first window */
 #define MIN_NS	   (15 * MS)  /* mean lengths */
@@ -11,11 +13,20 @@
 #define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
 #define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
-#define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever */
+#define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever, */
+#define CREDIT	   6.0	     /* nor what pays for more windows than that */
+#define RESERVE	   1.0	     /* windows that are paid for, on the average, when one has closed */
+#define RETURN	   0.5	     /* of a debt other than that is made up for by the next gap */
+#define LEAST_GAP  0.25	     /* mean gap, of the usual one, however much is paid for */
+#define LONGEST_GAP 4.0	     /* means at which the exponential distribution is cut off */
 #define PATIENCE_NS (250 * MS) /* of the budget of so long continuous tracing may be in debt: chance */
 #define EASY	   0.9	     /* of its share: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
+#define IDLE_NS	   (250 * MS) /* so long a process must have been idle to be taken for it */
+#define LASTING_NS (5 * S)    /* continuous for so long: the attempt has not failed */
+#define BACK_OFF_NS (1 * S)   /* to the next attempt; doubled by each that fails */
+#define MAX_BACK_OFF_NS (60 * S)
 
 static double uniform(struct windows *w)
 {
@@ -26,10 +37,12 @@ static double uniform(struct windows *w)
 	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* A random length of that mean. */
-static uint64_t about(struct windows *w, double mean)
+/* Exponential with mean 1, cut off at LONGEST_GAP, which takes T / (e^T - 1) off the mean. */
+static double exponential(struct windows *w)
 {
-	return (uint64_t)(mean * (0.5 + uniform(w)));
+	const double T = LONGEST_GAP;
+
+	return -log1p(-uniform(w) * -expm1(-T)) / (1 - T / expm1(T));
 }
 
 static double between(double x, double low, double high)
@@ -60,7 +73,8 @@ void windows__begin(struct windows *w, double budget, double steady, uint64_t se
 	w->open = true;
 	w->continuous = budget <= 0;
 	w->length_ns = FIRST_NS;
-	w->scale = 1;
+	w->scale = w->stretch = 1;
+	w->back_off_ns = (uint64_t)BACK_OFF_NS;
 	w->n_windows = 1;
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
@@ -74,22 +88,70 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 		w->next_ns = w->since_ns + (uint64_t)w->length_ns;
 }
 
+/* --- what windows are expected to cost --- */
+
+static double mean_length_ns(const struct windows *w)
+{
+	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS - w->edge_cost_ns;
+
+	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS, w->scale * MIN_NS,
+		       w->scale * MAX_NS);
+}
+
+/* What a window of so many mean lengths adds to the debt: C in windows.h. */
+static double window_debt_ns(const struct windows *w, double stretch)
+{
+	double rate = w->cost_rate - w->budget * w->used_rate;
+
+	return fmax(rate * stretch * mean_length_ns(w) + w->edge_cost_ns, 0);
+}
+
+/* Draws the gap that begins now, and the window at its end. The second window comes as soon as it is paid for: a run may
+ * be short. */
+static void draw_gap(struct windows *w)
+{
+	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
+
+	w->stretch = 0.5 + uniform(w);
+	w->open_at_ns = w->debt_ns;
+	if (w->n_windows > 1)
+		w->open_at_ns -= fmax(mean, LEAST_GAP * usual) * exponential(w);
+}
+
+/* Unused budget that is kept. */
+static double credit_ns(const struct windows *w)
+{
+	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
+}
+
+/* The debt at which the next window comes: not more is asked for than is kept. */
+static double open_at_ns(const struct windows *w)
+{
+	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
+}
+
+/* --- books --- */
+
+/* Share of a core that the process might have had, and did not want. */
+static double rest(const struct windows *w)
+{
+	return w->sleeps && !w->open ? 1 : w->spare;
+}
+
 /* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
  * a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
-	double least = w->spare * (double)(now_ns - w->since_ns);
+	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
 	if (w->open && !w->continuous)
 		w->windows_cost_ns += cost;
-	if (w->continuous && cpu < least)
-		cpu = least;
-	w->debt_ns += cost - (w->continuous ? w->steady : w->budget) * cpu;
-	if (w->debt_ns < -CREDIT_NS)
-		w->debt_ns = -CREDIT_NS;
-	cpu = cpu < least ? least : cpu;
-	return cpu > cost ? cost / cpu : cost > 0;
+	w->debt_ns += cost - (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
+	w->idle_debt_ns += cost - w->steady * fmax(cpu, rest(w) * wall);
+	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
+	return at_least > cost ? cost / at_least : cost > 0;
 }
 
 /* Adds the time since the last change, in which the probes were in place. */
@@ -100,6 +162,17 @@ static void book_time(struct windows *w, uint64_t now_ns)
 	*to += now_ns - w->since_ns;
 }
 
+/* Continuous tracing is over, if there was any. */
+static void end_attempt(struct windows *w, uint64_t now_ns)
+{
+	if (!w->attempt)
+		return;
+	w->attempt = false;
+	w->back_off_ns = (double)(now_ns - w->attempt_ns) < LASTING_NS
+				 ? (uint64_t)between(2.0 * (double)w->back_off_ns, BACK_OFF_NS, MAX_BACK_OFF_NS)
+				 : (uint64_t)BACK_OFF_NS;
+}
+
 /* The probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
@@ -108,6 +181,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 
 	if (!w->n_cheap && wall > 0)
 		w->cost_rate = smooth(w->cost_rate, cost / wall);
+	if (wall > 0 && !w->continuous)
+		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	book_time(w, now_ns);
@@ -124,8 +199,11 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	} else {
 		w->n_cheap = 0;
 	}
-	if (w->continuous && wall > 0)
+	if (w->continuous && wall > 0) {
 		w->cost_rate = cost / wall;
+		w->used_rate = w->cpu_rate;
+	}
+	end_attempt(w, now_ns);
 	w->continuous = false;
 	return WINDOWS_CLOSE;
 }
@@ -135,19 +213,29 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * between(w->cpu_rate, MIN_CPU, 1e6);
 
-	w->next_ns = now_ns + (uint64_t)between((w->debt_ns - w->open_at_ns) / rate, 1 * MS, GLANCE_NS);
+	w->next_ns = now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
+}
+
+/* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe nothing? */
+static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
+{
+	if (used_ns > w->steady * rest(w) * wall_ns)
+		w->idle_since_ns = now_ns;
+	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
+	       (!w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns);
 }
 
 static enum windows_action step_closed(struct windows *w, uint64_t now_ns, double cost_ns,
 				       double cpu_ns)
 {
-	double wall = (double)(now_ns - w->since_ns);
+	double wall = (double)(now_ns - w->since_ns), used = cpu_ns - w->cpu_ns;
 
 	if (wall > 0)
-		w->cpu_rate = smooth(w->cpu_rate, (cpu_ns - w->cpu_ns) / wall);
+		w->cpu_rate = smooth(w->cpu_rate, used / wall);
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	if (w->debt_ns <= w->open_at_ns)
+	w->attempt = is_idle(w, now_ns, wall, used);
+	if (w->attempt || w->debt_ns <= open_at_ns(w))
 		return WINDOWS_OPEN;
 	plan_look(w, now_ns);
 	return WINDOWS_NONE;
@@ -165,23 +253,32 @@ enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cos
 void windows__done(struct windows *w, enum windows_action action, uint64_t now_ns, double cost_ns,
 		   double cpu_ns)
 {
-	double allowed;
+	/* A window's edges: from one that was only tried on an idle process nothing is to be learnt. */
+	double cost = cost_ns - w->cost_ns;
 
+	if (action == WINDOWS_OPEN && !w->attempt)
+		w->opening_cost_ns = cost;
+	else if (action == WINDOWS_CLOSE)
+		w->edge_cost_ns = smooth(w->edge_cost_ns, w->n_windows > 1 ? w->opening_cost_ns + cost : 2 * cost);
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
 	if (!w->open) {
-		/* a random share of it, on the average all; more than the credit is not to be had */
-		w->open_at_ns = w->debt_ns - (w->debt_ns > 0 ? w->debt_ns * (0.5 + uniform(w)) : 0);
-		w->open_at_ns = between(w->open_at_ns, -CREDIT_NS / 2, w->debt_ns);
+		w->idle_since_ns = now_ns;
+		draw_gap(w);
 		plan_look(w, now_ns);
 		return;
 	}
-	allowed = w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS;
-	w->length_ns = w->scale * between(w->cost_rate > 0 ? allowed / w->cost_rate : MAX_NS,
-					  MIN_NS, MAX_NS);
 	w->n_windows++;
-	w->next_ns = now_ns + about(w, w->length_ns);
+	if (w->attempt) {
+		w->continuous = true;
+		w->debt_ns = fmin(w->debt_ns, w->idle_debt_ns); /* the one account has paid for the other */
+		w->attempt_ns = now_ns;
+		w->next_ns = now_ns + (uint64_t)LOOK_NS;
+		return;
+	}
+	w->length_ns = mean_length_ns(w);
+	w->next_ns = now_ns + (uint64_t)(w->stretch * w->length_ns);
 }
 
 void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns,
@@ -198,7 +295,10 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
+	end_attempt(w, now_ns);
 	w->open = w->continuous = false;
+	w->idle_since_ns = now_ns;
+	w->stretch = 0.5 + uniform(w);
 	/* what is left of a few ms more or less is no reason to wait on */
 	w->open_at_ns = 0;
 	w->next_ns = now_ns;

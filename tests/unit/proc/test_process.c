@@ -402,6 +402,42 @@ static void test_stack_pointers(void **state)
 	munmap(stack, size);
 }
 
+static void test_sleeps(void **state)
+{
+	bool slept = false, ran = false;
+	pthread_t thread;
+	int fds[2];
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) { /* two threads sleep; told to, the main one runs */
+		char byte;
+
+		pthread_create(&thread, NULL, wait_for_byte, &fds[0]);
+		if (read(fds[0], &byte, 1) == 1)
+			for (;;)
+				;
+		_exit(0);
+	}
+	for (int i = 0; i < 1000 && !slept; i++, usleep(10000))
+		slept = process__sleeps(child, 64);
+	assert_true(slept);
+	assert_false(process__sleeps(child, 1)); /* nobody knows */
+	assert_int_equal(write(fds[1], "xx", 2), 2);
+	for (int i = 0; i < 1000 && !ran; i++, usleep(10000))
+		ran = !process__sleeps(child, 64);
+	assert_true(ran);
+	assert_false(process__sleeps(getpid(), 64)); /* we are running */
+	assert_false(process__sleeps(0x7ffffff, 64));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void test_rss(void **state)
 {
 	const size_t size = 64 << 20;
@@ -839,6 +875,7 @@ int main(void)
 		cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),
 		cmocka_unit_test(test_stack_pointers),
+		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_rss),
 		cmocka_unit_test(test_compat32),
 		cmocka_unit_test(test_capabilities),

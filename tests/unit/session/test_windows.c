@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "session/windows.h"
@@ -22,7 +23,9 @@ struct run {
 	double cost, cpu;	 /* totals, ns */
 	double calls;
 	uint64_t open_ns, now;
-	unsigned opened, longest_gap_ms;
+	unsigned opened;
+	double most; /* of the cost per CPU time, from the second window on */
+	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the second one on */
 };
 
 static void pass(struct run *run, const struct program *p, bool open, uint64_t ns)
@@ -42,25 +45,25 @@ static void pass(struct run *run, const struct program *p, bool open, uint64_t n
 static void drive(struct windows *w, struct run *run, const struct program *p, double seconds,
 		  uint64_t overhead_ns)
 {
-	uint64_t end = run->now + (uint64_t)(seconds * S), closed = 0;
+	uint64_t end = run->now + (uint64_t)(seconds * S), changed = 0;
 
 	while (run->now < end) {
 		uint64_t step = 2000000;
 		enum windows_action action;
 
 		pass(run, p, w->open, step);
+		if (run->opened && run->cost > run->most * run->cpu)
+			run->most = run->cost / run->cpu;
 		action = windows__step(w, run->now, run->cost, run->cpu);
 		if (!action)
 			continue;
+		if (changed && run->opened < 4096)
+			(action == WINDOWS_OPEN ? run->gaps : run->lengths)[run->opened] =
+				(double)(run->now - changed) / 1e6;
 		pass(run, p, true, overhead_ns); /* some probes are in place meanwhile */
 		windows__done(w, action, run->now, run->cost, run->cpu);
-		if (action == WINDOWS_OPEN) {
-			run->opened++;
-			if (closed && (run->now - closed) / 1000000 > run->longest_gap_ms)
-				run->longest_gap_ms = (unsigned)((run->now - closed) / 1000000);
-		} else {
-			closed = run->now;
-		}
+		changed = run->now;
+		run->opened += action == WINDOWS_OPEN;
 	}
 }
 
@@ -86,9 +89,9 @@ static void budget_is_kept(void **state)
 				windows__begin(&w, budgets[b], budgets[b], (uint64_t)(b * 10 + o), 1, 0, 0);
 				drive(&w, &run, &p, 120, 3000000);
 				assert_false(w.continuous);
-				assert_true(run.cost / run.cpu < 1.15 * budgets[b]);
-				assert_true(run.cost / run.cpu > 0.7 * budgets[b]);
-				assert_true(loss(&run, &p) < 1.2 * budgets[b]);
+				assert_true(run.cost / run.cpu > 0.9 * budgets[b]);
+				assert_true(run.most < 1.05 * budgets[b]);
+				assert_true(loss(&run, &p) < 1.02 * budgets[b]);
 				assert_true(run.opened > (budgets[b] < 0.02 ? 10 : 40));
 			}
 }
@@ -232,26 +235,105 @@ static void windows_of_tests_are_short(void **state)
 	assert_true(run.cost / run.cpu < 0.23);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static void lengths_and_gaps_are_random(void **state)
 {
+	static const double at[] = {0.05, 0.1, 0.25, 0.5, 0.75, 0.9};
 	struct program p = {5, 500, 1};
-	uint64_t last = 0, shortest = UINT64_MAX, longest = 0;
+	struct run *run = test_calloc(1, sizeof(*run));
+	struct windows w;
+	double sum = 0;
+
+	(void)state;
+	run->now = 1;
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
+	drive(&w, run, &p, 4000, 3000000);
+	assert_in_range(run->opened, 3000, 4095);
+	for (size_t i = 2; i < 3002; i++)
+		sum += run->gaps[i];
+	qsort(run->gaps + 2, 3000, sizeof(double), compare);
+	qsort(run->lengths + 2, 3000, sizeof(double), compare);
+	/* as exponential ones are, but for the time that it takes to look */
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		assert_true(fabs(run->gaps[2 + (size_t)(3000 * at[i])] + log1p(-at[i]) * sum / 3000) < 0.12 * sum / 3000);
+	assert_true(run->gaps[2 + 30] < 25);
+	assert_true(run->gaps[2 + 2999] > 3.5 * sum / 3000);
+	/* and uniform */
+	assert_true(run->lengths[2 + 1500] > 40 && run->lengths[2 + 1500] < 52);
+	assert_true(run->lengths[2 + 30] < 30 && run->lengths[2 + 2970] > 60);
+	test_free(run);
+}
+
+/* It sets up a lot, and sleeps: traced continuously again when wall time has paid for what that cost. */
+static void idle_processes_are_traced_continuously_again(void **state)
+{
+	struct program wild = {5, 500, 1}, asleep = {1000, 500, 1e-4};
 	struct windows w;
 	struct run run = {.now = 1};
 
 	(void)state;
 	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
-	for (int i = 0; i < 50; i++) {
-		drive(&w, &run, &p, 0.1, 3000000);
-		if (w.n_windows != last && last) {
-			uint64_t length = w.next_ns - w.since_ns;
+	drive(&w, &run, &wild, 0.2, 3000000);
+	assert_false(w.continuous);
+	drive(&w, &run, &asleep, 1.2, 3000000);
+	assert_true(w.continuous);
+	drive(&w, &run, &asleep, 60, 3000000);
+	assert_true(w.continuous);
+	assert_int_equal(run.opened, 1);
+	/* it wakes up: no window more is dear for that, and it may sleep again */
+	drive(&w, &run, &wild, 20, 3000000);
+	assert_false(w.continuous);
+	drive(&w, &run, &asleep, 10, 3000000);
+	assert_true(w.continuous);
+}
 
-			shortest = length < shortest ? length : shortest;
-			longest = length > longest ? length : longest;
-		}
-		last = w.n_windows;
+/* Others take its CPU: that is no idleness. */
+static void starved_processes_are_not_idle(void **state)
+{
+	struct program wild = {5, 500, 1}, starved = {5, 500, 1e-4};
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
+	drive(&w, &run, &wild, 2, 3000000);
+	w.spare = 0;
+	drive(&w, &run, &starved, 20, 3000000);
+	assert_false(w.continuous);
+	assert_true(run.cost / run.cpu < 0.06);
+	w.sleeps = true; /* it wants none: the machine may be as busy as it likes */
+	drive(&w, &run, &starved, 2, 3000000);
+	assert_true(w.continuous);
+}
+
+/* Silence and full speed by turns: continuous tracing meets each beginning; that is given up, and the limit is kept. */
+static void bursts_are_met_in_windows(void **state)
+{
+	struct program wild = {5, 500, 1}, asleep = {1000, 500, 0};
+	struct windows w;
+	struct run run = {.now = 1};
+	uint64_t continuous_ns;
+
+	(void)state;
+	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
+	for (int i = 0; i < 60; i++) {
+		drive(&w, &run, &wild, 1, 3000000);
+		drive(&w, &run, &asleep, 1, 3000000);
 	}
-	assert_true(longest > shortest + shortest / 4);
+	assert_true(run.cost / run.cpu < 0.055);
+	assert_true(run.opened > 20);
+	continuous_ns = w.continuous_ns;
+	for (int i = 0; i < 30; i++) {
+		drive(&w, &run, &wild, 1, 3000000);
+		drive(&w, &run, &asleep, 1, 3000000);
+	}
+	assert_true(w.continuous_ns - continuous_ns < 3 * S);
 }
 
 int main(void)
@@ -267,6 +349,9 @@ int main(void)
 		cmocka_unit_test(gaps_follow_the_process),
 		cmocka_unit_test(windows_of_tests_are_short),
 		cmocka_unit_test(lengths_and_gaps_are_random),
+		cmocka_unit_test(idle_processes_are_traced_continuously_again),
+		cmocka_unit_test(starved_processes_are_not_idle),
+		cmocka_unit_test(bursts_are_met_in_windows),
 	};
 
 	return cmocka_run_group_tests_name("windows", tests, NULL, NULL);
