@@ -155,14 +155,6 @@ static int parse_overhead(const char *command, const char *text, double *ret)
 }
 
 /* For experiments: what each kind adds. */
-static int parse_evidence(const char *command, const char *text, struct trace_config *c)
-{
-	static const char *const names[] = {"events", "content", "mapping",
-					    "marks"}; /* enum evidence_kind */
-
-	return parse_names(command, text, names, 4, "there is no evidence '%s': events, content, mapping, marks",
-			   &c->evidence);
-}
 
 static int parse_duration(const char *command, const char *text, double *ret)
 {
@@ -297,8 +289,6 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	case TRACE_OPT_LEAKS:
 		c->leaks = true;
 		return 0;
-	case TRACE_OPT_EVIDENCE:
-		return parse_evidence(command, value, c);
 	case TRACE_OPT_WINDOW_PERIOD: /* for tests, in ms: a thousand windows in a minute */
 		if (parse_count(value, 10, 10000, &c->window_period_ms))
 			return usage_error(command, "'%s' is not 10 to 10000 ms", value);
@@ -336,7 +326,6 @@ struct session_options trace_config__session_options(const struct trace_config *
 		.max_overhead = c->max_overhead,
 		.overhead_given = c->overhead_given,
 		.max_host_overhead = c->max_host_overhead,
-		.evidence = c->evidence,
 		.window_period_ns = c->window_period_ms * 1000000,
 		.capture = c->capture,
 		.symbolize = c->symbolize,

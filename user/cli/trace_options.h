@@ -26,7 +26,6 @@ struct trace_config {
 	double max_overhead; /* share; 0: no limit */
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
-	unsigned evidence;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given;
 	const char *output;
@@ -64,7 +63,6 @@ enum trace_option {
 	TRACE_OPT_MAX_OVERHEAD,
 	TRACE_OPT_MAX_HOST_OVERHEAD,
 	TRACE_OPT_LEAKS,
-	TRACE_OPT_EVIDENCE,
 	TRACE_OPT_WINDOW_PERIOD,
 	TRACE_OPT_END
 };
@@ -97,7 +95,6 @@ enum trace_option {
 	{"max-overhead", required_argument, NULL, TRACE_OPT_MAX_OVERHEAD},                         \
 	{"max-host-overhead", required_argument, NULL, TRACE_OPT_MAX_HOST_OVERHEAD},               \
 	{"leaks", no_argument, NULL, TRACE_OPT_LEAKS},                                             \
-	{"evidence", required_argument, NULL, TRACE_OPT_EVIDENCE},                                 \
 	{"window-period", required_argument, NULL, TRACE_OPT_WINDOW_PERIOD}
 /* clang-format on */
 

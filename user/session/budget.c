@@ -5,21 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/uio.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/own.h"
+#include "session/books.h"
 #include "session/rota.h"
 
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
-#define COARSE		 8 /* times the interval that is right: too coarse to stand for more than itself */
 #define MIN_INTERVAL	 64
-#define FIRST_LOOK_NS	 10000000ULL /* old enough to be filled in, young enough not to be another's already */
 #define SETTLE_NS	 3000000ULL /* after probes came: what their coming has held up is made up for, and not counted */
-#define LOOKS_AT_ONCE	 4096
-#define LOOKS_EVERY_NS	 100000000ULL
+#define HALF_SETTLE_NS	 2000000   /* until what the first probes' coming has held up is made up for, and */
+#define HALF_NS		 5000000   /* of a window with half of its probes: long enough to tell what they cost */
 #define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
@@ -84,30 +83,23 @@ void budget__read_totals(struct session *s, struct target *t, double *ret_cost, 
 	targets__read(s, t);
 	*ret_cost = total_of(s, t);
 	*ret_cpu = (double)t->cpu_now_ns;
-}
-
-static void forget_block(void *ctx, uint64_t addr)
-{
-	const struct budget *b = ctx;
-
-	capture__forget_block(b->capture, b->process, addr);
+	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), *ret_cpu, *ret_cost, false);
 }
 
 int budget__begin(struct session *s, struct target *t, double share)
 {
 	struct budget *b = &t->budget;
-	uint64_t seed[3] = {};
 	double cost, cpu;
+	uint64_t seed;
+	int rc;
 
-	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
-	b->capture = s->capture;
-	b->process = t->process;
+	rc = books__begin(s, t);
+	if (rc)
+		return rc;
 	b->interval = s->interval;
 	b->start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	evidence__init(&b->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
-	b->evidence.settled = forget_block;
-	b->evidence.ctx = b;
 	/* Where there is a heap to be seen as well, regions leave half to it. */
 	if (s->what & WHAT_REGIONS)
 		b->regions_share = BUDGET_AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
@@ -116,7 +108,9 @@ int budget__begin(struct session *s, struct target *t, double share)
 		return 0;
 	capture__set_window(s->capture, t->info.pid, b->start_ns);
 	budget__read_totals(s, t, &cost, &cpu);
-	windows__begin(&b->windows, BUDGET_AIM * share, BUDGET_STEADY * share, seed[2], b->start_ns, cost, cpu);
+	b->whole = (struct price_totals){cpu, cost, (double)t->alloc_calls};
+	windows__begin(&b->windows, BUDGET_AIM * share, BUDGET_STEADY * share, seed, b->start_ns, cost, cpu);
+	books__opened(s, t);
 	if (s->window_period_ns)
 		windows__set_period(&b->windows, s->window_period_ns);
 	return 0;
@@ -142,88 +136,6 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 		t->budget.interval = (uint64_t)interval;
 }
 
-/* The kernel's tables, of all processes, read when a window is over. */
-struct window_tables {
-	struct capture_table live, sites;
-};
-
-static void window_tables__clear(struct window_tables *tables)
-{
-	capture_table__free(&tables->live);
-	capture_table__free(&tables->sites);
-}
-
-static int window_tables__read(struct session *s, struct window_tables *ret)
-{
-	int rc = capture__read_sites(s->capture, &ret->sites);
-
-	return rc ? rc : capture__read_live(s->capture, &ret->live);
-}
-
-/* Of the last window, or of what was added to it. */
-static void note_interval(struct budget *b)
-{
-	struct evidence_window *window = &b->evidence.windows[b->evidence.n_windows - 1];
-	double added = (double)(b->end_ns - b->start_ns) / (double)(window->end_ns - window->start_ns);
-
-	window->interval += (double)b->interval * added - window->interval * added;
-}
-
-/* Takes in what the last window of t has brought. */
-static int harvest(struct target *t, const struct window_tables *tables)
-{
-	_cleanup_free_ struct abi_live *live = NULL;
-	_cleanup_free_ uint64_t *addrs = NULL;
-	const struct abi_live_key *keys = tables->live.keys;
-	const struct abi_live *values = tables->live.values;
-	size_t n = 0, found = 0;
-	int rc;
-
-	if (t->budget.end_ns <= t->budget.start_ns) /* the run ended as it was opened */
-		t->budget.end_ns = t->budget.start_ns + 1;
-	rc = chains__harvest(&t->budget.chains, t->process, t->budget.start_ns, t->budget.end_ns,
-			     &tables->sites);
-	if (rc)
-		return rc;
-
-	for (size_t i = 0; i < tables->live.n; i++)
-		n += keys[i].process == t->process;
-	addrs = calloc(n + 1, sizeof(*addrs));
-	live = calloc(n + 1, sizeof(*live));
-	if (!addrs || !live)
-		return -ENOMEM;
-	for (size_t i = 0; i < tables->live.n; i++) {
-		if (keys[i].process != t->process)
-			continue;
-		if (values[i].birth_ns < t->exec_ns) { /* of the program before: nobody's */
-			forget_block(&t->budget, keys[i].addr);
-			continue;
-		}
-		addrs[found] = keys[i].addr;
-		live[found++] = values[i];
-	}
-	t->budget.looks_next_ns = 0; /* there may be new ones */
-	rc = evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs, live, found,
-			       FIRST_LOOK_NS);
-	if (!rc)
-		note_interval(&t->budget);
-	return rc;
-}
-
-/* The same of a window that the process's own cost has ended, or the end of the run. */
-static int harvest_own(struct target *t, const struct window_tables *tables)
-{
-	struct budget *b = &t->budget;
-	int rc = harvest(t, tables);
-
-	if (rc)
-		return rc;
-	b->evidence.windows[b->evidence.n_windows - 1].apart =
-		b->windows.continuous || b->windows.continuous_ns > b->continuous_ns;
-	b->continuous_ns = b->windows.continuous_ns;
-	return 0;
-}
-
 /* --- opening and closing --- */
 
 void budget__close(struct session *s, struct target *t)
@@ -232,11 +144,37 @@ void budget__close(struct session *s, struct target *t)
 	capture__pause(s->capture, t->info.pid);
 }
 
+/* The window is about to be closed: what calls have cost in it. */
+static void read_price_totals(struct session *s, struct target *t, struct price_totals *ret)
+{
+	budget__read_totals(s, t, &ret->cost_ns, &ret->cpu_ns);
+	ret->allocs = (double)t->alloc_calls;
+}
+
+void budget__note_whole(struct session *s, struct target *t)
+{
+	struct price_totals end;
+
+	if (t->budget.stretch)
+		return;
+	read_price_totals(s, t, &end);
+	price__note_whole(&t->budget.price, &t->budget.whole, &end);
+	net_clock__set_price(&t->budget.clock, t->budget.price.factor);
+}
+
 /* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
  * has done: others' windows do not wait for that. */
 static void begin_close(struct session *s, struct target *t)
 {
+	struct target *const only[] = {t};
+	double cost, cpu;
+
+	budget__read_totals(s, t, &cost, &cpu);
 	t->budget.end_ns = clock__now_ns(CLOCK_MONOTONIC);
+	books__note_totals(t, t->budget.end_ns, cpu, cost, true);
+	budget__note_whole(s, t);
+	if (books__meet(s, only, 1))
+		t->budget.failed++;
 	t->budget.closing = true;
 	t->budget.calls = UINT64_MAX;
 	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
@@ -258,53 +196,64 @@ static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
 	return b->calls == before || !capture__pausing(s->capture, t->info.pid);
 }
 
-static void end_close(struct session *s, struct target *t, const struct window_tables *tables)
+static void end_close(struct session *s, struct target *t)
 {
 	struct budget *b = &t->budget;
-	uint64_t interval = b->interval;
 	double cost, cpu;
 
-	b->closing = false;
+	b->closing = b->stretch = false;
 	budget__read_totals(s, t, &cost, &cpu);
-	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!tables || harvest_own(t, tables)) {
-		b->failed++;
-		tables = NULL;
-	}
+	windows__done(&b->windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
 	adapt_interval(s, t, t->counters.samples - b->samples);
-	/* the first ones, whose samples would outweigh all others' */
-	if (b->interval > interval / COARSE)
-		b->adapted = true;
-	else if (tables && !b->adapted)
-		b->evidence.windows[b->evidence.n_windows - 1].apart = true;
 }
 
 /* All that are closed by now, for one reading of the tables. */
 static void end_closes(struct session *s)
 {
-	_cleanup_(window_tables__clear) struct window_tables tables = {};
+	_cleanup_free_ struct target **closed = calloc(s->n_targets + 1, sizeof(*closed));
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	bool have = false, tried = false;
+	size_t n = 0;
+	int rc;
 
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-
-		if (t->ended || !t->budget.closing || !is_closed(s, t, now))
-			continue;
-		if (!tried)
-			have = !window_tables__read(s, &tables);
-		tried = true;
-		end_close(s, t, have ? &tables : NULL);
+	for (size_t i = 0; closed && i < s->n_targets; i++)
+		if (!s->targets[i]->ended && s->targets[i]->budget.closing && is_closed(s, s->targets[i], now))
+			closed[n++] = s->targets[i];
+	if (!n)
+		return;
+	rc = books__harvest(s, closed, n);
+	for (size_t i = 0; i < n; i++) {
+		closed[i]->budget.failed += rc != 0;
+		end_close(s, closed[i]);
 	}
+}
+
+struct opening {
+	struct session *s;
+	struct target *t;
+};
+
+/* Only calls that allocate are seen yet. */
+static void note_half(void *ctx)
+{
+	const struct timespec settle = {.tv_nsec = HALF_SETTLE_NS}, part = {.tv_nsec = HALF_NS};
+	struct opening *o = ctx;
+	struct price_totals from, to;
+
+	nanosleep(&settle, NULL);
+	read_price_totals(o->s, o->t, &from);
+	nanosleep(&part, NULL);
+	read_price_totals(o->s, o->t, &to);
+	price__note_half(&o->t->budget.price, &from, &to);
 }
 
 void budget__open(struct session *s, struct target *t, struct allocators *allocators)
 {
+	struct opening opening = {s, t};
 	struct error none = {};
 	double cost, cpu;
 	uint64_t now;
 
-	if (capture__resume(s->capture, allocators, t->info.pid, &none))
+	if (capture__resume(s->capture, allocators, t->info.pid, note_half, &opening, &none))
 		t->budget.failed++;
 	if (!s->everywhere)
 		targets__attach_own(s, t); /* to what was loaded meanwhile */
@@ -312,7 +261,11 @@ void budget__open(struct session *s, struct target *t, struct allocators *alloca
 	t->budget.start_ns = now + SETTLE_NS;
 	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
 	budget__read_totals(s, t, &cost, &cpu);
+	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), cpu, cost, true);
+	books__opened(s, t);
+	read_price_totals(s, t, &t->budget.whole);
 	t->budget.samples = t->counters.samples;
+	t->budget.stretch = false;
 	windows__done(&t->budget.windows, WINDOWS_OPEN, now, cost, cpu);
 }
 
@@ -321,66 +274,6 @@ bool budget__wants_probes(const struct target *t)
 	const struct budget *b = &t->budget;
 
 	return !(b->windows.budget > 0) || (b->windows.open && !b->closing);
-}
-
-/* --- looking at blocks from outside --- */
-
-/* Of a batch that meets memory which is not there the kernel reads what comes before it. */
-static int read_memory(void *ctx, struct evidence_read *reads, size_t n)
-{
-	struct iovec local[256], remote[256];
-	const struct target *t = ctx;
-	size_t done = 0;
-
-	while (done < n) {
-		size_t batch = n - done < 256 ? n - done : 256, whole = 0;
-		ssize_t got;
-
-		for (size_t i = 0; i < batch; i++) {
-			local[i] = (struct iovec){reads[done + i].to, reads[done + i].len};
-			remote[i] = (struct iovec){(void *)(uintptr_t)reads[done + i].addr,
-						   reads[done + i].len};
-		}
-		got = process_vm_readv(t->info.pid, local, batch, remote, batch, 0);
-		if (got < 0 && errno != EFAULT)
-			return -errno;
-		while (whole < batch && got >= (ssize_t)reads[done + whole].len) {
-			got -= (ssize_t)reads[done + whole].len;
-			reads[done + whole++].ok = true;
-		}
-		done += whole < batch ? whole + 1 : whole;
-	}
-	return 0;
-}
-
-/* Are all its blocks of glibc's malloc? Not those of a pool that the user named, nor when it has another
- * allocator as well. */
-static bool is_glibc_alone(const struct target *t)
-{
-	const struct allocators *all = t->allocators;
-
-	for (size_t i = 0; all && i < all->n; i++)
-		if (strcmp(all->list[i]->family, "glibc") != 0)
-			return false;
-	return all && all->n;
-}
-
-static int look_at_blocks(struct target *t, uint64_t now_ns, size_t max)
-{
-	t->budget.evidence.glibc = is_glibc_alone(t);
-	return evidence__look(&t->budget.evidence, now_ns, max, read_memory, t);
-}
-
-static uint64_t look(struct target *t, uint64_t now_ns)
-{
-	uint64_t due = evidence__next_look(&t->budget.evidence);
-
-	if (due > now_ns)
-		return due;
-	if (look_at_blocks(t, now_ns, LOOKS_AT_ONCE) < 0)
-		return now_ns + 10 * LOOKS_EVERY_NS; /* on its way out, perhaps */
-	due = evidence__next_look(&t->budget.evidence);
-	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
 }
 
 /* How much of a core the machine has left idle of late. */
@@ -400,6 +293,14 @@ static void watch_spare(struct session *s)
 	s->spare_next_ns = now + SPARE_EVERY_NS;
 }
 
+/* The window becomes a stretch of continuous tracing: samples need not come by the window. */
+static void begin_stretch(struct session *s, struct target *t)
+{
+	t->budget.stretch = true;
+	books__rest(s, t);
+	budget__restore_interval(s, t);
+}
+
 /* What is due of one target; when there is something again. */
 static uint64_t keep(struct session *s, struct target *t)
 {
@@ -415,21 +316,20 @@ static uint64_t keep(struct session *s, struct target *t)
 		switch (windows__step(&b->windows, now, cost, cpu)) {
 		case WINDOWS_OPEN:
 			budget__open(s, t, t->allocators);
+			if (b->windows.continuous)
+				begin_stretch(s, t);
 			break;
 		case WINDOWS_CLOSE:
 			begin_close(s, t);
 			break;
 		case WINDOWS_NONE:
-			if (b->windows.continuous) /* samples need not come by the window */
-				budget__restore_interval(s, t);
+			if (b->windows.continuous && !b->stretch)
+				begin_stretch(s, t);
 			break;
 		}
 	}
-	if (now >= b->looks_next_ns)
-		b->looks_next_ns = look(t, now);
 	due = b->closing ? b->closed_look_ns : b->windows.next_ns;
-	due = due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
-	return due < b->looks_next_ns ? due : b->looks_next_ns;
+	return due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
 }
 
 /* --- regions --- */
@@ -481,10 +381,9 @@ uint64_t budget__keep(struct session *s)
 
 void budget__end(struct session *s, struct target *t)
 {
-	_cleanup_(window_tables__clear) struct window_tables tables = {};
+	struct target *const only[] = {t};
 	struct budget *b = &t->budget;
-	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
-	bool have;
+	double cost, cpu;
 
 	if (s->everywhere) {
 		rota__end_target(s, t);
@@ -493,20 +392,19 @@ void budget__end(struct session *s, struct target *t)
 	if (!(b->windows.budget > 0) || b->ended)
 		return;
 	b->ended = true;
+	budget__read_totals(s, t, &cost, &cpu);
 	/* continuous from its beginning: there is nothing to piece together */
-	if (b->closing || (b->windows.open && b->evidence.n_windows)) {
-		have = !window_tables__read(s, &tables);
-		if (b->closing) {
-			end_close(s, t, have ? &tables : NULL);
-		} else {
-			b->end_ns = now;
-			if (!have || harvest_own(t, &tables))
-				b->failed++;
-		}
+	if (b->closing || (b->windows.open && (b->survivors.n_windows || !b->stretch))) {
+		if (!b->closing)
+			b->end_ns = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+		if (books__harvest(s, only, 1))
+			b->failed++;
+		if (b->closing)
+			end_close(s, t);
+	} else if (!t->ended) {
+		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
 	}
-	windows__end(&b->windows, now);
-	if (!t->ended)
-		budget__look_at_all(t);
+	windows__end(&b->windows, s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC));
 }
 
 /* --- for those whose turn others decide --- */
@@ -516,14 +414,6 @@ double budget__machine_cost_ns(struct session *s)
 	struct abi_process_cpu counters;
 
 	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
-}
-
-int budget__take(struct target *t, const struct capture_table *live, const struct capture_table *sites)
-{
-	const struct window_tables tables = {*live, *sites};
-
-	t->budget.end_ns = t->budget.due_ns;
-	return harvest(t, &tables);
 }
 
 /* Where tracing fits all the time samples must not change that. */
@@ -545,21 +435,4 @@ void budget__restore_interval(struct session *s, struct target *t)
 	if (t->budget.interval != s->interval &&
 	    !capture__set_interval(s->capture, t->info.pid, s->interval))
 		t->budget.interval = s->interval;
-	t->budget.adapted = false;
-}
-
-void budget__look(struct target *t, uint64_t now_ns)
-{
-	t->budget.looks_next_ns = look(t, now_ns);
-}
-
-void budget__look_early(struct target *t, uint64_t now_ns)
-{
-	t->budget.evidence.glibc = is_glibc_alone(t);
-	evidence__look_early(&t->budget.evidence, now_ns, read_memory, t);
-}
-
-void budget__look_at_all(struct target *t)
-{
-	look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
 }

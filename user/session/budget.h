@@ -46,21 +46,15 @@ void budget__read_totals(struct session *session, struct target *target, double 
 /* Opens a window, with probes on the functions of these allocators. */
 void budget__open(struct session *session, struct target *target, struct allocators *allocators);
 
+/* Its window is about to be closed: notes what calls have cost in it. */
+void budget__note_whole(struct session *session, struct target *target);
+
 /* Begins to take its window's probes out. */
 void budget__close(struct session *session, struct target *target);
-
-/* Takes in its window from start_ns to due_ns: the blocks that the kernel side tracks of it, and its sites (others' are
- * passed over). 0 or -ENOMEM. */
-int budget__take(struct target *target, const struct capture_table *live, const struct capture_table *sites);
 
 /* Sets its sampling interval by what its last window, or a piece of it, has brought: its cost and CPU time. Back to what
  * was asked for. */
 void budget__adapt_interval(struct session *session, struct target *target, double cost_ns, double cpu_ns);
 void budget__restore_interval(struct session *session, struct target *target);
-
-/* Looks at its blocks: those whose time has come; all, while the run goes on; all, at its end. */
-void budget__look(struct target *target, uint64_t now_ns);
-void budget__look_early(struct target *target, uint64_t now_ns);
-void budget__look_at_all(struct target *target);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "session/region_trend.h"
+#include "session/books.h"
 #include "session/trend.h"
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
@@ -19,7 +20,7 @@ DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
 
 bool budget__is_windowed(const struct budget *b)
 {
-	return b->evidence.n_windows || (b->begun && !b->windows.continuous_ns && !b->windows.windows_ns);
+	return b->survivors.n_windows || (b->begun && !b->windows.continuous_ns && !b->windows.windows_ns);
 }
 
 void target__clear(struct target *t)
@@ -34,8 +35,7 @@ void target__clear(struct target *t)
 	region_book__free(&t->book);
 	resident_pieces__free(&t->resident);
 	series__free(&t->region_series);
-	evidence__free(&t->budget.evidence);
-	chains__free(&t->budget.chains);
+	books__free(t);
 	memset(t, 0, sizeof(*t));
 	t->pidfd = t->perf_map.root_fd = -1;
 }
@@ -325,6 +325,8 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		long site;
 		int rc;
 
+		if (blocks[i].birth == BIRTH_ENDED)
+			continue;
 		if (blocks[i].birth_ns < b->target->exec_ns) {
 			dropped++;
 			continue;
@@ -630,9 +632,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = add_sites(b, p, &sites);
 	if (!rc)
-		rc = b->target->budget.evidence.n_windows ? trend__add_windowed(b, p, &sites)
+		rc = b->target->budget.survivors.n_windows ? trend__add_windowed(b, p, &sites)
 						   : add_live(b, p, &sites);
-	if (!rc && !b->growth)
+	if (!rc && !b->growth && !b->target->budget.survivors.n_windows)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
 		balance(p);
@@ -852,21 +854,21 @@ static int compare_addrs(const void *a, const void *b)
 /* Where blocks of the heap are, as far as they were sampled: ascending. 0 or -ENOMEM. */
 static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 {
-	const struct evidence *evidence = &b->target->budget.evidence;
+	const struct survivors *survivors = &b->target->budget.survivors;
 	const struct abi_live_key *keys;
 	const struct abi_live *blocks;
 	size_t n = build__live_blocks(b, &keys, &blocks), found = 0;
-	uint64_t *addrs = calloc(n + evidence->n_blocks + 1, sizeof(*addrs));
+	uint64_t *addrs = calloc(n + survivors->n_blocks + 1, sizeof(*addrs));
 
 	if (!addrs)
 		return -ENOMEM;
-	if (evidence->n_windows) {
-		for (size_t i = 0; i < evidence->n_blocks; i++)
-			if (evidence->blocks[i].fate == FATE_OPEN)
-				addrs[found++] = evidence->blocks[i].addr;
+	if (survivors->n_windows) {
+		for (size_t i = 0; i < survivors->n_blocks; i++)
+			if (!survivors->blocks[i].ended && !survivors->blocks[i].changed)
+				addrs[found++] = survivors->blocks[i].addr;
 	} else {
 		for (size_t i = 0; i < n; i++)
-			if (blocks[i].birth_ns >= b->target->exec_ns)
+			if (blocks[i].birth_ns >= b->target->exec_ns && blocks[i].birth != BIRTH_ENDED)
 				addrs[found++] = keys[i].addr;
 	}
 	qsort(addrs, found, sizeof(*addrs), compare_addrs);

@@ -11,7 +11,9 @@
 #include "proc/process.h"
 #include "profile/profile.h"
 #include "session/chains.h"
-#include "session/evidence.h"
+#include "ledger/net_clock.h"
+#include "ledger/price.h"
+#include "ledger/survivors.h"
 #include "session/host.h"
 #include "session/regions.h"
 #include "session/series.h"
@@ -21,17 +23,21 @@
 /* What holds the cost of tracing a process within its budget (budget.h). */
 struct budget {
 	struct windows windows;	  /* their budget 0: it is traced continuously */
-	struct evidence evidence; /* of blocks born in windows; without one: none were needed */
+	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
+	struct net_clock clock;
+	struct price price;
+	struct price_totals whole; /* when all probes of the present window were in place */
+	uint64_t open_allocs, open_read_ns; /* when the window began: calls that allocated, when that was read, and */
+	int64_t open_net_blocks;	     /* the balance of blocks */
 	struct chains chains;	  /* and of those that realloc has grown */
 	uint64_t start_ns, interval, samples; /* of the present or last window */
-	uint64_t looks_next_ns;
 	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */
 	uint64_t regions_next_ns; /* when that is looked at again */
 	uint64_t failed;	 /* windows that could not be opened or read */
 	uint64_t continuous_ns;	 /* of its windows, when the last one was taken in */
-	bool adapted;		 /* windows sample about as closely as they can afford */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
+	bool stretch;	 /* the window at hand is, or became, continuous tracing: it stands for itself */
 	bool closing;	 /* the window is over, its probes are on their way out */
 	uint64_t end_ns; /* then: when it was over, */
 	uint64_t calls, closed_look_ns; /* what was called at the last look, and when the next one is due */
@@ -78,6 +84,7 @@ struct target {
 	bool heap_attached, regions_attached; /* its probes are in place */
 	struct region_source *regions;	      /* where its regions are seen, when by probes of its own */
 	struct region_book book;
+	uint64_t heap_bound_bytes; /* its writable anonymous mappings, when last read; 0: not known */
 	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */
 	struct series region_series; /* of what its stacks hold */
 	uint64_t regions_stopped_ns; /* when following them became too dear, monotonic; 0: never */

@@ -23,10 +23,10 @@ struct rota {
 	pid_t gone[ROTA_SLOTS]; /* of targets that ended in one: its probes are still to be closed */
 	size_t n_gone;
 	bool was_busy;
-	uint64_t tick_ns, return_look_ns, look_ns, harvest_ns, piece_ns; /* when to do these again */
+	uint64_t tick_ns, return_look_ns, harvest_ns, piece_ns; /* when to do these again */
 	uint64_t rest_ns;	      /* no window is opened before */
 	uint64_t turn_ns;	      /* how long a turn may be at present */
-	size_t watch_next, look_next; /* where the rounds have come to */
+	size_t watch_next; /* where the rounds have come to */
 	size_t n_due;		      /* windows of ended targets that were not taken in yet */
 };
 
@@ -72,12 +72,11 @@ struct session {
 	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
-	uint64_t events_lost;
+	uint64_t events_lost, ends_lost;
 	uint64_t interval;
 	double max_overhead; /* share of a target's CPU time; 0: no limit */
 	double max_host_overhead; /* share of the machine's; 0: no limit */
 	struct rota rota;    /* everywhere, with a limit */
-	unsigned evidence;   /* enum evidence_kind that count; 0: all */
 	uint64_t window_period_ns; /* 0: as always */
 	double spare; /* of one core, that the machine leaves idle; when it was looked at, and what had been idle then */
 	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/process.h"
+#include "session/books.h"
 #include "session/budget.h"
 
 #define MS 1000000ULL
@@ -31,8 +32,6 @@
 				  * and asks every process that maps the file */
 #define MAX_PAUSING    16 /* links of a process that are still to go when its next window opens */
 #define RETURN_LOOK_NS (500 * MS)
-#define LOOK_TIME_NS   (10 * MS) /* for the contents of blocks, each time */
-#define LOOK_EVERY_NS  (100 * MS)
 #define PIECE_NS       (2000 * MS) /* of a long window */
 #define NICE	       -10 /* ours: a window that is closed late costs what the budget does not allow */
 #define MANY_PIECE_NS  (10000 * MS) /* of everybody's */
@@ -79,98 +78,6 @@ static void note_others(struct session *s)
 
 /* --- what windows have brought --- */
 
-static int compare_targets(const void *a, const void *b)
-{
-	const struct target *x = *(struct target *const *)a, *y = *(struct target *const *)b;
-
-	return (x->process > y->process) - (x->process < y->process);
-}
-
-/* The one among n ascending targets that has that number, or n. */
-static size_t position(struct target *const *targets, size_t n, uint32_t process)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (targets[mid]->process < process)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < n && targets[low]->process == process ? low : n;
-}
-
-/* A table whose entries belong to processes, sorted into those of n ascending targets. at[i]: where the i-th one's
- * begin; at[n]: their end. at is all zero and has room for one more. */
-static int deal(struct target *const *targets, size_t n, const struct capture_table *table, size_t key_size,
-		size_t value_size, size_t process_at, struct capture_table *ret, size_t *at)
-{
-	char *keys = calloc(table->n + 1, key_size), *values = calloc(table->n + 1, value_size);
-	_cleanup_free_ size_t *whose = calloc(table->n + 1, sizeof(*whose));
-
-	*ret = (struct capture_table){keys, values, table->n};
-	if (!keys || !values || !whose)
-		return -ENOMEM;
-	for (size_t i = 0; i < table->n; i++) {
-		uint32_t process;
-
-		memcpy(&process, (char *)table->keys + i * key_size + process_at, sizeof(process));
-		whose[i] = position(targets, n, process);
-		if (whose[i] < n)
-			at[whose[i] + 2]++;
-	}
-	for (size_t i = 2; i < n + 2; i++)
-		at[i] += at[i - 1];
-	for (size_t i = 0; i < table->n; i++) {
-		size_t to;
-
-		if (whose[i] == n)
-			continue;
-		to = at[whose[i] + 1]++;
-		memcpy(keys + to * key_size, (char *)table->keys + i * key_size, key_size);
-		memcpy(values + to * value_size, (char *)table->values + i * value_size, value_size);
-	}
-	return 0;
-}
-
-/* What the i-th target has of it. */
-static struct capture_table part(const struct capture_table *table, const size_t *at, size_t i, size_t key_size,
-				 size_t value_size)
-{
-	return (struct capture_table){(char *)table->keys + at[i] * key_size,
-				      (char *)table->values + at[i] * value_size, at[i + 1] - at[i]};
-}
-
-/* Takes the kernel's tables into the books of n targets. */
-static int take(struct session *s, struct target **targets, size_t n)
-{
-	const size_t key = sizeof(struct abi_live_key), value = sizeof(struct abi_live);
-	const size_t site_key = sizeof(struct abi_site_key), site = sizeof(struct abi_site);
-	_cleanup_(capture_table__free) struct capture_table all_live = {}, all_sites = {}, live = {}, sites = {};
-	_cleanup_free_ size_t *at = calloc(n + 2, sizeof(*at)), *site_at = calloc(n + 2, sizeof(*site_at));
-	int rc = at && site_at ? 0 : -ENOMEM;
-
-	qsort(targets, n, sizeof(struct target *), compare_targets);
-	if (!rc)
-		rc = capture__read_sites(s->capture, &all_sites);
-	if (!rc)
-		rc = capture__read_live(s->capture, &all_live);
-	if (!rc)
-		rc = deal(targets, n, &all_live, key, value, offsetof(struct abi_live_key, process), &live, at);
-	if (!rc)
-		rc = deal(targets, n, &all_sites, site_key, site, offsetof(struct abi_site_key, process), &sites,
-			  site_at);
-	for (size_t i = 0; i < n && !rc; i++) {
-		struct capture_table his = part(&live, at, i, key, value);
-		struct capture_table his_sites = part(&sites, site_at, i, site_key, site);
-
-		targets[i]->budget.failed += budget__take(targets[i], &his, &his_sites) != 0;
-	}
-	return rc;
-}
-
 /* One reading of the tables for all windows that are over. */
 void rota__harvest(struct session *s)
 {
@@ -181,7 +88,9 @@ void rota__harvest(struct session *s)
 	for (size_t i = 0; i < s->n_targets && due; i++)
 		if (s->targets[i]->budget.due_ns)
 			due[n++] = s->targets[i];
-	failed = failed || (n && take(s, due, n));
+	for (size_t i = 0; i < n; i++)
+		due[i]->budget.end_ns = due[i]->budget.due_ns;
+	failed = failed || (n && books__harvest(s, due, n));
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct budget *b = &s->targets[i]->budget;
 
@@ -208,7 +117,7 @@ static void take_pieces(struct session *s)
 		struct budget *b = &t->budget;
 
 		if (is_kept(s, t) && b->windows.open && b->windows.continuous &&
-		    (b->evidence.n_windows || !r->host.everywhere) && now - b->start_ns > PIECE_NS / 2)
+		    (b->survivors.n_windows || !r->host.everywhere) && now - b->start_ns > PIECE_NS / 2)
 			b->due_ns = now;
 	}
 	rota__harvest(s);
@@ -220,9 +129,10 @@ static void take_pieces(struct session *s)
 		if (!is_kept(s, t) || b->taken_ns != now)
 			continue;
 		b->start_ns = now;
+		budget__read_totals(s, t, &cost, &cpu);
+		books__opened(s, t);
 		if (r->host.everywhere)
 			continue;
-		budget__read_totals(s, t, &cost, &cpu);
 		budget__adapt_interval(s, t, cost - b->piece_cost_ns, cpu - b->piece_cpu_ns);
 		b->piece_cost_ns = cost;
 		b->piece_cpu_ns = cpu;
@@ -248,6 +158,8 @@ static void leave(struct session *s)
 		windows__cut(&t->budget.windows, now_ns(), cost, cpu,
 			     p->known ? p->share * p->cpu_rate : -1);
 		host_process__end_turn(p, now_ns(), cpu);
+		books__note_totals(t, now_ns(), cpu, cost, true);
+		t->budget.stretch = true;
 		t->budget.due_ns = end;
 	}
 	rota__harvest(s);
@@ -266,7 +178,7 @@ static void come_back(struct session *s)
 
 	close_turns(s, r->open, r->n_open);
 	for (size_t i = 0; i < s->n_attached && !rc; i++)
-		rc = capture__resume(s->capture, s->attached[i], 0, &none);
+		rc = capture__resume(s->capture, s->attached[i], 0, NULL, NULL, &none);
 	book(s);
 	if (rc) { /* all or none */
 		capture__pause(s->capture, 0);
@@ -284,6 +196,9 @@ static void come_back(struct session *s)
 		budget__read_totals(s, t, &cost, &cpu);
 		t->budget.start_ns = now_ns();
 		capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
+		books__opened(s, t);
+		books__rest(s, t);
+		t->budget.stretch = true;
 		windows__hold(&t->budget.windows, t->budget.start_ns, cost, cpu);
 	}
 	host__returned(&r->host, now_ns());
@@ -336,6 +251,19 @@ static void close_turns(struct session *s, struct target *const *targets, size_t
 		return;
 	note_others(s);
 	memcpy(closing, targets, n * sizeof(*closing)); /* they may be r->open itself */
+	for (size_t i = 0; i < n; i++) {
+		struct budget *b = &closing[i]->budget;
+		double cost, cpu;
+
+		budget__read_totals(s, closing[i], &cost, &cpu);
+		books__note_totals(closing[i], end, cpu, cost, true);
+		budget__note_whole(s, closing[i]);
+		b->end_ns = end;
+		b->stretch = false;
+	}
+	if (n && books__meet(s, closing, n))
+		for (size_t i = 0; i < n; i++)
+			closing[i]->budget.failed++;
 	for (size_t i = 0; i < n; i++)
 		budget__close(s, closing[i]);
 	for (size_t i = 0; i < r->n_gone; i++)
@@ -542,23 +470,6 @@ static bool fits_everywhere(struct session *s)
 	return host__may_return(&s->rota.host, now_ns(), sum, over);
 }
 
-/* The blocks of some, those whose time has come, for a bounded time. */
-static void look_around(struct session *s)
-{
-	uint64_t begin = now_ns(), now = begin;
-	struct rota *r = &s->rota;
-
-	for (size_t i = 0; i < s->n_targets && now - begin < LOOK_TIME_NS; i++) {
-		struct target *t = s->targets[r->look_next++ % s->n_targets];
-
-		if (!is_kept(s, t) || !t->budget.evidence.n_blocks || now < t->budget.looks_next_ns)
-			continue;
-		budget__look(t, now);
-		now = now_ns();
-	}
-	r->look_ns = now + LOOK_EVERY_NS;
-}
-
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -604,9 +515,7 @@ uint64_t rota__keep(struct session *s)
 		rota__harvest(s);
 	if (now_ns() >= r->piece_ns)
 		take_pieces(s);
-	if (now_ns() >= r->look_ns)
-		look_around(s);
-	return earlier(next, r->look_ns);
+	return earlier(next, r->piece_ns);
 }
 
 /* --- beginning and ending --- */
@@ -623,6 +532,9 @@ void rota__welcome(struct session *s, struct target *t)
 	b->start_ns = t->start_ns ? t->start_ns : b->start_ns;
 	b->windows.n_windows = 0;
 	budget__read_totals(s, t, &cost, &cpu);
+	b->stretch = r->host.everywhere;
+	if (b->stretch)
+		books__rest(s, t);
 	if (r->host.everywhere)
 		windows__hold(&b->windows, b->start_ns, cost, cpu);
 	else
@@ -662,7 +574,7 @@ void rota__end_target(struct session *s, struct target *t)
 	if (r->n_open < n)
 		r->gone[r->n_gone++] = t->info.pid;
 	/* everywhere from its beginning: there is nothing to piece together */
-	if (windows__end(&b->windows, now) && (b->evidence.n_windows || !r->host.everywhere)) {
+	if (windows__end(&b->windows, now) && (b->survivors.n_windows || !r->host.everywhere)) {
 		b->due_ns = now;
 		r->n_due++;
 	}
@@ -677,7 +589,7 @@ void rota__stop(struct session *s)
 	rota__harvest(s);
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (is_kept(s, s->targets[i]))
-			budget__look_at_all(s->targets[i]);
+			books__look(s->targets[i], now_ns());
 }
 
 double rota__overhead_pct(struct session *s)

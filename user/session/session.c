@@ -18,6 +18,7 @@
 #include "proc/maps.h"
 #include "proc/own.h"
 #include "proc/process.h"
+#include "session/books.h"
 #include "session/budget.h"
 #include "session/internal.h"
 #include "session/resident.h"
@@ -337,7 +338,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->spare = 1;
 	s->max_overhead = o->max_overhead;
 	s->max_host_overhead = o->max_host_overhead;
-	s->evidence = o->evidence;
 	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;
@@ -381,6 +381,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		selection__to_kernel(s->selection, &capture_options.selection);
 		capture_options.max_processes = SELECTED_PROCESSES;
 	}
+	capture_options.windows = s->max_overhead > 0;
 	capture_options.machine = s->everywhere && s->max_overhead > 0 && s->what == WHAT_HEAP;
 	if (capture_options.max_processes < o->n_pids)
 		capture_options.max_processes = (uint32_t)o->n_pids;
@@ -678,6 +679,26 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
+/* Brings a target's ledger up to date, a stretch that goes on included. */
+static void look_now(struct session *s, struct target *t)
+{
+	struct target *const only[] = {t};
+	struct budget *b = &t->budget;
+	double cost, cpu;
+
+	budget__read_totals(s, t, &cost, &cpu);
+	books__read_bound(t);
+	if (b->stretch && !b->closing && b->windows.open) {
+		b->end_ns = clock__now_ns(CLOCK_MONOTONIC);
+		b->failed += books__harvest(s, only, 1) != 0;
+		b->start_ns = b->end_ns;
+		books__opened(s, t);
+		books__rest(s, t);
+	} else {
+		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
+	}
+}
+
 /* Adds the profiles of the moment: those of targets that have ended, too, or not. */
 static int look(struct session *s, bool ended, struct profile_list *list)
 {
@@ -692,8 +713,8 @@ static int look(struct session *s, bool ended, struct profile_list *list)
 
 		if (t->ended && (!ended || t->uninvited))
 			continue;
-		if (!t->ended && !s->stopped && t->budget.evidence.n_windows)
-			budget__look_early(t, now);
+		if (!t->ended && !s->stopped && t->budget.survivors.n_windows)
+			look_now(s, t);
 		rc = make_profile(s, &drain, t, now, list);
 	}
 	return rc;
@@ -981,6 +1002,7 @@ void session__stop(struct session *s)
 		capture__detach(s->capture);
 	rota__stop(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
+		books__read_bound(s->targets[i]);
 		budget__end(s, s->targets[i]);
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);

@@ -63,7 +63,6 @@ struct session_options {
 	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share of the machine's CPU time that tracing may
 	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
 	double max_host_overhead;
-	unsigned evidence;   /* of enum evidence_kind: for experiments; 0: all */
 	uint64_t window_period_ns; /* for tests: how often windows come about; 0: about every second */
 	struct capture_options capture;
 	struct symbolize_options symbolize;

@@ -378,7 +378,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		t->headless = false; /* who calls it is the main thread from then on */
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
-		evidence__exec(&t->budget.evidence, event->time_ns);
+		survivors__exec(&t->budget.survivors, event->time_ns);
 		t->budget.cut = true;
 		chains__exec(&t->budget.chains);
 		break;

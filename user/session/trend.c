@@ -9,24 +9,21 @@
 #include "base/cleanup.h"
 
 #define NS 1e-9
-#define DEAREST 0.7 /* share of CPU time in windows that is cost, from which the rest is not known */
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
-#define CHANCE 2 /* standard deviations by which two counts differ, if not by chance */
-
 /* When the windows began, and the last one ended. */
-static uint64_t first_ns(const struct evidence *e)
+static uint64_t first_ns(const struct survivors *s)
 {
-	return e->windows[0].start_ns;
+	return s->windows[0].start_ns;
 }
 
-static uint64_t last_ns(const struct evidence *e)
+static uint64_t last_ns(const struct survivors *s)
 {
-	return e->windows[e->n_windows - 1].end_ns;
+	return s->windows[s->n_windows - 1].end_ns;
 }
 
 /* Seconds of [from, to] that lie in the window. */
-static double seconds_in(const struct evidence_window *window, uint64_t from, uint64_t to)
+static double seconds_in(const struct survivors_window *window, uint64_t from, uint64_t to)
 {
 	uint64_t start = window->start_ns > from ? window->start_ns : from;
 	uint64_t end = window->end_ns < to ? window->end_ns : to;
@@ -34,89 +31,135 @@ static double seconds_in(const struct evidence_window *window, uint64_t from, ui
 	return end > start ? (double)(end - start) * NS : 0;
 }
 
-/* The same of all windows. */
-static double exposure(const struct evidence *e, uint64_t from, uint64_t to)
+/* The same of all windows that stand for others. */
+static double exposure(const struct survivors *s, uint64_t from, uint64_t to)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < e->n_windows; i++)
-		sum += seconds_in(&e->windows[i], from, to);
+	for (size_t i = 0; i < s->n_windows; i++)
+		if (!s->windows[i].continuous)
+			sum += seconds_in(&s->windows[i], from, to);
 	return sum;
 }
 
-/* Of the time that windows stand for, the share that lies in them. Tracing pauses where it is dear, and nowhere else:
- * what pauses hide is taken to be like the windows between them. A stretch of continuous tracing stands for itself
- * alone: what a program sets up in it has not come again while nobody looked; and it is sampled more coarsely than
- * windows are, so that a single sample of it, multiplied as these are, would outweigh all that they have seen. So do
- * the first windows, which have still to find out how closely to sample, and one that was over only just now: it shows
- * all that is young, of what soon dies as well. */
-struct shares {
-	double windows, apart;
-	const struct evidence_window *recent; /* NULL: the last one is not */
-};
-
-static double share(double part, double whole)
-{
-	return part > 0 && part < whole ? part / whole : 1;
-}
-
-static bool is_apart(const struct shares *shares, const struct evidence_window *window)
-{
-	return window->apart || window == shares->recent;
-}
-
-static struct shares shares_of(const struct build *b)
-{
-	const struct evidence *e = &b->target->budget.evidence;
-	const struct evidence_window *last = &e->windows[e->n_windows - 1];
-	uint64_t end = last->end_ns > b->end_ns ? last->end_ns : b->end_ns;
-	double run = (double)(end - first_ns(e)) * NS, length = (double)(last->end_ns - last->start_ns) * NS;
-	struct shares ret = {};
-	double seen[2] = {};
-
-	for (const struct evidence_window *w = e->windows; w <= last; w++)
-		seen[w->apart] += (double)(w->end_ns - w->start_ns) * NS;
-	/* if the others suffice to tell of all else */
-	if (!last->apart && (double)(end - last->end_ns) * NS <= length && length <= seen[false] - length) {
-		ret.recent = last;
-		seen[false] -= length;
-		seen[true] += length;
-	}
-	if (seen[false] > 0) {
-		ret.windows = share(seen[false], run - seen[true]);
-		ret.apart = 1;
-	} else { /* there is nothing else that the rest could be like */
-		ret.windows = ret.apart = share(seen[true], run);
-	}
-	return ret;
-}
-
-static double share_of(const struct shares *shares, const struct evidence_window *window)
-{
-	return is_apart(shares, window) ? shares->apart : shares->windows;
-}
-
 /* The window that holds the moment, one in which there is one. */
-static const struct evidence_window *window_at(const struct evidence *e, uint64_t ns)
+static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
 {
-	size_t low = 0, high = e->n_windows;
+	size_t low = 0, high = s->n_windows;
 
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
-		if (e->windows[middle].start_ns <= ns)
+		if (s->windows[middle].start_ns <= ns)
 			low = middle;
 		else
 			high = middle;
 	}
-	return &e->windows[low];
+	return &s->windows[low];
+}
+
+/* --- windows --- */
+
+/* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
+static int describe_run(const struct build *b, struct windowed_window **ret_windows, struct windowed_run *ret)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	const struct net_clock *clock = &b->target->budget.clock;
+	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
+	double net = 0, cost = 0;
+
+	if (!windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		windows[i] = (struct windowed_window){
+			.begin_s = net_clock__at(clock, w->start_ns),
+			.end_s = net_clock__at(clock, w->end_ns),
+			.interval_bytes = (double)w->interval,
+			.allocs = (double)w->allocs,
+			.net_blocks = (double)w->net_blocks,
+			.continuous = w->continuous,
+		};
+		if (w->continuous)
+			continue;
+		net += windows[i].end_s - windows[i].begin_s;
+		cost += net_clock__cost_at(clock, w->end_ns) - net_clock__cost_at(clock, w->start_ns);
+	}
+	*ret_windows = windows;
+	*ret = (struct windowed_run){
+		.windows = windows,
+		.n_windows = s->n_windows,
+		.quarter_s = net_clock__at(clock, b->begin_ns + (b->end_ns - b->begin_ns) / 4),
+		.end_s = net_clock__at(clock, b->end_ns),
+		.wall_s = (double)(b->end_ns - b->begin_ns) * NS,
+		.clock_error = net > 0 ? fmin(b->target->budget.price.error * cost / net, 1) : 0,
+		.bound_bytes = (double)b->target->heap_bound_bytes,
+	};
+	return 0;
+}
+
+/* Shares a stack's live memory out to the threads by which what may live of it was allocated. */
+static int add_live_estimate(const struct build *b, struct profile *p, const struct process_sites *sites, long site,
+			     const struct estimate *live, const struct survivors_block *const *blocks, size_t n)
+{
+	double sum = 0;
+	size_t thread;
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += (double)blocks[i]->live.size / estimate__probability(blocks[i]->live.size, blocks[i]->live.interval);
+	if (!(sum > 0)) {
+		rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
+		return rc ? rc : profile__add_live_estimate(p, sites->site_of[site], thread, live);
+	}
+	for (size_t i = 0; i < n && !rc;) {
+		uint32_t tid = blocks[i]->live.tid;
+		struct estimate part;
+		double weight = 0;
+
+		for (; i < n && blocks[i]->live.tid == tid; i++)
+			weight += (double)blocks[i]->live.size /
+				  estimate__probability(blocks[i]->live.size, blocks[i]->live.interval);
+		if (!(weight > 0))
+			continue;
+		part = estimate__part(live, live->objects * weight / sum, live->bytes * weight / sum);
+		rc = profile__add_thread(p, tid, "", &thread);
+		if (!rc)
+			rc = profile__add_live_estimate(p, sites->site_of[site], thread, &part);
+	}
+	return rc;
+}
+
+/* Blocks that may live, by stack and thread. */
+static int compare_by_stack(const void *x, const void *y)
+{
+	const struct survivors_block *a = *(const struct survivors_block *const *)x;
+	const struct survivors_block *b = *(const struct survivors_block *const *)y;
+
+	if (a->stack != b->stack)
+		return a->stack < b->stack ? -1 : 1;
+	return (a->live.tid > b->live.tid) - (a->live.tid < b->live.tid);
+}
+
+static const struct survivors_block **alive_by_stack(const struct survivors *s, size_t *ret_n)
+{
+	const struct survivors_block **alive = calloc(s->n_blocks + 1, sizeof(*alive));
+	size_t n = 0;
+
+	for (size_t i = 0; alive && i < s->n_blocks; i++)
+		if (!s->blocks[i].ended && !s->blocks[i].changed)
+			alive[n++] = &s->blocks[i];
+	if (alive)
+		qsort(alive, n, sizeof(*alive), compare_by_stack);
+	*ret_n = n;
+	return alive;
 }
 
 /* One row of segments per site. */
 struct rows {
 	struct growth_segment (*at)[SERIES_SEGMENTS];
 	double *quantum;
-	double *held; /* of what vectors have added, the share that is held; negative: there are none */
 	size_t n_segments;
 	uint64_t start_ns, end_ns; /* what the segments cover */
 	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
@@ -140,14 +183,8 @@ static struct chain_slices *slices_of(const struct build *b, const struct proces
 	return slices;
 }
 
-/* Of the run: for how long a block must have lived to be counted. */
-static uint64_t quarter(const struct evidence *e)
-{
-	return (last_ns(e) - first_ns(e)) / 4;
-}
-
 /* The middle half of the run, in slices. */
-static uint64_t middle(const struct evidence *e, uint64_t *ret_step)
+static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 {
 	uint64_t run = last_ns(e) - first_ns(e);
 
@@ -159,7 +196,7 @@ static uint64_t middle(const struct evidence *e, uint64_t *ret_step)
 static double *held_shares(const struct build *b, const struct process_sites *sites,
 			   const struct chain_slices *slices)
 {
-	const struct evidence *e = &b->target->budget.evidence;
+	const struct survivors *e = &b->target->budget.survivors;
 	double *shares = calloc(sites->n + 1, sizeof(*shares));
 	uint64_t step, from = middle(e, &step);
 
@@ -170,8 +207,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 		long site = process_sites__find(sites, &live->stack);
 
 		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
-		    live->birth_ns < from + step * SERIES_SEGMENTS &&
-		    evidence__is_forgotten(e, &e->blocks[i], quarter(e)))
+		    live->birth_ns < from + step * SERIES_SEGMENTS && e->blocks[i].hashed && !e->blocks[i].changed &&
+		    !e->blocks[i].ended)
 			shares[site]++;
 	}
 	for (size_t site = 0; site < sites->n; site++)
@@ -179,11 +216,20 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* What they have added is live as far as it is held, in at least one vector. */
-static int add_live_chains(const struct build *b, struct profile *p,
-			   const struct process_sites *sites, const struct shares *shares)
+/* By how much what reallocs have added in windows is to be multiplied for all of the time that these stand for. */
+static double chains_scale(const struct windowed_run *run)
 {
-	const struct evidence *e = &b->target->budget.evidence;
+	double seen = 0, stretches = 0;
+
+	for (size_t i = 0; i < run->n_windows; i++)
+		*(run->windows[i].continuous ? &stretches : &seen) += run->windows[i].end_s - run->windows[i].begin_s;
+	return seen > 0 ? fmax((run->end_s - stretches) / seen, 1) : 1;
+}
+
+/* What they have added is live as far as it is held, in at least one vector. */
+static int add_live_chains(const struct build *b, struct profile *p, const struct process_sites *sites, double scale)
+{
+	const struct survivors *e = &b->target->budget.survivors;
 	const struct chains *c = &b->target->budget.chains;
 	uint64_t step, from = middle(e, &step);
 	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
@@ -199,9 +245,10 @@ static int add_live_chains(const struct build *b, struct profile *p,
 		long site = process_sites__find(sites, &r->stack);
 		double bytes, one;
 
-		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0))
+		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0) ||
+		    window_at(e, r->start_ns)->continuous)
 			continue;
-		bytes = r->grown / share_of(shares, window_at(e, r->start_ns)) * held[site];
+		bytes = r->grown * scale * held[site];
 		one = bytes / r->samples;
 		live[site].samples += (uint64_t)r->samples;
 		live[site].objects = 1;
@@ -216,108 +263,139 @@ static int add_live_chains(const struct build *b, struct profile *p,
 	return rc;
 }
 
-/* Their growth, in the rows' slices. */
-static int rows_of_chains(const struct build *b, const struct process_sites *sites,
-			  struct rows *rows, const int number[SERIES_SEGMENTS])
+/* Their growth, by slices of the middle half of the run: into each site's. scale: as above. */
+static int add_chains_growth(const struct build *b, struct profile *p, const struct process_sites *sites, double scale)
 {
-	uint64_t step, from = middle(&b->target->budget.evidence, &step);
+	const struct survivors *e = &b->target->budget.survivors;
+	uint64_t step, from = middle(e, &step);
 	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
 	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
+	double seen = exposure(e, 0, UINT64_MAX), wall = (double)(b->end_ns - b->begin_ns) * NS;
+	double k = seen > 0 && wall > 0 ? scale * seen / wall : 1;
+	double process = p->growth.bytes_per_s - p->growth.regions;
 
 	if (!held)
 		return -ENOMEM;
 	for (size_t site = 0; site < sites->n; site++) {
+		struct growth_segment segments[SERIES_SEGMENTS];
 		double samples = 0, grown = 0;
+		struct profile_site *to;
+		struct growth growth;
+		size_t n = 0;
 
-		rows->held[site] = slices[site].known ? held[site] : -1;
+		if (!slices[site].known || sites->site_of[site] == NO_SITE)
+			continue;
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
-			double bytes = slices[site].at[i].grown * held[site];
+			double seconds = exposure(e, from + i * step, from + (i + 1) * step);
+			double bytes = slices[site].at[i].grown * held[site] * k;
 
 			samples += slices[site].at[i].samples;
 			grown += fabs(bytes);
-			if (number[i] < 0)
-				continue;
-			rows->at[site][number[i]].bytes += bytes;
-			rows->bytes += bytes;
-			rows->footprint += bytes;
+			if (seconds > 0)
+				segments[n++] = (struct growth_segment){seconds, bytes};
 		}
-		if (samples > 0)
-			rows->quantum[site] = fmax(rows->quantum[site], grown / samples);
+		if (n < GROWTH_MIN_SEGMENTS)
+			continue;
+		growth = growth__estimate(segments, n, samples > 0 ? grown / samples : 0, false);
+		/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
+		if (!isnan(process))
+			growth.low = fmin(growth.low, fmax(process, 0));
+		to = &p->sites[sites->site_of[site]];
+		growth__merge(&to->growth, &growth);
+		/* that their blocks have moved is no death */
+		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
+			to->survival[age] = held[site];
+			to->older[age] = NAN;
+		}
 	}
 	return 0;
 }
 
-static const struct series no_series;
-
-/* Of each stretch between the series' snapshots, the share that lies in windows that stand for themselves. */
-static void find_apart(const struct build *b, const struct shares *shares, const struct series *series,
-		       double ret[SERIES_MAX + 1])
+/* What is known of one stack, into its site. */
+static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites, long site,
+		     const struct windowed_result *r, const struct survivors_block *const *alive, size_t n_alive)
 {
-	const struct evidence *e = &b->target->budget.evidence;
+	struct profile_site *to = &p->sites[sites->site_of[site]];
+	struct estimate live = {
+		.samples = r->samples,
+		.objects = r->live_objects,
+		.bytes = r->live_bytes,
+		.variance = r->live_variance,
+		.squares = r->live_variance,
+	};
 
-	for (size_t k = 0; k <= series->n; k++) {
-		uint64_t from = k ? series->snapshots[k - 1].time_ns : b->begin_ns;
-		uint64_t to = k < series->n ? series->snapshots[k].time_ns : b->end_ns;
-		double sum = 0;
-
-		for (size_t i = 0; i < e->n_windows; i++)
-			if (is_apart(shares, &e->windows[i]))
-				sum += seconds_in(&e->windows[i], from, to);
-		ret[k] = to > from ? sum / ((double)(to - from) * NS) : 0;
+	to->alloc_bytes = r->alloc_bytes;
+	to->alloc_objects = r->alloc_objects;
+	to->growth = r->growth;
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		to->survival[i] = r->survival[i];
+		to->older[i] = r->older[i];
 	}
+	return r->live_bytes >= 1 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
-/* What the site has allocated in them, of a total: evenly between snapshots. */
-static double allocated_apart(const struct series *series, const double of[SERIES_MAX + 1],
-			      const struct abi_site_key *site, double total)
+/* What windows say of each stack, and of the process. */
+static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
+		      const struct windowed_run *run)
 {
-	double sum = 0, before = 0;
+	const struct survivors *s = &b->target->budget.survivors;
+	_cleanup_free_ const struct survivors_block **alive = NULL;
+	struct windowed_strata *strata = windowed_strata__new(run);
+	struct windowed_process process;
+	size_t n_alive;
+	int rc = 0;
 
-	for (size_t k = 0; k <= series->n; k++) {
-		const struct series_point *point = k < series->n ? series__find(&series->snapshots[k], site) : NULL;
-		double now = k == series->n ? total : point ? point->alloc_bytes : before;
-
-		sum += of[k] * fmax(now - before, 0);
-		before = now;
-	}
-	return fmin(sum, total);
-}
-
-/* From what was counted while probes were in place to all of the time. */
-static int extend_allocated(const struct build *b, struct profile *p, const struct process_sites *sites,
-			    const struct shares *shares)
-{
-	_cleanup_free_ double *apart = calloc(p->n_sites + 1, sizeof(*apart));
-	const struct series *series = b->series ? b->series : &no_series;
-	double of[SERIES_MAX + 1];
-
-	if (!apart)
+	alive = alive_by_stack(s, &n_alive);
+	if (!strata || !alive) {
+		windowed_strata__free(strata);
 		return -ENOMEM;
-	find_apart(b, shares, series, of);
-	for (size_t i = 0; i < sites->n; i++)
-		if (sites->site_of[i] != NO_SITE)
-			apart[sites->site_of[i]] += allocated_apart(series, of, &sites->keys[i],
-								    (double)sites->sites[i].alloc_bytes);
-	for (size_t i = 0; i < p->n_sites; i++) {
-		struct profile_site *site = &p->sites[i];
-		double part = site->alloc_bytes > 0 ? fmin(apart[i] / site->alloc_bytes, 1) : 0;
-		double factor = part / shares->apart + (1 - part) / shares->windows;
-
-		site->alloc_objects *= factor;
-		site->alloc_bytes *= factor;
-		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
-		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	return 0;
+	process = windowed__process(run, strata);
+	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		p->survival_age_s[i] = (double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
+	for (size_t i = 0; i < sites->n && !rc; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
+		struct windowed_result result;
+		size_t first = 0, n = 0;
+
+		if (!stack || sites->site_of[i] == NO_SITE)
+			continue;
+		while (first < n_alive && alive[first]->stack < (size_t)(stack - s->stacks))
+			first++;
+		while (first + n < n_alive && alive[first + n]->stack == (size_t)(stack - s->stacks))
+			n++;
+		windowed__estimate(run, strata, &process,
+				   &(struct windowed_stack){stack->born, stack->n_born, stack->groups, stack->cohort,
+							    stack->alike},
+				   &result);
+		rc = add_stack(b, p, sites, (long)i, &result, alive + first, n);
+	}
+	windowed_strata__free(strata);
+	return rc;
+}
+
+/* What all sites grow by together. */
+static struct growth all_growth(const struct profile *p)
+{
+	struct growth all = {};
+
+	for (size_t i = 0; i < p->n_sites; i++)
+		if (!isnan(p->sites[i].growth.low))
+			growth__merge(&all, &p->sites[i].growth);
+	return all;
 }
 
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
-	const struct evidence *e = &b->target->budget.evidence;
-	const struct evidence_counts *c = &e->counts;
-	const struct shares shares = shares_of(b);
-	int rc = 0;
+	const struct survivors *s = &b->target->budget.survivors;
+	const struct survivors_counts *c = &s->counts;
+	_cleanup_free_ struct windowed_window *windows = NULL;
+	struct windowed_run run;
+	double scale;
+	int rc = describe_run(b, &windows, &run);
 
+	if (rc)
+		return rc;
 	p->mode = "windowed";
 	p->n_windows = b->target->budget.windows.n_windows;
 	p->windows_s = (double)b->target->budget.windows.windows_ns * NS;
@@ -328,26 +406,26 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		.replaced = c->replaced,
 		.unmapped = c->unmapped,
 		.changed = c->changed,
-		.marked = c->marked,
-		.forgotten = evidence__n_forgotten(e, quarter(e)),
 	};
-	for (size_t i = 0; i < e->n_blocks && !rc; i++) {
-		const struct evidence_block *block = &e->blocks[i];
-		double seen = estimate__probability(block->live.size, block->live.interval) *
-			      share_of(&shares, &e->windows[block->window]);
-		long site = process_sites__find(sites, &block->live.stack);
-		size_t thread;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		p->evidence.forgotten += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
+	scale = chains_scale(&run);
+	rc = add_stacks(b, p, sites, &run);
+	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
+	p->growth.bytes_per_s = sizes__growth(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
+	p->growth.regions = b->regions_growth;
+	p->growth.slowed = 1;
+	if (!rc)
+		rc = add_live_chains(b, p, sites, scale);
+	if (!rc)
+		rc = add_chains_growth(b, p, sites, scale);
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
 
-		if (site < 0 || block->live.birth == BIRTH_GROWN)
-			continue;
-		rc = profile__add_thread(p, block->live.tid, "", &thread);
-		if (!rc)
-			rc = profile__add_live_seen(p, sites->site_of[site], thread, block->live.size, seen);
+		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
+		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	if (!rc)
-		rc = add_live_chains(b, p, sites, &shares);
-	if (!rc)
-		rc = extend_allocated(b, p, sites, &shares);
+	p->growth.attributed = all_growth(p);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
 	if (!rc)
@@ -360,20 +438,14 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	return rc;
 }
 
-/* --- blocks that are held --- */
+/* --- continuous tracing --- */
 
-struct held {
-	const struct abi_live *live;
-	double share;	/* of the time that its window stands for, in the window */
-	bool forgotten; /* as far as is known */
-	bool late;	/* born in the second half of its window */
-};
+static const struct series no_series;
 
-/* The i-th of those that are known, of windows or of the kernel's table. False: there are no more. */
+/* The i-th block that is held, in the kernel's table. NULL: there are no more. */
 struct held_walk {
 	const struct build *build;
-	const struct abi_live *blocks; /* the kernel's */
-	struct shares shares;
+	const struct abi_live *blocks;
 	size_t n, i;
 };
 
@@ -382,41 +454,19 @@ static struct held_walk walk_held(const struct build *b)
 	struct held_walk walk = {.build = b};
 	const struct abi_live_key *keys;
 
-	if (!b->target->budget.evidence.n_windows) {
-		walk.n = build__live_blocks(b, &keys, &walk.blocks);
-		return walk;
-	}
-	walk.n = b->target->budget.evidence.n_blocks;
-	walk.shares = shares_of(b);
+	walk.n = build__live_blocks(b, &keys, &walk.blocks);
 	return walk;
 }
 
-static bool next_held(struct held_walk *walk, struct held *ret)
+static const struct abi_live *next_held(struct held_walk *walk)
 {
-	const struct evidence *e = &walk->build->target->budget.evidence;
+	while (walk->i < walk->n) {
+		const struct abi_live *block = &walk->blocks[walk->i++];
 
-	for (; walk->i < walk->n; walk->i++) {
-		if (walk->blocks) {
-			*ret = (struct held){.live = &walk->blocks[walk->i], .share = 1, .forgotten = true};
-		} else {
-			const struct evidence_block *block = &e->blocks[walk->i];
-
-			const struct evidence_window *window = &e->windows[block->window];
-
-			*ret = (struct held){
-				.live = &block->live,
-				.share = share_of(&walk->shares, window),
-				.forgotten = evidence__is_forgotten(e, block, quarter(e)),
-				.late = block->live.birth_ns - window->start_ns >
-					(window->end_ns - window->start_ns) / 2,
-			};
-		}
-		if (ret->live->birth_ns >= walk->build->target->exec_ns) {
-			walk->i++;
-			return true;
-		}
+		if (block->birth_ns >= walk->build->target->exec_ns && block->birth != BIRTH_ENDED)
+			return block;
 	}
-	return false;
+	return NULL;
 }
 
 static double weight_of(const struct abi_live *block)
@@ -434,116 +484,40 @@ static double footprint(uint64_t size)
 	return (double)(chunk < 32 ? 32 : chunk);
 }
 
-/* The slice of time in which a block was born that counts; negative: it does not. */
-static int slice_of(const struct evidence *e, const struct held *held, uint64_t from, uint64_t step)
+/* Without a series: a leak adds blocks at the same rate all the time, and all of them stay. Counted are those that have
+ * stayed for a quarter of the run at least (what is in balance has died by then), and were not born in its first
+ * quarter (what is set up at the start is not added to). Segments are in descending order of time: what lives for
+ * long, but not for ever, is ever fewer by age. */
+static void rows_of_births(const struct build *b, const struct process_sites *sites, struct rows *rows)
 {
-	uint64_t slice = (held->live->birth_ns - from) / step;
-
-	if (held->live->birth_ns < from || slice >= SERIES_SEGMENTS || !held->forgotten ||
-	    (e->n_windows && held->live->birth != BIRTH_NEW))
-		return -1;
-	return (int)slice;
-}
-
-/* What dies young is seen to die, if it was born early in a window. If it was born late, its free comes when the probes are
- * out, and the place may be a leak's before it is looked at first (evidence.h, 5). A leak's blocks are born in both
- * halves alike, so of sites with more (beyond chance) in the second, those born in the first tell, for both. What each
- * block of a site counts, of either half; NULL: out of memory. */
-static double (*weigh_halves(const struct build *b, const struct process_sites *sites, uint64_t from,
-			     uint64_t step))[2]
-{
-	double(*counts)[2] = calloc(sites->n + 1, sizeof(*counts));
+	uint64_t run = b->end_ns - b->begin_ns, from = b->begin_ns + run / 4, step = run / 2 / SERIES_SEGMENTS;
 	struct held_walk walk = walk_held(b);
-	struct held held;
-
-	while (counts && next_held(&walk, &held)) {
-		long site = process_sites__find(sites, &held.live->stack);
-
-		if (site >= 0 && slice_of(&b->target->budget.evidence, &held, from, step) >= 0)
-			counts[site][held.late]++;
-	}
-	for (size_t i = 0; counts && i < sites->n; i++) {
-		double early = counts[i][0], late = counts[i][1];
-		bool more = late - early > CHANCE * sqrt(late + early);
-
-		counts[i][0] = more ? 2 : 1;
-		counts[i][1] = more ? 0 : 1;
-	}
-	return counts;
-}
-
-/* What a small block that was sampled between two moments stands for, in the mean over windows; 0: there are none. The samples
- * that there are may all be of those that sampled more closely than most. */
-static double mean_interval(const struct evidence *e, uint64_t from, uint64_t to)
-{
-	double seconds = 0, sum = 0;
-
-	for (size_t i = 0; i < e->n_windows; i++) {
-		double length = seconds_in(&e->windows[i], from, to);
-
-		seconds += length;
-		sum += length * e->windows[i].interval;
-	}
-	return seconds > 0 ? sum / seconds : 0;
-}
-
-/* A leak adds blocks at the same rate all the time, and all of them stay: counted are those that have stayed for a
- * quarter of the run at least (what is in balance has died by then), and were not born in its first quarter (what
- * is set up at the start is not added to). Segments are in descending order of time: what lives for long, but
- * not for ever, is ever fewer by age. */
-static int rows_of_births(const struct build *b, const struct process_sites *sites,
-			  struct rows *rows, uint64_t first, uint64_t last)
-{
-	const struct evidence *e = &b->target->budget.evidence;
-	uint64_t run = last - first, from = first + run / 4, step = run / 2 / SERIES_SEGMENTS;
-	struct held_walk walk = walk_held(b);
-	int number[SERIES_SEGMENTS]; /* of each slice of time; -1: no window lies in it */
-	_cleanup_free_ double(*halves)[2] = NULL;
-	struct held held;
-	double interval;
+	const struct abi_live *held;
 
 	if (!step)
-		return 0;
-	halves = weigh_halves(b, sites, from, step);
-	if (!halves)
-		return -ENOMEM;
+		return;
 	rows->start_ns = from;
 	rows->end_ns = from + step * SERIES_SEGMENTS;
-	for (int i = SERIES_SEGMENTS - 1; i >= 0; i--) {
-		double seconds = e->n_windows
-					 ? exposure(e, from + i * step, from + (i + 1) * step)
-					 : (double)step * NS;
-
-		number[i] = -1;
-		if (!(seconds > 0))
-			continue;
-		number[i] = (int)rows->n_segments++;
-		for (size_t site = 0; site < sites->n; site++)
-			rows->at[site][number[i]].seconds = seconds;
-	}
-	while (next_held(&walk, &held)) {
-		long site = process_sites__find(sites, &held.live->stack);
-		int slice = slice_of(e, &held, from, step);
-		double bytes, one;
-
-		if (site < 0 || (e->n_windows && held.live->birth != BIRTH_NEW))
-			continue;
-		bytes = weight_of(held.live);
-		one = bytes * sqrt(1 - held.share * estimate__probability(held.live->size, held.live->interval));
-		rows->quantum[site] = fmax(rows->quantum[site], halves[site][0] * one);
-		if (slice < 0 || number[slice] < 0)
-			continue;
-		bytes *= halves[site][held.late];
-		rows->at[site][number[slice]].bytes += bytes;
-		rows->bytes += bytes;
-		rows->footprint += bytes / (double)(held.live->size ? held.live->size : 1) *
-				   footprint(held.live->size);
-	}
-	interval = mean_interval(e, from, rows->end_ns);
+	rows->n_segments = SERIES_SEGMENTS;
 	for (size_t site = 0; site < sites->n; site++)
-		if (rows->quantum[site] > 0)
-			rows->quantum[site] = fmax(rows->quantum[site], halves[site][0] * interval);
-	return e->n_windows ? rows_of_chains(b, sites, rows, number) : 0;
+		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
+			rows->at[site][i].seconds = (double)step * NS;
+	while ((held = next_held(&walk))) {
+		long site = process_sites__find(sites, &held->stack);
+		uint64_t slice = held->birth_ns < from ? SERIES_SEGMENTS : (held->birth_ns - from) / step;
+		double bytes;
+
+		if (site < 0)
+			continue;
+		bytes = weight_of(held);
+		rows->quantum[site] = fmax(rows->quantum[site],
+					   bytes * sqrt(1 - estimate__probability(held->size, held->interval)));
+		if (slice >= SERIES_SEGMENTS)
+			continue;
+		rows->at[site][SERIES_SEGMENTS - 1 - slice].bytes += bytes;
+		rows->bytes += bytes;
+		rows->footprint += bytes / (double)(held->size ? held->size : 1) * footprint(held->size);
+	}
 }
 
 /* Continuous tracing sees every free: what the site held, from time to time. */
@@ -583,6 +557,53 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
+/* How much of what the site allocated until some age ago is still held, and of what is live how much is that old.
+ * Allocation is known by time from the series, without one taken to be even. */
+static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
+{
+	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
+	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = calloc(sites->n + 1, sizeof(*held_bytes));
+	struct held_walk walk = walk_held(b);
+	const struct abi_live *held;
+
+	if (!held_bytes || b->end_ns <= b->begin_ns)
+		return;
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
+		p->survival_age_s[i] = (double)age_ns[i] * NS;
+		for (size_t s = 0; s < p->n_sites; s++)
+			p->sites[s].older[i] = NAN;
+	}
+	while ((held = next_held(&walk))) {
+		long site = process_sites__find(sites, &held->stack);
+
+		for (int i = 0; site >= 0 && i < PROFILE_SURVIVAL_AGES; i++)
+			if (held->birth_ns + age_ns[i] <= b->end_ns)
+				held_bytes[site][i] += weight_of(held);
+	}
+	for (size_t s = 0; s < sites->n; s++)
+		for (int i = 0; i < PROFILE_SURVIVAL_AGES && sites->site_of[s] != NO_SITE; i++) {
+			double born = series__allocated(b->series ? b->series : &no_series,
+							&sites->keys[s], b->end_ns - age_ns[i],
+							b->begin_ns, b->end_ns,
+							(double)sites->sites[s].alloc_bytes);
+
+			struct profile_site *site = &p->sites[sites->site_of[s]];
+
+			site->survival[i] = born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
+			if (site->live.bytes > 0)
+				site->older[i] = fmin(held_bytes[s][i] / site->live.bytes, 1);
+		}
+}
+
+/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack die young.) */
+static bool is_dying(const struct profile_site *site)
+{
+	const double *last = &site->survival[PROFILE_SURVIVAL_AGES - 1];
+
+	return last[0] < FLAT * last[-1];
+}
+
 /* What all sites grow by together. */
 static struct growth total_growth(const struct rows *rows, size_t n_sites)
 {
@@ -599,175 +620,62 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum, false);
 }
 
-/* In a window the program is slowed. A leak that the clock drives (a timer, clients that wait for no answer) goes
- * on as before, and what windows see of it per second is right. One that goes as fast as the program works is
- * slowed with it: in windows it gets on with only the share (u - c) / t, u being the CPU time used in them, c
- * what of it was our cost, t their length, instead of the u / t of the whole run, and what is seen per second is
- * too little by the ratio of the two, s >= 1. Which of both a leak is, windows cannot tell; the process's exact
- * growth G can: it is about A, the growth of all stacks as seen (with what the allocator adds to it), or up to
- * s A. So growth is multiplied by k = G / A, between 1 and s, if G is beyond A's interval; that may be too much,
- * should G have other reasons: the lower ends of intervals stay where they were. What the program maps by
- * itself is taken off G before, where it is known.
- *
- * The share c / u is known to some tenth only, and near to 1 says nothing of s: from DEAREST on any is possible. */
-static double slowed(const struct build *b, const struct growth *all, double process)
-{
-	const struct evidence *e = &b->target->budget.evidence;
-	double k, share, used = (double)b->cpu_time_ns * exposure(e, 0, UINT64_MAX);
-
-	if (!(all->low > 0) || !(process > all->high) || !(b->duration_s > 0) || !(used > 0))
-		return 1;
-	k = process / all->bytes_per_s;
-	share = b->target->budget.windows.windows_cost_ns * b->duration_s / used;
-	return share < DEAREST ? fmax(1, fmin(k, 1 / (1 - share))) : k;
-}
-
-static struct growth multiplied(struct growth growth, double k)
-{
-	if (k > 1) {
-		growth.bytes_per_s *= k;
-		growth.high *= k;
-	}
-	return growth;
-}
-
-/* How much of what the site allocated until some age ago is still held, and of what is live how much is that old.
- * Allocation is known by time from the series, without one taken to be even. Of vectors that realloc has grown in
- * windows no age is known. */
-static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites,
-			 const struct rows *rows)
-{
-	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
-	/* of what was sampled, and of what that stands for */
-	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = NULL, (*older)[PROFILE_SURVIVAL_AGES] = NULL;
-	struct held_walk walk = walk_held(b);
-	struct held held;
-
-	held_bytes = calloc(sites->n + 1, sizeof(*held_bytes));
-	older = calloc(sites->n + 1, sizeof(*older));
-	if (!held_bytes || !older || b->end_ns <= b->begin_ns)
-		return;
-	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
-		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
-		p->survival_age_s[i] = (double)age_ns[i] * NS;
-		for (size_t s = 0; s < p->n_sites; s++)
-			p->sites[s].older[i] = NAN;
-	}
-	while (next_held(&walk, &held)) {
-		long site = process_sites__find(sites, &held.live->stack);
-
-		for (int i = 0; site >= 0 && i < PROFILE_SURVIVAL_AGES; i++)
-			if (held.live->birth_ns + age_ns[i] <= b->end_ns) {
-				held_bytes[site][i] += weight_of(held.live);
-				older[site][i] += weight_of(held.live) / held.share;
-			}
-	}
-	for (size_t s = 0; s < sites->n; s++)
-		for (int i = 0; i < PROFILE_SURVIVAL_AGES && sites->site_of[s] != NO_SITE; i++) {
-			double born = series__allocated(b->series ? b->series : &no_series,
-							&sites->keys[s], b->end_ns - age_ns[i],
-							b->begin_ns, b->end_ns,
-							(double)sites->sites[s].alloc_bytes);
-
-			struct profile_site *site = &p->sites[sites->site_of[s]];
-
-			site->survival[i] = born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
-			if (rows->held[s] < 0 && site->live.bytes > 0)
-				site->older[i] = fmin(older[s][i] / site->live.bytes, 1);
-		}
-}
-
-/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack die young.) */
-static bool is_dying(const struct profile_site *site)
-{
-	const double *last = &site->survival[PROFILE_SURVIVAL_AGES - 1];
-
-	return last[0] < FLAT * last[-1];
-}
-
 /* Blocks from before the run die unseen: a population in balance that turns over more slowly than the run lasts
- * (a large cache) seems to grow by as much as those earlier blocks die. And that vectors are never freed
- * (chains.h) is concluded from a trend, by chance in a few of a hundred runs. Then all stacks together seem to
- * grow by more than the process does, and any of those whose blocks go on dying, or are vectors', may owe the whole
- * excess: the lower end of its interval goes down by it.
+ * (a large cache) seems to grow by as much as those earlier blocks die. Then all stacks together seem to grow by more
+ * than the process does, and any of those whose blocks go on dying may owe the whole excess: the lower end of its
+ * interval goes down by it.
  * process: growth of the process as stacks would show it, bytes per second. */
-static void allow_for_excess(struct profile *p, const struct process_sites *sites, const struct rows *rows,
-			     double process)
+static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {
 	const struct growth *all = &p->growth.attributed;
 	double excess = all->bytes_per_s - process, error = all->bytes_per_s - all->low;
 
-	if (!(excess + error > 0) || p->growth.slowed > 1) /* or not known */
+	if (!(excess + error > 0)) /* or not known */
 		return;
 	excess = fmax(excess, 0);
 	for (size_t i = 0; i < sites->n; i++) {
 		struct profile_site *site = sites->site_of[i] == NO_SITE ? NULL : &p->sites[sites->site_of[i]];
-		struct growth *growth = &site->growth;
 
-		if (site && (is_dying(site) || (rows->held[i] > 0 && excess > error)))
-			growth->low = fmin(growth->low,
-					   growth->bytes_per_s - excess -
-						   hypot(growth->bytes_per_s - growth->low, error));
+		if (site && is_dying(site))
+			site->growth.low = fmin(site->growth.low,
+						site->growth.bytes_per_s - excess -
+							hypot(site->growth.bytes_per_s - site->growth.low, error));
 	}
-}
-
-/* Of vectors it is said of what they have added: that their blocks have moved is no death. */
-static void add_chains_survival(struct profile *p, const struct process_sites *sites,
-				const struct rows *rows)
-{
-	for (size_t i = 0; i < sites->n; i++)
-		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++)
-			if (rows->held[i] >= 0 && sites->site_of[i] != NO_SITE)
-				p->sites[sites->site_of[i]].survival[age] = rows->held[i];
 }
 
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
-	const struct evidence *e = &b->target->budget.evidence;
-	_cleanup_free_ double *quantum = NULL, *held = NULL;
+	_cleanup_free_ double *quantum = NULL;
 	struct rows rows = {};
-	double k, rounding, process;
-	struct growth all;
-	int rc = 0;
+	double rounding, process;
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
-	held = rows.held = calloc(sites->n + 1, sizeof(*held));
-	if (!at || !quantum || !held)
+	if (!at || !quantum)
 		return -ENOMEM;
-	for (size_t i = 0; i < sites->n; i++)
-		held[i] = -1;
-	if (e->n_windows)
-		rc = rows_of_births(b, sites, &rows, first_ns(e), last_ns(e));
-	else if (b->series)
+	if (b->series)
 		rows_of_series(b, sites, &rows);
 	else if (b->end_ns > b->begin_ns)
-		rc = rows_of_births(b, sites, &rows, b->begin_ns, b->end_ns);
-	if (rc)
-		return rc;
+		rows_of_births(b, sites, &rows);
 	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;
 	if (!p->has_growth)
 		return 0;
-	all = total_growth(&rows, sites->n);
 	p->growth.bytes_per_s = sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns);
 	p->growth.regions = b->regions_growth;
+	p->growth.slowed = 1;
+	p->growth.attributed = total_growth(&rows, sites->n);
 	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
 	process = (p->growth.bytes_per_s - b->regions_growth) / rounding;
-	k = e->n_windows ? slowed(b, &all, process) : 1;
-	p->growth.slowed = k;
-	p->growth.attributed = multiplied(all, k);
-	add_survival(b, p, sites, &rows);
-	add_chains_survival(p, sites, &rows);
+	add_survival(b, p, sites);
 	for (size_t i = 0; i < sites->n; i++) {
 		struct profile_site *site;
 
 		if (sites->site_of[i] == NO_SITE)
 			continue;
 		site = &p->sites[sites->site_of[i]];
-		site->growth = multiplied(
-			growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site)), k);
+		site->growth = growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site));
 	}
-	allow_for_excess(p, sites, &rows, process);
+	allow_for_excess(p, sites, process);
 	return 0;
 }

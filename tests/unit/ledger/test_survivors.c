@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is counted of blocks, from what the kernel side tells and what their memory holds. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "ledger/survivors.h"
+
+#define S	1000000000ULL
+#define MS	1000000ULL
+#define PROCESS 7
+#define SIZE	64
+#define FIRST	0x10000ULL /* address of block 0; one each SIZE bytes */
+#define BLOCKS	256
+
+static unsigned char memory[BLOCKS][SIZE];
+
+static int read_memory(void *ctx, struct survivors_read *reads, size_t n)
+{
+	(void)ctx;
+	for (size_t i = 0; i < n; i++) {
+		size_t block = (reads[i].addr - FIRST) / SIZE;
+
+		reads[i].ok = reads[i].addr >= FIRST && block < BLOCKS;
+		if (reads[i].ok)
+			memcpy(reads[i].to, memory[block], reads[i].len);
+	}
+	return 0;
+}
+
+static uint64_t forgotten[BLOCKS];
+static size_t n_forgotten;
+
+static void forget(void *ctx, uint64_t addr)
+{
+	(void)ctx;
+	forgotten[n_forgotten++ % BLOCKS] = addr;
+}
+
+struct fixture {
+	struct survivors s;
+	struct net_clock clock; /* runs as the wall does */
+};
+
+static void begin(struct fixture *f)
+{
+	const uint64_t seed[2] = {11, 13};
+
+	memset(f, 0, sizeof(*f));
+	survivors__init(&f->s, seed);
+	f->s.forget = forget;
+	n_forgotten = 0;
+	for (size_t i = 0; i < BLOCKS; i++)
+		memset(memory[i], (int)i + 1, SIZE);
+	net_clock__add(&f->clock, S, 0, 0, true);
+	net_clock__add(&f->clock, 1000 * S, 999e9, 0, true);
+}
+
+static void end(struct fixture *f)
+{
+	survivors__free(&f->s);
+	net_clock__free(&f->clock);
+}
+
+static struct abi_live block_of(uint64_t birth_ns, uint64_t stack)
+{
+	return (struct abi_live){.size = SIZE, .interval = 1, .birth_ns = birth_ns, .stack = {stack, 1}, .tid = 1};
+}
+
+static void tell(struct fixture *f, size_t block, const struct abi_live *live, uint64_t time_ns, enum abi_end_kind kind)
+{
+	const struct abi_end e = {
+		.block = *live, .addr = FIRST + block * SIZE, .time_ns = time_ns, .process = PROCESS, .kind = kind};
+
+	assert_int_equal(survivors__note_end(&f->s, &e), 0);
+}
+
+/* A window [start, start + 40 ms) in which n blocks are there, from block `first` on, born at its beginning by the stack. */
+static void meet(struct fixture *f, uint64_t start, size_t first, size_t n, uint64_t stack)
+{
+	const struct survivors_window w = {
+		.start_ns = start, .end_ns = start + 40 * MS, .interval = 1, .allocs = 100, .net_blocks = 1};
+	struct abi_live live[BLOCKS];
+	uint64_t addrs[BLOCKS];
+
+	for (size_t i = 0; i < n; i++) {
+		addrs[i] = FIRST + (first + i) * SIZE;
+		live[i] = block_of(start + 1, stack);
+	}
+	assert_int_equal(survivors__meet(&f->s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
+}
+
+static void harvest(struct fixture *f)
+{
+	assert_int_equal(survivors__harvest(&f->s, &f->clock), 0);
+}
+
+static void window(struct fixture *f, uint64_t start, size_t first, size_t n, uint64_t stack)
+{
+	meet(f, start, first, n, stack);
+	harvest(f);
+}
+
+static void look(struct fixture *f, uint64_t now)
+{
+	assert_int_equal(survivors__look(&f->s, &f->clock, now, read_memory, NULL), 0);
+}
+
+static const struct survivors_stack *stack_of(struct fixture *f, uint64_t stack)
+{
+	const struct abi_stack_key key = {stack, 1};
+	const struct survivors_stack *found = survivors__find(&f->s, &key);
+
+	assert_non_null(found);
+	return found;
+}
+
+/* Sum over groups and classes of a field. */
+#define total(stack, field)                                                                        \
+	({                                                                                         \
+		double sum_ = 0;                                                                   \
+		for (int g_ = 0; g_ < WINDOWED_GROUPS; g_++)                                       \
+			for (int k_ = 0; k_ < WINDOWED_AGES; k_++)                                 \
+				sum_ += (double)(stack)->groups[g_].field[k_];                     \
+		sum_;                                                                              \
+	})
+
+static void test_births_and_deaths_in_a_window(void **state)
+{
+	const struct abi_live dead = block_of(10 * S + 5 * MS, 1);
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	meet(&f, 10 * S, 0, 3, 1);
+	tell(&f, 100, &dead, 10 * S + 15 * MS, END_FREED);
+	harvest(&f);
+	stack = stack_of(&f, 1);
+	assert_int_equal(stack->n_born, 1);
+	assert_true(stack->born[0].bytes == 4 * SIZE && stack->born[0].left_bytes == 3 * SIZE);
+	assert_int_equal(stack->born[0].samples, 4);
+	assert_true(total(stack, ended) == SIZE);
+	/* the three for all of it, the one for 10 ms */
+	assert_true(fabs(total(stack, watched) - SIZE * (3 * 0.04 + 0.01)) < 1e-3);
+	assert_true((double)stack->groups[0].ended[windowed__age_class(0.01)] == SIZE);
+	assert_int_equal(n_forgotten, 1); /* nobody follows that address */
+	end(&f);
+}
+
+/* One that ended while the table was read was alive at the window's end. */
+static void test_death_just_behind_a_window(void **state)
+{
+	const struct abi_live dead = block_of(10 * S + 5 * MS, 1);
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	meet(&f, 10 * S, 0, 1, 1);
+	tell(&f, 100, &dead, 10 * S + 41 * MS, END_FREED);
+	harvest(&f);
+	stack = stack_of(&f, 1);
+	assert_true(stack->born[0].bytes == 2 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
+	assert_true(total(stack, ended) == 0);
+	end(&f);
+}
+
+/* In later windows an address has a free or none, the block's own or a successor's. */
+static void test_frees_at_addresses(void **state)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1);
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	meet(&f, 20 * S, 0, 0, 1);
+	tell(&f, 0, &first, 20 * S + 1 * MS, END_FREED);
+	harvest(&f);
+	meet(&f, 30 * S, 0, 0, 1);
+	tell(&f, 0, &first, 30 * S + 1 * MS, END_AGAIN);
+	tell(&f, 1, &first, 30 * S + 50 * MS, END_FREED); /* behind the window */
+	harvest(&f);
+	stack = stack_of(&f, 1);
+	assert_true(total(stack, pairs) == 8 * SIZE);
+	assert_true(total(stack, frees) == 2 * SIZE);
+	assert_true(fabs(total(stack, exposed) - 8 * SIZE * 0.04) < 1e-3);
+	assert_true((double)stack->groups[0].pairs[windowed__age_class(10.02)] == 4 * SIZE);
+	/* both are known to be dead, and not looked at any more */
+	look(&f, 31 * S);
+	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
+	end(&f);
+}
+
+/* An older block's address tells on, when a new one is sampled there. */
+static void test_address_is_shared(void **state)
+{
+	const struct abi_live second = block_of(20 * S + 1, 2);
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 1, 1);
+	window(&f, 20 * S, 0, 1, 2);
+	meet(&f, 30 * S, 0, 0, 1);
+	tell(&f, 0, &second, 30 * S + 1 * MS, END_FREED);
+	harvest(&f);
+	assert_true(total(stack_of(&f, 1), frees) == SIZE);
+	assert_true(total(stack_of(&f, 2), frees) == SIZE);
+	end(&f);
+}
+
+static void test_contents(void **state)
+{
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	memory[2][5] ^= 1;
+	look(&f, 11 * S);
+	stack = stack_of(&f, 1);
+	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 3 * SIZE);
+	memory[2][5] ^= 1; /* what has changed is not the same again */
+	look(&f, 15 * S);
+	assert_true(total(stack, looked) == 8 * SIZE && total(stack, same) == 6 * SIZE);
+	assert_true(fabs(total(stack, looked_at) - 4 * SIZE * (1 + 5 - 2 * 0.02)) < 1);
+	assert_int_equal(f.s.counts.changed, 1);
+	end(&f);
+}
+
+/* One born too late to have been filled in says nothing. */
+static void test_not_filled_in(void **state)
+{
+	const struct survivors_window w = {.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
+	const struct abi_live live[] = {block_of(10 * S + 1, 1), block_of(10 * S + 39 * MS, 1)};
+	const uint64_t addrs[] = {FIRST, FIRST + SIZE};
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 2, read_memory, NULL), 0);
+	harvest(&f);
+	look(&f, 11 * S);
+	stack = stack_of(&f, 1);
+	assert_true(total(stack, looked) == SIZE && total(stack, same) == SIZE);
+	end(&f);
+}
+
+static void test_alike(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	memset(memory[8], 9, 8 * SIZE); /* blocks 8 to 15 */
+	meet(&f, 10 * S, 0, 8, 1);
+	harvest(&f);
+	meet(&f, 20 * S, 8, 8, 2);
+	harvest(&f);
+	assert_int_equal(survivors__compare(&f.s), 0);
+	assert_true(stack_of(&f, 1)->alike == 0);
+	assert_true(fabs(stack_of(&f, 2)->alike - 7.0 / 15) < 1e-9);
+	end(&f);
+}
+
+/* Half is let go: what is known of the rest is about the same share. */
+static void test_let_go(void **state)
+{
+	const size_t n = SURVIVORS_MAX + 2000;
+	struct abi_live *live = calloc(n, sizeof(*live));
+	uint64_t *addrs = calloc(n, sizeof(*addrs));
+	const struct survivors_window w = {.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	for (size_t i = 0; i < n; i++) {
+		live[i] = block_of(10 * S + 1, 1);
+		addrs[i] = FIRST + (i % BLOCKS) * SIZE + (i / BLOCKS << 32);
+	}
+	for (size_t i = 0; i < n; i++) /* all are at addresses that can be read */
+		addrs[i] = FIRST + i * 1;
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
+	harvest(&f);
+	assert_true(f.s.n_blocks <= SURVIVORS_MAX && f.s.n_blocks > n / 3);
+	assert_int_equal(f.s.n_blocks + f.s.counts.let_go, n);
+	stack = stack_of(&f, 1);
+	assert_true(stack->born[0].bytes == (double)n * SIZE);
+	look(&f, 11 * S);
+	assert_true(total(stack, looked) > 0);
+	assert_true(fabs(total(stack, same) / total(stack, looked) - 1) < 1e-3);
+	end(&f);
+	free(live);
+	free(addrs);
+}
+
+/* A continuous stretch: what it bore is told by sites, and what is gone at its end has ended. */
+static void test_stretch(void **state)
+{
+	struct survivors_window w = {
+		.start_ns = 10 * S, .end_ns = 15 * S, .interval = 1, .allocs = 10, .continuous = true};
+	const struct abi_site_key key = {.stack = {1, 1}, .process = PROCESS};
+	struct abi_site site = {.alloc_samples = 10, .alloc_bytes = 10 * SIZE, .alloc_objects_q16 = 10 << 16};
+	const struct abi_live live[] = {block_of(11 * S, 1), block_of(12 * S, 1)};
+	const uint64_t addrs[] = {FIRST, FIRST + SIZE};
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 2, read_memory, NULL), 0);
+	assert_int_equal(survivors__take_sites(&f.s, PROCESS, &key, &site, 1), 0);
+	harvest(&f);
+	stack = stack_of(&f, 1);
+	assert_true(stack->born[0].bytes == 10 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
+	/* it goes on; one of them is gone */
+	w.start_ns = w.end_ns;
+	w.end_ns = 20 * S;
+	site.alloc_samples++;
+	site.alloc_bytes += SIZE;
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 1, read_memory, NULL), 0);
+	assert_int_equal(survivors__take_sites(&f.s, PROCESS, &key, &site, 1), 0);
+	harvest(&f);
+	assert_int_equal(f.s.n_windows, 1);
+	stack = stack_of(&f, 1);
+	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
+	look(&f, 30 * S);
+	assert_non_null(stack->cohort);
+	assert_true((double)stack->cohort->looked[windowed__age_class(10)] == SIZE);
+	assert_true((double)stack->cohort->same[windowed__age_class(10)] == SIZE);
+	end(&f);
+}
+
+static void test_exec(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	survivors__exec(&f.s, 11 * S);
+	assert_int_equal(f.s.n_blocks, 0);
+	assert_int_equal(stack_of(&f, 1)->n_born, 0);
+	window(&f, 20 * S, 0, 2, 1);
+	assert_int_equal(f.s.n_blocks, 2);
+	end(&f);
+}
+
+static int no_process(void *ctx, struct survivors_read *reads, size_t n)
+{
+	(void)ctx;
+	(void)reads;
+	(void)n;
+	return -ESRCH;
+}
+
+/* Memory that cannot be read any more says nothing. */
+static void test_process_is_gone(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	assert_int_equal(survivors__look(&f.s, &f.clock, 11 * S, no_process, NULL), -ESRCH);
+	assert_true(total(stack_of(&f, 1), looked) == 0);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_births_and_deaths_in_a_window),
+		cmocka_unit_test(test_death_just_behind_a_window),
+		cmocka_unit_test(test_frees_at_addresses),
+		cmocka_unit_test(test_address_is_shared),
+		cmocka_unit_test(test_contents),
+		cmocka_unit_test(test_not_filled_in),
+		cmocka_unit_test(test_alike),
+		cmocka_unit_test(test_let_go),
+		cmocka_unit_test(test_stretch),
+		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_process_is_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Estimates from windows, against lives whose survival is known: what windows show of them is worked out here, as its
+ * mean, with a little noise between windows. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "profile/windowed.h"
+
+#define WINDOWS 40
+#define RUN_S	40.0
+#define LENGTH	0.035
+#define RATE	1e6 /* bytes per second that the stack allocates */
+#define SIZE	100.0
+
+/* One window a second or so; gaps differ. */
+struct sim {
+	struct windowed_window windows[WINDOWS];
+	struct windowed_born born[WINDOWS];
+	struct windowed_ages groups[WINDOWED_GROUPS];
+	struct windowed_run run;
+	struct windowed_stack stack;
+	double net_blocks; /* per second */
+};
+
+/* S(a) of the life at hand. */
+struct life {
+	double mean_s; /* exponential; 0: none die */
+	double stays;  /* share that never dies */
+};
+
+static double survives(const struct life *l, double age)
+{
+	return l->stays + (1 - l->stays) * (l->mean_s > 0 ? exp(-age / l->mean_s) : 1);
+}
+
+/* A few per cent, up and down, the same each time. */
+static double noise(size_t i)
+{
+	return 1 + 0.03 * sin((double)i * 12.9898);
+}
+
+static void begin(struct sim *s)
+{
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < WINDOWS; i++) {
+		double at = RUN_S * ((double)i + 0.5 + 0.45 * sin((double)i * 78.233)) / WINDOWS;
+
+		s->windows[i] = (struct windowed_window){
+			.begin_s = at, .end_s = at + LENGTH, .interval_bytes = 64, .allocs = 1000};
+	}
+	s->run = (struct windowed_run){
+		.windows = s->windows, .n_windows = WINDOWS, .quarter_s = RUN_S / 4, .end_s = RUN_S, .wall_s = RUN_S};
+}
+
+/* Fills in what windows show of a stack. alike: the chance of equal contents. Blocks at an address come one after the other,
+ * each with the same life. */
+static void show(struct sim *s, const struct life *l, double alike)
+{
+	double rate = l->mean_s > 0 ? 1 / l->mean_s : 0; /* of frees at an address, later on */
+
+	for (size_t i = 0; i < WINDOWS; i++) {
+		struct windowed_window *w = &s->windows[i];
+		struct windowed_ages *a = &s->groups[i % WINDOWED_GROUPS];
+		double bytes = RATE * LENGTH * noise(i), left = 0;
+		int steps = 200;
+
+		for (int k = 0; k < steps; k++) { /* births over the window */
+			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
+
+			left += part * survives(l, age);
+			for (int c = 0; c < WINDOWED_AGES; c++) {
+				double from = c ? windowed__class_end(c - 1) : 0, to = fmin(windowed__class_end(c), age);
+
+				if (from >= age)
+					break;
+				a->watched[c] += (float)(part * survives(l, (from + to) / 2) * (to - from));
+				a->ended[c] += (float)(part * (before - survives(l, to)));
+				before = survives(l, to);
+			}
+		}
+		s->born[i] = (struct windowed_born){.window = (uint32_t)i,
+						    .samples = 500,
+						    .bytes = bytes,
+						    .objects = bytes / SIZE,
+						    .squares = bytes * bytes / 500,
+						    .left_bytes = left};
+		for (size_t j = i + 1; j < WINDOWS; j++) { /* later windows */
+			double age = s->windows[j].begin_s - w->begin_s, share = -expm1(-rate * LENGTH) * noise(i + j);
+			int c = windowed__age_class(age);
+
+			a->pairs[c] += (float)left;
+			a->exposed[c] += (float)(left * LENGTH);
+			/* none at the addresses of those that stay */
+			a->frees[c] += (float)((left - bytes * l->stays) * share);
+			a->looked[c] += (float)bytes;
+			a->looked_at[c] += (float)(bytes * age);
+			a->same[c] += (float)(bytes * (survives(l, age) + (1 - survives(l, age)) * alike));
+		}
+		w->net_blocks = s->net_blocks * LENGTH * noise(i);
+	}
+	s->stack = (struct windowed_stack){.born = s->born, .n_born = WINDOWS, .groups = s->groups, .alike = alike};
+}
+
+static struct windowed_result estimate(struct sim *s)
+{
+	struct windowed_strata *strata = windowed_strata__new(&s->run);
+	struct windowed_process process;
+	struct windowed_result r;
+
+	assert_non_null(strata);
+	process = windowed__process(&s->run, strata);
+	windowed__estimate(&s->run, strata, &process, &s->stack, &r);
+	windowed_strata__free(strata);
+	return r;
+}
+
+static double error_of(const struct windowed_result *r)
+{
+	return 1.96 * sqrt(r->live_variance);
+}
+
+#define assert_near(value, truth, tolerance)                                                       \
+	do {                                                                                       \
+		if (!(fabs((value) - (truth)) <= (tolerance)))                                     \
+			fail_msg("%s is %g, not %g +- %g", #value, (double)(value), (double)(truth), \
+				 (double)(tolerance));                                             \
+	} while (0)
+
+static void test_classes_of_age(void **state)
+{
+	(void)state;
+	assert_int_equal(windowed__age_class(0), 0);
+	assert_int_equal(windowed__age_class(1e-5), 0);
+	assert_int_equal(windowed__age_class(1.0001e-5), 1);
+	assert_int_equal(windowed__age_class(1e9), WINDOWED_AGES - 1);
+	assert_near(windowed__class_end(6), 1e-4, 1e-12);
+	for (int k = 0; k < WINDOWED_AGES; k++)
+		assert_int_equal(windowed__age_class(windowed__class_end(k)), k);
+}
+
+/* Whatever is born stays: all of the run's births are live, and what grows is what is born. */
+static void leaks(double alike)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	struct sim s;
+
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, alike);
+	r = estimate(&s);
+	assert_near(r.alloc_bytes, RATE * RUN_S, 0.02 * RATE * RUN_S);
+	assert_near(r.live_bytes, RATE * RUN_S, 0.02 * RATE * RUN_S);
+	assert_true(fabs(r.live_bytes - RATE * RUN_S) < error_of(&r));
+	assert_near(r.growth.bytes_per_s, RATE, 0.03 * RATE);
+	assert_true(r.growth.low > 0.9 * RATE && r.growth.low < RATE && r.growth.high > RATE);
+	assert_false(r.replaces);
+}
+
+static void test_leak_distinct(void **state)
+{
+	(void)state;
+	leaks(0);
+}
+
+static void test_leak_with_equal_contents(void **state)
+{
+	(void)state;
+	leaks(1);
+}
+
+/* In balance: live is births by mean life, and nothing is said to grow, by contents or by frees. */
+static void test_caches(void **state)
+{
+	const double means[] = {0.02, 0.3, 2.5};
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int equal = 0; equal < 2; equal++) {
+			const struct life cache = {means[i], 0};
+			struct windowed_result r;
+			struct sim s;
+
+			begin(&s);
+			show(&s, &cache, equal);
+			r = estimate(&s);
+			/* frees alone tell less: an address is not always taken again at once */
+			assert_near(r.live_bytes, RATE * means[i], (equal ? 0.25 : 0.15) * RATE * means[i]);
+			assert_true(r.growth.low <= 0);
+			assert_near(r.growth.bytes_per_s, 0, 0.02 * RATE);
+			assert_int_equal(r.by, equal ? SURVIVAL_ENDS : SURVIVAL_CONTENTS);
+		}
+}
+
+/* One in twenty of a stack's blocks is never freed: contents tell. */
+static void test_share_that_leaks(void **state)
+{
+	const struct life some = {0.1, 0.05};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = 0.05 * RATE / SIZE;
+	show(&s, &some, 0);
+	r = estimate(&s);
+	assert_near(r.growth.bytes_per_s, 0.05 * RATE, 0.005 * RATE);
+	assert_true(r.growth.low > 0.04 * RATE && r.growth.low < 0.05 * RATE && r.growth.high > 0.05 * RATE);
+	assert_near(r.stays, 0.05, 0.005);
+}
+
+/* Blocks seem to stay, but the process has no more of them than before: they take the place of older ones. */
+static void test_process_does_not_grow(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = 0;
+	show(&s, &forever, 0);
+	r = estimate(&s);
+	assert_true(r.growth.low <= 0);
+	assert_true(r.replaces);
+}
+
+/* Neither can more grow than the process has mapped. */
+static void test_more_than_is_mapped(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	s.run.bound_bytes = RATE;
+	show(&s, &forever, 1);
+	r = estimate(&s);
+	assert_true(r.growth.low <= 0);
+}
+
+/* A cache that turns over half in the run: its fall is seen, and it is not said to grow. */
+static void test_slow_cache(void **state)
+{
+	const struct life slow = {60, 0};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE; /* another stack's */
+	show(&s, &slow, 0);
+	r = estimate(&s);
+	assert_near(r.live_bytes, RATE * 60 * -expm1(-RUN_S / 60), 0.05 * RATE * RUN_S);
+	assert_true(r.growth.low <= 0.05 * RATE);
+}
+
+/* What a stretch of continuous tracing saw is not multiplied. */
+static void test_stretch_stands_for_itself(void **state)
+{
+	struct windowed_window windows[] = {
+		{.begin_s = 0, .end_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+		{.begin_s = 10, .end_s = 10.1, .interval_bytes = 64, .allocs = 10},
+		{.begin_s = 12, .end_s = 12.1, .interval_bytes = 64, .allocs = 10},
+	};
+	struct windowed_born born[] = {
+		{.window = 0, .samples = 100, .bytes = 25e6, .objects = 25e4, .left_bytes = 25e6},
+		{.window = 1, .samples = 1, .bytes = 100, .objects = 1},
+		{.window = 2, .samples = 1, .bytes = 100, .objects = 1},
+	};
+	const struct windowed_run run = {
+		.windows = windows, .n_windows = 3, .quarter_s = 5, .end_s = 20, .wall_s = 20};
+	const struct windowed_stack stack = {.born = born, .n_born = 3, .alike = 1};
+	struct windowed_strata *strata = windowed_strata__new(&run);
+	struct windowed_process process;
+	struct windowed_result r;
+
+	(void)state;
+	assert_non_null(strata);
+	process = windowed__process(&run, strata);
+	windowed__estimate(&run, strata, &process, &stack, &r);
+	windowed_strata__free(strata);
+	assert_near(r.alloc_bytes, 25e6 + 1000.0 * 19, 1);
+	assert_true(r.live_bytes >= 25e6 && r.live_bytes < 25.1e6);
+}
+
+/* One coarse sample, multiplied as a close window's are, would be all that is seen. */
+static void test_coarse_window_is_left_out(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 0);
+	s.windows[0].interval_bytes = 512 << 10;
+	s.born[0].bytes *= 100;
+	r = estimate(&s);
+	assert_near(r.alloc_bytes, RATE * RUN_S, 0.02 * RATE * RUN_S);
+}
+
+/* The process's own balance of blocks. */
+static void test_balance(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_process process;
+	struct windowed_strata *strata;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = 1000;
+	show(&s, &forever, 0);
+	strata = windowed_strata__new(&s.run);
+	assert_non_null(strata);
+	process = windowed__process(&s.run, strata);
+	windowed_strata__free(strata);
+	assert_near(process.blocks_per_s, 1000, 30);
+	assert_true(process.blocks_low < 1000 && process.blocks_high > 1000 && process.blocks_low > 900);
+	assert_near(process.allocs, 1000 * WINDOWS * RUN_S / (WINDOWS * LENGTH), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_classes_of_age),
+		cmocka_unit_test(test_leak_distinct),
+		cmocka_unit_test(test_leak_with_equal_contents),
+		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_share_that_leaks),
+		cmocka_unit_test(test_process_does_not_grow),
+		cmocka_unit_test(test_more_than_is_mapped),
+		cmocka_unit_test(test_slow_cache),
+		cmocka_unit_test(test_stretch_stands_for_itself),
+		cmocka_unit_test(test_coarse_window_is_left_out),
+		cmocka_unit_test(test_balance),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,883 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ledger/survivors.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define BATCH	  256
+#define MAX_CHAIN 8 /* blocks that are followed at one address */
+
+void survivors__init(struct survivors *s, const uint64_t seed[2])
+{
+	memset(s, 0, sizeof(*s));
+	memcpy(s->seed, seed, sizeof(s->seed));
+	s->random = seed[0] ^ seed[1];
+}
+
+void survivors__free(struct survivors *s)
+{
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		free(s->stacks[i].born);
+		free(s->stacks[i].looked);
+		free(s->stacks[i].groups);
+		free(s->stacks[i].cohort);
+	}
+	free(s->stacks);
+	free(s->stack_slots);
+	free(s->windows);
+	free(s->blocks);
+	free(s->slots);
+	free(s->ends);
+	memset(s, 0, sizeof(*s));
+}
+
+static double weight_bytes(const struct abi_live *live)
+{
+	return (double)(live->size ? live->size : 1) / estimate__probability(live->size, live->interval);
+}
+
+/* --- stacks --- */
+
+static size_t stack_home(const struct survivors *s, const struct abi_stack_key *key)
+{
+	return key->lo & (s->n_stack_slots - 1); /* a keyed hash already */
+}
+
+static uint32_t *stack_slot(const struct survivors *s, const struct abi_stack_key *key)
+{
+	size_t i = stack_home(s, key);
+
+	while (s->stack_slots[i] && memcmp(&s->stacks[s->stack_slots[i] - 1].key, key, sizeof(*key)) != 0)
+		i = (i + 1) & (s->n_stack_slots - 1);
+	return &s->stack_slots[i];
+}
+
+const struct survivors_stack *survivors__find(const struct survivors *s, const struct abi_stack_key *key)
+{
+	uint32_t found = s->n_stack_slots ? *stack_slot(s, key) : 0;
+
+	return found ? &s->stacks[found - 1] : NULL;
+}
+
+/* The stack's number, or -ENOMEM. */
+static long find_stack(struct survivors *s, const struct abi_stack_key *key)
+{
+	struct survivors_stack *stacks;
+	uint32_t *slots, *slot;
+	size_t n_slots = s->n_stack_slots ? s->n_stack_slots : 64;
+
+	if (s->n_stack_slots) {
+		slot = stack_slot(s, key);
+		if (*slot)
+			return *slot - 1;
+	}
+	if (s->n_stacks == s->stacks_room) {
+		size_t room = s->stacks_room ? 2 * s->stacks_room : 32;
+
+		stacks = reallocarray(s->stacks, room, sizeof(*stacks));
+		if (!stacks)
+			return -ENOMEM;
+		s->stacks = stacks;
+		s->stacks_room = room;
+	}
+	while (n_slots < 2 * (s->n_stacks + 1))
+		n_slots *= 2;
+	if (n_slots != s->n_stack_slots) {
+		slots = calloc(n_slots, sizeof(*slots));
+		if (!slots)
+			return -ENOMEM;
+		free(s->stack_slots);
+		s->stack_slots = slots;
+		s->n_stack_slots = n_slots;
+		for (size_t i = 0; i < s->n_stacks; i++)
+			*stack_slot(s, &s->stacks[i].key) = (uint32_t)i + 1;
+	}
+	s->stacks[s->n_stacks] = (struct survivors_stack){.key = *key, .alike = 1};
+	*stack_slot(s, key) = (uint32_t)s->n_stacks + 1;
+	return (long)s->n_stacks++;
+}
+
+/* What realloc has made in a window is told of by reallocs (chains.h), and followed for these. */
+static bool is_theirs(const struct survivors *s, const struct abi_live *live, uint32_t window)
+{
+	return live->birth == BIRTH_GROWN && !s->windows[window].continuous;
+}
+
+/* What the stack gave birth to in the last window. NULL: out of memory. */
+static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack, double **ret_looked)
+{
+	uint32_t window = (uint32_t)s->n_windows - 1;
+
+	if (!stack->n_born || stack->born[stack->n_born - 1].window != window) {
+		if (stack->n_born == stack->room) {
+			size_t room = stack->room ? 2 * stack->room : 4;
+			struct windowed_born *born = reallocarray(stack->born, room, sizeof(*born));
+			double *looked;
+
+			if (!born)
+				return NULL;
+			stack->born = born;
+			looked = reallocarray(stack->looked, room, sizeof(*looked));
+			if (!looked)
+				return NULL;
+			stack->looked = looked;
+			stack->room = room;
+		}
+		stack->looked[stack->n_born] = 0;
+		stack->born[stack->n_born++] = (struct windowed_born){.window = window};
+	}
+	if (ret_looked)
+		*ret_looked = &stack->looked[stack->n_born - 1];
+	return &stack->born[stack->n_born - 1];
+}
+
+/* Where a stack's blocks of that window are counted by age. NULL: out of memory. */
+static struct windowed_ages *ages_of(struct survivors *s, struct survivors_stack *stack, uint32_t window)
+{
+	bool continuous = s->windows[window].continuous;
+	struct windowed_ages **ages = continuous ? &stack->cohort : &stack->groups;
+
+	if (!*ages)
+		*ages = calloc(continuous ? 1 : WINDOWED_GROUPS, sizeof(**ages));
+	return *ages && !continuous ? *ages + window % WINDOWED_GROUPS : *ages;
+}
+
+/* --- blocks by address --- */
+
+static uint32_t *slot_of(const struct survivors *s, uint64_t addr)
+{
+	uint64_t h = (addr ^ s->seed[0]) * (s->seed[1] | 1);
+	size_t i = (h ^ h >> 32) & (s->n_slots - 1);
+
+	while (s->slots[i] && s->blocks[s->slots[i] - 1].addr != addr)
+		i = (i + 1) & (s->n_slots - 1);
+	return &s->slots[i];
+}
+
+/* The newest block at the address. */
+static struct survivors_block *newest(const struct survivors *s, uint64_t addr)
+{
+	uint32_t found = s->n_slots ? *slot_of(s, addr) : 0;
+
+	return found ? &s->blocks[found - 1] : NULL;
+}
+
+static struct survivors_block *next_older(const struct survivors *s, const struct survivors_block *block)
+{
+	return block->older ? &s->blocks[block->older - 1] : NULL;
+}
+
+/* Enters all blocks by address, in the order of their births. */
+static void enter_all(struct survivors *s)
+{
+	memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		uint32_t *slot = slot_of(s, s->blocks[i].addr);
+
+		s->blocks[i].older = *slot;
+		*slot = (uint32_t)i + 1;
+	}
+}
+
+/* Room for n more. 0 or -ENOMEM. */
+static int reserve(struct survivors *s, size_t n)
+{
+	size_t wanted = s->n_blocks + n, n_slots = s->n_slots ? s->n_slots : 256;
+	struct survivors_block *blocks;
+	uint32_t *slots;
+
+	if (wanted > s->room) {
+		size_t room = wanted > 2 * s->room ? wanted : 2 * s->room;
+
+		blocks = reallocarray(s->blocks, room, sizeof(*blocks));
+		if (!blocks)
+			return -ENOMEM;
+		s->blocks = blocks;
+		s->room = room;
+	}
+	while (n_slots < 2 * wanted)
+		n_slots *= 2;
+	if (n_slots == s->n_slots)
+		return 0;
+	slots = calloc(n_slots, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	free(s->slots);
+	s->slots = slots;
+	s->n_slots = n_slots;
+	enter_all(s);
+	return 0;
+}
+
+/* Follows a block that was born in the last window. NULL: out of memory; there is room already. */
+static struct survivors_block *follow(struct survivors *s, uint64_t addr, const struct abi_live *live)
+{
+	long stack = find_stack(s, &live->stack);
+	struct survivors_block *b = newest(s, addr), *older;
+	uint32_t *slot;
+	int n = 1;
+
+	if (stack < 0)
+		return NULL;
+	/* whatever comes to an address with so many is freed all the time: the oldest tells no more */
+	for (; b && (older = next_older(s, b)); b = older)
+		if (++n == MAX_CHAIN) {
+			older->let_go = true;
+			b->older = 0;
+			break;
+		}
+	slot = slot_of(s, addr);
+	s->blocks[s->n_blocks] = (struct survivors_block){
+		.addr = addr,
+		.live = *live,
+		.window = (uint32_t)s->n_windows - 1,
+		.stack = (uint32_t)stack,
+		.older = *slot,
+	};
+	*slot = (uint32_t)++s->n_blocks;
+	s->counts.born++;
+	s->counts.grown_unknown += live->birth == BIRTH_UNKNOWN;
+	return &s->blocks[s->n_blocks - 1];
+}
+
+static void forget(struct survivors *s, uint64_t addr)
+{
+	if (s->forget)
+		s->forget(s->ctx, addr);
+}
+
+/* Takes out the blocks that keep() does not keep. */
+static void keep_some(struct survivors *s, bool (*keep)(struct survivors *s, struct survivors_block *block))
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_blocks; i++)
+		if (keep(s, &s->blocks[i]))
+			s->blocks[kept++] = s->blocks[i];
+	if (kept == s->n_blocks)
+		return;
+	s->n_blocks = kept;
+	enter_all(s);
+}
+
+static uint64_t draw(struct survivors *s)
+{
+	uint64_t z = s->random += 0x9e3779b97f4a7c15ull; /* splitmix64 (Steele, Lea, Flood 2014) */
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static bool is_followed(struct survivors *s, struct survivors_block *block)
+{
+	(void)s;
+	return !block->let_go;
+}
+
+static bool is_lucky(struct survivors *s, struct survivors_block *block)
+{
+	bool keep = draw(s) & 1;
+
+	if (!keep && !block->older)
+		forget(s, block->addr);
+	s->counts.let_go += !keep;
+	return keep;
+}
+
+static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t window)
+{
+	size_t low = 0, high = stack->n_born;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (stack->born[middle].window < window)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < stack->n_born && stack->born[low].window == window ? &stack->born[low] : NULL;
+}
+
+/* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of `looked`. */
+static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
+{
+	size_t n = 0, *first = calloc(s->n_stacks + 1, sizeof(*first));
+	double *sums;
+
+	for (size_t i = 0; first && i < s->n_stacks; i++) {
+		first[i] = n;
+		n += s->stacks[i].n_born;
+	}
+	sums = first ? calloc(n + 1, sizeof(*sums)) : NULL;
+	for (size_t i = 0; sums && i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
+
+		if (born && b->hashed && !is_theirs(s, &b->live, b->window))
+			sums[first[b->stack] + (size_t)(born - s->stacks[b->stack].born)] += weight_bytes(&b->live);
+	}
+	free(first);
+	*ret_n = n;
+	return sums;
+}
+
+/* Lets half of the blocks go. Those of their window and stack that ended in it were not followed, and count for as much
+ * less. */
+static int let_go(struct survivors *s)
+{
+	_cleanup_free_ double *before = NULL, *after = NULL;
+	size_t n, at = 0;
+
+	before = weigh_hashed(s, &n);
+	if (!before)
+		return -ENOMEM;
+	keep_some(s, is_lucky);
+	after = weigh_hashed(s, &n);
+	if (!after)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_stacks; i++)
+		for (size_t k = 0; k < s->stacks[i].n_born; k++, at++)
+			if (before[at] > 0)
+				s->stacks[i].looked[k] *= after[at] / before[at];
+	return 0;
+}
+
+/* --- contents --- */
+
+/* Multiply and shift with a secret multiplier; the rest of a word is zero. */
+static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
+{
+	uint64_t h = s->seed[0] ^ len, k = s->seed[1] | 1;
+
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, content + i, len - i < 8 ? len - i : 8);
+		h = (h ^ word) * k;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there. */
+static int read_contents(struct survivors *s, bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
+			 void (*got)(struct survivors *s, struct survivors_block *b, const uint64_t *hash),
+			 survivors_reader reader, void *ctx)
+{
+	static unsigned char content[BATCH][SURVIVORS_BYTES];
+	struct survivors_read reads[BATCH];
+	size_t which[BATCH], i = 0;
+	int rc = 0;
+
+	while (i < s->n_blocks && !rc) {
+		size_t n = 0;
+
+		for (; i < s->n_blocks && n < BATCH; i++) {
+			uint64_t size = s->blocks[i].live.size;
+
+			if (!wanted(s, &s->blocks[i]))
+				continue;
+			reads[n] = (struct survivors_read){s->blocks[i].addr, content[n],
+							   size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
+			which[n++] = i;
+		}
+		rc = n ? reader(ctx, reads, n) : 0;
+		for (size_t k = 0; k < n && !rc; k++) {
+			uint64_t h = reads[k].ok ? hash(s, content[k], reads[k].len) : 0;
+
+			got(s, &s->blocks[which[k]], reads[k].ok ? &h : NULL);
+		}
+	}
+	return rc;
+}
+
+static bool is_new(const struct survivors *s, const struct survivors_block *b)
+{
+	return b->window + 1 == s->n_windows && !b->hashed && !b->ended && b->live.size;
+}
+
+static void note_first(struct survivors *s, struct survivors_block *b, const uint64_t *h)
+{
+	(void)s;
+	if (h)
+		b->hash = *h;
+	b->hashed = h != NULL;
+}
+
+static bool may_live(const struct survivors *s, const struct survivors_block *b)
+{
+	return b->hashed && !b->changed && !b->ended && (b->window + 1 < s->n_windows || !s->met);
+}
+
+static void note_later(struct survivors *s, struct survivors_block *b, const uint64_t *h)
+{
+	if (h && *h == b->hash)
+		return;
+	b->changed = true;
+	s->counts.changed += h != NULL;
+	s->counts.unmapped += h == NULL;
+}
+
+/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or since the end of a stretch. */
+static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window, double now_s)
+{
+	const struct survivors_window *w = &s->windows[window];
+	double end = net_clock__at(clock, w->end_ns);
+
+	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
+}
+
+int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
+		    void *ctx)
+{
+	int rc = read_contents(s, may_live, note_later, reader, ctx);
+	double now_s = net_clock__at(clock, now_ns);
+	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
+	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
+
+	if (rc || !class || !age)
+		return rc ? rc : -ENOMEM;
+	for (uint32_t i = 0; i < s->n_windows; i++) {
+		age[i] = age_of(s, clock, i, now_s);
+		class[i] = windowed__age_class(age[i]);
+	}
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		struct survivors_stack *stack = &s->stacks[i];
+
+		for (size_t k = 0; k < stack->n_born; k++) {
+			uint32_t window = stack->born[k].window;
+			struct windowed_ages *ages = ages_of(s, stack, window);
+
+			if (!ages || (window + 1 == s->n_windows && s->met))
+				continue;
+			ages->looked[class[window]] += (float)stack->looked[k];
+			ages->looked_at[class[window]] += (float)(stack->looked[k] * age[window]);
+		}
+	}
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		struct windowed_ages *ages;
+
+		if (!may_live(s, b) || is_theirs(s, &b->live, b->window))
+			continue;
+		ages = ages_of(s, &s->stacks[b->stack], b->window);
+		if (ages)
+			ages->same[class[b->window]] += (float)weight_bytes(&b->live);
+	}
+	return 0;
+}
+
+struct content {
+	uint64_t class, hash; /* of sizes, 16 bytes apart */
+	uint32_t stack;
+};
+
+static int compare_contents(const void *a, const void *b)
+{
+	const struct content *x = a, *y = b;
+
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	return (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+int survivors__compare(struct survivors *s)
+{
+	_cleanup_free_ struct content *all = calloc(s->n_blocks + 1, sizeof(*all));
+	_cleanup_free_ double *sum = calloc(2 * s->n_stacks + 2, sizeof(*sum));
+	double *weight = sum + s->n_stacks + 1;
+	size_t n = 0;
+
+	if (!all || !sum)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		if (s->blocks[i].hashed)
+			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16, s->blocks[i].hash,
+						    s->blocks[i].stack};
+	qsort(all, n, sizeof(*all), compare_contents);
+	for (size_t i = 0; i < n;) {
+		size_t class_end = i, same;
+
+		while (class_end < n && all[class_end].class == all[i].class)
+			class_end++;
+		for (size_t k = i; k < class_end; k = same) {
+			same = k;
+			while (same < class_end && all[same].hash == all[k].hash)
+				same++;
+			for (size_t b = k; b < same && class_end - i > 1; b++) {
+				sum[all[b].stack] += (double)(same - k - 1) / (double)(class_end - i - 1);
+				weight[all[b].stack]++;
+			}
+		}
+		i = class_end;
+	}
+	for (size_t i = 0; i < s->n_stacks; i++)
+		s->stacks[i].alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
+	return 0;
+}
+
+/* --- windows --- */
+
+int survivors__note_end(struct survivors *s, const struct abi_end *end)
+{
+	if (s->n_ends == s->ends_room) {
+		size_t room = s->ends_room ? 2 * s->ends_room : 256;
+		struct abi_end *ends = reallocarray(s->ends, room, sizeof(*ends));
+
+		if (!ends)
+			return -ENOMEM;
+		s->ends = ends;
+		s->ends_room = room;
+	}
+	s->ends[s->n_ends++] = *end;
+	return 0;
+}
+
+/* Is it a birth of this window's last piece that belongs here? */
+static bool is_birth(const struct survivors *s, const struct abi_live *live)
+{
+	const struct survivors_window *w = &s->windows[s->n_windows - 1];
+
+	return live->birth_ns >= s->piece_ns && live->birth_ns <= w->end_ns;
+}
+
+static int add_window(struct survivors *s, const struct survivors_window *window)
+{
+	struct survivors_window *windows, *last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
+
+	s->piece_ns = window->start_ns;
+	s->met = true;
+	if (last && last->end_ns == window->start_ns && last->continuous == window->continuous) {
+		last->end_ns = window->end_ns;
+		last->allocs += window->allocs;
+		last->net_blocks += window->net_blocks;
+		return 0;
+	}
+	windows = reallocarray(s->windows, s->n_windows + 1, sizeof(*windows));
+	if (!windows)
+		return -ENOMEM;
+	s->windows = windows;
+	s->windows[s->n_windows++] = *window;
+	return 0;
+}
+
+static int compare_addrs(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended. */
+static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live, size_t n)
+{
+	_cleanup_free_ uint64_t *there = calloc(n + 1, sizeof(*there));
+	size_t n_there = 0;
+
+	if (!there)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct survivors_block *known = newest(s, addrs[i]);
+
+		if (known && known->live.birth_ns == live[i].birth_ns && live[i].birth != BIRTH_ENDED)
+			there[n_there++] = addrs[i];
+	}
+	qsort(there, n_there, sizeof(*there), compare_addrs);
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		struct survivors_block *b = &s->blocks[i];
+
+		if (b->ended || (newest(s, b->addr) == b &&
+				 bsearch(&b->addr, there, n_there, sizeof(*there), compare_addrs)))
+			continue;
+		b->ended = true;
+		s->counts.freed++;
+	}
+	return 0;
+}
+
+int survivors__meet(struct survivors *s, const struct survivors_window *window, uint64_t now_ns,
+		    const uint64_t *addrs, const struct abi_live *live, size_t n, survivors_reader reader, void *ctx)
+{
+	int rc = add_window(s, window);
+
+	if (!rc && window->continuous)
+		rc = end_missing(s, addrs, live, n);
+	if (!rc)
+		rc = reserve(s, n);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct survivors_block *known = newest(s, addrs[i]);
+
+		if (known && known->live.birth_ns == live[i].birth_ns)
+			continue;
+		if (live[i].birth == BIRTH_ENDED)
+			continue; /* what was told says more */
+		if (is_birth(s, &live[i])) {
+			if (!follow(s, addrs[i], &live[i]))
+				rc = -ENOMEM;
+		} else if (!known && live[i].birth_ns < window->start_ns) {
+			forget(s, addrs[i]);
+		}
+	}
+	/* not those that may not be filled in yet */
+	if (!rc) /* of a process that is gone they are not known */
+		read_contents(s, is_new, note_first, reader, ctx);
+	for (size_t i = 0; i < s->n_blocks; i++)
+		if (s->blocks[i].window + 1 == s->n_windows &&
+		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)
+			s->blocks[i].hashed = false;
+	return rc;
+}
+
+/* Counts that it was watched in the window of its birth, up to age_s. */
+static void add_watched(struct windowed_ages *ages, double weight, double age_s)
+{
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		double begin = k ? windowed__class_end(k - 1) : 0;
+
+		if (age_s <= begin)
+			break;
+		ages->watched[k] += (float)(weight * (fmin(age_s, windowed__class_end(k)) - begin));
+	}
+}
+
+/* One birth of the last window. died_ns: in it; 0: it was alive at its end. */
+static int count_birth(struct survivors *s, const struct net_clock *clock, const struct abi_live *live, uint32_t stack,
+		       bool hashed, uint64_t died_ns)
+{
+	const struct survivors_window *w = &s->windows[s->n_windows - 1];
+	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live), age_s;
+	struct windowed_ages *ages;
+	struct windowed_born *born;
+	double *looked;
+
+	if (is_theirs(s, live, (uint32_t)s->n_windows - 1))
+		return 0;
+	born = born_of(s, &s->stacks[stack], &looked);
+	ages = ages_of(s, &s->stacks[stack], (uint32_t)s->n_windows - 1);
+	if (!born || !ages)
+		return -ENOMEM;
+	born->samples++;
+	born->bytes += weight;
+	born->objects += 1 / p;
+	born->squares += weight * weight * (1 - p);
+	age_s = net_clock__at(clock, died_ns ? died_ns : w->end_ns) - net_clock__at(clock, live->birth_ns);
+	add_watched(ages, weight, age_s);
+	if (died_ns)
+		ages->ended[windowed__age_class(age_s)] += (float)weight;
+	else
+		born->left_bytes += weight;
+	/* of those that ended as early as the others would have been looked at */
+	if (hashed || (died_ns && live->birth_ns + SURVIVORS_FILL_NS <= w->end_ns))
+		*looked += weight;
+	return 0;
+}
+
+/* What was told of the address of blocks that are followed, or of one that came and went in this window. */
+static int take_end(struct survivors *s, const struct net_clock *clock, const struct abi_end *end)
+{
+	const struct survivors_window *w = &s->windows[s->n_windows - 1];
+	struct survivors_block *b = newest(s, end->addr), *own = b;
+	bool in_window = end->time_ns >= w->start_ns && end->time_ns <= w->end_ns;
+	long stack;
+
+	while (own && own->live.birth_ns != end->block.birth_ns)
+		own = next_older(s, own);
+	if (end->kind == END_FREED || end->kind == END_MOVED || end->kind == END_UNSEEN) {
+		s->counts.freed += end->kind != END_UNSEEN;
+		s->counts.replaced += end->kind == END_UNSEEN;
+		if (own) {
+			own->ended = true;
+		} else if (is_birth(s, &end->block) && !w->continuous) {
+			if (in_window) {
+				stack = find_stack(s, &end->block.stack);
+				if (stack < 0 || count_birth(s, clock, &end->block, (uint32_t)stack, false,
+							     end->time_ns))
+					return -ENOMEM;
+				s->counts.born++;
+			} else { /* it ended while the table was read */
+				if (reserve(s, 1))
+					return -ENOMEM;
+				own = follow(s, end->addr, &end->block);
+				if (!own || count_birth(s, clock, &own->live, own->stack, false, 0))
+					return -ENOMEM;
+				own->ended = true;
+			}
+		}
+	}
+	if (!newest(s, end->addr))
+		forget(s, end->addr);
+	if (in_window && end->kind != END_UNSEEN)
+		for (b = newest(s, end->addr); b; b = next_older(s, b))
+			b->freed_in = (uint32_t)s->n_windows;
+	return 0;
+}
+
+/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all of its CPU time. What it takes
+ * for a call that allocates is known better, from all windows together. */
+static double last_seconds(const struct survivors *s, const struct net_clock *clock)
+{
+	const struct survivors_window *last = &s->windows[s->n_windows - 1];
+	double seconds = 0, allocs = 0;
+
+	for (const struct survivors_window *w = s->windows; w <= last; w++) {
+		if (w->continuous)
+			continue;
+		seconds += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
+		allocs += (double)w->allocs;
+	}
+	return allocs > 0 ? seconds * (double)last->allocs / allocs
+			  : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
+}
+
+/* The last window, by those that were born before it. */
+static int count_pairs(struct survivors *s, const struct net_clock *clock)
+{
+	const struct survivors_window *w = &s->windows[s->n_windows - 1];
+	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns), seconds;
+
+	if (w->continuous)
+		return 0;
+	seconds = last_seconds(s, clock);
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		float weight = (float)weight_bytes(&b->live);
+		struct windowed_ages *ages;
+		double age;
+		int class;
+
+		if (b->window + 1 == s->n_windows || is_theirs(s, &b->live, b->window))
+			continue;
+		age = (begin + end) / 2 - (s->windows[b->window].continuous
+						   ? net_clock__at(clock, s->windows[b->window].end_ns)
+						   : net_clock__at(clock, b->live.birth_ns));
+		class = windowed__age_class(age);
+		ages = ages_of(s, &s->stacks[b->stack], b->window);
+		if (!ages)
+			return -ENOMEM;
+		ages->pairs[class] += weight;
+		ages->exposed[class] += weight * (float)seconds;
+		if (b->freed_in == s->n_windows)
+			ages->frees[class] += weight;
+	}
+	return 0;
+}
+
+/* Of a stretch that is not known to be over: all that live in it now. */
+static int count_left(struct survivors *s)
+{
+	uint32_t window = (uint32_t)s->n_windows - 1;
+
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		struct windowed_born *born = born_in(&s->stacks[i], window);
+
+		if (born) {
+			born->left_bytes = 0;
+			s->stacks[i].looked[born - s->stacks[i].born] = 0;
+		}
+	}
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		struct windowed_born *born;
+		double *looked;
+
+		if (b->window != window || b->ended)
+			continue;
+		born = born_of(s, &s->stacks[b->stack], &looked);
+		if (!born)
+			return -ENOMEM;
+		born->left_bytes += weight_bytes(&b->live);
+		*looked += b->hashed ? weight_bytes(&b->live) : 0;
+	}
+	return 0;
+}
+
+int survivors__harvest(struct survivors *s, const struct net_clock *clock)
+{
+	const struct survivors_window *w = &s->windows[s->n_windows - 1];
+	int rc = 0;
+
+	if (!s->met)
+		return 0;
+	for (size_t i = 0; i < s->n_blocks && !rc && !w->continuous; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+
+		if (b->window + 1 == s->n_windows && b->live.birth_ns >= s->piece_ns)
+			rc = count_birth(s, clock, &b->live, b->stack, b->hashed, 0);
+	}
+	for (size_t i = 0; i < s->n_ends && !rc; i++)
+		rc = take_end(s, clock, &s->ends[i]);
+	s->n_ends = 0;
+	if (!rc)
+		rc = count_pairs(s, clock);
+	if (!rc && w->continuous)
+		rc = count_left(s);
+	s->met = false;
+	if (!rc && s->n_slots)
+		keep_some(s, is_followed);
+	while (!rc && s->n_blocks > SURVIVORS_MAX)
+		rc = let_go(s);
+	return rc;
+}
+
+int survivors__take_sites(struct survivors *s, uint32_t process, const struct abi_site_key *keys,
+			  const struct abi_site *sites, size_t n)
+{
+	bool continuous = s->n_windows && s->windows[s->n_windows - 1].continuous;
+
+	for (size_t i = 0; i < n; i++) {
+		struct windowed_born *born;
+		struct survivors_stack *stack;
+		double bytes, samples;
+		long number;
+
+		if (keys[i].process != process)
+			continue;
+		number = find_stack(s, &keys[i].stack);
+		if (number < 0)
+			return -ENOMEM;
+		stack = &s->stacks[number];
+		samples = (double)(sites[i].alloc_samples - stack->samples);
+		if (continuous && samples > 0) {
+			born = born_of(s, stack, NULL);
+			if (!born)
+				return -ENOMEM;
+			bytes = (double)(sites[i].alloc_bytes - stack->bytes);
+			born->samples += (uint64_t)samples;
+			born->bytes += bytes;
+			born->objects += (double)(sites[i].alloc_objects_q16 - stack->objects_q16) / 65536;
+			born->squares += bytes * bytes / samples;
+		}
+		stack->samples = sites[i].alloc_samples;
+		stack->bytes = sites[i].alloc_bytes;
+		stack->objects_q16 = sites[i].alloc_objects_q16;
+	}
+	return 0;
+}
+
+static bool is_of_program(struct survivors *s, struct survivors_block *block)
+{
+	return block->live.birth_ns >= s->piece_ns;
+}
+
+void survivors__exec(struct survivors *s, uint64_t exec_ns)
+{
+	s->piece_ns = exec_ns;
+	if (s->n_slots)
+		keep_some(s, is_of_program);
+	s->n_ends = 0;
+	s->met = false;
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		struct survivors_stack *stack = &s->stacks[i];
+
+		stack->n_born = 0;
+		free(stack->groups);
+		free(stack->cohort);
+		stack->groups = stack->cohort = NULL;
+	}
+}

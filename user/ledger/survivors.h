@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What becomes of blocks that are sampled in windows: the counts by stack and age that profile/windowed.h estimates from.
+ *
+ * A block is followed from its birth in a window on. In that window its end is seen, if it comes (struct abi_end). In
+ * every later one it is seen whether a block at its address is freed, its own or a successor. And its contents: a keyed
+ * hash of its first bytes is taken before its window ends, while it is known to be alive, and compared after each later
+ * window. Contents themselves are never kept.
+ *
+ * A block that was born just before the hash was taken may not have been filled in yet; it says nothing by its
+ * contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs (chains.h), not here.
+ *
+ * All that is followed takes room: from SURVIVORS_MAX blocks on, every second one is let go, by chance, and what was
+ * born with it counts for so much less. */
+#ifndef MEMTRACE_LEDGER_SURVIVORS_H
+#define MEMTRACE_LEDGER_SURVIVORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/abi.h"
+#include "ledger/net_clock.h"
+#include "profile/windowed.h"
+
+#define SURVIVORS_BYTES	  64 /* of a block's contents that are looked at, at most */
+#define SURVIVORS_MAX	  32768
+#define SURVIVORS_FILL_NS 2000000ULL
+
+struct survivors_window {
+	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
+	uint64_t interval;	   /* at which it sampled, mean bytes */
+	uint64_t allocs;	   /* calls in it that allocated */
+	int64_t net_blocks;	   /* blocks that came less blocks that went: capture__net_blocks() */
+	bool continuous;	   /* it stands for itself */
+};
+
+struct survivors_block {
+	uint64_t addr;
+	struct abi_live live;
+	uint32_t window, stack; /* in which, and by which, it was born */
+	uint32_t older;		/* the next older block at the address, index + 1; 0: none */
+	uint32_t freed_in;	/* the last window with a free at the address, index + 1 */
+	uint64_t hash;
+	bool hashed;  /* its contents were known when it was new, */
+	bool changed; /* and are other ones, or not there any more, since */
+	bool ended;   /* it is known to be freed */
+	bool let_go;  /* not followed any more: out with the next harvest */
+};
+
+/* What one stack gave birth to. */
+struct survivors_stack {
+	struct abi_stack_key key;
+	struct windowed_born *born; /* ascending by window */
+	double *looked;		    /* of each of these: bytes born of whose contents something can be said */
+	size_t n_born, room;
+	struct windowed_ages *groups; /* WINDOWED_GROUPS */
+	struct windowed_ages *cohort; /* NULL: none was born in a continuous stretch */
+	double alike;		      /* survivors__compare() */
+	uint64_t samples, bytes, objects_q16; /* allocated, when survivors__take_sites() was called last */
+};
+
+struct survivors_counts {
+	uint64_t born, freed, replaced, changed, unmapped;
+	uint64_t grown_unknown; /* born by realloc, and how much of them is new is not known */
+	uint64_t let_go;	/* not followed any more, for want of room */
+};
+
+struct survivors {
+	uint64_t seed[2];
+	struct survivors_window *windows;
+	size_t n_windows;
+	bool met; /* the last one is not harvested yet */
+	uint64_t piece_ns; /* of it: when what is not harvested yet began */
+	struct survivors_stack *stacks; /* in no order */
+	size_t n_stacks, stacks_room;
+	uint32_t *stack_slots; /* by key; index + 1 */
+	size_t n_stack_slots;
+	struct survivors_block *blocks;
+	size_t n_blocks, room;
+	uint32_t *slots; /* by address: the newest block there; index + 1 */
+	size_t n_slots;
+	struct abi_end *ends; /* told, and not taken in yet */
+	size_t n_ends, ends_room;
+	struct survivors_counts counts;
+	uint64_t random;
+	/* Told of an address that nobody need watch any more. NULL: nobody. */
+	void (*forget)(void *ctx, uint64_t addr);
+	void *ctx;
+};
+
+void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
+void survivors__free(struct survivors *survivors);
+
+/* Reads contents: n reads, of which each that succeeds becomes ok. 0 or negative errno: none did. */
+struct survivors_read {
+	uint64_t addr;
+	void *to;
+	size_t len;
+	bool ok;
+};
+typedef int (*survivors_reader)(void *ctx, struct survivors_read *reads, size_t n);
+
+/* An end was told. Order is that of the kernel's ring. 0 or -ENOMEM. */
+int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
+
+/* The last moment of a window, end_ns: its probes are in place still. live: the n blocks of the process that the kernel
+ * side has a moment later, at addrs. Those of them that were born in the window are followed from now on, and their contents
+ * read, at now_ns. What begins where the last window ended is more of it. continuous: no ends were told; what is not
+ * there any more has ended. Blocks born in no window are forgotten. 0 or -ENOMEM. */
+int survivors__meet(struct survivors *survivors, const struct survivors_window *window, uint64_t now_ns,
+		    const uint64_t *addrs, const struct abi_live *live, size_t n, survivors_reader reader, void *ctx);
+
+/* The window that survivors__meet() was told of last is over, and all ends in it were told. clock: reaches up to it. 0 or
+ * -ENOMEM. */
+int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
+
+/* sites: what the kernel side has counted so far of the process's stacks (struct abi_site_key -> struct abi_site; others'
+ * are passed over). After each harvest: in a continuous stretch it tells what was born. 0 or -ENOMEM. */
+int survivors__take_sites(struct survivors *survivors, uint32_t process, const struct abi_site_key *keys,
+			  const struct abi_site *sites, size_t n);
+
+/* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what the reader answers. */
+int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
+		    void *ctx);
+
+/* Finds for every stack how alike its blocks are to others of their size. 0 or -ENOMEM. */
+int survivors__compare(struct survivors *survivors);
+
+/* What is known of a stack; NULL: nothing. */
+const struct survivors_stack *survivors__find(const struct survivors *survivors, const struct abi_stack_key *key);
+
+/* The process runs another program since: what is known of its memory is void. */
+void survivors__exec(struct survivors *survivors, uint64_t exec_ns);
+
+#endif

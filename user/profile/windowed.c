@@ -1,0 +1,739 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/windowed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_AGE_S 1e-5
+#define PER_DECADE  6
+
+#define STRATUM	   8	/* windows: enough for a spread, few enough to follow a program's phases */
+#define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
+#define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
+#define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
+#define NEAR_AGE   2.5	/* times as old */
+#define NOBODY	   (-1) /* no group is left out */
+#define Z	   1.9599640 /* the normal distribution's quantile 0.975 */
+
+/* --- ages --- */
+
+int windowed__age_class(double age_s)
+{
+	double k;
+
+	if (!(age_s > FIRST_AGE_S))
+		return 0;
+	k = ceil(PER_DECADE * log10(age_s / FIRST_AGE_S) - 1e-9);
+	return k < WINDOWED_AGES - 1 ? (int)k : WINDOWED_AGES - 1;
+}
+
+double windowed__class_end(int class)
+{
+	static double ends[WINDOWED_AGES];
+
+	if (!(ends[0] > 0))
+		for (int k = WINDOWED_AGES - 1; k >= 0; k--)
+			ends[k] = FIRST_AGE_S * pow(10, (double)k / PER_DECADE);
+	return ends[class];
+}
+
+static double class_begin(int class)
+{
+	return class ? windowed__class_end(class - 1) : 0;
+}
+
+/* --- strata --- */
+
+struct stratum {
+	double from_s, to_s;
+	size_t first, n; /* windows */
+	bool continuous;
+};
+
+struct windowed_strata {
+	struct stratum *at;
+	size_t n;
+	bool *left_out;	      /* by window: it samples too coarsely */
+	size_t *stratum_of;   /* by window */
+	double *seconds;      /* net, by window */
+	double clock_error;   /* of all windows' net time together, relative */
+	int n_groups;	      /* that have windows which stand for others */
+	bool has_group[WINDOWED_GROUPS];
+};
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* A coarse window's few samples, multiplied as its stratum's are, would be all that is seen of it: where most others sample
+ * more closely it is left out. */
+static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s, const struct stratum *stratum)
+{
+	double intervals[2 * STRATUM], median;
+	size_t n = stratum->n < 2 * STRATUM ? stratum->n : 2 * STRATUM;
+
+	if (n < 4)
+		return;
+	for (size_t i = 0; i < n; i++)
+		intervals[i] = run->windows[stratum->first + i].interval_bytes;
+	qsort(intervals, n, sizeof(*intervals), compare_doubles);
+	median = intervals[n / 2];
+	for (size_t i = 0; i < stratum->n; i++)
+		s->left_out[stratum->first + i] =
+			run->windows[stratum->first + i].interval_bytes > COARSE * median;
+}
+
+/* Windows [first, first + n) between two continuous stretches, or the ends of the run, share out that time. */
+static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first, size_t n,
+		       double from_s, double to_s)
+{
+	size_t parts = n < 2 * STRATUM ? 1 : n / STRATUM;
+
+	for (size_t k = 0; k < parts; k++) {
+		size_t begin = first + n * k / parts, end = first + n * (k + 1) / parts;
+		struct stratum *h = &s->at[s->n++];
+
+		*h = (struct stratum){.from_s = from_s, .to_s = to_s, .first = begin, .n = end - begin};
+		if (k + 1 < parts)
+			h->to_s = (run->windows[end - 1].end_s + run->windows[end].begin_s) / 2;
+		from_s = h->to_s;
+		leave_coarse_out(run, s, h);
+	}
+}
+
+/* In a window that slows its process much, net time is a small difference of two large numbers. Of the windows of a
+ * stratum together it is known better, and how much of that each has by its calls that allocate. */
+static void share_seconds(const struct windowed_run *run, struct windowed_strata *s, const struct stratum *h)
+{
+	double seconds = 0, allocs = 0;
+
+	for (size_t i = h->first; i < h->first + h->n; i++) {
+		seconds += run->windows[i].end_s - run->windows[i].begin_s;
+		allocs += run->windows[i].allocs;
+	}
+	for (size_t i = h->first; i < h->first + h->n; i++)
+		s->seconds[i] = allocs > 0 ? seconds * run->windows[i].allocs / allocs
+					   : run->windows[i].end_s - run->windows[i].begin_s;
+}
+
+/* By how much windows' net times miss what their calls say: the standard error of their sum, relative. */
+static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
+{
+	double squares = 0, seconds = 0;
+
+	for (size_t i = 0; i < run->n_windows; i++) {
+		double miss = run->windows[i].end_s - run->windows[i].begin_s - s->seconds[i];
+
+		if (run->windows[i].continuous)
+			continue;
+		squares += miss * miss;
+		seconds += s->seconds[i];
+	}
+	return seconds > 0 ? sqrt(squares) / seconds : 0;
+}
+
+struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
+{
+	struct windowed_strata *s = calloc(1, sizeof(*s));
+	double from_s = 0;
+	size_t first = 0;
+
+	if (!s)
+		return NULL;
+	s->at = calloc(2 * run->n_windows + 2, sizeof(*s->at));
+	s->left_out = calloc(run->n_windows + 1, sizeof(*s->left_out));
+	s->stratum_of = calloc(run->n_windows + 1, sizeof(*s->stratum_of));
+	s->seconds = calloc(run->n_windows + 1, sizeof(*s->seconds));
+	if (!s->at || !s->left_out || !s->stratum_of || !s->seconds) {
+		windowed_strata__free(s);
+		return NULL;
+	}
+	for (size_t i = 0; i <= run->n_windows; i++) {
+		const struct windowed_window *w = &run->windows[i];
+		bool stretch = i < run->n_windows && w->continuous;
+
+		if (i < run->n_windows && !stretch) {
+			s->n_groups += !s->has_group[i % WINDOWED_GROUPS];
+			s->has_group[i % WINDOWED_GROUPS] = true;
+			continue;
+		}
+		/* even without a window: then that time is like all other */
+		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
+		if (!stretch)
+			break;
+		s->at[s->n++] = (struct stratum){w->begin_s, w->end_s, i, 1, true};
+		from_s = w->end_s;
+		first = i + 1;
+	}
+	for (size_t h = 0; h < s->n; h++) {
+		for (size_t i = 0; i < s->at[h].n; i++)
+			s->stratum_of[s->at[h].first + i] = h;
+		share_seconds(run, s, &s->at[h]);
+	}
+	s->clock_error = hypot(run->clock_error, spread_of_seconds(run, s));
+	return s;
+}
+
+void windowed_strata__free(struct windowed_strata *s)
+{
+	if (!s)
+		return;
+	free(s->at);
+	free(s->left_out);
+	free(s->stratum_of);
+	free(s->seconds);
+	free(s);
+}
+
+/* Does the window tell of its stratum, when group is left out? */
+static bool counts(const struct windowed_run *run, const struct windowed_strata *s, size_t window, int group)
+{
+	if (run->windows[window].continuous)
+		return true;
+	return !s->left_out[window] && (int)(window % WINDOWED_GROUPS) != group;
+}
+
+/* Seconds of the stratum's windows that count. */
+static double seconds_of(const struct windowed_run *run, const struct windowed_strata *s, size_t h, int group)
+{
+	double sum = 0;
+
+	for (size_t i = s->at[h].first; i < s->at[h].first + s->at[h].n; i++)
+		if (counts(run, s, i, group))
+			sum += s->seconds[i];
+	return sum;
+}
+
+/* From sums by stratum to rates per second; a stratum of which no window counts is like all others that are not
+ * continuous, or like all there are. */
+static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group, double *sums)
+{
+	double all[2] = {}, seconds[2] = {};
+
+	for (size_t h = 0; h < s->n; h++) {
+		all[s->at[h].continuous] += sums[h];
+		seconds[s->at[h].continuous] += seconds_of(run, s, h, group);
+	}
+	if (!(seconds[0] > 0)) {
+		all[0] = all[1];
+		seconds[0] = seconds[1];
+	}
+	for (size_t h = 0; h < s->n; h++) {
+		double t = seconds_of(run, s, h, group);
+
+		sums[h] = t > 0 ? sums[h] / t : seconds[0] > 0 ? all[0] / seconds[0] : 0;
+	}
+}
+
+/* --- the jackknife --- */
+
+/* The variance of what is value[NOBODY + 1] for all windows and value[g + 1] without group g. */
+static double jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
+{
+	double n = s->n_groups, mean = 0, sum = 0;
+
+	if (s->n_groups < 2)
+		return NAN;
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		mean += s->has_group[g] ? value[g + 1] / n : 0;
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		if (s->has_group[g])
+			sum += (value[g + 1] - mean) * (value[g + 1] - mean);
+	return (n - 1) / n * sum;
+}
+
+/* Half of a 95 % interval. */
+static double half_width(const struct windowed_strata *s, double variance)
+{
+	return s->n_groups < 2 ? INFINITY : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
+}
+
+/* --- survival --- */
+
+/* At the ends of the classes of age. */
+struct survival {
+	double s[WINDOWED_AGES];
+	double area[WINDOWED_AGES]; /* its integral from 0 on */
+	double known_s;		    /* the oldest that it is known of */
+	enum windowed_survival by;
+};
+
+/* Linear between the ends of classes; 1 at 0. */
+static double at_age(const double ends[WINDOWED_AGES], double zero, double age)
+{
+	int k = windowed__age_class(age);
+	double begin = class_begin(k), end = windowed__class_end(k), before = k ? ends[k - 1] : zero;
+
+	if (age >= end)
+		return ends[k];
+	return before + (ends[k] - before) * (age - begin) / (end - begin);
+}
+
+static void integrate(struct survival *s)
+{
+	double area = 0, before = 1;
+
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		area += (before + s->s[k]) / 2 * (windowed__class_end(k) - class_begin(k));
+		s->area[k] = area;
+		before = s->s[k];
+	}
+}
+
+static double area_to(const struct survival *s, double age)
+{
+	int k = windowed__age_class(age);
+	double begin = class_begin(k), mid = fmin(age, windowed__class_end(k));
+
+	if (age <= 0)
+		return 0;
+	return (k ? s->area[k - 1] : 0) + ((k ? s->s[k - 1] : 1) + at_age(s->s, 1, age)) / 2 * (mid - begin) +
+	       (age > mid ? s->s[k] * (age - mid) : 0);
+}
+
+#define SUMS 8 /* of the fields of struct windowed_ages, in their order */
+
+/* Sums over the groups but one. */
+static void add_ages(const struct windowed_ages *groups, size_t n, int without, double (*sum)[WINDOWED_AGES])
+{
+	memset(sum, 0, SUMS * sizeof(*sum));
+	for (size_t g = 0; g < n; g++) {
+		const struct windowed_ages *a = &groups[g];
+
+		if ((int)g == without)
+			continue;
+		for (int k = 0; k < WINDOWED_AGES; k++) {
+			sum[0][k] += (double)a->watched[k];
+			sum[1][k] += (double)a->ended[k];
+			sum[2][k] += (double)a->pairs[k];
+			sum[3][k] += (double)a->exposed[k];
+			sum[4][k] += (double)a->frees[k];
+			sum[5][k] += (double)a->looked[k];
+			sum[6][k] += (double)a->same[k];
+			sum[7][k] += (double)a->looked_at[k];
+		}
+	}
+}
+
+/* Frees at an address per second, from pairs of an address and a window with at least one: if they come at random,
+ * none comes in t seconds with the chance exp(-m t). Where all pairs have one the rate is no less than a few. */
+static double free_rate(double pairs, double exposed, double frees)
+{
+	double share = fmin(frees / pairs, 0.99);
+
+	return -log1p(-share) / (exposed / pairs);
+}
+
+/* What ends tell, at the ends of classes. */
+struct ends {
+	double s[WINDOWED_AGES];	  /* S by the renewal equation */
+	double least[WINDOWED_AGES];	  /* it cannot be less */
+	bool known; /* of ages beyond the windows of birth, */
+	double known_s; /* up to that one */
+};
+
+/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
+ * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
+ * ones. last: the class of the run's length. */
+static void solve_ends(double (*sum)[WINDOWED_AGES], double left, int last, struct ends *ret)
+{
+	double step[WINDOWED_AGES], rest_step[WINDOWED_AGES] = {}, m[WINDOWED_AGES], f = 0, rest = 0, frees = 0, rate = 0;
+	bool begun = false;
+
+	ret->known = false;
+	ret->known_s = 0;
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		double end = windowed__class_end(k), width = end - class_begin(k), before = k ? m[k - 1] : 0;
+		double successors = 0, of_rest = 0, self, f_before = f;
+
+		if (k > last) { /* older than the run: nobody asks */
+			ret->s[k] = ret->s[k - 1];
+			ret->least[k] = ret->least[k - 1];
+			m[k] = m[k - 1];
+			continue;
+		}
+		m[k] = before; /* for at_age() */
+		for (int j = 0; j < k; j++) {
+			double since = at_age(m, 0, end - (class_begin(j) + windowed__class_end(j)) / 2);
+
+			successors += step[j] * since;
+			of_rest += rest_step[j] * since;
+		}
+		self = at_age(m, 0, width / 2);
+		/* the window of birth is better evidence, as long as enough was watched in it */
+		if (!begun && sum[0][k] > 0 && sum[0][k] >= 0.2 * sum[3][k]) {
+			rate = sum[1][k] / sum[0][k];
+			f += (1 - f) * -expm1(-rate * width);
+			ret->least[k] = 1 - f;
+		} else {
+			begun = true;
+			if (sum[2][k] > 0 && sum[3][k] > 0) {
+				rate = free_rate(sum[2][k], sum[3][k], sum[4][k]);
+				ret->known = true;
+				ret->known_s = end;
+			}
+			frees += rate * width;
+			rest_step[k] = fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
+			rest += rest_step[k];
+			f = fmax(f, 1 - left * (1 - rest));
+			ret->least[k] = left * (1 - frees);
+		}
+		step[k] = f - f_before;
+		m[k] = fmax(before, f + successors + step[k] * self);
+		ret->s[k] = 1 - f;
+	}
+}
+
+/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of Mathematical Statistics 26,
+ * 1955). */
+static void pool_rising(double *value, const double *weight, int n)
+{
+	double mean[WINDOWED_AGES], sum[WINDOWED_AGES];
+	int length[WINDOWED_AGES], top = 0, at = 0;
+
+	for (int i = 0; i < n; i++) {
+		mean[top] = value[i];
+		sum[top] = weight[i];
+		length[top++] = 1;
+		while (top > 1 && mean[top - 1] > mean[top - 2]) {
+			double both = sum[top - 2] + sum[top - 1];
+
+			mean[top - 2] = (mean[top - 2] * sum[top - 2] + mean[top - 1] * sum[top - 1]) / both;
+			sum[top - 2] = both;
+			length[top - 2] += length[top - 1];
+			top--;
+		}
+	}
+	for (int b = 0; b < top; b++)
+		for (int i = 0; i < length[b]; i++)
+			value[at++] = mean[b];
+}
+
+/* The class that the last age lies in ends later: the line to there goes on. */
+static double end_of_last(int class, double age, double value, const double s[WINDOWED_AGES])
+{
+	double begin = class_begin(class), before = class ? s[class - 1] : 1;
+
+	if (begin >= age)
+		return before;
+	return fmin(fmax(before + (value - before) * (windowed__class_end(class) - begin) / (age - begin), 0), before);
+}
+
+/* S by contents, at the ends of classes; young[]: what is known of ages at which nothing was looked at yet. false: nothing
+ * was. */
+static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const double young[WINDOWED_AGES],
+			   double s[WINDOWED_AGES], double *ret_known_s)
+{
+	double value[WINDOWED_AGES], weight[WINDOWED_AGES], age[WINDOWED_AGES];
+	int n = 0;
+
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		if (!(sum[5][k] > 0))
+			continue;
+		value[n] = (sum[6][k] / sum[5][k] - alike) / (1 - alike);
+		value[n] = fmin(fmax(value[n], 0), 1);
+		weight[n] = sum[5][k];
+		age[n++] = sum[7][k] / sum[5][k];
+	}
+	if (!n)
+		return false;
+	*ret_known_s = age[n - 1];
+	pool_rising(value, weight, n);
+	/* a class's value is that of its mean age; between two of them it is a straight line, or, where they are far apart, one by the
+	 * logarithm of the age */
+	for (int k = 0, i = 0; k < WINDOWED_AGES; k++) {
+		double end = windowed__class_end(k);
+
+		while (i < n && age[i] <= end)
+			i++; /* age[i - 1] <= end < age[i] */
+		if (!i)
+			s[k] = fmax(young[k], value[0]);
+		else if (i == n)
+			s[k] = end_of_last(k, age[n - 1], value[n - 1], s);
+		else if (age[i] < NEAR_AGE * age[i - 1])
+			s[k] = value[i - 1] + (value[i] - value[i - 1]) * (end - age[i - 1]) / (age[i] - age[i - 1]);
+		else
+			s[k] = value[i - 1] + (value[i] - value[i - 1]) * log(end / age[i - 1]) / log(age[i] / age[i - 1]);
+	}
+	return true;
+}
+
+/* S of a stack, or of a cohort. left: as solve_ends() has it. */
+static void solve(const struct windowed_ages *groups, size_t n, int without, double left, double alike, double length_s,
+		  struct survival *ret)
+{
+	double sum[SUMS][WINDOWED_AGES], before = 1;
+	bool by_contents = false;
+	struct ends ends;
+
+	add_ages(groups, n, without, sum);
+	solve_ends(sum, left, windowed__age_class(length_s), &ends);
+	ret->known_s = ends.known_s;
+	if (alike < MOST_ALIKE)
+		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s);
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		if (!by_contents)
+			ret->s[k] = ends.s[k];
+		else if (ends.known)
+			ret->s[k] = fmax(ret->s[k], ends.least[k]);
+		ret->s[k] = before = fmin(ret->s[k], before);
+	}
+	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
+	integrate(ret);
+}
+
+/* --- figures --- */
+
+/* All that one choice of windows says of a stack. */
+struct figures {
+	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a quarter of it */
+	double recent;		     /* allocated since then */
+	double thirds[3];	     /* S at a third, two thirds and all of the ages that are known */
+	double older[WINDOWED_OLDER];
+};
+
+struct context {
+	const struct windowed_run *run;
+	const struct windowed_strata *strata;
+	const struct windowed_stack *stack;
+	double *rates, *left; /* by stratum: bytes per second; alive when a continuous one ended */
+	struct survival survival, cohort;
+};
+
+/* Live bytes at time t that are older than `age` then. */
+static double live_at(const struct context *c, double t, double age)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < c->strata->n; i++) {
+		const struct stratum *h = &c->strata->at[i];
+		double to = fmin(h->to_s, t - age);
+
+		if (to <= h->from_s)
+			continue;
+		if (h->continuous && t >= h->to_s && to >= h->to_s)
+			sum += c->left[i] * at_age(c->cohort.s, 1, t - h->to_s);
+		else
+			sum += c->rates[i] *
+			       (area_to(&c->survival, t - h->from_s) - area_to(&c->survival, t - to));
+	}
+	return sum;
+}
+
+static double allocated_since(const struct context *c, double from_s)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < c->strata->n; i++) {
+		const struct stratum *h = &c->strata->at[i];
+		double from = fmax(h->from_s, from_s);
+
+		if (h->to_s > from)
+			sum += c->rates[i] * (h->to_s - from);
+	}
+	return sum;
+}
+
+static void figure(struct context *c, int without, struct figures *ret)
+{
+	const struct windowed_stack *stack = c->stack;
+	double end = c->run->end_s, born = 0, alive = 0;
+
+	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
+	memset(c->left, 0, c->strata->n * sizeof(*c->left));
+	for (size_t i = 0; i < stack->n_born; i++) {
+		const struct windowed_born *b = &stack->born[i];
+		size_t h = c->strata->stratum_of[b->window];
+
+		if (!counts(c->run, c->strata, b->window, without))
+			continue;
+		c->rates[h] += b->bytes;
+		c->left[h] += b->left_bytes;
+		if (!c->run->windows[b->window].continuous) {
+			born += b->bytes;
+			alive += b->left_bytes;
+		}
+	}
+	to_rates(c->run, c->strata, without, c->rates);
+	solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, born > 0 ? alive / born : 1,
+	      stack->alike, end, &c->survival);
+	solve(stack->cohort, stack->cohort != NULL, NOBODY, 1, stack->alike, end, &c->cohort);
+	ret->alloc = allocated_since(c, 0);
+	ret->recent = allocated_since(c, c->run->quarter_s);
+	ret->live = live_at(c, end, 0);
+	ret->quarter = live_at(c, c->run->quarter_s, 0);
+	for (int i = 0; i < 3; i++)
+		ret->thirds[i] = at_age(c->survival.s, 1, fmin(c->survival.known_s, end) * (i + 1) / 3);
+	for (int i = 0; i < WINDOWED_OLDER; i++)
+		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
+}
+
+/* What is left of y[0] >= y[1] >= y[2], equally far apart, in the end: Aitken's extrapolation, exact for a + b q^i. */
+static double limit_of(const double y[3])
+{
+	double first = y[0] - y[1], second = y[1] - y[2], q = first > 0 ? second / first : 1;
+
+	if (!(second > 0))
+		return y[2];
+	return q < 1 ? fmax(y[2] - second * q / (1 - q), 0) : 0;
+}
+
+/* Of what was sampled alone: where there are no windows to differ from each other. */
+static double sampling_variance(const struct windowed_run *run, const struct windowed_strata *s,
+				const struct windowed_stack *stack, bool continuous)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < stack->n_born; i++) {
+		size_t h = s->stratum_of[stack->born[i].window];
+		double t = seconds_of(run, s, h, NOBODY), scale = t > 0 ? (s->at[h].to_s - s->at[h].from_s) / t : 1;
+
+		if (!continuous || s->at[h].continuous)
+			sum += stack->born[i].squares * scale * scale;
+	}
+	return sum;
+}
+
+/* Of one figure: windows' spread, what sampling adds in continuous stretches, the clock's. Where there are too few windows to
+ * know a spread: as if they were all of a kind that may be twice as much, or nothing. */
+static double variance_of(const struct context *c, const struct figures *figures, const double *values, double share)
+{
+	double clock = values[0] * c->strata->clock_error, between = jackknife(c->strata, values);
+	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
+
+	(void)figures;
+	if (isnan(between))
+		between = c->strata->n_groups ? values[0] * values[0] : 0;
+	/* the normal quantile is what readers of a variance take */
+	if (c->strata->n_groups >= 2)
+		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / Z, 2);
+	return between + sampling * share * share + clock * clock;
+}
+
+/* --- growth --- */
+
+static void judge_growth(const struct context *c, const struct windowed_process *process,
+			 const struct figures *all, struct windowed_result *r)
+{
+	const struct windowed_strata *s = c->strata;
+	double grown[WINDOWED_GROUPS + 1], stay[WINDOWED_GROUPS + 1], fall[WINDOWED_GROUPS + 1];
+	double wall = 0.75 * c->run->wall_s, clock, size, error, limit, one;
+	bool falls;
+
+	r->growth = (struct growth){.low = NAN, .high = NAN};
+	if (!(wall > 0))
+		return;
+	for (int g = 0; g <= WINDOWED_GROUPS; g++) {
+		grown[g] = (all[g].live - all[g].quarter) / wall;
+		fall[g] = all[g].thirds[0] - all[g].thirds[2];
+	}
+	falls = fall[0] > half_width(s, jackknife(s, fall));
+	for (int g = 0; g <= WINDOWED_GROUPS; g++)
+		stay[g] = all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
+	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
+	r->growth.bytes_per_s = grown[0];
+	clock = 2 * s->clock_error;
+	/* one sample more or less may be missed in any case */
+	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
+	error = fmax(hypot(half_width(s, jackknife(s, grown)), clock * grown[0]), one);
+	r->growth.high = grown[0] + error;
+	error = fmax(hypot(half_width(s, jackknife(s, stay)), clock * stay[0]), one);
+	limit = stay[0] - error;
+	r->growth.low = fmin(limit, grown[0]);
+	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
+		r->growth.low = fmin(r->growth.low, 0);
+	/* the process must have room for it */
+	size = r->live_objects > 0 && r->live_bytes > 0 ? r->live_bytes / r->live_objects
+							 : r->alloc_bytes / fmax(r->alloc_objects, 1);
+	if (r->growth.low > 0 && size > 0 && r->growth.low / size > process->blocks_high) {
+		r->growth.low = 0;
+		r->replaces = true;
+	}
+	if (r->growth.low > 0 && c->run->bound_bytes > 0 && r->growth.low * wall > c->run->bound_bytes) {
+		r->growth.low = 0;
+		r->replaces = true;
+	}
+}
+
+void windowed__estimate(const struct windowed_run *run, const struct windowed_strata *strata,
+			const struct windowed_process *process, const struct windowed_stack *stack,
+			struct windowed_result *ret)
+{
+	struct context c = {.run = run, .strata = strata, .stack = stack};
+	double live[WINDOWED_GROUPS + 1], alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
+	struct figures all[WINDOWED_GROUPS + 1];
+
+	memset(ret, 0, sizeof(*ret));
+	c.rates = calloc(2 * strata->n + 2, sizeof(*c.rates));
+	if (!c.rates)
+		return;
+	c.left = c.rates + strata->n + 1;
+	for (size_t i = 0; i < stack->n_born; i++) {
+		objects += stack->born[i].objects;
+		bytes += stack->born[i].bytes;
+		ret->samples += stack->born[i].samples;
+	}
+	for (int g = WINDOWED_GROUPS; g >= 0; g--) { /* that of all windows last: its survival is told */
+		if (!g || strata->has_group[g - 1])
+			figure(&c, g - 1, &all[g]);
+		else
+			memset(&all[g], 0, sizeof(all[g]));
+		live[g] = all[g].live;
+		alloc[g] = all[g].alloc;
+	}
+	ret->by = c.survival.by;
+	ret->live_bytes = all[0].live;
+	ret->alloc_bytes = all[0].alloc;
+	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
+	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
+	ret->alloc_variance = variance_of(&c, all, alloc, 1);
+	ret->live_variance = variance_of(&c, all, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
+	for (int i = 0; i < WINDOWED_OLDER; i++) {
+		ret->survival[i] = at_age(c.survival.s, 1, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
+		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
+	}
+	judge_growth(&c, process, all, ret);
+	free(c.rates);
+}
+
+/* --- the process --- */
+
+struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *s)
+{
+	struct windowed_process ret = {NAN, -INFINITY, INFINITY, 0};
+	double *rates = calloc(2 * s->n + 2, sizeof(*rates)), *allocs = rates ? rates + s->n + 1 : NULL;
+	double value[WINDOWED_GROUPS + 1] = {}, wall = 0.75 * run->wall_s, error;
+
+	for (int g = WINDOWED_GROUPS; rates && wall > 0 && g >= 0; g--) {
+		if (g && !s->has_group[g - 1])
+			continue;
+		memset(rates, 0, (2 * s->n + 2) * sizeof(*rates));
+		for (size_t i = 0; i < run->n_windows; i++) {
+			if (!counts(run, s, i, g - 1))
+				continue;
+			rates[s->stratum_of[i]] += run->windows[i].net_blocks;
+			allocs[s->stratum_of[i]] += run->windows[i].allocs;
+		}
+		to_rates(run, s, g - 1, rates);
+		to_rates(run, s, g - 1, allocs);
+		ret.allocs = 0;
+		for (size_t h = 0; h < s->n; h++) {
+			double from = fmax(s->at[h].from_s, run->quarter_s);
+
+			value[g] += fmax(s->at[h].to_s - from, 0) * rates[h] / wall;
+			ret.allocs += (s->at[h].to_s - s->at[h].from_s) * allocs[h];
+		}
+	}
+	if (rates && wall > 0) {
+		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
+		ret.blocks_per_s = value[0];
+		ret.blocks_low = value[0] - error;
+		ret.blocks_high = value[0] + error;
+	}
+	free(rates);
+	return ret;
+}

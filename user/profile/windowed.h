@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a process holds, allocates and grows by, from windows: short stretches of time in which its probes were in
+ * place. One model, of which all that is printed of windowed runs follows.
+ *
+ * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. Who does not run does not
+ * allocate, and who is slowed by probes allocates less. All seconds here are of that clock, from the run's start on,
+ * unless a name says wall.
+ *
+ * BIRTHS. Windows are clusters of a stratified sample of that time (Cochran, Sampling Techniques, 3rd ed., chapters 5A
+ * and 9). Windows that follow each other make a stratum h of T_h seconds, of which t_h lie in its windows. A stack
+ * that allocated b_h bytes in them allocates at the rate
+ *
+ *	r_h = b_h / t_h,				allocated = sum over h of r_h T_h.
+ *
+ * A stretch of continuous tracing is a stratum of its own and stands for itself.
+ *
+ * SURVIVAL. S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of evidence are
+ * counted by age (struct windowed_ages).
+ *
+ *  Ends. In the window of its birth every block is watched until it ends: f' / S, the hazard, is known for young ages.
+ *  Later, the address of each block is watched in each window: M(a) is the mean number of frees that happen there up
+ *  to age a. The first of them is the block's own; after one that no window saw it is a successor's. An address is a
+ *  renewal process (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
+ *
+ *	M(a) = F(a) + integral of M(a - u) dF(u),
+ *
+ *  if successors live as the block did and come at once. It is solved for F from young to old, F between 0 and 1
+ *  and never falling; for blocks that were alive when the window of their birth ended, of which alone something is
+ *  known later. Whatever successors do, F <= M: a block cannot end without a free at its address.
+ *
+ *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new. A block that lives
+ *  and is not written to is the same. One that ended is the same when its successor has equal contents, with the
+ *  chance q that two blocks of its size are equal: U = S + (1 - S) q. Where q is small this is the sharper evidence.
+ *  Contents that change while the block lives make U too small: S is no less than 1 - M.
+ *
+ * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
+ *
+ *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
+ *
+ *  What lives at the end of a continuous stretch is known; of it S says how much is left since.
+ *
+ * GROWTH. (L(T) - L(T/4)) by wall time. A population that was there before the run loses blocks that the run does not
+ * know: as much as is gained, when it is in balance. What surely grows is therefore what never ends: the lower limit is
+ * r S(infinity), where S falls with age by Aitken's extrapolation of S at A/3, 2A/3 and A, the oldest age that is
+ * known. And the process's own
+ * count of blocks, which needs no stack, must allow it (struct windowed_process).
+ *
+ * ERRORS. Windows are few and differ: the error of every figure is that of a jackknife that leaves out one group of
+ * windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance Estimation, chapter 4), with Student's
+ * quantile for the number of groups. What all figures share is the error of the clock. */
+#ifndef MEMTRACE_PROFILE_WINDOWED_H
+#define MEMTRACE_PROFILE_WINDOWED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/estimate.h"
+#include "profile/growth.h"
+
+#define WINDOWED_AGES	61 /* classes: up to 10 us, then six a decade, the last up to 10^5 s */
+#define WINDOWED_GROUPS 16 /* of windows, that are left out in turn; window i is of group i modulo that */
+
+/* The class of an age in seconds (>= 0), and the end of a class. */
+int windowed__age_class(double age_s);
+double windowed__class_end(int class);
+
+struct windowed_window {
+	double begin_s, end_s; /* of the net clock; ascending, apart from each other */
+	double interval_bytes; /* mean, at which it sampled */
+	double allocs;	       /* calls that allocated */
+	double net_blocks;     /* blocks that came less blocks that went */
+	bool continuous;       /* it stands for itself */
+};
+
+/* What one stack allocated in one window. Bytes and objects are weighted by 1/p. */
+struct windowed_born {
+	uint32_t window; /* index */
+	uint64_t samples;
+	double bytes, objects;
+	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
+	double left_bytes; /* of these: what was alive at the window's end */
+};
+
+/* What was seen by age, in bytes (of blocks, weighted as above) and bytes times seconds. */
+struct windowed_ages {
+	/* In the window of birth. */
+	float watched[WINDOWED_AGES], ended[WINDOWED_AGES];
+	/* In later windows: pairs of a block and a window, the time watched, and pairs with a free at the address. */
+	float pairs[WINDOWED_AGES], exposed[WINDOWED_AGES], frees[WINDOWED_AGES];
+	/* Contents: what was born and would have been looked at, and what of it is there, unchanged. */
+	float looked[WINDOWED_AGES], same[WINDOWED_AGES];
+	float looked_at[WINDOWED_AGES]; /* sum of the ages of what was looked at, times bytes */
+};
+
+struct windowed_stack {
+	const struct windowed_born *born; /* ascending by window */
+	size_t n_born;
+	const struct windowed_ages *groups; /* WINDOWED_GROUPS: of blocks born in windows of each group; NULL: none */
+	/* Of blocks that lived when a continuous stretch ended; the age is the time since. NULL: none. */
+	const struct windowed_ages *cohort;
+	double alike; /* chance that two blocks of its size have equal contents; 1 where too few are known */
+};
+
+/* What is known of the process without any stack. Per wall second; NaN: not known. */
+struct windowed_process {
+	double blocks_per_s, blocks_low, blocks_high; /* more than before, 95 % */
+	double allocs; /* calls that allocated, over the run */
+};
+
+struct windowed_run {
+	const struct windowed_window *windows;
+	size_t n_windows;
+	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over, and at its end */
+	double wall_s;	    /* the run's length by the wall clock */
+	double clock_error; /* standard error of the net time of windows, relative */
+	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
+};
+
+enum windowed_survival {
+	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
+	SURVIVAL_CONTENTS, /* contents told */
+	SURVIVAL_ENDS,	   /* frees at addresses told */
+};
+
+#define WINDOWED_OLDER 5
+
+struct windowed_result {
+	double live_bytes, live_objects, live_variance; /* bytes^2 */
+	double alloc_bytes, alloc_objects, alloc_variance;
+	struct growth growth;
+	double stays;	    /* share of its bytes that do not end: S(infinity), as far as the run can tell */
+	enum windowed_survival by;
+	bool replaces; /* it would grow, but the process does not: its blocks take the place of older ones */
+	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
+	double older[WINDOWED_OLDER];	 /* share of live bytes that are older than that; NaN: nothing lives */
+	uint64_t samples;
+};
+
+/* How the windows' strata lie: made once for all stacks of a run. */
+struct windowed_strata;
+/* NULL: out of memory. */
+struct windowed_strata *windowed_strata__new(const struct windowed_run *run);
+void windowed_strata__free(struct windowed_strata *strata);
+
+struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *strata);
+
+/* run and strata as above. process: of windowed__process(). */
+void windowed__estimate(const struct windowed_run *run, const struct windowed_strata *strata,
+			const struct windowed_process *process, const struct windowed_stack *stack,
+			struct windowed_result *ret);
+
+#endif

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/books.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define BATCH 256
+
+static void forget_block(void *ctx, uint64_t addr)
+{
+	const struct budget *b = ctx;
+
+	capture__forget_block(b->capture, b->process, addr);
+}
+
+int books__begin(struct session *s, struct target *t)
+{
+	struct budget *b = &t->budget;
+	uint64_t seed[2];
+
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	b->capture = s->capture;
+	b->process = t->process;
+	price__init(&b->price);
+	net_clock__set_price(&b->clock, b->price.factor);
+	survivors__init(&b->survivors, seed);
+	b->survivors.forget = forget_block;
+	b->survivors.ctx = b;
+	capture__watch_ends(s->capture, t->info.pid, true);
+	return 0;
+}
+
+void books__free(struct target *t)
+{
+	survivors__free(&t->budget.survivors);
+	net_clock__free(&t->budget.clock);
+	chains__free(&t->budget.chains);
+}
+
+void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep)
+{
+	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, keep);
+}
+
+void books__opened(struct session *s, struct target *t)
+{
+	struct budget *b = &t->budget;
+
+	b->open_allocs = t->alloc_calls;
+	b->open_net_blocks = capture__net_blocks(&t->counters);
+	b->open_read_ns = clock__now_ns(CLOCK_MONOTONIC);
+	capture__watch_ends(s->capture, t->info.pid, true);
+}
+
+void books__rest(struct session *s, struct target *t)
+{
+	capture__watch_ends(s->capture, t->info.pid, false);
+}
+
+/* --- tables by process --- */
+
+/* A table's entries in the order of their processes. */
+struct by_process {
+	const struct capture_table *table;
+	size_t *order;
+	size_t key_size, process_at;
+};
+
+static uint32_t process_of(const struct by_process *b, size_t i)
+{
+	uint32_t process;
+
+	memcpy(&process, (const char *)b->table->keys + b->order[i] * b->key_size + b->process_at, sizeof(process));
+	return process;
+}
+
+static int compare_entries(const void *x, const void *y, void *arg)
+{
+	const struct by_process *b = arg;
+	uint32_t p, q;
+
+	memcpy(&p, (const char *)b->table->keys + *(const size_t *)x * b->key_size + b->process_at, sizeof(p));
+	memcpy(&q, (const char *)b->table->keys + *(const size_t *)y * b->key_size + b->process_at, sizeof(q));
+	return (p > q) - (p < q);
+}
+
+static int by_process__make(struct by_process *b, const struct capture_table *table, size_t key_size, size_t process_at)
+{
+	*b = (struct by_process){table, calloc(table->n + 1, sizeof(*b->order)), key_size, process_at};
+	if (!b->order)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->n; i++)
+		b->order[i] = i;
+	qsort_r(b->order, table->n, sizeof(*b->order), compare_entries, b);
+	return 0;
+}
+
+static void by_process__clear(struct by_process *b)
+{
+	free(b->order);
+}
+
+/* The first entry of that process or a later one. */
+static size_t by_process__first(const struct by_process *b, uint32_t process)
+{
+	size_t low = 0, high = b->table->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (process_of(b, middle) < process)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* --- windows --- */
+
+/* Of a batch that meets memory which is not there the kernel reads what comes before it. */
+static int read_memory(void *ctx, struct survivors_read *reads, size_t n)
+{
+	struct iovec local[BATCH], remote[BATCH];
+	const struct target *t = ctx;
+	size_t done = 0;
+
+	while (done < n) {
+		size_t batch = n - done < BATCH ? n - done : BATCH, whole = 0;
+		ssize_t got;
+
+		for (size_t i = 0; i < batch; i++) {
+			local[i] = (struct iovec){reads[done + i].to, reads[done + i].len};
+			remote[i] = (struct iovec){(void *)(uintptr_t)reads[done + i].addr,
+						   reads[done + i].len};
+		}
+		got = process_vm_readv(t->info.pid, local, batch, remote, batch, 0);
+		if (got < 0 && errno != EFAULT)
+			return -errno;
+		while (whole < batch && got >= (ssize_t)reads[done + whole].len) {
+			got -= (ssize_t)reads[done + whole].len;
+			reads[done + whole++].ok = true;
+		}
+		done += whole < batch ? whole + 1 : whole;
+	}
+	return 0;
+}
+
+static int meet(struct target *t, const struct by_process *live)
+{
+	struct budget *b = &t->budget;
+	struct survivors_window window = {
+		.start_ns = b->start_ns,
+		.end_ns = b->end_ns > b->start_ns ? b->end_ns : b->start_ns + 1,
+		.interval = b->interval,
+		.continuous = b->stretch,
+	};
+	size_t first = by_process__first(live, t->process), n = by_process__first(live, t->process + 1) - first, found = 0;
+	_cleanup_free_ struct abi_live *blocks = calloc(n + 1, sizeof(*blocks));
+	_cleanup_free_ uint64_t *addrs = calloc(n + 1, sizeof(*addrs));
+	double whole, part;
+
+	if (!blocks || !addrs)
+		return -ENOMEM;
+	for (size_t i = first; i < first + n; i++) {
+		const struct abi_live_key *key = (const struct abi_live_key *)live->table->keys + live->order[i];
+		const struct abi_live *block = (const struct abi_live *)live->table->values + live->order[i];
+
+		if (block->birth_ns < t->exec_ns) { /* of the program before: nobody's */
+			forget_block(b, key->addr);
+			continue;
+		}
+		addrs[found] = key->addr;
+		blocks[found++] = *block;
+	}
+	/* the counters were read when the probes came, a little before the window begins */
+	whole = (double)(window.end_ns - b->open_read_ns);
+	part = whole > 0 ? (double)(window.end_ns - window.start_ns) / whole : 1;
+	part = part < 1 ? part : 1;
+	window.allocs = (uint64_t)(part * (double)(t->alloc_calls - b->open_allocs));
+	window.net_blocks = (int64_t)(part * (double)(capture__net_blocks(&t->counters) - b->open_net_blocks));
+	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs, blocks, found, read_memory, t);
+}
+
+int books__meet(struct session *s, struct target *const *targets, size_t n)
+{
+	_cleanup_(capture_table__free) struct capture_table live = {};
+	_cleanup_(by_process__clear) struct by_process by_process = {};
+	int rc = n ? capture__read_live(s->capture, &live) : 0;
+
+	if (!rc)
+		rc = by_process__make(&by_process, &live, sizeof(struct abi_live_key),
+				      offsetof(struct abi_live_key, process));
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = meet(targets[i], &by_process);
+	return rc;
+}
+
+static void on_end(void *ctx, const struct abi_end *end)
+{
+	struct target *t = targets__find_process(ctx, end->process);
+
+	if (t && end->block.birth_ns >= t->exec_ns)
+		survivors__note_end(&t->budget.survivors, end);
+}
+
+static int harvest(struct target *t, const struct by_process *sites)
+{
+	const struct abi_site_key *keys = sites->table->keys;
+	const struct abi_site *values = sites->table->values;
+	size_t first = by_process__first(sites, t->process), n = by_process__first(sites, t->process + 1) - first;
+	_cleanup_free_ struct abi_site_key *his_keys = calloc(n + 1, sizeof(*his_keys));
+	_cleanup_free_ struct abi_site *his = calloc(n + 1, sizeof(*his));
+	const struct capture_table table = {his_keys, his, n};
+	struct budget *b = &t->budget;
+	int rc = his_keys && his ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		his_keys[i] = keys[sites->order[first + i]];
+		his[i] = values[sites->order[first + i]];
+	}
+	if (!rc)
+		rc = chains__harvest(&b->chains, t->process, b->start_ns, b->end_ns, &table);
+	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
+		rc = survivors__take_sites(&b->survivors, t->process, his_keys, his, n);
+	return rc ? rc : survivors__harvest(&b->survivors, &b->clock);
+}
+
+int books__harvest(struct session *s, struct target *const *targets, size_t n)
+{
+	_cleanup_(capture_table__free) struct capture_table sites = {};
+	_cleanup_(by_process__clear) struct by_process by_process = {};
+	_cleanup_free_ struct target **unmet = calloc(n + 1, sizeof(*unmet));
+	size_t n_unmet = 0;
+	int rc = unmet ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !rc; i++)
+		if (!targets[i]->budget.survivors.met)
+			unmet[n_unmet++] = targets[i];
+	if (!rc)
+		rc = books__meet(s, unmet, n_unmet);
+	if (!rc)
+		rc = capture__read_ends(s->capture, on_end, s, &s->ends_lost);
+	if (!rc)
+		rc = capture__read_sites(s->capture, &sites);
+	if (!rc)
+		rc = by_process__make(&by_process, &sites, sizeof(struct abi_site_key),
+				      offsetof(struct abi_site_key, process));
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = harvest(targets[i], &by_process);
+		if (!rc)
+			books__look(targets[i], clock__now_ns(CLOCK_MONOTONIC));
+	}
+	return rc;
+}
+
+void books__look(struct target *t, uint64_t now_ns)
+{
+	if (!t->budget.survivors.n_windows)
+		return;
+	survivors__look(&t->budget.survivors, &t->budget.clock, now_ns, read_memory, t);
+	survivors__compare(&t->budget.survivors);
+}
+
+void books__read_bound(struct target *t)
+{
+	struct maps maps;
+	uint64_t sum = 0;
+
+	if (t->ended || maps__read(t->info.pid, &maps))
+		return;
+	for (size_t i = 0; i < maps.n; i++) {
+		const struct map_entry *e = &maps.entries[i];
+
+		if (!e->file.inode && e->perms[1] == 'w' && e->perms[3] == 'p')
+			sum += e->end - e->start;
+	}
+	maps__free(&maps);
+	if (sum)
+		t->heap_bound_bytes = sum;
+}
