@@ -140,11 +140,12 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *   what ("heap", "regions" or "growth"), pid, comm, duration_s, mode ("continuous" or "windowed"),
  *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
- *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed, marked,
- *	forgotten} (of sampled blocks; mode windowed)
+ *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,
+ *	unchanged} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
  *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
- *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder, slowed}:
+ *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder,
+ *   blocks_per_s, blocks_low, blocks_high (windowed)}:
  *	struct process_growth; of a heap that was traced for long enough
  *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's mappings: its two rows),
  *	swap_bytes, huge_bytes, hugetlb_bytes, lines_skipped, from_start, regions_followed, rows [{kind (of

@@ -207,10 +207,9 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 			     format_signed(growth->bytes_per_s - known->bytes_per_s -
 						   growth->regions,
 					   bytes));
-	if (growth->slowed > 1.05) /* less is 1/1.0 */
-		sink__printf(sink,
-			     "; windows show 1/%.1f of it, if the program's work drives it",
-			     growth->slowed);
+	if (profile__is_windowed(profile) && isfinite(growth->blocks_low))
+		sink__printf(sink, "; by its calls it has %.0f to %.0f blocks/s more", growth->blocks_low,
+			     growth->blocks_high);
 	sink__puts(sink, "\n");
 }
 

@@ -251,7 +251,7 @@ static void put_growth(struct json *json, const struct growth *growth)
 }
 
 /* What the process's memory grows by, and what of that is known. */
-static void put_process_growth(struct json *json, const struct process_growth *growth)
+static void put_process_growth(struct json *json, const struct process_growth *growth, bool windowed)
 {
 	struct json object = json__open(json, "process_growth", "{");
 
@@ -263,7 +263,11 @@ static void put_process_growth(struct json *json, const struct process_growth *g
 	json__put_real(&object, "remainder", growth->bytes_per_s -
 						     growth->attributed.bytes_per_s -
 						     growth->regions);
-	json__put_real(&object, "slowed", growth->slowed);
+	if (windowed) {
+		json__put_real(&object, "blocks_per_s", growth->blocks_per_s);
+		json__put_real(&object, "blocks_low", growth->blocks_low);
+		json__put_real(&object, "blocks_high", growth->blocks_high);
+	}
 	sink__puts(json->sink, "}");
 }
 
@@ -394,8 +398,7 @@ static void put_evidence(struct json *json, const struct profile_evidence *evide
 	json__put_uint(&counts, "replaced", evidence->replaced);
 	json__put_uint(&counts, "unmapped", evidence->unmapped);
 	json__put_uint(&counts, "changed", evidence->changed);
-	json__put_uint(&counts, "marked", evidence->marked);
-	json__put_uint(&counts, "forgotten", evidence->forgotten);
+	json__put_uint(&counts, "unchanged", evidence->unchanged);
 	sink__puts(json->sink, "}");
 }
 
@@ -492,7 +495,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile__is_growth(profile))
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
 	if (profile->has_growth && !profile__is_regions(profile))
-		put_process_growth(&json, &profile->growth);
+		put_process_growth(&json, &profile->growth, profile__is_windowed(profile));
 	if (profile->has_life)
 		put_transfers(&json, profile);
 	if (profile->resident)

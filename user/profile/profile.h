@@ -151,10 +151,10 @@ struct profile_probe {
 };
 
 /* What became of the blocks that were sampled in windows: how many of those born were seen to be freed, to be
- * replaced by another block at their address, to be mapped no more, to have changed, to be marked as free by
- * their allocator; and how many of the rest are forgotten (session/evidence.h). */
+ * replaced by another block at their address, to be mapped no more, to have changed; and how many of the rest are
+ * unchanged (ledger/survivors.h). */
 struct profile_evidence {
-	uint64_t born, freed, replaced, unmapped, changed, marked, forgotten;
+	uint64_t born, freed, replaced, unmapped, changed, unchanged;
 };
 
 /* What tracing has cost memtrace itself: all processes of the run together. */
@@ -176,8 +176,9 @@ struct process_growth {
 	double bytes_per_s;	  /* NaN: unknown */
 	struct growth attributed; /* of all stacks together */
 	double regions;		  /* of what the program maps by itself, as far as that was looked at */
-	double slowed;		  /* what the growth of stacks was multiplied by, as the program was slowed in
-				   * windows (session/trend.c); 1: not at all */
+	/* Windowed: by how many blocks a second the process has more, by the counts of its calls, without any stack; 95 %.
+	 * NaN: not known. */
+	double blocks_per_s, blocks_low, blocks_high;
 };
 
 /* What a stack is weighed by. */

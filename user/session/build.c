@@ -559,7 +559,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = budget__is_windowed(&b->target->budget) ? "windowed" : "continuous";
 	p->interval_bytes = b->interval;
 	p->earlier_gone_bytes = -1;
-	p->growth.bytes_per_s = NAN;
+	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low = p->growth.blocks_high = NAN;
 	p->resident_change_bytes =
 		b->target->rss_start_bytes && b->target->rss_bytes
 			? (double)b->target->rss_bytes - (double)b->target->rss_start_bytes

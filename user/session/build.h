@@ -100,6 +100,12 @@ struct target {
 	double gone_bytes;		   /* what programs held that exec replaced */
 	struct sizes anon;		   /* its anonymous memory */
 	struct budget budget;
+	/* Estimates for the running display, of a process in windows too: what it has called so far; as known when it was
+	 * brought up to date last: net seconds, and what was counted. */
+	struct {
+		double allocs, frees, net_s;
+		uint64_t seen_allocs, seen_frees;
+	} calls;
 };
 
 void target__clear(struct target *target);

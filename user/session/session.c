@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS	   2000000000 /* and not more often */
 /* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
+#define RECENT_WINDOWS	   8	      /* that tell how much is called now */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
@@ -888,15 +890,55 @@ bool session__dispatch(struct session *s)
 }
 
 /* All that a target has allocated, by what it allocated while its probes were in place. */
-static double allocated(const struct session *s, const struct target *t)
+static double allocated(const struct target *t)
 {
-	const struct windows *w = &t->budget.windows;
-	uint64_t start = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
-	double seen = (double)(w->windows_ns + w->continuous_ns), all = (double)(w->since_ns - start);
+	const struct survivors *s = &t->budget.survivors;
+	const struct net_clock *clock = &t->budget.clock;
+	double seen = 0;
 
-	if (!(w->budget > 0) || w->continuous || !(seen > 0) || seen >= all)
+	for (size_t i = 0; i < s->n_windows; i++)
+		seen += net_clock__at(clock, s->windows[i].end_ns) - net_clock__at(clock, s->windows[i].start_ns);
+	if (t->budget.stretch || !(seen > 0))
 		return (double)t->counters.alloc_bytes;
-	return (double)t->counters.alloc_bytes * all / seen;
+	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
+}
+
+/* Calls that allocate and that free, per net second, of the last windows. false: there were none. */
+static bool call_rates(const struct target *t, double *ret_allocs, double *ret_frees)
+{
+	const struct survivors *s = &t->budget.survivors;
+	double seconds = 0, allocs = 0, frees = 0;
+
+	for (size_t i = s->n_windows > RECENT_WINDOWS ? s->n_windows - RECENT_WINDOWS : 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		seconds += net_clock__at(&t->budget.clock, w->end_ns) - net_clock__at(&t->budget.clock, w->start_ns);
+		allocs += (double)w->allocs;
+		frees += (double)w->allocs - (double)w->net_blocks;
+	}
+	if (!(seconds > 0))
+		return false;
+	*ret_allocs = allocs / seconds;
+	*ret_frees = fmax(frees / seconds, 0);
+	return true;
+}
+
+/* Brings the estimate of a target's calls up to date: what was counted where all is, else what its last windows say of the
+ * time that it has worked since. */
+static void estimate_calls(struct target *t)
+{
+	double net = net_clock__at(&t->budget.clock, UINT64_MAX), allocs, frees;
+
+	if (t->budget.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
+		t->calls.allocs += allocs * fmax(net - t->calls.net_s, 0);
+		t->calls.frees += frees * fmax(net - t->calls.net_s, 0);
+	} else {
+		t->calls.allocs += (double)t->alloc_calls - (double)t->calls.seen_allocs;
+		t->calls.frees += (double)t->free_calls - (double)t->calls.seen_frees;
+	}
+	t->calls.net_s = net;
+	t->calls.seen_allocs = t->alloc_calls;
+	t->calls.seen_frees = t->free_calls;
 }
 
 /* What it has allocated and not freed: windows do not see the frees, but there is the kernel's count of its memory. */
@@ -923,10 +965,11 @@ void session__status(struct session *s, struct session_status *ret)
 
 		if (!s->stopped)
 			targets__read(s, t);
-		ret->alloc_calls += t->alloc_calls;
-		ret->free_calls += t->free_calls;
+		estimate_calls(t);
+		ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
+		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);
 		ret->samples += t->counters.samples;
-		ret->alloc_bytes += allocated(s, t);
+		ret->alloc_bytes += allocated(t);
 		ret->live_bytes += held(t);
 		ret->running += !t->ended;
 		if (s->what == WHAT_REGIONS) {

@@ -84,7 +84,8 @@ bool session__dispatch(struct session *session);
 /* How the run stands, over all targets. */
 struct session_status {
 	double elapsed_s;
-	uint64_t alloc_calls, free_calls, samples;
+	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
+	uint64_t samples;
 	double alloc_bytes;  /* estimate: allocated since the start */
 	double live_bytes;   /* the same, and not freed */
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative

@@ -351,6 +351,9 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		return -ENOMEM;
 	}
 	process = windowed__process(run, strata);
+	p->growth.blocks_per_s = process.blocks_per_s;
+	p->growth.blocks_low = process.blocks_low;
+	p->growth.blocks_high = process.blocks_high;
 	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = (double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
@@ -408,13 +411,12 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		.changed = c->changed,
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
-		p->evidence.forgotten += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
+		p->evidence.unchanged += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
 	scale = chains_scale(&run);
 	rc = add_stacks(b, p, sites, &run);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	p->growth.bytes_per_s = sizes__growth(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
 	p->growth.regions = b->regions_growth;
-	p->growth.slowed = 1;
 	if (!rc)
 		rc = add_live_chains(b, p, sites, scale);
 	if (!rc)
@@ -663,7 +665,6 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		return 0;
 	p->growth.bytes_per_s = sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns);
 	p->growth.regions = b->regions_growth;
-	p->growth.slowed = 1;
 	p->growth.attributed = total_growth(&rows, sites->n);
 	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
 	process = (p->growth.bytes_per_s - b->regions_growth) / rounding;

@@ -95,10 +95,10 @@ static struct profile *rich(void)
 	p->windows_s = 0.7;
 	p->continuous_s = 3.25;
 	p->has_growth = true;
-	p->growth = (struct process_growth){12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5};
+	p->growth = (struct process_growth){12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5, -2.25, 5.25};
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = 0.3 * (i + 1);
-	p->evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6, 7};
+	p->evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6};
 	p->start_unix_ns = 1700000000123456789;
 	p->duration_s = 60.125;
 	p->free_calls = UINT64_MAX;

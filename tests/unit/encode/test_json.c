@@ -220,13 +220,12 @@ static void windows_and_growth_are_told(void **state)
 	profile->windows_s = 0.25;
 	profile->continuous_s = 0.5;
 	profile->mode = "windowed";
-	profile->evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5, 6};
+	profile->evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"mode\":\"windowed\",\"windows\":{\"n\":3,\"seconds\":0.250,"
 				     "\"continuous_seconds\":0.500},"
 				     "\"evidence\":{\"born\":10,\"freed\":1,\"replaced\":2,"
-				     "\"unmapped\":3,\"changed\":4,\"marked\":5,"
-				     "\"forgotten\":6}"));
+				     "\"unmapped\":3,\"changed\":4,\"unchanged\":5}"));
 	assert_non_null(strstr(text, "\"growth_bytes_per_s\":1.500,\"growth_low\":-2.000,"
 				     "\"growth_high\":5.000,\"frames\":["));
 	free(text);
