@@ -63,7 +63,7 @@ static double total_of(const struct session *s, const struct target *t)
 
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return budget__cost_known(s) ? total_of(s, t) : -1;
+	return budget__cost_known(s) ? total_of(s, t) + t->budget.windows.felt_ns : -1;
 }
 
 void budget__note_rarity(const struct session *s, struct target *t)

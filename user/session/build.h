@@ -42,6 +42,7 @@ struct budget {
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
 	double open_cost_ns, open_cpu_ns; /* totals when its window was opened, */
+	double noted_felt_ns; /* windows.felt_ns, when it was last made the machine's */
 	double extra_ns, noted_cost_ns; /* what other windows made dearer so far; its cost without that, when noted */
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
 	uint64_t open_ns;

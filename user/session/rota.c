@@ -77,6 +77,15 @@ static void note_others(struct session *s)
 	}
 }
 
+/* What the target's windows cost beyond what is calibrated, so far, is the machine's cost, too. */
+static void note_felt(struct session *s, struct target *t)
+{
+	struct budget *b = &t->budget;
+
+	s->rota.extra_ns += b->windows.felt_ns - b->noted_felt_ns;
+	b->noted_felt_ns = b->windows.felt_ns;
+}
+
 /* --- what windows have brought --- */
 
 static int compare_targets(const void *a, const void *b)
@@ -354,6 +363,7 @@ static void close_turns(struct session *s, struct target *const *targets, size_t
 		host_process__learn(&b->turn, cost - b->open_cost_ns, cpu - b->open_cpu_ns);
 		host_process__end_turn(&b->turn, now_ns(), cpu);
 		budget__adapt_interval(s, t, cost - b->piece_cost_ns, cpu - b->piece_cpu_ns);
+		note_felt(s, t);
 		b->over = b->cut = false;
 		b->due_ns = end;
 		forget_turn(r, t);
@@ -658,6 +668,7 @@ void rota__end_target(struct session *s, struct target *t)
 	b->ended = true;
 	if (!s->stop_ns)
 		note_others(s);
+	note_felt(s, t);
 	forget_turn(r, t);
 	if (r->n_open < n)
 		r->gone[r->n_gone++] = t->info.pid;

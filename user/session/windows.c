@@ -138,18 +138,25 @@ static double rest(const struct windows *w)
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
+/* What a cost in the present state is felt as. */
+static double felt(const struct windows *w, double cost_ns)
+{
+	return w->continuous ? cost_ns : WINDOWS_FELT * cost_ns;
+}
+
+/* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU time, or of
  * a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
-	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
+	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
 	if (w->open && !w->continuous)
 		w->windows_cost_ns += cost;
-	w->debt_ns += cost - (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->felt_ns += dear - cost;
+	w->debt_ns += dear - (w->continuous ? w->steady * at_least : w->budget * cpu);
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
-	w->idle_debt_ns += cost - w->steady * fmax(cpu, rest(w) * wall);
+	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
 	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
 	return at_least > cost ? cost / at_least : cost > 0;
 }
@@ -180,7 +187,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	double wall = (double)(now_ns - w->since_ns), cost = cost_ns - w->cost_ns, share;
 
 	if (!w->n_cheap && wall > 0)
-		w->cost_rate = smooth(w->cost_rate, cost / wall);
+		w->cost_rate = smooth(w->cost_rate, felt(w, cost) / wall);
 	if (wall > 0 && !w->continuous)
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
@@ -200,7 +207,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		w->n_cheap = 0;
 	}
 	if (w->continuous && wall > 0) {
-		w->cost_rate = cost / wall;
+		w->cost_rate = WINDOWS_FELT * cost / wall;
 		w->used_rate = w->cpu_rate;
 	}
 	end_attempt(w, now_ns);
@@ -254,7 +261,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		   double cpu_ns)
 {
 	/* A window's edges: from one that was only tried on an idle process nothing is to be learnt. */
-	double cost = cost_ns - w->cost_ns;
+	double cost = felt(w, cost_ns - w->cost_ns);
 
 	if (action == WINDOWS_OPEN && !w->attempt)
 		w->opening_cost_ns = cost;
@@ -288,7 +295,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
-	w->cost_rate = smooth(w->cost_rate, cost_rate);
+	w->cost_rate = smooth(w->cost_rate, WINDOWS_FELT * cost_rate);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)
