@@ -400,6 +400,14 @@ static void watch_spare(struct session *s)
 	s->spare_next_ns = now + SPARE_EVERY_NS;
 }
 
+/* May its next window be opened, or are too many links still to go? */
+static bool can_open(struct session *s, const struct target *t)
+{
+	if (capture__kind(s->capture) == PROBE_PERF)
+		return !capture__pausing(s->capture, -1); /* we would wait as long as that takes */
+	return capture__pausing(s->capture, t->info.pid) < MAX_PAUSING;
+}
+
 /* What is due of one target; when there is something again. */
 static uint64_t keep(struct session *s, struct target *t)
 {
@@ -409,7 +417,7 @@ static uint64_t keep(struct session *s, struct target *t)
 
 	b->windows.spare = s->spare;
 	if (!b->closing && now >= b->windows.next_ns &&
-	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
+	    (b->windows.open || can_open(s, t))) {
 		budget__read_totals(s, t, &cost, &cpu);
 		b->windows.sleeps = !b->windows.open && process__sleeps(t->info.pid, MAX_THREADS);
 		switch (windows__step(&b->windows, now, cost, cpu)) {

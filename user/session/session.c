@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,12 @@
 /* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
+
+/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and closing a window costs it,
+ * until the probes of malloc and free are out; the shortest window; and how long it may take to pay for both. */
+#define PERF_EDGES_S  0.4
+#define PERF_WINDOW_S 0.2
+#define PERF_PAYS_S   30
 
 /* --- opening --- */
 
@@ -291,9 +298,31 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	}
 }
 
-/* Can a limit of overhead be kept, if there is one? */
-static int check_limit(const struct session *s, struct error *err)
+/* Perf uprobes are let go one after the other, a tenth of a second each. */
+static int check_perf_limit(const struct session *s, struct error *err)
 {
+	double window_s = PERF_EDGES_S + PERF_WINDOW_S, pays_s = WINDOWS_FELT * window_s / s->max_overhead;
+
+	if (s->everywhere)
+		return error__set(err, -ENOTSUP,
+				  "this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
+				  "code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
+				  "processes with -p, or say --max-overhead off",
+				  SESSION_SEPARATE);
+	if (pays_s > PERF_PAYS_S)
+		return error__set(err, -ENOTSUP,
+				  "with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
+				  "of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
+				  "more, or off",
+				  WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
+				  ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
+	return 0;
+}
+
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where nobody asked for it. */
+static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
+{
+	*ret_refuse = false;
 	if (!(s->max_overhead > 0))
 		return 0;
 	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
@@ -301,15 +330,12 @@ static int check_limit(const struct session *s, struct error *err)
 				  "a limit of overhead is kept for the heap and, of a command or of "
 				  "up to %d processes given by -p, for regions, so far; not for growth",
 				  SESSION_SEPARATE);
-	if (capture__kind(s->capture) == PROBE_PERF)
-		return error__set(err, -ENOTSUP,
-				  "a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes "
-				  "take a tenth of a second each to go, in which they cost as before");
 	if (!budget__cost_known(s))
 		return error__set(err, -ETIMEDOUT,
 				  "a limit of overhead cannot be kept: what probes cost here could not "
 				  "be measured");
-	return 0;
+	*ret_refuse = capture__kind(s->capture) == PROBE_PERF && s->what & WHAT_HEAP;
+	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
 
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
@@ -319,6 +345,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct capture_options capture_options = o->capture;
 	struct rlimit limit;
 	struct session *s;
+	bool refuse;
 	int rc;
 
 	rc = check_machine(err);
@@ -390,11 +417,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
-	rc = check_limit(s, o->overhead_given ? err : NULL);
-	if (rc && o->overhead_given)
+	rc = check_limit(s, &refuse, err);
+	if (rc && (o->overhead_given || refuse))
 		goto fail;
-	if (rc)
+	if (rc) {
 		s->max_overhead = 0;
+		*err = (struct error){};
+	}
 	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
 	if (rc)
 		goto fail;

@@ -10,6 +10,7 @@
 #define FIRST_NS   (30 * MS)  /* length of the first window */
 #define MIN_NS	   (15 * MS)  /* mean lengths */
 #define MAX_NS	   (400 * MS)
+#define EDGES	   0.5	      /* of what opening and closing take: windows are no shorter */
 #define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
 #define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
@@ -94,8 +95,8 @@ static double mean_length_ns(const struct windows *w)
 {
 	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS - w->edge_cost_ns;
 
-	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS, w->scale * MIN_NS,
-		       w->scale * MAX_NS);
+	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
+		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
 }
 
 /* What a window of so many mean lengths adds to the debt: C in windows.h. */
@@ -260,13 +261,17 @@ enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cos
 void windows__done(struct windows *w, enum windows_action action, uint64_t now_ns, double cost_ns,
 		   double cpu_ns)
 {
-	/* A window's edges: from one that was only tried on an idle process nothing is to be learnt. */
-	double cost = felt(w, cost_ns - w->cost_ns);
+	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
+	bool first = w->n_windows <= 1;
 
-	if (action == WINDOWS_OPEN && !w->attempt)
+	/* of the first one the opening is not known, nor is an attempt's what a window's is */
+	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
-	else if (action == WINDOWS_CLOSE)
-		w->edge_cost_ns = smooth(w->edge_cost_ns, w->n_windows > 1 ? w->opening_cost_ns + cost : 2 * cost);
+		w->opening_ns = wall;
+	} else if (action == WINDOWS_CLOSE) {
+		w->edge_cost_ns = smooth(w->edge_cost_ns, cost + (first ? cost : w->opening_cost_ns));
+		w->edge_ns = smooth(w->edge_ns, wall + (first ? wall : w->opening_ns));
+	}
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;

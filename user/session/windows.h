@@ -7,7 +7,8 @@
  * (steady), tracing is continuous. Else there are windows, and gaps in which the process works off what they cost. The
  * debt D, cost so far less b times CPU time so far, decides: no prediction does, for a process may be busy, idle or
  * stopped at any time. The debt is looked at several times a second. Windows are so long that one comes about every second,
- * within limits: shorter ones would be mostly the opening and closing, longer ones a stall of their own. Their length is
+ * within limits: shorter ones would be mostly the opening and closing (no less than half of what these take), longer ones a stall
+ * of their own. Their length is
  * uniform within half of its mean to either side.
  *
  * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the kernel's code in no cache, and
@@ -78,7 +79,8 @@ struct windows {
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */
 	double used_rate;    /* CPU time per wall ns in a window, smoothed */
 	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes are in place meanwhile */
-	double opening_cost_ns;
+	double edge_ns;	     /* what they take, smoothed */
+	double opening_cost_ns, opening_ns;
 	double cpu_rate;     /* CPU time per wall ns between windows, smoothed */
 	double length_ns;    /* mean length of windows at present */
 	double stretch;	     /* length of the next window in means: drawn in advance */
