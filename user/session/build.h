@@ -12,10 +12,10 @@
 #include "profile/profile.h"
 #include "session/chains.h"
 #include "session/evidence.h"
-#include "session/host.h"
+#include "pace/host.h"
 #include "session/regions.h"
 #include "session/series.h"
-#include "session/windows.h"
+#include "pace/windows.h"
 #include "symbolize/symbolize.h"
 
 /* What holds the cost of tracing a process within its budget (budget.h). */

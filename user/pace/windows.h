@@ -46,8 +46,8 @@
  * less of a core for a while than tracing may cost, and owes nothing in that account is traced continuously at
  * once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all, the next
  * attempt comes twice as late: of a program that works in bursts continuous tracing meets their beginnings only. */
-#ifndef MEMTRACE_SESSION_WINDOWS_H
-#define MEMTRACE_SESSION_WINDOWS_H
+#ifndef MEMTRACE_PACE_WINDOWS_H
+#define MEMTRACE_PACE_WINDOWS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/windows.h"
+#include "pace/windows.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "session/windows.h"
+#include "pace/windows.h"
 
 #define S 1e9
 
