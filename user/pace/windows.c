@@ -24,6 +24,7 @@
 #define EASY	   0.9	     /* of its share: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
+#define IDLE	   0.5	     /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE_NS	   (250 * MS) /* so long a process must have been idle to be taken for it */
 #define LASTING_NS (5 * S)    /* continuous for so long: the attempt has not failed */
 #define BACK_OFF_NS (1 * S)   /* to the next attempt; doubled by each that fails */
@@ -227,7 +228,7 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 /* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe nothing? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
-	if (used_ns > w->steady * rest(w) * wall_ns)
+	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
 		w->idle_since_ns = now_ns;
 	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
 	       (!w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns);
@@ -284,7 +285,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->n_windows++;
 	if (w->attempt) {
 		w->continuous = true;
-		w->debt_ns = fmin(w->debt_ns, w->idle_debt_ns); /* the one account has paid for the other */
+		w->debt_ns = 0; /* the other account has paid; no credit, for it may fail */
 		w->attempt_ns = now_ns;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;

@@ -309,6 +309,10 @@ static void starved_processes_are_not_idle(void **state)
 	w.spare = 0;
 	drive(&w, &run, &starved, 20, 3000000);
 	assert_false(w.continuous);
+	starved.busy = 0; /* not even a moment, but for the machine's rounding */
+	w.spare = 1e-4;
+	drive(&w, &run, &starved, 5, 3000000);
+	assert_false(w.continuous);
 	assert_true(run.cost / run.cpu < 0.06);
 	w.sleeps = true; /* it wants none: the machine may be as busy as it likes */
 	drive(&w, &run, &starved, 2, 3000000);
