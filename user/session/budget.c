@@ -2,32 +2,35 @@
 #include "session/budget.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/own.h"
-#include "session/rota.h"
+#include "proc/process.h"
 
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define COARSE		 8 /* times the interval that is right: too coarse to stand for more than itself */
 #define MIN_INTERVAL	 64
 #define FIRST_LOOK_NS	 10000000ULL /* old enough to be filled in, young enough not to be another's already */
-#define SETTLE_NS	 3000000ULL /* after probes came: what their coming has held up is made up for, and not counted */
 #define LOOKS_AT_ONCE	 4096
 #define LOOKS_EVERY_NS	 100000000ULL
-#define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
-#define SPARE_EVERY_NS	 200000000ULL
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
+#define NICE		 -10 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
+
+/* --- cost --- */
 
 /* What seeing its regions has cost, its stacks included. */
 static double regions_cost_of(const struct session *s, const struct abi_process_cpu *counters)
@@ -56,14 +59,13 @@ bool budget__cost_known(const struct session *s)
 		(s->calibrated && !(s->max_overhead > 0)));
 }
 
-static double total_of(const struct session *s, const struct target *t)
-{
-	return cost_of(s, &t->counters) + t->budget.extra_ns + t->budget.rare_ns;
-}
-
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return budget__cost_known(s) ? total_of(s, t) + t->budget.windows.felt_ns : -1;
+	const struct paced *p = &t->budget.pace;
+
+	if (!budget__cost_known(s))
+		return -1;
+	return cost_of(s, &t->counters) + t->budget.rare_ns + p->extra_ns + p->windows.felt_ns;
 }
 
 void budget__note_rarity(const struct session *s, struct target *t)
@@ -72,61 +74,18 @@ void budget__note_rarity(const struct session *s, struct target *t)
 	uint64_t calls = t->alloc_calls + t->free_calls, now = clock__now_ns(CLOCK_MONOTONIC);
 	double wall = (double)(now - b->rare_at_ns), cpu = (double)t->cpu_now_ns - b->rare_cpu_ns;
 
-	if (s->calibrated && b->rare_at_ns && budget__wants_probes(t) && calls > b->rare_calls)
+	if (s->calibrated && b->rare_at_ns && paced__wants_probes(&b->pace) && calls > b->rare_calls)
 		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls, wall > cpu ? wall : cpu);
 	b->rare_calls = calls;
 	b->rare_at_ns = now;
 	b->rare_cpu_ns = (double)t->cpu_now_ns;
 }
 
-void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
-{
-	targets__read(s, t);
-	*ret_cost = total_of(s, t);
-	*ret_cpu = (double)t->cpu_now_ns;
-}
-
-static void forget_block(void *ctx, uint64_t addr)
-{
-	const struct budget *b = ctx;
-
-	capture__forget_block(b->capture, b->process, addr);
-}
-
-int budget__begin(struct session *s, struct target *t, double share)
-{
-	struct budget *b = &t->budget;
-	uint64_t seed[3] = {};
-	double cost, cpu;
-
-	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
-		return -EIO;
-	b->capture = s->capture;
-	b->process = t->process;
-	b->interval = s->interval;
-	b->start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	evidence__init(&b->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
-	b->evidence.settled = forget_block;
-	b->evidence.ctx = b;
-	/* Where there is a heap to be seen as well, regions leave half to it. */
-	if (s->what & WHAT_REGIONS)
-		b->regions_share = BUDGET_AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
-	b->regions_next_ns = b->start_ns + REGIONS_OFTEN_NS;
-	if (!(s->what & WHAT_HEAP))
-		return 0;
-	capture__set_window(s->capture, t->info.pid, b->start_ns);
-	budget__read_totals(s, t, &cost, &cpu);
-	windows__begin(&b->windows, BUDGET_AIM * share, BUDGET_STEADY * share, seed[2], b->start_ns, cost, cpu);
-	if (s->window_period_ns)
-		windows__set_period(&b->windows, s->window_period_ns);
-	return 0;
-}
-
-/* --- what a window has brought --- */
+/* --- intervals --- */
 
 /* Sees to it that the next one brings neither too few samples for an estimate nor more than it can pay
  * for. */
-static void adapt_interval(struct session *s, struct target *t, uint64_t samples)
+static void set_interval(struct session *s, struct target *t, uint64_t samples)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
 	double interval;
@@ -142,57 +101,97 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 		t->budget.interval = (uint64_t)interval;
 }
 
-/* The kernel's tables, of all processes, read when a window is over. */
-struct window_tables {
-	struct capture_table live, sites;
-};
-
-static void window_tables__clear(struct window_tables *tables)
+/* The same where windows are their own: with a few first ones whose samples would outweigh all others'. */
+static void adapt_own(struct session *s, struct target *t)
 {
-	capture_table__free(&tables->live);
-	capture_table__free(&tables->sites);
+	struct budget *b = &t->budget;
+	uint64_t interval = b->interval;
+
+	set_interval(s, t, t->counters.samples - b->samples);
+	if (b->interval > interval / COARSE)
+		b->adapted = true;
+	else if (b->taken && !b->adapted)
+		b->evidence.windows[b->evidence.n_windows - 1].apart = true;
 }
 
-static int window_tables__read(struct session *s, struct window_tables *ret)
+/* Where tracing fits all the time samples must not change that. */
+static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
-	int rc = capture__read_sites(s->capture, &ret->sites);
+	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
 
-	return rc ? rc : capture__read_live(s->capture, &ret->live);
+	if (cost_ns < s->max_overhead * cpu_ns)
+		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
+	if (wanted > 1 && wanted < SAMPLES_WANTED)
+		samples *= SAMPLES_WANTED / wanted;
+	if (wanted > 1)
+		set_interval(s, t, (uint64_t)samples);
+	t->budget.samples = t->counters.samples;
+}
+
+static void adapt_interval(void *ctx, struct paced *p, double cost_ns, double cpu_ns)
+{
+	struct session *s = ctx;
+
+	if (s->everywhere)
+		adapt_shared(s, p->owner, cost_ns, cpu_ns);
+	else
+		adapt_own(s, p->owner);
+}
+
+static void restore_interval(void *ctx, struct paced *p)
+{
+	struct target *t = p->owner;
+	struct session *s = ctx;
+
+	if (t->budget.interval != s->interval &&
+	    !capture__set_interval(s->capture, t->info.pid, s->interval))
+		t->budget.interval = s->interval;
+	t->budget.adapted = false;
+}
+
+/* --- what windows have brought --- */
+
+static void forget_block(void *ctx, uint64_t addr)
+{
+	const struct budget *b = ctx;
+
+	capture__forget_block(b->capture, b->process, addr);
 }
 
 /* Of the last window, or of what was added to it. */
 static void note_interval(struct budget *b)
 {
 	struct evidence_window *window = &b->evidence.windows[b->evidence.n_windows - 1];
-	double added = (double)(b->end_ns - b->start_ns) / (double)(window->end_ns - window->start_ns);
+	double added = (double)(b->pace.end_ns - b->pace.start_ns) / (double)(window->end_ns - window->start_ns);
 
 	window->interval += (double)b->interval * added - window->interval * added;
 }
 
 /* Takes in what the last window of t has brought. */
-static int harvest(struct target *t, const struct window_tables *tables)
+static int take(struct target *t, const struct capture_table *tracked, const struct capture_table *sites)
 {
 	_cleanup_free_ struct abi_live *live = NULL;
 	_cleanup_free_ uint64_t *addrs = NULL;
-	const struct abi_live_key *keys = tables->live.keys;
-	const struct abi_live *values = tables->live.values;
+	const struct abi_live_key *keys = tracked->keys;
+	const struct abi_live *values = tracked->values;
 	size_t n = 0, found = 0;
+	struct paced *p = &t->budget.pace;
 	int rc;
 
-	if (t->budget.end_ns <= t->budget.start_ns) /* the run ended as it was opened */
-		t->budget.end_ns = t->budget.start_ns + 1;
-	rc = chains__harvest(&t->budget.chains, t->process, t->budget.start_ns, t->budget.end_ns,
-			     &tables->sites);
+	if (p->end_ns <= p->start_ns) /* the run ended as it was opened */
+		p->end_ns = p->start_ns + 1;
+	rc = chains__harvest(&t->budget.chains, t->process, p->start_ns, p->end_ns,
+			     sites);
 	if (rc)
 		return rc;
 
-	for (size_t i = 0; i < tables->live.n; i++)
+	for (size_t i = 0; i < tracked->n; i++)
 		n += keys[i].process == t->process;
 	addrs = calloc(n + 1, sizeof(*addrs));
 	live = calloc(n + 1, sizeof(*live));
 	if (!addrs || !live)
 		return -ENOMEM;
-	for (size_t i = 0; i < tables->live.n; i++) {
+	for (size_t i = 0; i < tracked->n; i++) {
 		if (keys[i].process != t->process)
 			continue;
 		if (values[i].birth_ns < t->exec_ns) { /* of the program before: nobody's */
@@ -202,125 +201,143 @@ static int harvest(struct target *t, const struct window_tables *tables)
 		addrs[found] = keys[i].addr;
 		live[found++] = values[i];
 	}
-	t->budget.looks_next_ns = 0; /* there may be new ones */
-	rc = evidence__harvest(&t->budget.evidence, t->budget.start_ns, t->budget.end_ns, addrs, live, found,
+	p->looks_next_ns = 0; /* there may be new ones */
+	rc = evidence__harvest(&t->budget.evidence, p->start_ns, p->end_ns, addrs, live, found,
 			       FIRST_LOOK_NS);
 	if (!rc)
 		note_interval(&t->budget);
 	return rc;
 }
 
-/* The same of a window that the process's own cost has ended, or the end of the run. */
-static int harvest_own(struct target *t, const struct window_tables *tables)
+/* Where a process's windows are its own, those that went on for longer than planned stand for themselves alone. */
+static void note_apart(struct budget *b)
 {
-	struct budget *b = &t->budget;
-	int rc = harvest(t, tables);
+	const struct windows *w = &b->pace.windows;
 
-	if (rc)
-		return rc;
-	b->evidence.windows[b->evidence.n_windows - 1].apart =
-		b->windows.continuous || b->windows.continuous_ns > b->continuous_ns;
-	b->continuous_ns = b->windows.continuous_ns;
+	b->evidence.windows[b->evidence.n_windows - 1].apart = w->continuous || w->continuous_ns > b->continuous_ns;
+	b->continuous_ns = w->continuous_ns;
+}
+
+static int compare_targets(const void *a, const void *b)
+{
+	const struct target *x = *(struct target *const *)a, *y = *(struct target *const *)b;
+
+	return (x->process > y->process) - (x->process < y->process);
+}
+
+/* The one among n ascending targets that has that number, or n. */
+static size_t position(struct target *const *targets, size_t n, uint32_t process)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (targets[mid]->process < process)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && targets[low]->process == process ? low : n;
+}
+
+/* A table whose entries belong to processes, sorted into those of n ascending targets. at[i]: where the i-th one's
+ * begin; at[n]: their end. at is all zero and has room for one more. */
+static int deal(struct target *const *targets, size_t n, const struct capture_table *table, size_t key_size,
+		size_t value_size, size_t process_at, struct capture_table *ret, size_t *at)
+{
+	char *keys = calloc(table->n + 1, key_size), *values = calloc(table->n + 1, value_size);
+	_cleanup_free_ size_t *whose = calloc(table->n + 1, sizeof(*whose));
+
+	*ret = (struct capture_table){keys, values, table->n};
+	if (!keys || !values || !whose)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->n; i++) {
+		uint32_t process;
+
+		memcpy(&process, (char *)table->keys + i * key_size + process_at, sizeof(process));
+		whose[i] = position(targets, n, process);
+		if (whose[i] < n)
+			at[whose[i] + 2]++;
+	}
+	for (size_t i = 2; i < n + 2; i++)
+		at[i] += at[i - 1];
+	for (size_t i = 0; i < table->n; i++) {
+		size_t to;
+
+		if (whose[i] == n)
+			continue;
+		to = at[whose[i] + 1]++;
+		memcpy(keys + to * key_size, (char *)table->keys + i * key_size, key_size);
+		memcpy(values + to * value_size, (char *)table->values + i * value_size, value_size);
+	}
 	return 0;
 }
 
-/* --- opening and closing --- */
-
-void budget__close(struct session *s, struct target *t)
+/* What the i-th target has of it. */
+static struct capture_table part(const struct capture_table *table, const size_t *at, size_t i, size_t key_size,
+				 size_t value_size)
 {
-	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
-	capture__pause(s->capture, t->info.pid);
+	return (struct capture_table){(char *)table->keys + at[i] * key_size,
+				      (char *)table->values + at[i] * value_size, at[i + 1] - at[i]};
 }
 
-/* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
- * has done: others' windows do not wait for that. */
-static void begin_close(struct session *s, struct target *t)
+/* Takes the kernel's tables into the books of n targets. */
+static int take_all(struct session *s, struct target **targets, size_t n)
 {
-	t->budget.end_ns = clock__now_ns(CLOCK_MONOTONIC);
-	t->budget.closing = true;
-	t->budget.calls = UINT64_MAX;
-	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
-	budget__close(s, t);
-}
+	const size_t key = sizeof(struct abi_live_key), value = sizeof(struct abi_live);
+	const size_t site_key = sizeof(struct abi_site_key), site = sizeof(struct abi_site);
+	_cleanup_(capture_table__free) struct capture_table all_live = {}, all_sites = {}, live = {}, sites = {};
+	_cleanup_free_ size_t *at = calloc(n + 2, sizeof(*at)), *site_at = calloc(n + 2, sizeof(*site_at));
+	int rc = at && site_at ? 0 : -ENOMEM;
 
-/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
- * time may still have them, and it does not matter.) */
-static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
-{
-	struct budget *b = &t->budget;
-	uint64_t before = b->calls;
+	qsort(targets, n, sizeof(struct target *), compare_targets);
+	if (!rc)
+		rc = capture__read_sites(s->capture, &all_sites);
+	if (!rc)
+		rc = capture__read_live(s->capture, &all_live);
+	if (!rc)
+		rc = deal(targets, n, &all_live, key, value, offsetof(struct abi_live_key, process), &live, at);
+	if (!rc)
+		rc = deal(targets, n, &all_sites, site_key, site, offsetof(struct abi_site_key, process), &sites,
+			  site_at);
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct capture_table his = part(&live, at, i, key, value);
+		struct capture_table his_sites = part(&sites, site_at, i, site_key, site);
+		struct budget *b = &targets[i]->budget;
 
-	if (now_ns < b->closed_look_ns)
-		return false;
-	b->closed_look_ns = now_ns + CLOSED_LOOK_NS;
-	targets__read(s, t);
-	b->calls = t->alloc_calls + t->free_calls;
-	return b->calls == before || !capture__pausing(s->capture, t->info.pid);
-}
-
-static void end_close(struct session *s, struct target *t, const struct window_tables *tables)
-{
-	struct budget *b = &t->budget;
-	uint64_t interval = b->interval;
-	double cost, cpu;
-
-	b->closing = false;
-	budget__read_totals(s, t, &cost, &cpu);
-	windows__done(&t->budget.windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	if (!tables || harvest_own(t, tables)) {
-		b->failed++;
-		tables = NULL;
+		b->taken = !take(targets[i], &his, &his_sites);
+		b->pace.failed += !b->taken;
+		if (b->taken && !s->everywhere)
+			note_apart(b);
 	}
-	adapt_interval(s, t, t->counters.samples - b->samples);
-	/* the first ones, whose samples would outweigh all others' */
-	if (b->interval > interval / COARSE)
-		b->adapted = true;
-	else if (tables && !b->adapted)
-		b->evidence.windows[b->evidence.n_windows - 1].apart = true;
+	return rc;
 }
 
-/* All that are closed by now, for one reading of the tables. */
-static void end_closes(struct session *s)
+/* One reading of the tables for all windows that are over. */
+static void harvest(void *ctx, struct paced **processes, size_t n)
 {
-	_cleanup_(window_tables__clear) struct window_tables tables = {};
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	bool have = false, tried = false;
+	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
+	bool failed = !targets;
 
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
+	for (size_t i = 0; i < n; i++) {
+		struct target *t = processes[i]->owner;
 
-		if (t->ended || !t->budget.closing || !is_closed(s, t, now))
-			continue;
-		if (!tried)
-			have = !window_tables__read(s, &tables);
-		tried = true;
-		end_close(s, t, have ? &tables : NULL);
+		t->budget.taken = false;
+		if (targets)
+			targets[i] = t;
 	}
+	failed = failed || take_all(ctx, targets, n);
+	for (size_t i = 0; i < n && failed; i++)
+		processes[i]->failed++;
 }
 
-void budget__open(struct session *s, struct target *t, struct allocators *allocators)
+static bool has_windows(void *ctx, const struct paced *p)
 {
-	struct error none = {};
-	double cost, cpu;
-	uint64_t now;
+	const struct target *t = p->owner;
 
-	if (capture__resume(s->capture, allocators, t->info.pid, &none))
-		t->budget.failed++;
-	if (!s->everywhere)
-		targets__attach_own(s, t); /* to what was loaded meanwhile */
-	now = clock__now_ns(CLOCK_MONOTONIC);
-	t->budget.start_ns = now + SETTLE_NS;
-	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
-	budget__read_totals(s, t, &cost, &cpu);
-	t->budget.samples = t->counters.samples;
-	windows__done(&t->budget.windows, WINDOWS_OPEN, now, cost, cpu);
-}
-
-bool budget__wants_probes(const struct target *t)
-{
-	const struct budget *b = &t->budget;
-
-	return !(b->windows.budget > 0) || (b->windows.open && !b->closing);
+	(void)ctx;
+	return t->budget.evidence.n_windows;
 }
 
 /* --- looking at blocks from outside --- */
@@ -371,10 +388,12 @@ static int look_at_blocks(struct target *t, uint64_t now_ns, size_t max)
 	return evidence__look(&t->budget.evidence, now_ns, max, read_memory, t);
 }
 
-static uint64_t look(struct target *t, uint64_t now_ns)
+static uint64_t look(void *ctx, struct paced *p, uint64_t now_ns)
 {
+	struct target *t = p->owner;
 	uint64_t due = evidence__next_look(&t->budget.evidence);
 
+	(void)ctx;
 	if (due > now_ns)
 		return due;
 	if (look_at_blocks(t, now_ns, LOOKS_AT_ONCE) < 0)
@@ -383,62 +402,203 @@ static uint64_t look(struct target *t, uint64_t now_ns)
 	return due < now_ns + LOOKS_EVERY_NS ? now_ns + LOOKS_EVERY_NS : due;
 }
 
-/* How much of a core the machine has left idle of late. */
-static void watch_spare(struct session *s)
+static void look_at_all(void *ctx, struct paced *p)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), idle;
-	double spare;
-
-	if (now < s->spare_next_ns || own__machine_idle_ns(&idle))
-		return;
-	if (s->spare_next_ns) {
-		spare = (double)(idle - s->spare_idle_ns) / (double)(now - s->spare_since_ns);
-		s->spare = 0.5 * s->spare + 0.5 * (spare < 1 ? spare : 1);
-	}
-	s->spare_idle_ns = idle;
-	s->spare_since_ns = now;
-	s->spare_next_ns = now + SPARE_EVERY_NS;
+	(void)ctx;
+	look_at_blocks(p->owner, UINT64_MAX - 1, SIZE_MAX);
 }
 
-/* May its next window be opened, or are too many links still to go? */
-static bool can_open(struct session *s, const struct target *t)
+void budget__look_early(struct target *t, uint64_t now_ns)
 {
+	t->budget.evidence.glibc = is_glibc_alone(t);
+	evidence__look_early(&t->budget.evidence, now_ns, read_memory, t);
+}
+
+/* --- the other ops --- */
+
+static uint64_t session_now_ns(void *ctx)
+{
+	const struct session *s = ctx;
+
+	return s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+}
+
+static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *ret_cpu)
+{
+	struct target *t = p->owner;
+
+	targets__read(ctx, t);
+	*ret_cost = cost_of(ctx, &t->counters) + t->budget.rare_ns;
+	*ret_cpu = (double)t->cpu_now_ns;
+}
+
+static uint64_t calls(void *ctx, struct paced *p)
+{
+	const struct target *t = p->owner;
+
+	(void)ctx;
+	return t->alloc_calls + t->free_calls;
+}
+
+static bool sleeps(void *ctx, struct paced *p)
+{
+	(void)ctx;
+	return process__sleeps(((struct target *)p->owner)->info.pid, MAX_THREADS);
+}
+
+static int machine_idle_ns(void *ctx, uint64_t *ret)
+{
+	(void)ctx;
+	return own__machine_idle_ns(ret);
+}
+
+static bool can_open(void *ctx, struct paced *p)
+{
+	struct session *s = ctx;
+
 	if (capture__kind(s->capture) == PROBE_PERF)
 		return !capture__pausing(s->capture, -1); /* we would wait as long as that takes */
-	return capture__pausing(s->capture, t->info.pid) < MAX_PAUSING;
+	return capture__pausing(s->capture, ((struct target *)p->owner)->info.pid) < MAX_PAUSING;
 }
 
-/* What is due of one target; when there is something again. */
-static uint64_t keep(struct session *s, struct target *t)
+/* Is the process still the one that became a target? Its pid is all that the kernel takes. */
+static bool is_same(const struct target *t)
 {
-	struct budget *b = &t->budget;
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
-	double cost, cpu;
+	struct process_info now;
 
-	b->windows.spare = s->spare;
-	if (!b->closing && now >= b->windows.next_ns &&
-	    (b->windows.open || can_open(s, t))) {
-		budget__read_totals(s, t, &cost, &cpu);
-		b->windows.sleeps = !b->windows.open && process__sleeps(t->info.pid, MAX_THREADS);
-		switch (windows__step(&b->windows, now, cost, cpu)) {
-		case WINDOWS_OPEN:
-			budget__open(s, t, t->allocators);
-			break;
-		case WINDOWS_CLOSE:
-			begin_close(s, t);
-			break;
-		case WINDOWS_NONE:
-			if (b->windows.continuous) /* samples need not come by the window */
-				budget__restore_interval(s, t);
-			break;
-		}
-	}
-	if (now >= b->looks_next_ns)
-		b->looks_next_ns = look(t, now);
-	due = b->closing ? b->closed_look_ns : b->windows.next_ns;
-	due = due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
-	return due < b->looks_next_ns ? due : b->looks_next_ns;
+	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
+
+/* Where probes are in everybody's code, what the target has for an allocator is known only now. */
+static int open_shared(struct session *s, struct target *t)
+{
+	struct allocators *allocators = NULL;
+	struct error none = {};
+	int rc;
+
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, false, s->extra, s->n_extra, &allocators, &none);
+	if (rc)
+		return rc;
+	allocators->n_attached = allocators->n;
+	t->budget.pace.failed += capture__resume(s->capture, allocators, t->info.pid, &none) != 0;
+	t->budget.pace.cut = !is_same(t);
+	allocators__free(allocators);
+	return 0;
+}
+
+static int open_window(void *ctx, struct paced *p)
+{
+	struct target *t = p->owner;
+	struct session *s = ctx;
+	struct error none = {};
+	int rc = 0;
+
+	if (s->everywhere) {
+		rc = open_shared(s, t);
+	} else {
+		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, &none) != 0;
+		targets__attach_own(s, t); /* to what was loaded meanwhile */
+	}
+	targets__read(s, t);
+	t->budget.samples = t->counters.samples;
+	return rc;
+}
+
+static void begin_close(void *ctx, struct paced *p)
+{
+	capture__pause(((struct session *)ctx)->capture, ((struct target *)p->owner)->info.pid);
+}
+
+static bool is_gone(void *ctx, struct paced *p)
+{
+	return !capture__pausing(((struct session *)ctx)->capture, ((struct target *)p->owner)->info.pid);
+}
+
+static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
+{
+	capture__set_window(((struct session *)ctx)->capture, ((struct target *)p->owner)->info.pid,
+			    start_ns == UINT64_MAX ? ABI_NO_WINDOW : start_ns);
+}
+
+static double machine_cost_ns(void *ctx)
+{
+	struct abi_process_cpu counters;
+	struct session *s = ctx;
+
+	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
+}
+
+static void pause_all(void *ctx)
+{
+	capture__pause(((struct session *)ctx)->capture, 0);
+}
+
+static bool all_gone(void *ctx)
+{
+	return !capture__pausing(((struct session *)ctx)->capture, 0);
+}
+
+static int resume_all(void *ctx)
+{
+	struct session *s = ctx;
+	struct error none = {};
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n_attached && !rc; i++)
+		rc = capture__resume(s->capture, s->attached[i], 0, &none);
+	if (rc) /* all or none */
+		capture__pause(s->capture, 0);
+	return rc;
+}
+
+static int watch(void *ctx, struct paced *p, double *ret_cpu_ns)
+{
+	uint64_t cpu;
+	int rc = process__cpu_time_ns(((struct target *)p->owner)->info.pid, &cpu);
+
+	(void)ctx;
+	if (!rc)
+		*ret_cpu_ns = (double)cpu;
+	return rc;
+}
+
+static int watch_size(void *ctx, struct paced *p, uint64_t *ret_rss_bytes, uint64_t *ret_faults)
+{
+	struct process_info info;
+	int rc = process__read_stat(((struct target *)p->owner)->info.pid, &info);
+
+	(void)ctx;
+	if (rc)
+		return rc;
+	*ret_rss_bytes = info.rss_bytes;
+	*ret_faults = info.minor_faults;
+	return 0;
+}
+
+static const struct pace_ops ops = {
+	.now_ns = session_now_ns,
+	.read_totals = read_totals,
+	.calls = calls,
+	.sleeps = sleeps,
+	.machine_idle_ns = machine_idle_ns,
+	.can_open = can_open,
+	.open = open_window,
+	.begin_close = begin_close,
+	.is_gone = is_gone,
+	.set_window = set_window,
+	.harvest = harvest,
+	.has_windows = has_windows,
+	.adapt_interval = adapt_interval,
+	.restore_interval = restore_interval,
+	.look = look,
+	.look_at_all = look_at_all,
+	.machine_cost_ns = machine_cost_ns,
+	.pause_all = pause_all,
+	.all_gone = all_gone,
+	.resume_all = resume_all,
+	.watch = watch,
+	.watch_size = watch_size,
+};
 
 /* --- regions --- */
 
@@ -450,7 +610,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 	targets__read(s, t);
 	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
-	used = used > s->spare * since ? used : s->spare * since; /* as in windows.h */
+	used = used > s->scheduler.spare * since ? used : s->scheduler.spare * since; /* as in windows.h */
 	left = t->budget.regions_share * used + REGIONS_CREDIT_NS - regions_cost_of(s, &t->counters);
 	if (left < 0) {
 		region_calls__stop(s, t);
@@ -464,110 +624,77 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 uint64_t budget__keep(struct session *s)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = scheduler__keep(&s->scheduler);
 
-	watch_spare(s);
-	end_closes(s);
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
+	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
+		struct budget *b = &s->targets[i]->budget;
+		uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
-		if (t->ended)
+		if (s->targets[i]->ended || !(b->regions_share > 0) || s->targets[i]->regions_stopped_ns)
 			continue;
-		if (t->budget.regions_share > 0 && !t->regions_stopped_ns) {
-			if (now >= t->budget.regions_next_ns)
-				t->budget.regions_next_ns = keep_regions(s, t, now);
-			next = t->budget.regions_next_ns < next ? t->budget.regions_next_ns : next;
-		}
-		if (!(t->budget.windows.budget > 0))
-			continue;
-		due = keep(s, t);
-		next = due < next ? due : next;
+		if (now >= b->regions_next_ns)
+			b->regions_next_ns = keep_regions(s, s->targets[i], now);
+		next = b->regions_next_ns < next ? b->regions_next_ns : next;
 	}
 	return next;
 }
 
-void budget__end(struct session *s, struct target *t)
+/* --- the run --- */
+
+int budget__welcome(struct session *s, struct target *t)
 {
-	_cleanup_(window_tables__clear) struct window_tables tables = {};
 	struct budget *b = &t->budget;
-	uint64_t now = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
-	bool have;
+	uint64_t seed[3] = {}, now = clock__now_ns(CLOCK_MONOTONIC);
 
-	if (s->everywhere) {
-		rota__end_target(s, t);
-		return;
+	if (!s->scheduler.begun || b->pace.begun)
+		return 0;
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	b->capture = s->capture;
+	b->process = t->process;
+	b->interval = s->interval;
+	evidence__init(&b->evidence, s->evidence ? s->evidence : EVIDENCE_ALL, seed);
+	b->evidence.settled = forget_block;
+	b->evidence.ctx = b;
+	/* Where there is a heap to be seen as well, regions leave half to it. */
+	if (s->what & WHAT_REGIONS)
+		b->regions_share = BUDGET_AIM * s->max_overhead * (s->what & WHAT_HEAP ? 0.5 : 1);
+	b->regions_next_ns = now + REGIONS_OFTEN_NS;
+	if (!(s->what & WHAT_HEAP))
+		return 0;
+	return scheduler__add(&s->scheduler, &b->pace, t, seed[2], s->everywhere && t->start_ns ? t->start_ns : now);
+}
+
+int budget__begin(struct session *s)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct pace_limits limits = {
+		.aim = BUDGET_AIM * s->max_overhead,
+		.steady = BUDGET_STEADY * s->max_overhead,
+		.shared = s->everywhere,
+		.own = s->max_overhead,
+		.host = BUDGET_AIM * s->max_host_overhead,
+		.cpus = cpus > 0 ? (unsigned)cpus : 1,
+		.period_ns = s->window_period_ns,
+	};
+	int rc = 0;
+
+	if (s->everywhere)
+		setpriority(PRIO_PROCESS, 0, NICE); /* a command runs in a process of its own already */
+	scheduler__begin(&s->scheduler, &ops, s, &limits);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		rc = budget__welcome(s, s->targets[i]);
+		if (s->everywhere)
+			rc = 0; /* it goes without */
 	}
-	if (!(b->windows.budget > 0) || b->ended)
-		return;
-	b->ended = true;
-	/* continuous from its beginning: there is nothing to piece together */
-	if (b->closing || (b->windows.open && b->evidence.n_windows)) {
-		have = !window_tables__read(s, &tables);
-		if (b->closing) {
-			end_close(s, t, have ? &tables : NULL);
-		} else {
-			b->end_ns = now;
-			if (!have || harvest_own(t, &tables))
-				b->failed++;
-		}
-	}
-	windows__end(&b->windows, now);
-	if (!t->ended)
-		budget__look_at_all(t);
+	return rc;
 }
 
-/* --- for those whose turn others decide --- */
-
-double budget__machine_cost_ns(struct session *s)
+double budget__host_pct(struct session *s)
 {
-	struct abi_process_cpu counters;
+	double capacity = s->scheduler.host.cpus * (double)(s->stop_ns - s->start_ns);
 
-	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
-}
-
-int budget__take(struct target *t, const struct capture_table *live, const struct capture_table *sites)
-{
-	const struct window_tables tables = {*live, *sites};
-
-	t->budget.end_ns = t->budget.due_ns;
-	return harvest(t, &tables);
-}
-
-/* Where tracing fits all the time samples must not change that. */
-void budget__adapt_interval(struct session *s, struct target *t, double cost_ns, double cpu_ns)
-{
-	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
-
-	if (cost_ns < s->max_overhead * cpu_ns)
-		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
-	if (wanted > 1 && wanted < SAMPLES_WANTED)
-		samples *= SAMPLES_WANTED / wanted;
-	if (wanted > 1)
-		adapt_interval(s, t, (uint64_t)samples);
-	t->budget.samples = t->counters.samples;
-}
-
-void budget__restore_interval(struct session *s, struct target *t)
-{
-	if (t->budget.interval != s->interval &&
-	    !capture__set_interval(s->capture, t->info.pid, s->interval))
-		t->budget.interval = s->interval;
-	t->budget.adapted = false;
-}
-
-void budget__look(struct target *t, uint64_t now_ns)
-{
-	t->budget.looks_next_ns = look(t, now_ns);
-}
-
-void budget__look_early(struct target *t, uint64_t now_ns)
-{
-	t->budget.evidence.glibc = is_glibc_alone(t);
-	evidence__look_early(&t->budget.evidence, now_ns, read_memory, t);
-}
-
-void budget__look_at_all(struct target *t)
-{
-	look_at_blocks(t, UINT64_MAX - 1, SIZE_MAX);
+	if (!s->scheduler.begun || !s->everywhere || !(capacity > 0))
+		return -1;
+	return 100 * scheduler__machine_cost_ns(&s->scheduler) / capacity;
 }

@@ -7,47 +7,32 @@
 #include <stdint.h>
 
 #include "capture/capture.h"
+#include "pace/scheduler.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
 #include "session/chains.h"
 #include "session/evidence.h"
-#include "pace/host.h"
 #include "session/regions.h"
 #include "session/series.h"
-#include "pace/windows.h"
 #include "symbolize/symbolize.h"
 
 /* What holds the cost of tracing a process within its budget (budget.h). */
 struct budget {
-	struct windows windows;	  /* their budget 0: it is traced continuously */
+	struct paced pace;	  /* when it is traced; its windows' budget 0: continuously */
 	struct evidence evidence; /* of blocks born in windows; without one: none were needed */
 	struct chains chains;	  /* and of those that realloc has grown */
-	uint64_t start_ns, interval, samples; /* of the present or last window */
-	uint64_t looks_next_ns;
+	uint64_t interval, samples; /* of the present or last window; samples: when it or its last piece began */
 	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */
 	uint64_t regions_next_ns; /* when that is looked at again */
-	uint64_t failed;	 /* windows that could not be opened or read */
 	uint64_t continuous_ns;	 /* of its windows, when the last one was taken in */
+	bool taken;		 /* the last one was taken in */
 	bool adapted;		 /* windows sample about as closely as they can afford */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
-	bool closing;	 /* the window is over, its probes are on their way out */
-	uint64_t end_ns; /* then: when it was over, */
-	uint64_t calls, closed_look_ns; /* what was called at the last look, and when the next one is due */
-	bool ended;
-	/* Where others decide when it is traced (rota.h). */
-	struct host_process turn;
 	double rare_ns; /* what it has cost more that its calls came rarely, up to when it was last read: */
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
-	double open_cost_ns, open_cpu_ns; /* totals when its window was opened, */
-	double noted_felt_ns; /* windows.felt_ns, when it was last made the machine's */
-	double extra_ns, noted_cost_ns; /* what other windows made dearer so far; its cost without that, when noted */
-	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
-	uint64_t open_ns;
-	uint64_t due_ns, taken_ns; /* end of a window that was not taken in yet (0: none); of the last that was */
-	bool begun, over, cut;	  /* its window is to end: as it decided itself; for another reason */
 };
 
 /* Has it been traced in windows, or was it never its turn? */

@@ -22,7 +22,6 @@
 #include "session/budget.h"
 #include "session/internal.h"
 #include "session/resident.h"
-#include "session/rota.h"
 
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
@@ -361,7 +360,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	s->epoll_fd = s->timer_fd = -1;
-	s->spare = 1;
 	s->max_overhead = o->max_overhead;
 	s->max_host_overhead = o->max_host_overhead;
 	s->evidence = o->evidence;
@@ -481,6 +479,7 @@ void session__free(struct session *s)
 {
 	if (!s)
 		return;
+	scheduler__free(&s->scheduler);
 	capture__free(s->capture);
 	/* A command that never started running is ours to end; one that runs is not. */
 	if (s->launch.held || (s->launch.pid > 0 && !s->started))
@@ -647,7 +646,7 @@ static void settle_ended(struct session *s)
 	if (n < MIN_SETTLED || now < s->settle_next_ns)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
-	rota__harvest(s);
+	scheduler__harvest(&s->scheduler);
 	gone = calloc(n, sizeof(*gone));
 	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
 		return;
@@ -670,7 +669,7 @@ static void settle_ended(struct session *s)
 /* What the run has cost ourselves, for all who are told of it. */
 static void note_own_cost(struct session *s)
 {
-	struct run_cost cost = {.known = true, .host_pct = rota__overhead_pct(s)};
+	struct run_cost cost = {.known = true, .host_pct = budget__host_pct(s)};
 
 	cost.host_known = cost.host_pct >= 0;
 	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
@@ -778,11 +777,11 @@ static void keep_budgets(struct session *s)
 	struct itimerspec at = {};
 	uint64_t next, passed;
 
-	if (s->timer_fd < 0 || s->stopped)
+	if (s->timer_fd < 0 || s->stop_ns)
 		return;
 	if (read(s->timer_fd, &passed, sizeof(passed)) < 0 && errno != EAGAIN)
 		return;
-	next = s->everywhere ? rota__keep(s) : budget__keep(s);
+	next = budget__keep(s);
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / 1000000000);
 		at.it_value.tv_nsec = (long)(next % 1000000000);
@@ -824,15 +823,12 @@ static void note_earlier_regions(struct session *s)
 static int begin_budgets(struct session *s)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-	int rc = 0;
+	int rc;
 
 	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (s->timer_fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->timer_fd, &event))
 		return -errno;
-	if (s->everywhere)
-		rc = rota__begin(s);
-	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
-		rc = budget__begin(s, s->targets[i], s->max_overhead);
+	rc = budget__begin(s);
 	keep_budgets(s);
 	return rc;
 }
@@ -898,7 +894,7 @@ bool session__dispatch(struct session *s)
 /* All that a target has allocated, by what it allocated while its probes were in place. */
 static double allocated(const struct session *s, const struct target *t)
 {
-	const struct windows *w = &t->budget.windows;
+	const struct windows *w = &t->budget.pace.windows;
 	uint64_t start = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
 	double seen = (double)(w->windows_ns + w->continuous_ns), all = (double)(w->since_ns - start);
 
@@ -912,7 +908,7 @@ static double held(const struct target *t)
 {
 	const struct sizes *anon = &t->anon;
 
-	if (!t->ended && !t->exec_ns && t->budget.windows.n_windows > 1 && anon->n)
+	if (!t->ended && !t->exec_ns && t->budget.pace.windows.n_windows > 1 && anon->n)
 		return (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
 	return (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
 }
@@ -945,7 +941,7 @@ void session__status(struct session *s, struct session_status *ret)
 		}
 		cpu_ns += cpu_used_ns(t);
 		probe_ns += t->probe_ns;
-		ret->windowed += t->budget.windows.budget > 0 && !t->budget.windows.continuous;
+		ret->windowed += t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
@@ -1008,9 +1004,8 @@ void session__stop(struct session *s)
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
-	rota__stop(s);
+	scheduler__stop(&s->scheduler);
 	for (size_t i = 0; i < s->n_targets; i++) {
-		budget__end(s, s->targets[i]);
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);
 		if (!s->targets[i]->ended)

@@ -319,9 +319,9 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	int rc = 0;
 
 	p->mode = "windowed";
-	p->n_windows = b->target->budget.windows.n_windows;
-	p->windows_s = (double)b->target->budget.windows.windows_ns * NS;
-	p->continuous_s = (double)b->target->budget.windows.continuous_ns * NS;
+	p->n_windows = b->target->budget.pace.windows.n_windows;
+	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;
+	p->continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
 	p->evidence = (struct profile_evidence){
 		.born = c->born,
 		.freed = c->freed,
@@ -349,7 +349,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (!rc)
 		rc = extend_allocated(b, p, sites, &shares);
 	if (!rc)
-		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
+		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
 	if (!rc)
 		rc = profile__add_lost(p, "blocks_changed", c->changed);
 	if (!rc)
@@ -618,7 +618,7 @@ static double slowed(const struct build *b, const struct growth *all, double pro
 	if (!(all->low > 0) || !(process > all->high) || !(b->duration_s > 0) || !(used > 0))
 		return 1;
 	k = process / all->bytes_per_s;
-	share = b->target->budget.windows.windows_cost_ns * b->duration_s / used;
+	share = b->target->budget.pace.windows.windows_cost_ns * b->duration_s / used;
 	return share < DEAREST ? fmax(1, fmin(k, 1 / (1 - share))) : k;
 }
 
