@@ -320,7 +320,7 @@ def budget_of_each_of_many():
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
-        time.sleep(8)
+        time.sleep(12)  # the second window is paid for in advance
         cpu = own_cpu_s(tracer.process.pid)
         profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
         for target in targets:

@@ -181,7 +181,29 @@ def windows_wrong_limits():
         expect_equal(result.status, 2, result)
         expect_words(result.err, "share of CPU time")
     for options in (("-p", str(os.getpid()), "--what", "growth"), ("-a", "--what", "regions"),
-                    ("-p", str(os.getpid()), "--probe-kind", "perf")):
+                    ("-a", "--probe-kind", "perf")):
         result = memtrace(*options, "--max-overhead", "5", "-d", "1")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "limit of overhead")
+    result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5", "-d", "1")
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "perf uprobes", "--max-overhead 3", "off")
+    # a default is no reason to leave the limit out in silence
+    result = memtrace("-a", "--probe-kind", "perf", "-d", "1")
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "--max-overhead off")
+
+
+@test
+def windows_of_perf_uprobes():
+    """One event per probe, closed one after the other: fewer and longer windows, within the limit."""
+    with Leaking() as target:
+        with Tracer("-p", target.pid, "--probe-kind", "perf", "--max-overhead", "10", "--json", "-f", "none") as tracer:
+            time.sleep(25)
+            profile = tracer.stop().json()
+        expect_equal(changed_text(target.pid), [], "code changed after the end")
+        target.stop()
+    expect_equal(profile["mode"], "windowed", "mode")
+    expect(profile["windows"]["n"] >= 2, profile["windows"])
+    expect(profile["overhead_pct"] < 15, "overhead, %:", profile["overhead_pct"])
+    return f"{profile['windows']}, cost {profile['overhead_pct']} %"

@@ -347,7 +347,7 @@ static int keep_link(struct capture *c, int fd, pid_t pid)
 		return -ENOMEM;
 	}
 	c->closing = closing;
-	links[c->n_links++] = (struct capture_link){fd, pid, false};
+	links[c->n_links++] = (struct capture_link){.fd = fd, .pid = pid};
 	return 0;
 }
 
@@ -363,8 +363,10 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	return fd < 0 ? fd : keep_link(c, fd, pid);
 }
 
+/* rank: of the point among those of its program. The functions that are called most stand first in the tables of
+ * allocators. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
-		       const char *path, uint64_t off, uint64_t cookie, pid_t pid)
+		       const char *path, uint64_t off, uint64_t cookie, pid_t pid, uint32_t rank)
 {
 	int event, rc;
 	int link =
@@ -377,7 +379,11 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 		close(event);
 		return rc;
 	}
-	return keep_link(c, event, pid);
+	c->links[c->n_links - 1].rank = rank;
+	rc = keep_link(c, event, pid);
+	if (!rc)
+		c->links[c->n_links - 1].rank = rank;
+	return rc;
 }
 
 /* Which probes: those on functions that allocate, those on functions that free. */
@@ -410,9 +416,9 @@ static int attach_list(const struct attach *a, const struct placement *place,
 	if (a->c->kind != PROBE_PERF)
 		return attach_multi(a->c, place->prog, place->kind, place->ret_probe, a->path,
 				    list->offs, list->cookies, list->n, a->pid);
-	for (uint32_t i = 0; i < list->n && !rc; i++)
+	for (uint32_t i = list->n; i-- > 0 && !rc;)
 		rc = attach_perf(a->c, place->prog, place->ret_probe, a->path, list->offs[i],
-				 list->cookies[i], a->pid);
+				 list->cookies[i], a->pid, i);
 	return rc;
 }
 
@@ -655,10 +661,10 @@ static int attach_region_points(void *arg)
 	}
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		rc = attach_perf(c, c->skel->progs.region_return, true, a->path, offs[i],
-				 cookies[i], a->pid);
+				 cookies[i], a->pid, i);
 		if (!rc)
 			rc = attach_perf(c, c->skel->progs.region_entry, false, a->path, offs[i],
-					 cookies[i], a->pid);
+					 cookies[i], a->pid, i);
 	}
 	return rc;
 }
@@ -735,6 +741,49 @@ static void close_links(struct capture *c, pid_t pid, bool regions)
 	shield__close(c->closing, n);
 }
 
+static bool is_to_go(const struct capture_link *link, pid_t pid, bool regions)
+{
+	return link->pid == pid && link->regions == regions;
+}
+
+/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for all CPUs under one
+ * lock. A link that is closed takes the program from the breakpoint at once, but the breakpoint stays until it is its
+ * event's turn: calls are trapped and nobody counts them. (Closed side by side, malloc's breakpoint stood for 1.7 s after its
+ * program had gone.) So one helper closes them, each event with its link, and those of the functions that are called most
+ * first. */
+static void pause_perf(struct capture *c, pid_t pid, bool regions)
+{
+	size_t kept = 0, n = 0; /* of those to go, by insertion: they are some dozens */
+	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
+	struct shield_closer *closer;
+
+	if (!going) {
+		close_links(c, pid, regions);
+		return;
+	}
+	/* the last one first, among those of one rank: an event before its link, an entry before its return */
+	for (size_t i = c->n_links; i-- > 0;) {
+		size_t at = n;
+
+		if (!is_to_go(&c->links[i], pid, regions))
+			continue;
+		for (; at && going[at - 1].rank > c->links[i].rank; at--)
+			going[at] = going[at - 1];
+		going[at] = c->links[i];
+		n++;
+	}
+	for (size_t i = 0; i < c->n_links; i++)
+		if (!is_to_go(&c->links[i], pid, regions))
+			c->links[kept++] = c->links[i];
+	c->n_links = kept;
+	for (size_t i = 0; i < n; i++)
+		c->closing[i] = going[i].fd;
+	free(going);
+	closer = n ? shield__begin_close(c->closing, n) : NULL;
+	if (closer)
+		c->closings[c->n_closings++] = (struct capture_closing){closer, pid};
+}
+
 /* Begins to close them. */
 static void pause_links(struct capture *c, pid_t pid, bool regions)
 {
@@ -750,14 +799,18 @@ static void pause_links(struct capture *c, pid_t pid, bool regions)
 		c->closings = closings;
 		c->closings_room = room;
 	}
+	if (c->kind == PROBE_PERF) {
+		pause_perf(c, pid, regions);
+		return;
+	}
 	for (size_t i = 0; i < c->n_links; i++) {
 		struct shield_closer *closer;
 
-		if (c->links[i].pid != pid || c->links[i].regions != regions) {
+		if (!is_to_go(&c->links[i], pid, regions)) {
 			c->links[kept++] = c->links[i];
 			continue;
 		}
-		closer = shield__begin_close(c->links[i].fd);
+		closer = shield__begin_close(&c->links[i].fd, 1);
 		if (closer)
 			closings[c->n_closings++] = (struct capture_closing){closer, pid};
 	}
@@ -782,7 +835,7 @@ size_t capture__pausing(struct capture *c, pid_t pid)
 	for (size_t i = 0; i < c->n_closings; i++) {
 		if (shield__end_close(c->closings[i].closer, false))
 			continue;
-		n += c->closings[i].pid == pid;
+		n += pid < 0 || c->closings[i].pid == pid;
 		c->closings[kept++] = c->closings[i];
 	}
 	c->n_closings = kept;

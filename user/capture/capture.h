@@ -117,7 +117,8 @@ int capture__attach(struct capture *capture, struct allocators *allocators, pid_
  * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. pid 0: the probes in all
  * processes; while these are out, capture__attach() with pid 0 takes down what is to be put in place with them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* How many links of process pid are still to go. */
+/* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's count as one, and while
+ * there is one, an attach waits for it. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back; links that are still to go do not matter. between, if not NULL, is called
  * when those on functions that allocate are in place, and those on functions that free are not yet. 0 or negative errno

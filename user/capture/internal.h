@@ -31,6 +31,7 @@ struct capture_link {
 	int fd; /* of a link or, of the kind perf, of its event */
 	pid_t pid; /* in whose memory; 0: everybody's */
 	bool regions; /* the probes are on mmap and its like */
+	uint32_t rank; /* of the kind perf: those of lower rank are closed first */
 };
 
 /* A link that is being closed. */

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -135,12 +136,13 @@ void shield__close(const int *fds, size_t n)
 		shield__run(n > 1 ? close_shares : close_share, &all);
 }
 
-/* --- one at a time, beside us --- */
+/* --- beside us --- */
 
 struct shield_closer {
 	pid_t pid;
-	int fd;
 	char *stack;
+	size_t n;
+	int fds[];
 };
 
 /* Like close_share: all it does succeeds, and so leaves errno alone, which is ours. */
@@ -150,17 +152,19 @@ static int close_beside(void *arg)
 
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "mt-probes");
-	close(closer->fd);
+	for (size_t i = 0; i < closer->n; i++)
+		close(closer->fds[i]);
 	return 0;
 }
 
-struct shield_closer *shield__begin_close(int fd)
+struct shield_closer *shield__begin_close(const int *fds, size_t n)
 {
-	struct shield_closer *closer = malloc(sizeof(*closer));
+	struct shield_closer *closer = malloc(sizeof(*closer) + n * sizeof(*fds));
 
 	if (!closer)
 		goto at_once;
-	closer->fd = fd;
+	closer->n = n;
+	memcpy(closer->fds, fds, n * sizeof(*fds));
 	closer->stack = mmap(NULL, CLOSER_STACK_SIZE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (closer->stack == MAP_FAILED)
@@ -171,7 +175,7 @@ struct shield_closer *shield__begin_close(int fd)
 	munmap(closer->stack, CLOSER_STACK_SIZE);
 at_once:
 	free(closer);
-	shield__close(&fd, 1);
+	shield__close(fds, n);
 	return NULL;
 }
 

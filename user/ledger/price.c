@@ -9,10 +9,10 @@
 #define LEAST_F	     0.5   /* beyond, something else is going on */
 #define MOST_F	     3.0
 
-void price__init(struct price *p)
+void price__init(struct price *p, double prior)
 {
 	memset(p, 0, sizeof(*p));
-	p->factor = 1;
+	p->factor = p->prior = prior;
 	p->error = PRICE_PRIOR;
 }
 
@@ -46,7 +46,7 @@ static void judge(struct price *p)
 	double all = factor_without(p, -1), mean = 0, sum = 0, variance, prior = PRICE_PRIOR * PRICE_PRIOR, n = 0;
 	double left_out[PRICE_GROUPS];
 
-	p->factor = 1;
+	p->factor = p->prior;
 	p->error = PRICE_PRIOR;
 	for (int g = 0; g < PRICE_GROUPS; g++) {
 		left_out[g] = p->half[g].allocs > 0 && p->whole[g].allocs > 0 ? factor_without(p, g) : NAN;
@@ -63,7 +63,7 @@ static void judge(struct price *p)
 			sum += (left_out[g] - mean) * (left_out[g] - mean);
 	variance = (n - 1) / n * sum + PRICE_UNEVEN * PRICE_UNEVEN;
 	all = fmin(fmax(all, LEAST_F), MOST_F);
-	p->factor = (all / variance + 1 / prior) / (1 / variance + 1 / prior);
+	p->factor = (all / variance + p->prior / prior) / (1 / variance + 1 / prior);
 	p->error = sqrt(1 / (1 / variance + 1 / prior));
 }
 

@@ -13,8 +13,8 @@
  *
  * of sums over windows; 1 is of parts with half of the probes, 2 with all. Its error is that of a jackknife over
  * groups of windows. What differs between calls that allocate and calls that free, beyond calibration, adds PRICE_UNEVEN.
- * Before anything is measured f is 1, give or take PRICE_PRIOR (docs/overhead.md); both are weighted by their
- * inverse variances. */
+ * Before anything is measured f is what is known of other processes, give or take PRICE_PRIOR (docs/overhead.md); both
+ * are weighted by their inverse variances. */
 #ifndef MEMTRACE_LEDGER_PRICE_H
 #define MEMTRACE_LEDGER_PRICE_H
 
@@ -33,11 +33,12 @@ struct price_totals {
 struct price {
 	struct price_totals half[PRICE_GROUPS], whole[PRICE_GROUPS]; /* sums over windows */
 	size_t n;      /* windows with both */
+	double prior;  /* f before anything is measured */
 	double factor; /* f */
 	double error;  /* its standard error */
 };
 
-void price__init(struct price *price);
+void price__init(struct price *price, double prior);
 
 /* The part of a window with half of the probes, then that with all: from one moment to the other. */
 void price__note_half(struct price *price, const struct price_totals *from, const struct price_totals *to);

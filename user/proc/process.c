@@ -259,7 +259,7 @@ bool process__sleeps(pid_t pid, size_t max)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
 		if (n++ == max || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
-		    parse_stat(text, &thread) || thread.state == 'R')
+		    parse_stat(text, &thread) || strchr("RD", thread.state))
 			return false;
 	}
 	return n > 0;

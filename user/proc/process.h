@@ -49,7 +49,7 @@ int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
  * order. Their number; 0 where the kernel does not tell. Source: /proc/PID/task/TID/syscall. */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
-/* Do all threads of pid sleep just now: none runs, none waits for a CPU? false also of one with more than max threads, and
+/* Do all threads of pid sleep just now: none runs, none waits for a CPU, a disk or a lock in the kernel? false also of one with more than max threads, and
  * of one that cannot be read. Source: /proc/PID/task/TID/stat. */
 bool process__sleeps(pid_t pid, size_t max);
 

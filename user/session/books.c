@@ -28,7 +28,7 @@ int books__begin(struct session *s, struct target *t)
 		return -EIO;
 	b->capture = s->capture;
 	b->process = t->process;
-	price__init(&b->price);
+	price__init(&b->price, WINDOWS_FELT);
 	net_clock__set_price(&b->clock, b->price.factor);
 	survivors__init(&b->survivors, seed);
 	b->survivors.forget = forget_block;
@@ -49,13 +49,16 @@ void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double
 	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, keep);
 }
 
-void books__opened(struct session *s, struct target *t)
+static void note_calls(struct budget *b, const struct target *t)
 {
-	struct budget *b = &t->budget;
-
 	b->open_allocs = t->alloc_calls;
 	b->open_net_blocks = capture__net_blocks(&t->counters);
 	b->open_read_ns = clock__now_ns(CLOCK_MONOTONIC);
+}
+
+void books__opened(struct session *s, struct target *t)
+{
+	note_calls(&t->budget, t);
 	capture__watch_ends(s->capture, t->info.pid, true);
 }
 
@@ -157,8 +160,8 @@ static int meet(struct target *t, const struct by_process *live)
 {
 	struct budget *b = &t->budget;
 	struct survivors_window window = {
-		.start_ns = b->start_ns,
-		.end_ns = b->end_ns > b->start_ns ? b->end_ns : b->start_ns + 1,
+		.start_ns = b->pace.start_ns,
+		.end_ns = b->pace.end_ns > b->pace.start_ns ? b->pace.end_ns : b->pace.start_ns + 1,
 		.interval = b->interval,
 		.continuous = b->stretch,
 	};
@@ -227,10 +230,13 @@ static int harvest(struct target *t, const struct by_process *sites)
 		his[i] = values[sites->order[first + i]];
 	}
 	if (!rc)
-		rc = chains__harvest(&b->chains, t->process, b->start_ns, b->end_ns, &table);
+		rc = chains__harvest(&b->chains, t->process, b->pace.start_ns, b->pace.end_ns, &table);
 	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
 		rc = survivors__take_sites(&b->survivors, t->process, his_keys, his, n);
-	return rc ? rc : survivors__harvest(&b->survivors, &b->clock);
+	if (!rc)
+		rc = survivors__harvest(&b->survivors, &b->clock);
+	note_calls(b, t); /* where a piece of the same window begins */
+	return rc;
 }
 
 int books__harvest(struct session *s, struct target *const *targets, size_t n)

@@ -13,13 +13,13 @@ void books__free(struct target *target);
  * ends. */
 void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep);
 
-/* A window has been opened: budget.start_ns is set, the target's counters are read. */
+/* A window has been opened: budget.pace.start_ns is set, the target's counters are read. */
 void books__opened(struct session *session, struct target *target);
 
 /* The target is traced continuously from now on: ends need not be told. */
 void books__rest(struct session *session, struct target *target);
 
-/* The windows of n targets are about to end, at their budget.end_ns, which was now a moment ago: the probes are still
+/* The windows of n targets are about to end, at their budget.pace.end_ns, which was now a moment ago: the probes are still
  * in place, and their counters are read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 

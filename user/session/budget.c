@@ -2,31 +2,34 @@
 #include "session/budget.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/own.h"
+#include "proc/process.h"
 #include "session/books.h"
-#include "session/rota.h"
 
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define MIN_INTERVAL	 64
-#define SETTLE_NS	 3000000ULL /* after probes came: what their coming has held up is made up for, and not counted */
 #define HALF_SETTLE_NS	 2000000   /* until what the first probes' coming has held up is made up for, and */
 #define HALF_NS		 5000000   /* of a window with half of its probes: long enough to tell what they cost */
-#define CLOSED_LOOK_NS	 10000000ULL /* how often to ask whether a window's probes are out */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
-#define SPARE_EVERY_NS	 200000000ULL
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
+#define NICE		 -10 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
+
+/* --- cost --- */
 
 /* What seeing its regions has cost, its stacks included. */
 static double regions_cost_of(const struct session *s, const struct abi_process_cpu *counters)
@@ -55,14 +58,13 @@ bool budget__cost_known(const struct session *s)
 		(s->calibrated && !(s->max_overhead > 0)));
 }
 
-static double total_of(const struct session *s, const struct target *t)
-{
-	return cost_of(s, &t->counters) + t->budget.extra_ns + t->budget.rare_ns;
-}
-
 double budget__cost_ns(const struct session *s, const struct target *t)
 {
-	return budget__cost_known(s) ? total_of(s, t) : -1;
+	const struct paced *p = &t->budget.pace;
+
+	if (!budget__cost_known(s))
+		return -1;
+	return cost_of(s, &t->counters) + t->budget.rare_ns + p->extra_ns + p->windows.felt_ns;
 }
 
 void budget__note_rarity(const struct session *s, struct target *t)
@@ -71,56 +73,18 @@ void budget__note_rarity(const struct session *s, struct target *t)
 	uint64_t calls = t->alloc_calls + t->free_calls, now = clock__now_ns(CLOCK_MONOTONIC);
 	double wall = (double)(now - b->rare_at_ns), cpu = (double)t->cpu_now_ns - b->rare_cpu_ns;
 
-	if (s->calibrated && b->rare_at_ns && budget__wants_probes(t) && calls > b->rare_calls)
+	if (s->calibrated && b->rare_at_ns && paced__wants_probes(&b->pace) && calls > b->rare_calls)
 		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls, wall > cpu ? wall : cpu);
 	b->rare_calls = calls;
 	b->rare_at_ns = now;
 	b->rare_cpu_ns = (double)t->cpu_now_ns;
 }
 
-void budget__read_totals(struct session *s, struct target *t, double *ret_cost, double *ret_cpu)
-{
-	targets__read(s, t);
-	*ret_cost = total_of(s, t);
-	*ret_cpu = (double)t->cpu_now_ns;
-	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), *ret_cpu, *ret_cost, false);
-}
-
-int budget__begin(struct session *s, struct target *t, double share)
-{
-	struct budget *b = &t->budget;
-	double cost, cpu;
-	uint64_t seed;
-	int rc;
-
-	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-		return -EIO;
-	rc = books__begin(s, t);
-	if (rc)
-		return rc;
-	b->interval = s->interval;
-	b->start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	/* Where there is a heap to be seen as well, regions leave half to it. */
-	if (s->what & WHAT_REGIONS)
-		b->regions_share = BUDGET_AIM * share * (s->what & WHAT_HEAP ? 0.5 : 1);
-	b->regions_next_ns = b->start_ns + REGIONS_OFTEN_NS;
-	if (!(s->what & WHAT_HEAP))
-		return 0;
-	capture__set_window(s->capture, t->info.pid, b->start_ns);
-	budget__read_totals(s, t, &cost, &cpu);
-	b->whole = (struct price_totals){cpu, cost, (double)t->alloc_calls};
-	windows__begin(&b->windows, BUDGET_AIM * share, BUDGET_STEADY * share, seed, b->start_ns, cost, cpu);
-	books__opened(s, t);
-	if (s->window_period_ns)
-		windows__set_period(&b->windows, s->window_period_ns);
-	return 0;
-}
-
-/* --- what a window has brought --- */
+/* --- intervals --- */
 
 /* Sees to it that the next one brings neither too few samples for an estimate nor more than it can pay
  * for. */
-static void adapt_interval(struct session *s, struct target *t, uint64_t samples)
+static void set_interval(struct session *s, struct target *t, uint64_t samples)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
 	double interval;
@@ -136,95 +100,148 @@ static void adapt_interval(struct session *s, struct target *t, uint64_t samples
 		t->budget.interval = (uint64_t)interval;
 }
 
-/* --- opening and closing --- */
-
-void budget__close(struct session *s, struct target *t)
+static void adapt_own(struct session *s, struct target *t)
 {
-	capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
-	capture__pause(s->capture, t->info.pid);
+	set_interval(s, t, t->counters.samples - t->budget.samples);
 }
 
-/* The window is about to be closed: what calls have cost in it. */
-static void read_price_totals(struct session *s, struct target *t, struct price_totals *ret)
+/* Where tracing fits all the time samples must not change that. */
+static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
-	budget__read_totals(s, t, &ret->cost_ns, &ret->cpu_ns);
-	ret->allocs = (double)t->alloc_calls;
+	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
+
+	if (cost_ns < s->max_overhead * cpu_ns)
+		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
+	if (wanted > 1 && wanted < SAMPLES_WANTED)
+		samples *= SAMPLES_WANTED / wanted;
+	if (wanted > 1)
+		set_interval(s, t, (uint64_t)samples);
+	t->budget.samples = t->counters.samples;
 }
 
-void budget__note_whole(struct session *s, struct target *t)
+static void adapt_interval(void *ctx, struct paced *p, double cost_ns, double cpu_ns)
 {
-	struct price_totals end;
+	struct session *s = ctx;
 
+	if (s->everywhere)
+		adapt_shared(s, p->owner, cost_ns, cpu_ns);
+	else
+		adapt_own(s, p->owner);
+}
+
+static void restore_interval(void *ctx, struct paced *p)
+{
+	struct target *t = p->owner;
+	struct session *s = ctx;
+
+	if (t->budget.interval != s->interval &&
+	    !capture__set_interval(s->capture, t->info.pid, s->interval))
+		t->budget.interval = s->interval;
 	if (t->budget.stretch)
 		return;
-	read_price_totals(s, t, &end);
-	price__note_whole(&t->budget.price, &t->budget.whole, &end);
-	net_clock__set_price(&t->budget.clock, t->budget.price.factor);
+	/* what it is from now on stands for itself */
+	t->budget.stretch = true;
+	books__rest(s, t);
 }
 
-/* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
- * has done: others' windows do not wait for that. */
-static void begin_close(struct session *s, struct target *t)
-{
-	struct target *const only[] = {t};
-	double cost, cpu;
+/* --- what windows have brought --- */
 
-	budget__read_totals(s, t, &cost, &cpu);
-	t->budget.end_ns = clock__now_ns(CLOCK_MONOTONIC);
-	books__note_totals(t, t->budget.end_ns, cpu, cost, true);
-	budget__note_whole(s, t);
-	if (books__meet(s, only, 1))
-		t->budget.failed++;
-	t->budget.closing = true;
-	t->budget.calls = UINT64_MAX;
-	t->budget.closed_look_ns = t->budget.end_ns + CLOSED_LOOK_NS;
-	budget__close(s, t);
+/* One reading of the tables for all windows that are over. */
+static void harvest(void *ctx, struct paced **processes, size_t n)
+{
+	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
+	bool failed = !targets;
+
+	for (size_t i = 0; i < n && targets; i++)
+		targets[i] = processes[i]->owner;
+	failed = failed || books__harvest(ctx, targets, n);
+	for (size_t i = 0; i < n && failed; i++)
+		processes[i]->failed++;
 }
 
-/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
- * time may still have them, and it does not matter.) */
-static bool is_closed(struct session *s, struct target *t, uint64_t now_ns)
+static bool has_windows(void *ctx, const struct paced *p)
 {
-	struct budget *b = &t->budget;
-	uint64_t before = b->calls;
+	const struct target *t = p->owner;
 
-	if (now_ns < b->closed_look_ns)
-		return false;
-	b->closed_look_ns = now_ns + CLOSED_LOOK_NS;
-	targets__read(s, t);
-	b->calls = t->alloc_calls + t->free_calls;
-	return b->calls == before || !capture__pausing(s->capture, t->info.pid);
+	(void)ctx;
+	return t->budget.survivors.n_windows;
 }
 
-static void end_close(struct session *s, struct target *t)
+static void look_at_all(void *ctx, struct paced *p)
 {
-	struct budget *b = &t->budget;
-	double cost, cpu;
-
-	b->closing = b->stretch = false;
-	budget__read_totals(s, t, &cost, &cpu);
-	windows__done(&b->windows, WINDOWS_CLOSE, clock__now_ns(CLOCK_MONOTONIC), cost, cpu);
-	adapt_interval(s, t, t->counters.samples - b->samples);
+	(void)ctx;
+	books__look(p->owner, clock__now_ns(CLOCK_MONOTONIC));
 }
 
-/* All that are closed by now, for one reading of the tables. */
-static void end_closes(struct session *s)
-{
-	_cleanup_free_ struct target **closed = calloc(s->n_targets + 1, sizeof(*closed));
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	size_t n = 0;
-	int rc;
+/* --- the other ops --- */
 
-	for (size_t i = 0; closed && i < s->n_targets; i++)
-		if (!s->targets[i]->ended && s->targets[i]->budget.closing && is_closed(s, s->targets[i], now))
-			closed[n++] = s->targets[i];
-	if (!n)
-		return;
-	rc = books__harvest(s, closed, n);
-	for (size_t i = 0; i < n; i++) {
-		closed[i]->budget.failed += rc != 0;
-		end_close(s, closed[i]);
-	}
+static uint64_t session_now_ns(void *ctx)
+{
+	const struct session *s = ctx;
+
+	return s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+}
+
+static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *ret_cpu)
+{
+	struct target *t = p->owner;
+
+	targets__read(ctx, t);
+	*ret_cost = cost_of(ctx, &t->counters) + t->budget.rare_ns;
+	*ret_cpu = (double)t->cpu_now_ns;
+}
+
+static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
+{
+	(void)ctx;
+	books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, false);
+}
+
+/* The same where a window begins or ends. */
+static void note_edge(struct session *s, struct paced *p, struct price_totals *ret)
+{
+	struct target *t = p->owner;
+
+	read_totals(s, p, &ret->cost_ns, &ret->cpu_ns);
+	ret->allocs = (double)t->alloc_calls;
+	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), ret->cpu_ns, ret->cost_ns + p->extra_ns, true);
+}
+
+static uint64_t calls(void *ctx, struct paced *p)
+{
+	const struct target *t = p->owner;
+
+	(void)ctx;
+	return t->alloc_calls + t->free_calls;
+}
+
+static bool sleeps(void *ctx, struct paced *p)
+{
+	(void)ctx;
+	return process__sleeps(((struct target *)p->owner)->info.pid, MAX_THREADS);
+}
+
+static int machine_idle_ns(void *ctx, uint64_t *ret)
+{
+	(void)ctx;
+	return own__machine_idle_ns(ret);
+}
+
+static bool can_open(void *ctx, struct paced *p)
+{
+	struct session *s = ctx;
+
+	if (capture__kind(s->capture) == PROBE_PERF)
+		return !capture__pausing(s->capture, -1); /* we would wait as long as that takes */
+	return capture__pausing(s->capture, ((struct target *)p->owner)->info.pid) < MAX_PAUSING;
+}
+
+/* Is the process still the one that became a target? Its pid is all that the kernel takes. */
+static bool is_same(const struct target *t)
+{
+	struct process_info now;
+
+	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
 
 struct opening {
@@ -232,7 +249,7 @@ struct opening {
 	struct target *t;
 };
 
-/* Only calls that allocate are seen yet. */
+/* Only calls that allocate are seen yet: what do they cost? (ledger/price.h) */
 static void note_half(void *ctx)
 {
 	const struct timespec settle = {.tv_nsec = HALF_SETTLE_NS}, part = {.tv_nsec = HALF_NS};
@@ -240,97 +257,166 @@ static void note_half(void *ctx)
 	struct price_totals from, to;
 
 	nanosleep(&settle, NULL);
-	read_price_totals(o->s, o->t, &from);
+	note_edge(o->s, &o->t->budget.pace, &from);
 	nanosleep(&part, NULL);
-	read_price_totals(o->s, o->t, &to);
+	note_edge(o->s, &o->t->budget.pace, &to);
 	price__note_half(&o->t->budget.price, &from, &to);
 }
 
-void budget__open(struct session *s, struct target *t, struct allocators *allocators)
+/* Where probes are in everybody's code, what the target has for an allocator is known only now. */
+static int open_shared(struct session *s, struct target *t)
 {
 	struct opening opening = {s, t};
+	struct allocators *allocators = NULL;
 	struct error none = {};
-	double cost, cpu;
-	uint64_t now;
+	int rc;
 
-	if (capture__resume(s->capture, allocators, t->info.pid, note_half, &opening, &none))
-		t->budget.failed++;
-	if (!s->everywhere)
-		targets__attach_own(s, t); /* to what was loaded meanwhile */
-	now = clock__now_ns(CLOCK_MONOTONIC);
-	t->budget.start_ns = now + SETTLE_NS;
-	capture__set_window(s->capture, t->info.pid, t->budget.start_ns);
-	budget__read_totals(s, t, &cost, &cpu);
-	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), cpu, cost, true);
-	books__opened(s, t);
-	read_price_totals(s, t, &t->budget.whole);
-	t->budget.samples = t->counters.samples;
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, false, s->extra, s->n_extra, &allocators, &none);
+	if (rc)
+		return rc;
+	allocators->n_attached = allocators->n;
+	t->budget.pace.failed +=
+		capture__resume(s->capture, allocators, t->info.pid, note_half, &opening, &none) != 0;
+	t->budget.pace.cut = !is_same(t);
+	allocators__free(allocators);
+	return 0;
+}
+
+static int open_window(void *ctx, struct paced *p)
+{
+	struct opening opening = {ctx, p->owner};
+	struct target *t = p->owner;
+	struct session *s = ctx;
+	struct error none = {};
+	int rc = 0;
+
 	t->budget.stretch = false;
-	windows__done(&t->budget.windows, WINDOWS_OPEN, now, cost, cpu);
-}
-
-bool budget__wants_probes(const struct target *t)
-{
-	const struct budget *b = &t->budget;
-
-	return !(b->windows.budget > 0) || (b->windows.open && !b->closing);
-}
-
-/* How much of a core the machine has left idle of late. */
-static void watch_spare(struct session *s)
-{
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), idle;
-	double spare;
-
-	if (now < s->spare_next_ns || own__machine_idle_ns(&idle))
-		return;
-	if (s->spare_next_ns) {
-		spare = (double)(idle - s->spare_idle_ns) / (double)(now - s->spare_since_ns);
-		s->spare = 0.5 * s->spare + 0.5 * (spare < 1 ? spare : 1);
+	if (s->everywhere) {
+		rc = open_shared(s, t);
+	} else {
+		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, note_half, &opening, &none) != 0;
+		targets__attach_own(s, t); /* to what was loaded meanwhile */
 	}
-	s->spare_idle_ns = idle;
-	s->spare_since_ns = now;
-	s->spare_next_ns = now + SPARE_EVERY_NS;
+	targets__read(s, t);
+	t->budget.samples = t->counters.samples;
+	return rc;
 }
 
-/* The window becomes a stretch of continuous tracing: samples need not come by the window. */
-static void begin_stretch(struct session *s, struct target *t)
+static void begin_close(void *ctx, struct paced *p)
 {
-	t->budget.stretch = true;
-	books__rest(s, t);
-	budget__restore_interval(s, t);
-}
+	struct target *t = p->owner, *const only[] = {t};
+	struct session *s = ctx;
+	struct price_totals end;
 
-/* What is due of one target; when there is something again. */
-static uint64_t keep(struct session *s, struct target *t)
-{
-	struct budget *b = &t->budget;
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
-	double cost, cpu;
-
-	b->windows.spare = s->spare;
-	if (!b->closing && now >= b->windows.next_ns &&
-	    (b->windows.open || capture__pausing(s->capture, t->info.pid) < MAX_PAUSING)) {
-		budget__read_totals(s, t, &cost, &cpu);
-		b->windows.sleeps = !b->windows.open && process__sleeps(t->info.pid, MAX_THREADS);
-		switch (windows__step(&b->windows, now, cost, cpu)) {
-		case WINDOWS_OPEN:
-			budget__open(s, t, t->allocators);
-			if (b->windows.continuous)
-				begin_stretch(s, t);
-			break;
-		case WINDOWS_CLOSE:
-			begin_close(s, t);
-			break;
-		case WINDOWS_NONE:
-			if (b->windows.continuous && !b->stretch)
-				begin_stretch(s, t);
-			break;
+	if (!t->ended && !p->ended) { /* what lives is looked at while it is known to live */
+		note_edge(s, p, &end);
+		if (!t->budget.stretch) {
+			price__note_whole(&t->budget.price, &t->budget.whole, &end);
+			net_clock__set_price(&t->budget.clock, t->budget.price.factor);
 		}
+		p->failed += books__meet(s, only, 1) != 0;
 	}
-	due = b->closing ? b->closed_look_ns : b->windows.next_ns;
-	return due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
+	capture__pause(s->capture, t->info.pid);
 }
+
+static bool is_gone(void *ctx, struct paced *p)
+{
+	return !capture__pausing(((struct session *)ctx)->capture, ((struct target *)p->owner)->info.pid);
+}
+
+static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
+{
+	struct target *t = p->owner;
+	struct session *s = ctx;
+
+	if (start_ns == UINT64_MAX) {
+		capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
+		return;
+	}
+	capture__set_window(s->capture, t->info.pid, start_ns);
+	note_edge(s, p, &t->budget.whole);
+	books__opened(s, t);
+}
+
+static double machine_cost_ns(void *ctx)
+{
+	struct abi_process_cpu counters;
+	struct session *s = ctx;
+
+	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
+}
+
+static void pause_all(void *ctx)
+{
+	capture__pause(((struct session *)ctx)->capture, 0);
+}
+
+static bool all_gone(void *ctx)
+{
+	return !capture__pausing(((struct session *)ctx)->capture, 0);
+}
+
+static int resume_all(void *ctx)
+{
+	struct session *s = ctx;
+	struct error none = {};
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n_attached && !rc; i++)
+		rc = capture__resume(s->capture, s->attached[i], 0, NULL, NULL, &none);
+	if (rc) /* all or none */
+		capture__pause(s->capture, 0);
+	return rc;
+}
+
+static int watch(void *ctx, struct paced *p, double *ret_cpu_ns)
+{
+	uint64_t cpu;
+	int rc = process__cpu_time_ns(((struct target *)p->owner)->info.pid, &cpu);
+
+	(void)ctx;
+	if (!rc)
+		*ret_cpu_ns = (double)cpu;
+	return rc;
+}
+
+static int watch_size(void *ctx, struct paced *p, uint64_t *ret_rss_bytes, uint64_t *ret_faults)
+{
+	struct process_info info;
+	int rc = process__read_stat(((struct target *)p->owner)->info.pid, &info);
+
+	(void)ctx;
+	if (rc)
+		return rc;
+	*ret_rss_bytes = info.rss_bytes;
+	*ret_faults = info.minor_faults;
+	return 0;
+}
+
+static const struct pace_ops ops = {
+	.now_ns = session_now_ns,
+	.read_totals = read_totals,
+	.note_totals = note_totals,
+	.calls = calls,
+	.sleeps = sleeps,
+	.machine_idle_ns = machine_idle_ns,
+	.can_open = can_open,
+	.open = open_window,
+	.begin_close = begin_close,
+	.is_gone = is_gone,
+	.set_window = set_window,
+	.harvest = harvest,
+	.has_windows = has_windows,
+	.adapt_interval = adapt_interval,
+	.restore_interval = restore_interval,
+	.look_at_all = look_at_all,
+	.machine_cost_ns = machine_cost_ns,
+	.pause_all = pause_all,
+	.all_gone = all_gone,
+	.resume_all = resume_all,
+	.watch = watch,
+	.watch_size = watch_size,
+};
 
 /* --- regions --- */
 
@@ -342,7 +428,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 	targets__read(s, t);
 	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
-	used = used > s->spare * since ? used : s->spare * since; /* as in windows.h */
+	used = used > s->scheduler.spare * since ? used : s->scheduler.spare * since; /* as in windows.h */
 	left = t->budget.regions_share * used + REGIONS_CREDIT_NS - regions_cost_of(s, &t->counters);
 	if (left < 0) {
 		region_calls__stop(s, t);
@@ -356,83 +442,79 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 uint64_t budget__keep(struct session *s)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = scheduler__keep(&s->scheduler);
 
-	watch_spare(s);
-	end_closes(s);
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-		uint64_t now = clock__now_ns(CLOCK_MONOTONIC), due;
+	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
+		struct budget *b = &s->targets[i]->budget;
+		uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
-		if (t->ended)
+		if (s->targets[i]->ended || !(b->regions_share > 0) || s->targets[i]->regions_stopped_ns)
 			continue;
-		if (t->budget.regions_share > 0 && !t->regions_stopped_ns) {
-			if (now >= t->budget.regions_next_ns)
-				t->budget.regions_next_ns = keep_regions(s, t, now);
-			next = t->budget.regions_next_ns < next ? t->budget.regions_next_ns : next;
-		}
-		if (!(t->budget.windows.budget > 0))
-			continue;
-		due = keep(s, t);
-		next = due < next ? due : next;
+		if (now >= b->regions_next_ns)
+			b->regions_next_ns = keep_regions(s, s->targets[i], now);
+		next = b->regions_next_ns < next ? b->regions_next_ns : next;
 	}
 	return next;
 }
 
-void budget__end(struct session *s, struct target *t)
+/* --- the run --- */
+
+int budget__welcome(struct session *s, struct target *t)
 {
-	struct target *const only[] = {t};
 	struct budget *b = &t->budget;
-	double cost, cpu;
+	uint64_t seed, now = clock__now_ns(CLOCK_MONOTONIC);
+	int rc;
 
-	if (s->everywhere) {
-		rota__end_target(s, t);
-		return;
+	if (!s->scheduler.begun || b->pace.begun)
+		return 0;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	rc = books__begin(s, t);
+	if (rc)
+		return rc;
+	b->interval = s->interval;
+	/* Where there is a heap to be seen as well, regions leave half to it. */
+	if (s->what & WHAT_REGIONS)
+		b->regions_share = BUDGET_AIM * s->max_overhead * (s->what & WHAT_HEAP ? 0.5 : 1);
+	b->regions_next_ns = now + REGIONS_OFTEN_NS;
+	if (!(s->what & WHAT_HEAP))
+		return 0;
+	rc = scheduler__add(&s->scheduler, &b->pace, t, seed, s->everywhere && t->start_ns ? t->start_ns : now);
+	if (!rc && b->pace.windows.continuous)
+		restore_interval(s, &b->pace);
+	return rc;
+}
+
+int budget__begin(struct session *s)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct pace_limits limits = {
+		.aim = BUDGET_AIM * s->max_overhead,
+		.steady = BUDGET_STEADY * s->max_overhead,
+		.shared = s->everywhere,
+		.own = s->max_overhead,
+		.host = BUDGET_AIM * s->max_host_overhead,
+		.cpus = cpus > 0 ? (unsigned)cpus : 1,
+		.period_ns = s->window_period_ns,
+	};
+	int rc = 0;
+
+	if (s->everywhere)
+		setpriority(PRIO_PROCESS, 0, NICE); /* a command runs in a process of its own already */
+	scheduler__begin(&s->scheduler, &ops, s, &limits);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		rc = budget__welcome(s, s->targets[i]);
+		if (s->everywhere)
+			rc = 0; /* it goes without */
 	}
-	if (!(b->windows.budget > 0) || b->ended)
-		return;
-	b->ended = true;
-	budget__read_totals(s, t, &cost, &cpu);
-	/* continuous from its beginning: there is nothing to piece together */
-	if (b->closing || (b->windows.open && (b->survivors.n_windows || !b->stretch))) {
-		if (!b->closing)
-			b->end_ns = s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
-		if (books__harvest(s, only, 1))
-			b->failed++;
-		if (b->closing)
-			end_close(s, t);
-	} else if (!t->ended) {
-		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
-	}
-	windows__end(&b->windows, s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC));
+	return rc;
 }
 
-/* --- for those whose turn others decide --- */
-
-double budget__machine_cost_ns(struct session *s)
+double budget__host_pct(struct session *s)
 {
-	struct abi_process_cpu counters;
+	double capacity = s->scheduler.host.cpus * (double)(s->stop_ns - s->start_ns);
 
-	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
-}
-
-/* Where tracing fits all the time samples must not change that. */
-void budget__adapt_interval(struct session *s, struct target *t, double cost_ns, double cpu_ns)
-{
-	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
-
-	if (cost_ns < s->max_overhead * cpu_ns)
-		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
-	if (wanted > 1 && wanted < SAMPLES_WANTED)
-		samples *= SAMPLES_WANTED / wanted;
-	if (wanted > 1)
-		adapt_interval(s, t, (uint64_t)samples);
-	t->budget.samples = t->counters.samples;
-}
-
-void budget__restore_interval(struct session *s, struct target *t)
-{
-	if (t->budget.interval != s->interval &&
-	    !capture__set_interval(s->capture, t->info.pid, s->interval))
-		t->budget.interval = s->interval;
+	if (!s->scheduler.begun || !s->everywhere || !(capacity > 0))
+		return -1;
+	return 100 * scheduler__machine_cost_ns(&s->scheduler) / capacity;
 }

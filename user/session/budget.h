@@ -1,60 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keeps what tracing costs each process within its budget: opens and closes its windows, reads what they
- * have brought, looks at the blocks in between. Private to the room. */
+/* What tracing costs, and the hands of the scheduler that keeps it within limits (pace/scheduler.h): its ops, on real
+ * processes and probes. Private to the room. */
 #ifndef MEMTRACE_SESSION_BUDGET_H
 #define MEMTRACE_SESSION_BUDGET_H
 
 #include "session/internal.h"
 
-/* Of the budget that is aimed at: what probes do to a program's caches differs from program to program (redis-server feels
- * a third more than is calibrated), what opening and closing windows makes a process wait for is not counted, and a run
- * ends when it ends, also just behind a window. */
-#define BUDGET_AIM 0.6
+/* Of the limit that windows aim at, as it is felt (windows.h): what programs feel differs by some hundredths. */
+#define BUDGET_AIM 0.92
 /* Continuous tracing costs what is said, and may cost so much of it. */
 #define BUDGET_STEADY 0.95
 
-/* From now on the target's probes, which are in place, come and go. share: of its CPU time; 0: no limit. 0
- * or -ENOMEM. */
-int budget__begin(struct session *session, struct target *target, double share);
+/* The run begins, with its probes in place and a limit. 0 or negative errno. */
+int budget__begin(struct session *session);
+
+/* A target comes under the limit: traced at once, or when it is its turn. Nothing happens where there is none. 0 or
+ * negative errno. */
+int budget__welcome(struct session *session, struct target *target);
 
 /* Does what is due. When there is something again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* The run is over, or the target: takes in the last window. Before the tables are read. */
-void budget__end(struct session *session, struct target *target);
-
-/* Are probes that the target lacks to be put in place now, or with its next window? */
-bool budget__wants_probes(const struct target *target);
-
 /* Has what tracing costs been measured: calls of the allocator and, where there is a limit, of mmap and its like? */
 bool budget__cost_known(const struct session *session);
 
-/* Cost of tracing the target so far, ns; negative: unknown. */
+/* Cost of tracing the target so far, as it is felt, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 
-/* --- the parts of it, for rota.c, which decides itself when --- */
-
-/* Cost of all probes on the machine so far, ns, calls of processes that are not traced included. */
-double budget__machine_cost_ns(struct session *session);
+/* What probes took of the machine's CPU time during the run, 0..100; negative: unknown. After stop. */
+double budget__host_pct(struct session *session);
 
 /* Adds to its cost what came of it that its calls were few since this was last called. With its counters. */
 void budget__note_rarity(const struct session *session, struct target *target);
-
-/* The target's totals now: cost and CPU time. */
-void budget__read_totals(struct session *session, struct target *target, double *ret_cost, double *ret_cpu);
-
-/* Opens a window, with probes on the functions of these allocators. */
-void budget__open(struct session *session, struct target *target, struct allocators *allocators);
-
-/* Its window is about to be closed: notes what calls have cost in it. */
-void budget__note_whole(struct session *session, struct target *target);
-
-/* Begins to take its window's probes out. */
-void budget__close(struct session *session, struct target *target);
-
-/* Sets its sampling interval by what its last window, or a piece of it, has brought: its cost and CPU time. Back to what
- * was asked for. */
-void budget__adapt_interval(struct session *session, struct target *target, double cost_ns, double cpu_ns);
-void budget__restore_interval(struct session *session, struct target *target);
 
 #endif

@@ -20,7 +20,9 @@ DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
 
 bool budget__is_windowed(const struct budget *b)
 {
-	return b->survivors.n_windows || (b->begun && !b->windows.continuous_ns && !b->windows.windows_ns);
+	const struct windows *w = &b->pace.windows;
+
+	return b->survivors.n_windows || (b->pace.begun && !w->n_windows && !w->continuous_ns && !w->windows_ns);
 }
 
 void target__clear(struct target *t)

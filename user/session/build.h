@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "capture/capture.h"
+#include "pace/scheduler.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
@@ -14,45 +15,29 @@
 #include "ledger/net_clock.h"
 #include "ledger/price.h"
 #include "ledger/survivors.h"
-#include "session/host.h"
 #include "session/regions.h"
 #include "session/series.h"
-#include "session/windows.h"
 #include "symbolize/symbolize.h"
 
 /* What holds the cost of tracing a process within its budget (budget.h). */
 struct budget {
-	struct windows windows;	  /* their budget 0: it is traced continuously */
+	struct paced pace;	  /* when it is traced; its windows' budget 0: continuously */
 	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
+	struct chains chains;	  /* and of those that realloc has grown */
 	struct net_clock clock;
 	struct price price;
 	struct price_totals whole; /* when all probes of the present window were in place */
 	uint64_t open_allocs, open_read_ns; /* when the window began: calls that allocated, when that was read, and */
 	int64_t open_net_blocks;	     /* the balance of blocks */
-	struct chains chains;	  /* and of those that realloc has grown */
-	uint64_t start_ns, interval, samples; /* of the present or last window */
+	bool stretch; /* the window at hand is, or became, continuous tracing: it stands for itself */
+	uint64_t interval, samples; /* of the present or last window; samples: when it or its last piece began */
 	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */
 	uint64_t regions_next_ns; /* when that is looked at again */
-	uint64_t failed;	 /* windows that could not be opened or read */
-	uint64_t continuous_ns;	 /* of its windows, when the last one was taken in */
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
-	bool stretch;	 /* the window at hand is, or became, continuous tracing: it stands for itself */
-	bool closing;	 /* the window is over, its probes are on their way out */
-	uint64_t end_ns; /* then: when it was over, */
-	uint64_t calls, closed_look_ns; /* what was called at the last look, and when the next one is due */
-	bool ended;
-	/* Where others decide when it is traced (rota.h). */
-	struct host_process turn;
 	double rare_ns; /* what it has cost more that its calls came rarely, up to when it was last read: */
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
-	double open_cost_ns, open_cpu_ns; /* totals when its window was opened, */
-	double extra_ns, noted_cost_ns; /* what other windows made dearer so far; its cost without that, when noted */
-	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
-	uint64_t open_ns;
-	uint64_t due_ns, taken_ns; /* end of a window that was not taken in yet (0: none); of the last that was */
-	bool begun, over, cut;	  /* its window is to end: as it decided itself; for another reason */
 };
 
 /* Has it been traced in windows, or was it never its turn? */

@@ -7,28 +7,10 @@
 
 #include "capture/watch.h"
 #include "elf/binary.h"
+#include "pace/scheduler.h"
 #include "session/build.h"
 #include "session/launch.h"
 #include "session/session.h"
-
-#define ROTA_SLOTS 8 /* windows at a time */
-
-/* Whose turn it is to be traced, when not all can be at once (rota.h). */
-struct rota {
-	bool begun;
-	struct host host;
-	double begin_cost_ns, extra_ns;
-	struct target *open[ROTA_SLOTS]; /* that have a window now */
-	size_t n_open;
-	pid_t gone[ROTA_SLOTS]; /* of targets that ended in one: its probes are still to be closed */
-	size_t n_gone;
-	bool was_busy;
-	uint64_t tick_ns, return_look_ns, harvest_ns, piece_ns; /* when to do these again */
-	uint64_t rest_ns;	      /* no window is opened before */
-	uint64_t turn_ns;	      /* how long a turn may be at present */
-	size_t watch_next; /* where the rounds have come to */
-	size_t n_due;		      /* windows of ended targets that were not taken in yet */
-};
 
 /* A list that grows. */
 struct profile_list {
@@ -76,10 +58,8 @@ struct session {
 	uint64_t interval;
 	double max_overhead; /* share of a target's CPU time; 0: no limit */
 	double max_host_overhead; /* share of the machine's; 0: no limit */
-	struct rota rota;    /* everywhere, with a limit */
+	struct scheduler scheduler; /* with a limit */
 	uint64_t window_period_ns; /* 0: as always */
-	double spare; /* of one core, that the machine leaves idle; when it was looked at, and what had been idle then */
-	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	int timer_fd;	     /* for what is due next; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;

@@ -23,7 +23,6 @@
 #include "session/budget.h"
 #include "session/internal.h"
 #include "session/resident.h"
-#include "session/rota.h"
 
 #define SELECTED_PROCESSES 2048	      /* at a time, when they need not be named */
 #define MIN_SETTLED	   16	      /* ended processes that make it worth to read all tables */
@@ -32,6 +31,12 @@
 #define RECENT_WINDOWS	   8	      /* that tell how much is called now */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
+
+/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and closing a window costs it,
+ * until the probes of malloc and free are out; the shortest window; and how long it may take to pay for both. */
+#define PERF_EDGES_S  0.4
+#define PERF_WINDOW_S 0.2
+#define PERF_PAYS_S   30
 
 /* --- opening --- */
 
@@ -294,9 +299,31 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 	}
 }
 
-/* Can a limit of overhead be kept, if there is one? */
-static int check_limit(const struct session *s, struct error *err)
+/* Perf uprobes are let go one after the other, a tenth of a second each. */
+static int check_perf_limit(const struct session *s, struct error *err)
 {
+	double window_s = PERF_EDGES_S + PERF_WINDOW_S, pays_s = WINDOWS_FELT * window_s / s->max_overhead;
+
+	if (s->everywhere)
+		return error__set(err, -ENOTSUP,
+				  "this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
+				  "code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
+				  "processes with -p, or say --max-overhead off",
+				  SESSION_SEPARATE);
+	if (pays_s > PERF_PAYS_S)
+		return error__set(err, -ENOTSUP,
+				  "with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
+				  "of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
+				  "more, or off",
+				  WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
+				  ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
+	return 0;
+}
+
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where nobody asked for it. */
+static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
+{
+	*ret_refuse = false;
 	if (!(s->max_overhead > 0))
 		return 0;
 	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
@@ -304,15 +331,12 @@ static int check_limit(const struct session *s, struct error *err)
 				  "a limit of overhead is kept for the heap and, of a command or of "
 				  "up to %d processes given by -p, for regions, so far; not for growth",
 				  SESSION_SEPARATE);
-	if (capture__kind(s->capture) == PROBE_PERF)
-		return error__set(err, -ENOTSUP,
-				  "a limit of overhead needs uprobe_multi (Linux 6.6): perf uprobes "
-				  "take a tenth of a second each to go, in which they cost as before");
 	if (!budget__cost_known(s))
 		return error__set(err, -ETIMEDOUT,
 				  "a limit of overhead cannot be kept: what probes cost here could not "
 				  "be measured");
-	return 0;
+	*ret_refuse = capture__kind(s->capture) == PROBE_PERF && s->what & WHAT_HEAP;
+	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
 
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
@@ -322,6 +346,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct capture_options capture_options = o->capture;
 	struct rlimit limit;
 	struct session *s;
+	bool refuse;
 	int rc;
 
 	rc = check_machine(err);
@@ -337,7 +362,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	s->epoll_fd = s->timer_fd = -1;
-	s->spare = 1;
 	s->max_overhead = o->max_overhead;
 	s->max_host_overhead = o->max_host_overhead;
 	s->window_period_ns = o->window_period_ns;
@@ -393,11 +417,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
-	rc = check_limit(s, o->overhead_given ? err : NULL);
-	if (rc && o->overhead_given)
+	rc = check_limit(s, &refuse, err);
+	if (rc && (o->overhead_given || refuse))
 		goto fail;
-	if (rc)
+	if (rc) {
 		s->max_overhead = 0;
+		*err = (struct error){};
+	}
 	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
 	if (rc)
 		goto fail;
@@ -455,6 +481,7 @@ void session__free(struct session *s)
 {
 	if (!s)
 		return;
+	scheduler__free(&s->scheduler);
 	capture__free(s->capture);
 	/* A command that never started running is ours to end; one that runs is not. */
 	if (s->launch.held || (s->launch.pid > 0 && !s->started))
@@ -621,7 +648,7 @@ static void settle_ended(struct session *s)
 	if (n < MIN_SETTLED || now < s->settle_next_ns)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
-	rota__harvest(s);
+	scheduler__harvest(&s->scheduler);
 	gone = calloc(n, sizeof(*gone));
 	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
 		return;
@@ -644,7 +671,7 @@ static void settle_ended(struct session *s)
 /* What the run has cost ourselves, for all who are told of it. */
 static void note_own_cost(struct session *s)
 {
-	struct run_cost cost = {.known = true, .host_pct = rota__overhead_pct(s)};
+	struct run_cost cost = {.known = true, .host_pct = budget__host_pct(s)};
 
 	cost.host_known = cost.host_pct >= 0;
 	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
@@ -686,16 +713,14 @@ static void look_now(struct session *s, struct target *t)
 {
 	struct target *const only[] = {t};
 	struct budget *b = &t->budget;
-	double cost, cpu;
+	struct paced *p = &b->pace;
 
-	budget__read_totals(s, t, &cost, &cpu);
+	targets__read(s, t);
 	books__read_bound(t);
-	if (b->stretch && !b->closing && b->windows.open) {
-		b->end_ns = clock__now_ns(CLOCK_MONOTONIC);
-		b->failed += books__harvest(s, only, 1) != 0;
-		b->start_ns = b->end_ns;
-		books__opened(s, t);
-		books__rest(s, t);
+	if (b->stretch && !p->closing && p->windows.open) {
+		p->end_ns = clock__now_ns(CLOCK_MONOTONIC);
+		p->failed += books__harvest(s, only, 1) != 0;
+		p->start_ns = p->end_ns;
 	} else {
 		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
 	}
@@ -772,11 +797,11 @@ static void keep_budgets(struct session *s)
 	struct itimerspec at = {};
 	uint64_t next, passed;
 
-	if (s->timer_fd < 0 || s->stopped)
+	if (s->timer_fd < 0 || s->stop_ns)
 		return;
 	if (read(s->timer_fd, &passed, sizeof(passed)) < 0 && errno != EAGAIN)
 		return;
-	next = s->everywhere ? rota__keep(s) : budget__keep(s);
+	next = budget__keep(s);
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / 1000000000);
 		at.it_value.tv_nsec = (long)(next % 1000000000);
@@ -818,15 +843,12 @@ static void note_earlier_regions(struct session *s)
 static int begin_budgets(struct session *s)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-	int rc = 0;
+	int rc;
 
 	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (s->timer_fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->timer_fd, &event))
 		return -errno;
-	if (s->everywhere)
-		rc = rota__begin(s);
-	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
-		rc = budget__begin(s, s->targets[i], s->max_overhead);
+	rc = budget__begin(s);
 	keep_budgets(s);
 	return rc;
 }
@@ -929,7 +951,7 @@ static void estimate_calls(struct target *t)
 {
 	double net = net_clock__at(&t->budget.clock, UINT64_MAX), allocs, frees;
 
-	if (t->budget.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
+	if (t->budget.pace.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
 		t->calls.allocs += allocs * fmax(net - t->calls.net_s, 0);
 		t->calls.frees += frees * fmax(net - t->calls.net_s, 0);
 	} else {
@@ -946,7 +968,7 @@ static double held(const struct target *t)
 {
 	const struct sizes *anon = &t->anon;
 
-	if (!t->ended && !t->exec_ns && t->budget.windows.n_windows > 1 && anon->n)
+	if (!t->ended && !t->exec_ns && t->budget.pace.windows.n_windows > 1 && anon->n)
 		return (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
 	return (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
 }
@@ -980,7 +1002,7 @@ void session__status(struct session *s, struct session_status *ret)
 		}
 		cpu_ns += cpu_used_ns(t);
 		probe_ns += t->probe_ns;
-		ret->windowed += t->budget.windows.budget > 0 && !t->budget.windows.continuous;
+		ret->windowed += t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
@@ -1043,10 +1065,9 @@ void session__stop(struct session *s)
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
-	rota__stop(s);
+	scheduler__stop(&s->scheduler);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		books__read_bound(s->targets[i]);
-		budget__end(s, s->targets[i]);
 		targets__read(s, s->targets[i]);
 		targets__read_size(s->targets[i]);
 		if (!s->targets[i]->ended)

@@ -59,7 +59,8 @@ struct session_options {
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
 	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
-	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then */
+	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then (but with perf uprobes
+			      * that is an error, too) */
 	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share of the machine's CPU time that tracing may
 	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
 	double max_host_overhead;

@@ -16,7 +16,6 @@
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
-#include "session/rota.h"
 
 /* Above lies the kernel's half, with the one page of code that every process sees there:
  * [vsyscall], which is nobody's JIT. */
@@ -55,6 +54,8 @@ void targets__remove(struct session *s, struct target *t)
 				(--s->n_targets - i) * sizeof(*s->targets));
 			break;
 		}
+	if (s->scheduler.begun)
+		scheduler__forget(&s->scheduler, &t->budget.pace);
 	if (t->process)
 		capture__drop_process(s->capture, t->process);
 	target__clear(t);
@@ -259,7 +260,7 @@ static void provide_probes(struct session *s, struct target *t)
 		/* One that cannot be probed stays as it is: the others are. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
-		if (budget__wants_probes(t))
+		if (paced__wants_probes(&t->budget.pace))
 			targets__attach_own(s, t);
 		return;
 	}
@@ -352,7 +353,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		maps__copy(&parent->maps, &t->maps);
 	if (targets__refresh_maps(s, t) && t->maps.n)
 		t->maps_changed = true;
-	rota__welcome(s, t);
+	budget__welcome(s, t);
 }
 
 static void on_event(void *ctx, const struct abi_event *event)
@@ -379,7 +380,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		survivors__exec(&t->budget.survivors, event->time_ns);
-		t->budget.cut = true;
+		t->budget.pace.cut = true;
 		chains__exec(&t->budget.chains);
 		break;
 	case EVENT_HEADLESS:
@@ -440,7 +441,7 @@ void targets__note_end(struct session *s, struct target *t)
 		watch__deliver(s->watch);
 	}
 	targets__read(s, t);
-	budget__end(s, t);
+	scheduler__end(&s->scheduler, &t->budget.pace);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)

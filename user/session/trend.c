@@ -400,9 +400,9 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (rc)
 		return rc;
 	p->mode = "windowed";
-	p->n_windows = b->target->budget.windows.n_windows;
-	p->windows_s = (double)b->target->budget.windows.windows_ns * NS;
-	p->continuous_s = (double)b->target->budget.windows.continuous_ns * NS;
+	p->n_windows = b->target->budget.pace.windows.n_windows;
+	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;
+	p->continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
 	p->evidence = (struct profile_evidence){
 		.born = c->born,
 		.freed = c->freed,
@@ -429,7 +429,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	}
 	p->growth.attributed = all_growth(p);
 	if (!rc)
-		rc = profile__add_lost(p, "windows_failed", b->target->budget.failed);
+		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
 	if (!rc)
 		rc = profile__add_lost(p, "blocks_changed", c->changed);
 	if (!rc)

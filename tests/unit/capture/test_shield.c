@@ -52,18 +52,19 @@ static void each_is_closed(void **state)
 static void others_are_closed_beside_us(void **state)
 {
 	struct shield_closer *closers[8];
-	int fds[8], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int fds[16], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	(void)state;
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 16; i++) {
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		assert_true(fds[i] >= 0);
-		closers[i] = shield__begin_close(fds[i]);
 	}
+	for (int i = 0; i < 8; i++)
+		closers[i] = shield__begin_close(&fds[2 * i], 2);
 	for (int i = 0; i < 8; i++)
 		if (closers[i])
 			assert_true(shield__end_close(closers[i], true));
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 16; i++)
 		assert_false(is_open(fds[i]));
 	assert_true(is_open(other));
 	close(other);
@@ -73,8 +74,8 @@ static void others_are_closed_beside_us(void **state)
 
 static void who_looks_need_not_wait(void **state)
 {
-	struct shield_closer *closer = shield__begin_close(open("/dev/null", O_RDONLY | O_CLOEXEC));
-	int looks = 1;
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), looks = 1;
+	struct shield_closer *closer = shield__begin_close(&fd, 1);
 
 	(void)state;
 	assert_non_null(closer);

@@ -13,7 +13,7 @@ static struct price windows(int n, double own_ns, double price, double noise)
 	const double half_ns = 500, whole_ns = 1000;
 	struct price p;
 
-	price__init(&p);
+	price__init(&p, 1);
 	for (int i = 0; i < n; i++) {
 		double more = 1 + noise * sin(i * 12.9898), less = 1 + noise * cos(i * 78.233);
 		struct price_totals from = {100, 200, 300}, to = from;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/host.h"
+#include "pace/host.h"
 
 #include <string.h>
 

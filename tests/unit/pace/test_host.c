@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "session/host.h"
-#include "session/windows.h"
+#include "pace/host.h"
+#include "pace/windows.h"
 
 #define S	1e9
 #define STEP_NS 10000000ULL

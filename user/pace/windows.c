@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/windows.h"
+#include "pace/windows.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #define FIRST_NS   (30 * MS)  /* length of the first window */
 #define MIN_NS	   (15 * MS)  /* mean lengths */
 #define MAX_NS	   (400 * MS)
+#define EDGES	   0.5	      /* of what opening and closing take: windows are no shorter */
 #define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
 #define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
 #define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
@@ -23,6 +24,7 @@
 #define EASY	   0.9	     /* of its share: what continuous tracing may cost to begin with */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
+#define IDLE	   0.5	     /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE_NS	   (250 * MS) /* so long a process must have been idle to be taken for it */
 #define LASTING_NS (5 * S)    /* continuous for so long: the attempt has not failed */
 #define BACK_OFF_NS (1 * S)   /* to the next attempt; doubled by each that fails */
@@ -94,8 +96,8 @@ static double mean_length_ns(const struct windows *w)
 {
 	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS - w->edge_cost_ns;
 
-	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS, w->scale * MIN_NS,
-		       w->scale * MAX_NS);
+	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
+		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
 }
 
 /* What a window of so many mean lengths adds to the debt: C in windows.h. */
@@ -138,18 +140,25 @@ static double rest(const struct windows *w)
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* A stretch since the last change is over: books it. Its cost as a share of its CPU time, or of
+/* What a cost in the present state is felt as. */
+static double felt(const struct windows *w, double cost_ns)
+{
+	return w->continuous ? cost_ns : WINDOWS_FELT * cost_ns;
+}
+
+/* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU time, or of
  * a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
-	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns;
+	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
 	if (w->open && !w->continuous)
 		w->windows_cost_ns += cost;
-	w->debt_ns += cost - (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->felt_ns += dear - cost;
+	w->debt_ns += dear - (w->continuous ? w->steady * at_least : w->budget * cpu);
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
-	w->idle_debt_ns += cost - w->steady * fmax(cpu, rest(w) * wall);
+	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
 	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
 	return at_least > cost ? cost / at_least : cost > 0;
 }
@@ -180,7 +189,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	double wall = (double)(now_ns - w->since_ns), cost = cost_ns - w->cost_ns, share;
 
 	if (!w->n_cheap && wall > 0)
-		w->cost_rate = smooth(w->cost_rate, cost / wall);
+		w->cost_rate = smooth(w->cost_rate, felt(w, cost) / wall);
 	if (wall > 0 && !w->continuous)
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
@@ -200,7 +209,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		w->n_cheap = 0;
 	}
 	if (w->continuous && wall > 0) {
-		w->cost_rate = cost / wall;
+		w->cost_rate = WINDOWS_FELT * cost / wall;
 		w->used_rate = w->cpu_rate;
 	}
 	end_attempt(w, now_ns);
@@ -219,7 +228,7 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 /* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe nothing? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
-	if (used_ns > w->steady * rest(w) * wall_ns)
+	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
 		w->idle_since_ns = now_ns;
 	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
 	       (!w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns);
@@ -253,13 +262,17 @@ enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cos
 void windows__done(struct windows *w, enum windows_action action, uint64_t now_ns, double cost_ns,
 		   double cpu_ns)
 {
-	/* A window's edges: from one that was only tried on an idle process nothing is to be learnt. */
-	double cost = cost_ns - w->cost_ns;
+	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
+	bool first = w->n_windows <= 1;
 
-	if (action == WINDOWS_OPEN && !w->attempt)
+	/* of the first one the opening is not known, nor is an attempt's what a window's is */
+	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
-	else if (action == WINDOWS_CLOSE)
-		w->edge_cost_ns = smooth(w->edge_cost_ns, w->n_windows > 1 ? w->opening_cost_ns + cost : 2 * cost);
+		w->opening_ns = wall;
+	} else if (action == WINDOWS_CLOSE) {
+		w->edge_cost_ns = smooth(w->edge_cost_ns, cost + (first ? cost : w->opening_cost_ns));
+		w->edge_ns = smooth(w->edge_ns, wall + (first ? wall : w->opening_ns));
+	}
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
@@ -272,7 +285,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->n_windows++;
 	if (w->attempt) {
 		w->continuous = true;
-		w->debt_ns = fmin(w->debt_ns, w->idle_debt_ns); /* the one account has paid for the other */
+		w->debt_ns = 0; /* the other account has paid; no credit, for it may fail */
 		w->attempt_ns = now_ns;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;
@@ -288,7 +301,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
-	w->cost_rate = smooth(w->cost_rate, cost_rate);
+	w->cost_rate = smooth(w->cost_rate, WINDOWS_FELT * cost_rate);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)

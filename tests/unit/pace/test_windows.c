@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "session/windows.h"
+#include "pace/windows.h"
 
 #define S 1e9
 
 /* A process that does nothing but compute and call: each call takes own_ns of it, and cost_ns more where it
- * is seen. */
+ * is seen all the time; WINDOWS_FELT times that in windows, of which what counts calls does not know. */
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of wall time for which it wants a CPU */
 };
 
 struct run {
-	double cost, cpu;	 /* totals, ns */
+	double told, cost, cpu; /* totals, ns: what is calibrated, what it truly was */
 	double calls;
 	uint64_t open_ns, now;
 	unsigned opened;
@@ -28,16 +28,18 @@ struct run {
 	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the second one on */
 };
 
-static void pass(struct run *run, const struct program *p, bool open, uint64_t ns)
+static void pass(struct run *run, const struct program *p, const struct windows *w, bool open, uint64_t ns)
 {
+	double cost_ns = open ? p->cost_ns * (w->continuous ? 1 : WINDOWS_FELT) : 0;
 	/* Seen, it wants the CPU for longer, at most all of it. */
-	double want = p->busy * (open ? (p->own_ns + p->cost_ns) / p->own_ns : 1);
+	double want = p->busy * (p->own_ns + cost_ns) / p->own_ns;
 	double cpu = (want < 1 ? want : 1) * (double)ns;
-	double calls = cpu / (open ? p->own_ns + p->cost_ns : p->own_ns);
+	double calls = cpu / (p->own_ns + cost_ns);
 
 	run->cpu += cpu;
 	run->calls += calls;
-	run->cost += open ? calls * p->cost_ns : 0;
+	run->cost += calls * cost_ns;
+	run->told += open ? calls * p->cost_ns : 0;
 	run->open_ns += open ? ns : 0;
 	run->now += ns;
 }
@@ -51,17 +53,17 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 		uint64_t step = 2000000;
 		enum windows_action action;
 
-		pass(run, p, w->open, step);
+		pass(run, p, w, w->open, step);
 		if (run->opened && run->cost > run->most * run->cpu)
 			run->most = run->cost / run->cpu;
-		action = windows__step(w, run->now, run->cost, run->cpu);
+		action = windows__step(w, run->now, run->told, run->cpu);
 		if (!action)
 			continue;
 		if (changed && run->opened < 4096)
 			(action == WINDOWS_OPEN ? run->gaps : run->lengths)[run->opened] =
 				(double)(run->now - changed) / 1e6;
-		pass(run, p, true, overhead_ns); /* some probes are in place meanwhile */
-		windows__done(w, action, run->now, run->cost, run->cpu);
+		pass(run, p, w, true, overhead_ns); /* some probes are in place meanwhile */
+		windows__done(w, action, run->now, run->told, run->cpu);
 		changed = run->now;
 		run->opened += action == WINDOWS_OPEN;
 	}
@@ -92,6 +94,7 @@ static void budget_is_kept(void **state)
 				assert_true(run.cost / run.cpu > 0.9 * budgets[b]);
 				assert_true(run.most < 1.05 * budgets[b]);
 				assert_true(loss(&run, &p) < 1.02 * budgets[b]);
+				assert_true(fabs(run.told + w.felt_ns - run.cost) < 0.05 * run.cost);
 				assert_true(run.opened > (budgets[b] < 0.02 ? 10 : 40));
 			}
 }
@@ -305,6 +308,10 @@ static void starved_processes_are_not_idle(void **state)
 	drive(&w, &run, &wild, 2, 3000000);
 	w.spare = 0;
 	drive(&w, &run, &starved, 20, 3000000);
+	assert_false(w.continuous);
+	starved.busy = 0; /* not even a moment, but for the machine's rounding */
+	w.spare = 1e-4;
+	drive(&w, &run, &starved, 5, 3000000);
 	assert_false(w.continuous);
 	assert_true(run.cost / run.cpu < 0.06);
 	w.sleeps = true; /* it wants none: the machine may be as busy as it likes */

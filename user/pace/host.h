@@ -21,8 +21,8 @@
  * the CPU time that they use now) fits half of the budget, and no one would exceed its own. What such a forecast
  * does not know, processes that are not traced but meet the probes everywhere, shows at the attempt: each that
  * fails doubles the time to the next. */
-#ifndef MEMTRACE_SESSION_HOST_H
-#define MEMTRACE_SESSION_HOST_H
+#ifndef MEMTRACE_PACE_HOST_H
+#define MEMTRACE_PACE_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

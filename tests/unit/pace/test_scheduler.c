@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The scheduler on a simulated machine: processes that count for themselves what they were cost, probes that take their
+ * time to come and go, and a clock that nobody else reads. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "pace/scheduler.h"
+
+#define S	1e9
+#define MS	1000000ULL
+#define STEP_NS (2 * MS)
+#define MAX	64
+#define CPUS	4
+#define LIMIT	0.05
+#define HOST	0.02
+
+/* Each call takes own_ns, and where it is seen cost_ns more, WINDOWS_FELT times that in windows. */
+struct program {
+	double own_ns, cost_ns;
+	double busy; /* share of a CPU that it wants */
+};
+
+struct process {
+	struct paced pace;
+	struct program program;
+	double told, cost, cpu, calls, seen, noted_cpu, noted_cost;
+	bool in, gone, fails, starved, inside; /* inside: its window counts */
+	uint64_t out_ns, window_ns;		/* its own probes are out by then */
+	uint64_t taken_until_ns;
+	unsigned opened, closed, harvests, last_looks, notes, adapted, restored;
+};
+
+struct machine {
+	struct scheduler scheduler;
+	struct process processes[MAX];
+	size_t n;
+	uint64_t now, open_takes_ns, close_takes_ns, all_out_ns;
+	bool shared, everywhere;
+	double cost;
+	unsigned most_open, left, came_back;
+};
+
+/* --- time passes --- */
+
+static bool is_in(const struct machine *m, const struct process *p)
+{
+	return p->in || m->now < p->out_ns || m->everywhere || m->now < m->all_out_ns;
+}
+
+static void pass_one(struct machine *m, struct process *p, uint64_t ns)
+{
+	bool continuous = p->pace.windows.continuous || m->everywhere;
+	double cost_ns = is_in(m, p) ? p->program.cost_ns * (continuous ? 1 : WINDOWS_FELT) : 0;
+	double want = p->program.busy * (p->program.own_ns + cost_ns) / p->program.own_ns;
+	double cpu = (want < 1 ? want : 1) * (double)ns, calls = cpu / (p->program.own_ns + cost_ns);
+
+	p->cpu += cpu;
+	p->calls += calls;
+	p->cost += calls * cost_ns;
+	m->cost += calls * cost_ns;
+	if (is_in(m, p)) {
+		p->told += calls * p->program.cost_ns;
+		p->seen += calls;
+	}
+}
+
+static void pass(struct machine *m, uint64_t ns)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (!m->processes[i].gone)
+			pass_one(m, &m->processes[i], ns);
+	m->now += ns;
+}
+
+static void drive(struct machine *m, double seconds)
+{
+	uint64_t end = m->now + (uint64_t)(seconds * S), next = 0;
+
+	while (m->now < end) {
+		if (m->now >= next) {
+			uint64_t called = m->now;
+
+			next = scheduler__keep(&m->scheduler);
+			assert_true(next > called); /* it never asks to be called again at once */
+		}
+		pass(m, STEP_NS);
+		m->most_open = m->scheduler.n_open > m->most_open ? (unsigned)m->scheduler.n_open : m->most_open;
+	}
+}
+
+/* --- ops --- */
+
+static struct process *of(struct paced *paced)
+{
+	struct process *p = paced->owner;
+
+	assert_ptr_equal(&p->pace, paced);
+	return p;
+}
+
+static uint64_t fake_now_ns(void *ctx)
+{
+	return ((struct machine *)ctx)->now;
+}
+
+static void fake_read_totals(void *ctx, struct paced *paced, double *ret_cost, double *ret_cpu)
+{
+	(void)ctx;
+	*ret_cost = of(paced)->told;
+	*ret_cpu = of(paced)->cpu;
+}
+
+static void fake_note_totals(void *ctx, struct paced *paced, uint64_t now_ns, double cpu_ns, double cost_ns)
+{
+	struct process *p = of(paced);
+
+	assert_int_equal(now_ns, ((struct machine *)ctx)->now);
+	assert_true(cpu_ns >= p->noted_cpu && cost_ns >= p->noted_cost);
+	p->noted_cpu = cpu_ns;
+	p->noted_cost = cost_ns;
+	p->notes++;
+}
+
+static uint64_t fake_calls(void *ctx, struct paced *paced)
+{
+	(void)ctx;
+	return (uint64_t)of(paced)->seen;
+}
+
+static bool fake_sleeps(void *ctx, struct paced *paced)
+{
+	const struct process *p = of(paced);
+
+	(void)ctx;
+	assert_false(p->gone);
+	return !p->starved && p->program.busy < 0.01;
+}
+
+static int fake_idle_ns(void *ctx, uint64_t *ret)
+{
+	*ret = 0; /* it never is */
+	(void)ctx;
+	return 0;
+}
+
+static bool fake_can_open(void *ctx, struct paced *paced)
+{
+	return ((struct machine *)ctx)->now >= of(paced)->out_ns;
+}
+
+static int fake_open(void *ctx, struct paced *paced)
+{
+	struct process *p = of(paced);
+	struct machine *m = ctx;
+
+	assert_false(p->gone || p->in || m->everywhere);
+	assert_true(m->now >= m->all_out_ns);
+	if (p->fails)
+		return -ENOENT;
+	p->in = true;
+	p->opened++;
+	pass(m, m->open_takes_ns);
+	return 0;
+}
+
+static void fake_begin_close(void *ctx, struct paced *paced)
+{
+	struct process *p = of(paced);
+	struct machine *m = ctx;
+
+	assert_true(p->in);
+	p->in = false;
+	p->closed++;
+	p->out_ns = m->now + m->close_takes_ns;
+}
+
+static bool fake_is_gone(void *ctx, struct paced *paced)
+{
+	return ((struct machine *)ctx)->now >= of(paced)->out_ns;
+}
+
+static void fake_set_window(void *ctx, struct paced *paced, uint64_t start_ns)
+{
+	(void)ctx;
+	of(paced)->inside = start_ns != UINT64_MAX;
+	of(paced)->window_ns = start_ns;
+}
+
+static void fake_harvest(void *ctx, struct paced **processes, size_t n)
+{
+	struct machine *m = ctx;
+
+	assert_true(n > 0);
+	for (size_t i = 0; i < n; i++) {
+		struct process *p = of(processes[i]);
+
+		/* each moment is taken in once, and nothing that is still to come */
+		assert_true(p->pace.start_ns >= p->taken_until_ns);
+		assert_true(p->pace.end_ns <= m->now);
+		p->taken_until_ns = p->pace.end_ns;
+		p->harvests++;
+	}
+}
+
+static bool fake_has_windows(void *ctx, const struct paced *paced)
+{
+	(void)ctx;
+	return ((const struct process *)paced->owner)->harvests;
+}
+
+static void fake_adapt(void *ctx, struct paced *paced, double cost_ns, double cpu_ns)
+{
+	(void)ctx;
+	assert_true(cost_ns >= 0 && cpu_ns >= 0);
+	assert_true(of(paced)->harvests); /* a window's interval is the one at which it sampled */
+	of(paced)->adapted++;
+}
+
+static void fake_restore(void *ctx, struct paced *paced)
+{
+	(void)ctx;
+	of(paced)->restored++;
+}
+
+static void fake_look_at_all(void *ctx, struct paced *paced)
+{
+	(void)ctx;
+	assert_false(of(paced)->gone);
+	of(paced)->last_looks++;
+}
+
+static double fake_machine_cost_ns(void *ctx)
+{
+	const struct machine *m = ctx;
+	double sum = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		sum += m->processes[i].told;
+	return sum;
+}
+
+static void fake_pause_all(void *ctx)
+{
+	struct machine *m = ctx;
+
+	m->everywhere = false;
+	m->all_out_ns = m->now + m->close_takes_ns;
+	m->left++;
+}
+
+static bool fake_all_gone(void *ctx)
+{
+	return ((struct machine *)ctx)->now >= ((struct machine *)ctx)->all_out_ns;
+}
+
+static int fake_resume_all(void *ctx)
+{
+	struct machine *m = ctx;
+
+	for (size_t i = 0; i < m->n; i++)
+		assert_false(m->processes[i].in);
+	m->everywhere = true;
+	m->came_back++;
+	return 0;
+}
+
+static int fake_watch(void *ctx, struct paced *paced, double *ret_cpu_ns)
+{
+	(void)ctx;
+	*ret_cpu_ns = of(paced)->cpu;
+	return 0;
+}
+
+static int fake_watch_size(void *ctx, struct paced *paced, uint64_t *ret_rss_bytes, uint64_t *ret_faults)
+{
+	(void)ctx;
+	(void)paced;
+	*ret_rss_bytes = *ret_faults = 0;
+	return 0;
+}
+
+static const struct pace_ops ops = {
+	fake_now_ns, fake_read_totals, fake_note_totals, fake_calls, fake_sleeps, fake_idle_ns, fake_can_open,
+	fake_open, fake_begin_close, fake_is_gone, fake_set_window, fake_harvest, fake_has_windows, fake_adapt,
+	fake_restore, fake_look_at_all, fake_machine_cost_ns, fake_pause_all, fake_all_gone,
+	fake_resume_all, fake_watch, fake_watch_size,
+};
+
+static struct machine *machine(bool shared)
+{
+	const struct pace_limits limits = {
+		.aim = LIMIT, .steady = LIMIT, .shared = shared, .own = LIMIT, .host = HOST, .cpus = CPUS};
+	struct machine *m = test_calloc(1, sizeof(*m));
+
+	m->now = 1000 * MS;
+	m->open_takes_ns = 4 * MS;
+	m->close_takes_ns = 12 * MS;
+	m->shared = m->everywhere = shared;
+	scheduler__begin(&m->scheduler, &ops, m, &limits);
+	return m;
+}
+
+static struct process *add(struct machine *m, struct program program)
+{
+	struct process *p = &m->processes[m->n++];
+
+	p->program = program;
+	p->in = !m->shared;
+	assert_int_equal(scheduler__add(&m->scheduler, &p->pace, p, m->n, m->now), 0);
+	return p;
+}
+
+static void end(struct machine *m)
+{
+	scheduler__free(&m->scheduler);
+	test_free(m);
+}
+
+static const struct program WILD = {5, 500, 1};
+static const struct program MODEST = {50000, 500, 0.2};
+static const struct program ASLEEP = {1000, 500, 1e-4};
+
+/* --- own --- */
+
+static void a_busy_process_keeps_its_limit(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD);
+
+	(void)state;
+	drive(m, 60);
+	assert_true(p->cost < 1.01 * LIMIT * p->cpu);
+	assert_true(p->cost > 0.9 * LIMIT * p->cpu);
+	assert_in_range(p->opened, 40, 90);
+	assert_int_equal(p->harvests, p->closed);
+	assert_int_equal(p->adapted, p->closed);
+	assert_true(p->notes > 2 * p->opened); /* at least at each opening and closing */
+	end(m);
+}
+
+static void what_fits_is_continuous(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, MODEST), *wild = add(m, WILD);
+
+	(void)state;
+	drive(m, 10);
+	assert_true(p->pace.windows.continuous && p->in);
+	assert_int_equal(p->closed, 0);
+	assert_true(wild->opened > 3); /* each by itself */
+	end(m);
+}
+
+static void an_idle_process_is_continuous_again(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD);
+
+	(void)state;
+	drive(m, 0.1);
+	p->program = ASLEEP;
+	drive(m, 3);
+	assert_true(p->pace.windows.continuous && p->in && p->inside);
+	assert_int_equal(p->opened, 1);
+	assert_true(p->restored > 0);
+	/* one that is kept from running is not */
+	p->program = WILD;
+	drive(m, 3);
+	p->program = ASLEEP;
+	p->starved = true;
+	drive(m, 3);
+	assert_false(p->pace.windows.continuous);
+	end(m);
+}
+
+static void slow_closing_is_paid_for(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD);
+
+	(void)state;
+	m->open_takes_ns = 100 * MS;
+	m->close_takes_ns = 400 * MS;
+	drive(m, 300);
+	assert_true(p->cost < 1.02 * LIMIT * p->cpu);
+	assert_true(p->cost > 0.75 * LIMIT * p->cpu);
+	assert_in_range(p->opened, 10, 40);
+	assert_true(p->pace.windows.length_ns >= 0.4 * 500 * MS); /* no shorter than half of its edges, as they came out */
+	end(m);
+}
+
+static void probes_that_cannot_be_placed(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD), *other = add(m, WILD);
+
+	(void)state;
+	p->fails = true;
+	drive(m, 20);
+	assert_int_equal(p->opened, 0);
+	assert_true(p->pace.failed > 0);
+	assert_false(p->in || p->inside);
+	assert_true(other->opened > 10);
+	p->fails = false; /* it is tried again */
+	drive(m, 10);
+	assert_true(p->opened > 3);
+	end(m);
+}
+
+static void a_process_may_end_in_its_window(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD), *closing = add(m, WILD), *other = add(m, WILD);
+	unsigned harvests;
+
+	(void)state;
+	while (!(p->in && p->opened > 2))
+		drive(m, 0.002);
+	harvests = p->harvests;
+	p->gone = true;
+	scheduler__end(&m->scheduler, &p->pace);
+	assert_int_equal(p->harvests, harvests + 1);
+	while (!closing->pace.closing)
+		drive(m, 0.002);
+	harvests = closing->harvests;
+	closing->gone = true;
+	scheduler__end(&m->scheduler, &closing->pace);
+	assert_int_equal(closing->harvests, harvests + 1);
+	scheduler__forget(&m->scheduler, &closing->pace);
+	drive(m, 10);
+	assert_int_equal(m->scheduler.n, 2);
+	assert_true(other->opened > 5);
+	scheduler__stop(&m->scheduler);
+	assert_int_equal(p->last_looks, 0);
+	assert_int_equal(other->last_looks, 1);
+	end(m);
+}
+
+static void the_end_takes_the_last_window_in(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD), *modest = add(m, MODEST);
+	unsigned harvests;
+
+	(void)state;
+	while (!(p->in && p->opened > 2))
+		drive(m, 0.002);
+	drive(m, 0.006);
+	harvests = p->harvests;
+	scheduler__stop(&m->scheduler);
+	assert_int_equal(p->harvests, harvests + 1);
+	assert_int_equal(modest->harvests, 0); /* continuous from its beginning */
+	assert_int_equal(p->last_looks, 1);
+	assert_true(scheduler__keep(&m->scheduler) == UINT64_MAX);
+	assert_int_equal(p->harvests, harvests + 1);
+	end(m);
+}
+
+/* --- shared --- */
+
+static void quiet_machines_are_traced_everywhere(void **state)
+{
+	struct machine *m = machine(true);
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		add(m, i % 2 ? MODEST : ASLEEP);
+	drive(m, 30);
+	assert_true(m->everywhere);
+	assert_int_equal(m->left, 0);
+	assert_int_equal(m->processes[1].opened, 0);
+	assert_int_equal(m->processes[1].harvests, 0);
+	end(m);
+}
+
+static void many_share_the_hosts_limit(void **state)
+{
+	struct machine *m = machine(true);
+	unsigned fewest = UINT32_MAX;
+	double begun;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		add(m, WILD);
+	drive(m, 120);
+	begun = (double)(m->now - 1000 * MS);
+	assert_false(m->everywhere);
+	assert_true(m->cost < HOST * CPUS * begun * 1.05);
+	assert_true(m->cost > HOST * CPUS * begun * 0.6);
+	/* what is told for the machine is what it was */
+	assert_true(fabs(scheduler__machine_cost_ns(&m->scheduler) - m->cost) < 0.1 * m->cost);
+	for (size_t i = 0; i < m->n; i++)
+		fewest = m->processes[i].opened < fewest ? m->processes[i].opened : fewest;
+	assert_true(fewest >= 2);
+	assert_true(m->most_open <= PACE_SLOTS);
+	end(m);
+}
+
+static void modest_ones_keep_their_turn(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *wild = add(m, WILD), *modest = add(m, MODEST), *asleep = add(m, ASLEEP);
+
+	(void)state;
+	drive(m, 60);
+	assert_false(m->everywhere);
+	assert_true(wild->opened > 20);
+	assert_true(wild->cost < 1.1 * LIMIT * wild->cpu);
+	assert_in_range(modest->opened, 1, 4); /* continuously */
+	assert_true(modest->harvests > 15);    /* in pieces */
+	assert_true(asleep->opened <= 3);
+	end(m);
+}
+
+static void it_comes_back_when_the_storm_is_over(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *wild = add(m, WILD), *modest = add(m, MODEST);
+
+	(void)state;
+	drive(m, 20);
+	assert_false(m->everywhere);
+	wild->gone = true;
+	scheduler__end(&m->scheduler, &wild->pace);
+	drive(m, 20);
+	assert_true(m->everywhere);
+	assert_true(m->came_back >= 1);
+	assert_true(modest->pace.windows.continuous && modest->inside);
+	assert_int_equal(m->scheduler.n_open, 0);
+	end(m);
+}
+
+static void turns_end_with_their_process(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p = add(m, WILD), *other = add(m, WILD);
+	unsigned harvests;
+
+	(void)state;
+	while (!(p->in && p->opened > 2))
+		drive(m, 0.002);
+	harvests = p->harvests;
+	p->gone = true;
+	scheduler__end(&m->scheduler, &p->pace);
+	assert_false(p->in); /* its links are closed all the same */
+	drive(m, 1);
+	assert_int_equal(p->harvests, harvests + 1);
+	scheduler__forget(&m->scheduler, &p->pace);
+	assert_int_equal(m->scheduler.n, 1);
+	harvests = other->opened;
+	drive(m, 10);
+	assert_true(other->opened > harvests);
+	/* another program in the middle of a window: it ends */
+	while (!(other->in && !other->pace.closing))
+		drive(m, 0.002);
+	other->pace.cut = true;
+	drive(m, 0.15);
+	assert_false(other->in && other->pace.cut);
+	end(m);
+}
+
+static void turns_with_nothing_to_see_go_on(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p = add(m, WILD), *other = add(m, WILD);
+
+	(void)state;
+	p->fails = true; /* it has no allocator that is known */
+	drive(m, 30);
+	assert_int_equal(p->opened, 0);
+	assert_true(other->opened > 5);
+	end(m);
+}
+
+static void nobody_comes_by_chance(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p, *late;
+
+	(void)state;
+	p = add(m, WILD);
+	drive(m, 5);
+	late = add(m, WILD); /* while others have turns: it waits for its own */
+	assert_false(late->pace.windows.open);
+	drive(m, 10);
+	assert_true(late->opened > 0 && p->opened > 0);
+	end(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_busy_process_keeps_its_limit),
+		cmocka_unit_test(what_fits_is_continuous),
+		cmocka_unit_test(an_idle_process_is_continuous_again),
+		cmocka_unit_test(slow_closing_is_paid_for),
+		cmocka_unit_test(probes_that_cannot_be_placed),
+		cmocka_unit_test(a_process_may_end_in_its_window),
+		cmocka_unit_test(the_end_takes_the_last_window_in),
+		cmocka_unit_test(quiet_machines_are_traced_everywhere),
+		cmocka_unit_test(many_share_the_hosts_limit),
+		cmocka_unit_test(modest_ones_keep_their_turn),
+		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
+		cmocka_unit_test(turns_end_with_their_process),
+		cmocka_unit_test(turns_with_nothing_to_see_go_on),
+		cmocka_unit_test(nobody_comes_by_chance),
+	};
+
+	return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
+}
