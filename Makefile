@@ -47,7 +47,7 @@ LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \
-	leaks-tables diffs diffs-tables help clean
+	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -391,6 +391,20 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
+# The judge of what is printed at the defaults: hours; build/truth/results.jsonl.
+LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
+$(LIVES): tests/truth/lives.c tests/progs/truth.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(if $(findstring musl,$@),$(MUSL_GCC) -static,$(CC)) -std=gnu11 $(PROG_CFLAGS) -Itests/progs $< -o $@
+progs: $(LIVES)
+
+truth: $(B)/memtrace $(LIVES)
+	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)'))
+
+truth-tables:
+	$(Q)python3 tests/truth/truth.py $(foreach o,COMMIT RESULTS,$(if $($o),'$o=$($o)')) tables
+
 deps:
 	$(Q)scripts/install-deps
 
@@ -415,6 +429,9 @@ help:
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
 	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
+	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
+	'                  RUNS=4 SECONDS=40 JOBS=1' \
+	'make truth-tables the tables of docs/windows.md from what make truth has measured' \
 	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots: an hour or two' \
 	'                  (root); ONLY=store,cache,connections,leak PAIRS=100 SECONDS=8 EVERY=30 JOBS=1' \
 	'make diffs-tables docs/diff.md from what make diffs has measured' \
