@@ -112,9 +112,17 @@ def looks_of(log, groups):
     return looks
 
 
+def first_right(order, grows, any_of_them):
+    """Those that grow come first; where any is set, one of them does. None: nothing grows."""
+    if not grows:
+        return None
+    n = 1 if any_of_them else len(grows)
+    return len(order) >= n and set(order[:n]) <= set(grows)
+
+
 def judge(case, profile, log, series, begin, heap):
     """case: name, groups, grows (names of those that grow by design), zero (of those that grow by nothing on the
-    average, though not between two moments). series: accounts from before begin until after the end; begin:
+    average, though not between two moments), may (that may grow or not), any. series: accounts from before begin until after the end; begin:
     when tracing began. heap: sizes of mappings at the end."""
     end = begin + profile["duration_s"]
     quarter = begin + profile["duration_s"] / 4
@@ -142,8 +150,9 @@ def judge(case, profile, log, series, begin, heap):
     order = sorted((name for name in rows if rows[name]["best"][1] > 0), key=lambda name: rows[name]["best"],
                    reverse=True)
     grows = case["grows"]
-    accused = [[name for name, row in rows.items() if row["sure"] and name not in grows]]
-    accused += [[name] if low is not None and low > 0 and name not in grows else [] for name, _, low, _ in looks]
+    free = {*grows, *case.get("may", ())}
+    accused = [[name for name, row in rows.items() if row["sure"] and name not in free]]
+    accused += [[name] if low is not None and low > 0 and name not in free else [] for name, _, low, _ in looks]
     windows = profile.get("windows") or {"n": 0, "seconds": 0, "continuous_seconds": profile["duration_s"]}
     process = profile.get("process_growth") or {}
     return {
@@ -154,8 +163,7 @@ def judge(case, profile, log, series, begin, heap):
         "growth_total": {"truth": growth_between(series, quarter, end, lambda a: a.get("total_live")), **process},
         "heap": heap, "live_above_heap": bool(heap) and profile["live_bytes"] > heap["size"],
         "low_above_heap": bool(heap) and (profile["live_bytes_low"] or 0) > heap["size"],
-        "first": order[:3], "first_right": order[:len(grows)] == list(grows) if len(grows) == 1
-        else set(order[:len(grows)]) == set(grows) if grows else None,
+        "first": order[:3], "first_right": first_right(order, grows, case.get("any")),
         "grows_surely": {name: bool(rows.get(name, {}).get("sure")) for name in grows},
         "looks": len(accused), "accused": [names for names in accused if names], "said": looks,
         "quarters": [{name: at(series, begin + i * profile["duration_s"] / 4, lambda a: a.get("live", {}).get(name))

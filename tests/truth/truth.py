@@ -34,11 +34,13 @@ sys.path.insert(0, HERE)
 import harness  # noqa: E402
 from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
 from leaks import keep_all, read_results  # noqa: E402
-from judge import judge  # noqa: E402
+from judge import judge, rows_of  # noqa: E402
+import servers  # noqa: E402
 import synthetic  # noqa: E402
 
 RESULTS = os.path.join(ROOT, "build", "truth", "results.jsonl")
-SETS = {"develop": synthetic.DEVELOP, "judge": synthetic.JUDGE}
+TWINS = os.path.join(ROOT, "build", "truth", "twins.json")
+SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthetic.JUDGE, **servers.JUDGE}}
 
 
 # --- one run ---
@@ -113,9 +115,63 @@ class Watch:
             self.error = error
 
 
-def measure(name, case, seconds, memtrace):
+def measure_twin(case, memtrace):
+    """Continuous tracing of each allocation under the same load: by group the bytes that live at its end, and what
+    the server's own account had grown by (or was above that of the server at rest)."""
+    with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
+        os.chmod(directory, 0o755)
+        subject.load()
+        tracing = Tracing(directory, memtrace, subject.pid, servers.TWIN_S, ["-i", "1", "--max-overhead", "off"])
+        try:
+            before = subject.sample()
+            time.sleep(max(tracing.begin + servers.TWIN_S - time.monotonic(), 0))
+            after = subject.sample()
+            profile = tracing.wait()[0]
+        finally:
+            end(tracing.process)
+    if profile["mode"] != "continuous":
+        raise Failure(f"the twin was traced {profile['mode']}")
+    groups = {group: row["live"][0] for group, row in rows_of(profile, case["groups"]).items() if group in case["groups"]}
+    base = subject.rest["raw"] if case["truth"] == "above" else before["raw"]
+    live, rest = profile["live_bytes"], groups.get(case.get("rest"), 0)
+    grown = after["raw"] - base - rest
+    ops = after["ops"] - before["ops"]
+    slots = case.get("slots")
+    return {"live": live, "groups": groups, "ops": ops,
+            "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()} if slots else {},
+            "shares": {group: n / max(live, 1) for group, n in groups.items()},
+            "per_op": {group: n / max(ops, 1) for group, n in groups.items()},
+            "grown": grown, "ratio": (live - rest) / grown if grown > 1e6 and case["truth"] != "constant" else 1,
+            "lost": {name: n for name, n in profile["lost"].items() if n}}
+
+
+def twin_of(name, case, memtrace):
+    """Measured once and kept."""
+    if not case.get("twin"):
+        return None
+    with TWIN_LOCK:
+        kept = {}
+        if os.path.exists(TWINS):
+            with open(TWINS, encoding="utf-8") as file:
+                kept = json.load(file)
+        key = hashlib.sha1(repr((name, case.get("load"), case.get("prime"), case["groups"],
+                                 case["truth"], case.get("rest"), case.get("slots"), servers.TWIN_S)).encode()).hexdigest()[:12]
+        if key not in kept:
+            kept[key] = {"case": name, **measure_twin(case, memtrace)}
+            os.makedirs(os.path.dirname(TWINS), exist_ok=True)
+            with open(TWINS + ".new", "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=1)
+            os.rename(TWINS + ".new", TWINS)
+        return kept[key]
+
+
+TWIN_LOCK = threading.Lock()
+
+
+def measure(name, case, seconds, memtrace, twin=None):
     """One run: its record."""
     case = {**case, "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
+    twin = twin or twin_of(name, case, memtrace)
     with place() as directory, case["subject"](case, seconds) as subject:
         os.chmod(directory, 0o755)
         subject.load()
@@ -124,7 +180,7 @@ def measure(name, case, seconds, memtrace):
             started = time.monotonic()
             tracing = Tracing(directory, memtrace, subject.pid, seconds, case["options"])
             try:
-                subject.mark()
+                mark = subject.mark()
                 time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
                 heap = heap_mappings(subject.pid)
                 profiles, log = tracing.wait(), tracing.log()
@@ -136,9 +192,9 @@ def measure(name, case, seconds, memtrace):
         subject.stop()
     if not profiles:
         raise Failure("memtrace wrote no profile")
-    record = judge({**case, **subject.known()} if hasattr(subject, "known") else case, profiles[0], log,
-                   watch.series, tracing.begin, heap)
-    return {"case": name, "options": case["options"], "wall_s": wall_s, **record}
+    series = subject.account(watch.series, mark, twin)
+    record = judge(case, profiles[0], log, series, tracing.begin, heap)
+    return {"case": name, "options": case["options"], "wall_s": wall_s, "twin": twin, **record}
 
 
 # --- all runs ---
