@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -34,7 +35,7 @@ sys.path.insert(0, HERE)
 import harness  # noqa: E402
 from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
 from leaks import keep_all, read_results  # noqa: E402
-from judge import judge, rows_of  # noqa: E402
+from judge import growth_between, judge, rows_of  # noqa: E402,F401
 import servers  # noqa: E402
 import synthetic  # noqa: E402
 
@@ -268,6 +269,9 @@ def run_all(settings, memtrace):
             record = measure(name, SETS[cases[name]][name], seconds, memtrace)
         except NotRunnable as missing:
             raise Failure(f"cannot run: {missing}") from None
+        except (OSError, LookupError, ValueError, ArithmeticError) as error:  # the others go on
+            traceback.print_exc()
+            raise Failure(repr(error)) from None
         return {**record, "set": cases[name], "asked_s": seconds, "run": i, "unix_s": time.time(), **who}
 
     return keep_all(path, int(settings["JOBS"]), [k for k in keys if (*k, who["binary"]) not in have], one, describe)
