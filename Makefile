@@ -397,9 +397,13 @@ $(LIVES): tests/truth/lives.c tests/progs/truth.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(if $(findstring musl,$@),$(MUSL_GCC) -static,$(CC)) -std=gnu11 $(PROG_CFLAGS) -Itests/progs $< -o $@
-progs: $(LIVES)
+$(B)/truth/shim.so: tests/truth/shim.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
+progs: $(LIVES) $(B)/truth/shim.so
 
-truth: $(B)/memtrace $(LIVES)
+truth: $(B)/memtrace $(LIVES) $(B)/truth/shim.so
 	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)'))
 
 truth-tables:

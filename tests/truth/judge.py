@@ -129,7 +129,7 @@ def judge(case, profile, log, series, begin, heap):
     rows, looks = rows_of(profile, case["groups"]), looks_of(log, case["groups"])
     total_truth = at(series, end, lambda a: a.get("total_since"))
     total = [profile["live_bytes"], profile["live_bytes_low"], profile["live_bytes_high"]]
-    whole = max(total_truth or 0, 1)
+    whole = max(total[0] if total_truth is None else total_truth, 1)
     stacks = {}
     for name in dict.fromkeys([*case["groups"], *rows]):
         row = rows.get(name, {"live": [0, None, None], "growth": [0, None, None], "stacks": 0, "sure": 0})

@@ -248,12 +248,15 @@ def chosen(settings):
 
 
 def identity(memtrace):
-    """The commit of the tree that the binary was built in, and the binary itself."""
+    """The last commit of memtrace's code in the tree that the binary was built in, and the binary itself."""
     with open(memtrace, "rb") as file:
         digest = hashlib.sha1(file.read()).hexdigest()[:10]
     where = os.path.dirname(os.path.abspath(memtrace))
-    result = run(["git", "-C", where, "describe", "--always", "--dirty", "--exclude=*"])
-    return {"built_at": result.out.strip() or "unknown", "binary": digest}
+    root = run(["git", "-C", where, "rev-parse", "--show-toplevel"]).out.strip() or where
+    code = ["--", "user", "bpf", "vmlinux"]
+    commit = run(["git", "-C", root, "log", "-1", "--format=%h", *code]).out.strip() or "unknown"
+    changed = run(["git", "-C", root, "status", "--porcelain", *code]).out.strip()
+    return {"built_at": commit + ("-dirty" if changed else ""), "binary": digest}
 
 
 def run_all(settings, memtrace):
