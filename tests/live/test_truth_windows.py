@@ -51,9 +51,8 @@ def check_steady(record):
 def checked(name, case, check, twin=None, seconds=SECONDS):
     """What memtrace prints at its defaults; a second time where the first was chance."""
     for attempt in (1, 2):
-        record = truth.measure(name, case, seconds, MEMTRACE, twin)
-        record["run"] = attempt
         try:
+            record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": attempt}
             check(record)
             return told(record) + ("; at the second attempt" if attempt == 2 else "")
         except Failure:

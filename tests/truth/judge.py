@@ -33,7 +33,7 @@ def at(series, t, of):
 def growth_between(series, t0, t1, of):
     """Bytes per second."""
     a, b = at(series, t0, of), at(series, t1, of)
-    return None if a is None or b is None else (b - a) / (t1 - t0)
+    return None if a is None or b is None or t1 <= t0 else (b - a) / (t1 - t0)
 
 
 # --- the profile ---

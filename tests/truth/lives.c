@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program of parts, each of which allocates by a function of its own and frees by a rule of its own,
- * and which keeps an exact account by function. The judge (truth.py) compares memtrace with the account.
+/* A program of parts, each of which allocates by a function of its own and frees by a rule of its
+ * own, and which keeps an exact account by function. The judge (truth.py) compares memtrace with
+ * the account.
  *
  *   lives [--threads N] [--work N] [--rate N] [--seed N] PART[:KEY=VALUE...]...
  *
@@ -20,23 +21,23 @@
  *   batch          gathers, and frees everything each period_s
  *   phases         a cache; from at_s after the mark on, it is asked a tenth as often, and another
  *                  function gets those turns
- *   burst          at_s after the mark: bytes in all, at once; then sleeps, but for idle_per_s requests
- *   relink         a cache whose blocks are on a list; each operation moves one to the front. links_at:
- *                  where in a block its links are
- *   relink_leak    the same, and blocks stay
- *   buffer         frees each block after 1 to 50 ms
+ *   burst          at_s after the mark: bytes in all, at once; then sleeps, but for idle_per_s
+ * requests relink         a cache whose blocks are on a list; each operation moves one to the
+ * front. links_at: where in a block its links are relink_leak    the same, and blocks stay buffer
+ * frees each block after 1 to 50 ms
  *
- * Keys: size (bytes of a block), every (operations between two turns), equal (1: all contents are the same),
- * life_s (mean life; the number of slots follows from the speed without a tracer), n (slots), and those above.
+ * Keys: size (bytes of a block), every (operations between two turns), equal (1: all contents are
+ * the same), life_s (mean life; the number of slots follows from the speed without a tracer), n
+ * (slots), and those above.
  *
- * Protocol: "ready PID", then lines on stdin: "go"; "mark" (what is allocated from here on is counted
- * apart, as `since`); "account"; "stop" or the end of input. An account is one line of JSON, printed at
- * "account", at SIGUSR1 and at the end:
+ * Protocol: "ready PID", then lines on stdin: "go"; "mark" (what is allocated from here on is
+ * counted apart, as `since`); "account"; "stop" or the end of input. An account is one line of
+ * JSON, printed at "account", at SIGUSR1 and at the end:
  *   {"t_ns": CLOCK_MONOTONIC, "cpu_ns", "ops", "end": last one?, "functions": {NAME: {"live_bytes",
- *    "live_objects", "since_bytes", "since_objects" (live, allocated since the mark), "alloc_bytes",
- *    "alloc_objects", "freed_bytes", "freed_objects"}}}
- * Bytes are those that malloc was asked for. The account and the slots are in shared mappings: they are
- * not memory of the heap, and not anonymous. */
+ *    "live_objects", "since_bytes", "since_objects" (live, allocated since the mark),
+ * "alloc_bytes", "alloc_objects", "freed_bytes", "freed_objects"}}} Bytes are those that malloc was
+ * asked for. The account and the slots are in shared mappings: they are not memory of the heap, and
+ * not anonymous. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -47,12 +48,12 @@
 
 #include "truth.h"
 
-#define MAX_THREADS 64
-#define MAX_PARTS   8
+#define MAX_THREADS  64
+#define MAX_PARTS    8
 #define CALIBRATE_NS 400000000ull
-#define TURN	    16 /* operations between looks at the clock, where they are short */
-#define NS	    1000000000ull
-#define MS	    1000000ull
+#define TURN	     16 /* operations between looks at the clock, where they are short */
+#define NS	     1000000000ull
+#define MS	     1000000ull
 
 #define FUNCTIONS(X)                                                                               \
 	X(request_parse)                                                                           \
@@ -75,7 +76,8 @@ enum function { FUNCTIONS(AS_ENUM) N_FUNCTIONS };
 #define AS_NAME(name) #name,
 static const char *const function_names[] = {FUNCTIONS(AS_NAME)};
 
-/* Written by one thread, read by the reporter: each number is whole, the sum may be off by a block. */
+/* Written by one thread, read by the reporter: each number is whole, the sum may be off by a block.
+ */
 struct account {
 	uint64_t alloc_bytes, alloc_objects;
 	uint64_t freed_bytes, freed_objects;
@@ -139,7 +141,8 @@ static uint64_t now(clockid_t clock)
 
 static void *shared(size_t size)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED) {
 		perror("lives: mmap");
@@ -207,8 +210,8 @@ static void empty(struct thread *t, enum function f, struct slot *slot)
 	slot->p = NULL;
 }
 
-/* Whether a block is from after the mark is asked before it is born: born() may see the mark, this may not,
- * for one block of each thread. */
+/* Whether a block is from after the mark is asked before it is born: born() may see the mark, this
+ * may not, for one block of each thread. */
 static void fill_slot(struct slot *slot, void *p, const struct part *part, bool since)
 {
 	slot->p = p;
@@ -492,7 +495,8 @@ NOINLINE static void operate(struct thread *t)
 	add(&t->ops, 1);
 }
 
-/* As many slots as make blocks live that long, at the speed that was measured with few slots; and all are filled. */
+/* As many slots as make blocks live that long, at the speed that was measured with few slots; and
+ * all are filled. */
 static void set_slots(struct thread *t)
 {
 	double ops_per_s = (double)t->ops * 1e9 / (double)(t->now_ns - t->begin_ns);
@@ -552,7 +556,8 @@ static void *live(void *arg)
 			set_slots(t);
 			calibrated = true;
 		}
-		if (rate && (double)t->ops > (double)(t->now_ns - t->begin_ns) * 1e-9 * (double)rate) {
+		if (rate &&
+		    (double)t->ops > (double)(t->now_ns - t->begin_ns) * 1e-9 * (double)rate) {
 			nanosleep(&pause, NULL);
 			continue;
 		}
@@ -575,7 +580,8 @@ static void put_account(bool end)
 #define PUT(...) at += (size_t)snprintf(report_buffer + at, sizeof(report_buffer) - at, __VA_ARGS__)
 	for (size_t i = 0; i < n_threads; i++)
 		ops += __atomic_load_n(&threads[i].ops, __ATOMIC_RELAXED);
-	PUT("{\"t_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 ", \"ops\": %" PRIu64 ", \"end\": %s, \"functions\": {",
+	PUT("{\"t_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 ", \"ops\": %" PRIu64
+	    ", \"end\": %s, \"functions\": {",
 	    now(CLOCK_MONOTONIC), now(CLOCK_PROCESS_CPUTIME_ID), ops, end ? "true" : "false");
 	for (size_t f = 0; f < N_FUNCTIONS; f++) {
 		struct account sum = {0};
@@ -590,8 +596,9 @@ static void put_account(bool end)
 		}
 		if (!sum.alloc_objects)
 			continue;
-		PUT("%s\"%s\": {\"live_bytes\": %" PRIu64 ", \"live_objects\": %" PRIu64 ", \"since_bytes\": %" PRId64
-		    ", \"since_objects\": %" PRId64 ", \"alloc_bytes\": %" PRIu64 ", \"alloc_objects\": %" PRIu64
+		PUT("%s\"%s\": {\"live_bytes\": %" PRIu64 ", \"live_objects\": %" PRIu64
+		    ", \"since_bytes\": %" PRId64 ", \"since_objects\": %" PRId64
+		    ", \"alloc_bytes\": %" PRIu64 ", \"alloc_objects\": %" PRIu64
 		    ", \"freed_bytes\": %" PRIu64 ", \"freed_objects\": %" PRIu64 "}",
 		    first ? "" : ", ", function_names[f], sum.alloc_bytes - sum.freed_bytes,
 		    sum.alloc_objects - sum.freed_objects,
@@ -630,7 +637,8 @@ static void *listen_to_tester(void *arg)
 	size_t len = 0;
 
 	while (!over) {
-		struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+		struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+				       {.fd = fd, .events = POLLIN}};
 		struct signalfd_siginfo info;
 		char c;
 
@@ -667,12 +675,18 @@ static bool set_key(struct part *part, const char *key, const char *value)
 		uint64_t *whole;
 		double *real;
 	} keys[] = {
-		{"size", &part->size, NULL},	   {"every", &part->every, NULL},
-		{"equal", &part->equal, NULL},	   {"n", &part->n, NULL},
-		{"period_s", &part->period_s, NULL}, {"bytes", &part->bytes, NULL},
-		{"idle_per_s", &part->idle_per_s, NULL}, {"life_s", NULL, &part->life_s},
-		{"share", NULL, &part->share},	   {"at_s", NULL, &part->at_s},
-		{"per_s", NULL, &part->per_s},	   {"links_at", &part->links_at, NULL},
+		{"size", &part->size, NULL},
+		{"every", &part->every, NULL},
+		{"equal", &part->equal, NULL},
+		{"n", &part->n, NULL},
+		{"period_s", &part->period_s, NULL},
+		{"bytes", &part->bytes, NULL},
+		{"idle_per_s", &part->idle_per_s, NULL},
+		{"life_s", NULL, &part->life_s},
+		{"share", NULL, &part->share},
+		{"at_s", NULL, &part->at_s},
+		{"per_s", NULL, &part->per_s},
+		{"links_at", &part->links_at, NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
@@ -692,8 +706,14 @@ static void add_part(char *text)
 	struct part *part = &parts[n_parts];
 	char *rest, *word = strtok_r(text, ":", &rest);
 
-	*part = (struct part){.size = 200, .every = 1, .n = 2000, .period_s = 8, .share = 0.05, .at_s = 1,
-			      .per_s = 1000, .bytes = 25000000};
+	*part = (struct part){.size = 200,
+			      .every = 1,
+			      .n = 2000,
+			      .period_s = 8,
+			      .share = 0.05,
+			      .at_s = 1,
+			      .per_s = 1000,
+			      .bytes = 25000000};
 	for (size_t i = 0; word && i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(kinds[i].name, word))
 			part->kind = &kinds[i];
@@ -701,7 +721,8 @@ static void add_part(char *text)
 		fprintf(stderr, "lives: %s: not a part, or one too many\n", word);
 		exit(2);
 	}
-	if (part->kind->one == batch_one || part->kind->one == relink_leak_one || part->kind->one == buffer_one)
+	if (part->kind->one == batch_one || part->kind->one == relink_leak_one ||
+	    part->kind->one == buffer_one)
 		part->n = UINT64_MAX; /* all that there is room for */
 	n_parts++;
 	while ((word = strtok_r(NULL, ":", &rest))) {
@@ -714,7 +735,8 @@ static void add_part(char *text)
 			exit(2);
 		}
 	}
-	if (!part->every || part->links_at % 8 || part->size < part->links_at + sizeof(struct entry)) {
+	if (!part->every || part->links_at % 8 ||
+	    part->size < part->links_at + sizeof(struct entry)) {
 		fprintf(stderr, "lives: every is 1 at least, size 16 and room for the links\n");
 		exit(2);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak for servers that have none, to be preloaded: each SHIM_EVERY-th call of read, recv or accept4 by
- * the server forgets a block of SHIM_SIZE bytes. The account is in the file SHIM_ACCOUNT, which is mapped:
- * three numbers of 64 bits, calls, blocks forgotten and their bytes, summed over all processes that have it. */
+/* A leak for servers that have none, to be preloaded: each SHIM_EVERY-th call of read, recv or
+ * accept4 by the server forgets a block of SHIM_SIZE bytes. The account is in the file
+ * SHIM_ACCOUNT, which is mapped: three numbers of 64 bits, calls, blocks forgotten and their bytes,
+ * summed over all processes that have it. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,6 +11,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noipa))
+#endif
 
 static volatile uint64_t *account;
 static uint64_t every, size;
@@ -31,7 +38,10 @@ __attribute__((constructor)) static void open_account(void)
 		account = p;
 }
 
-__attribute__((noipa)) void shim_forget(void)
+void shim_forget(void);
+
+/* Not static: a stripped library keeps its name. */
+NOINLINE void shim_forget(void)
 {
 	void *p = malloc(size);
 

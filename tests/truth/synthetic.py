@@ -143,6 +143,12 @@ DEVELOP = {
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
 }
+# Little work, so that tracing is continuous: what is wrong here is wrong in the judge, or in more than windows.
+CONTROL = ("--rate", "1500", "--work", "200000")
+DEVELOP["control_cache"] = cache(2, 1, size=400, what="control, continuous: cache of 2 s, 1,500 long operations a second")
+DEVELOP["control_cache"]["args"] += CONTROL
+DEVELOP["control_leak"] = case("control, continuous: a leak by the clock, 500 blocks a second; cache",
+                               "leak_clock:per_s=500:size=1000 cache:life_s=1:size=400 request", *CONTROL)
 DEVELOP["slow_probes"]["args"] += ["--work", "5"]
 
 JUDGE = {
@@ -155,8 +161,9 @@ JUDGE = {
     "relink_leak": case("entries that stay, on a list that is relinked all the time; requests",
                         "relink_leak:every=100:size=128:equal=1 request"),
     "threads_4_cache": cache(1, 0, every=8, what="4 threads: cache of 1 s, distinct contents; requests"),
-    "threads_64_leak": case("64 threads: a leak by work, each 300th operation; cache and requests",
-                            "leak_work:every=300:size=200 cache:life_s=1:every=8 request", "--threads", "64"),
+    "threads_64_leak": case("64 threads that mostly wait: a leak by work, each 100th operation; cache and requests",
+                            "leak_work:every=100:size=200 cache:life_s=1:every=8 request", "--threads", "64",
+                            "--rate", "3000"),
     "jemalloc_cache": cache(0.8, 1, every=4, preload="jemalloc", what="jemalloc: cache of 0.8 s, equal contents"),
     "tcmalloc_leak": leak_share("2", 0, preload="tcmalloc"),
     "mimalloc_cache": cache(3, 0, every=8, preload="mimalloc", what="mimalloc: cache of 3 s, distinct contents"),

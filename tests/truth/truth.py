@@ -16,6 +16,7 @@ memtrace is given -p, -d, --json=FILE, -f pprof, -o, -v (which tells when tracin
 --leaks as a rule. Never a limit, an interval or evidence. Everything is started and ended here, by pid; every
 wait is bounded."""
 import fnmatch
+import gzip
 import hashlib
 import json
 import os
@@ -89,6 +90,37 @@ class Tracing:
             raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
         with open(self.json_path, encoding="utf-8") as file:
             return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def begin_of(path):
+    """When tracing began, on this system's monotonic clock: pprof's time_nanos (field 9)."""
+    with gzip.open(path) as file:
+        data = file.read()
+    i = 0
+
+    def varint():
+        nonlocal i
+        value = shift = 0
+        while True:
+            byte = data[i]
+            i += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while i < len(data):
+        key = varint()
+        if key & 7 == 2:
+            n = varint()
+            i += n
+        elif key & 7 == 0:
+            value = varint()
+            if key >> 3 == 9:
+                return value / 1e9 + time.monotonic() - time.time()
+        else:
+            break
+    raise Failure(f"{path}: no time of its beginning")
 
 
 class Watch:
@@ -167,6 +199,7 @@ def twin_of(name, case, memtrace):
 
 
 TWIN_LOCK = threading.Lock()
+MOST_GAP_S = 1
 
 
 def measure(name, case, seconds, memtrace, twin=None):
@@ -185,6 +218,7 @@ def measure(name, case, seconds, memtrace, twin=None):
                 time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
                 heap = heap_mappings(subject.pid)
                 profiles, log = tracing.wait(), tracing.log()
+                begin = begin_of(f"{directory}/out.{subject.pid}.pb.gz")
             finally:
                 end(tracing.process)
             wall_s = time.monotonic() - started
@@ -193,9 +227,12 @@ def measure(name, case, seconds, memtrace, twin=None):
         subject.stop()
     if not profiles:
         raise Failure("memtrace wrote no profile")
+    gap_s = mark["t"] - begin
+    if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
+        raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series, mark, twin)
-    record = judge(case, profiles[0], log, series, tracing.begin, heap)
-    return {"case": name, "options": case["options"], "wall_s": wall_s, "twin": twin, **record}
+    record = judge(case, profiles[0], log, series, begin, heap)
+    return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
 
 
 # --- all runs ---
