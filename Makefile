@@ -47,7 +47,7 @@ LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \
-	leaks-tables diffs diffs-tables help clean
+	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -344,6 +344,7 @@ fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 
 check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-scripts
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
+		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
 
 check-layers:
@@ -391,6 +392,24 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
+# The judge of what is printed at the defaults: hours; build/truth/results.jsonl.
+LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
+$(LIVES): tests/truth/lives.c tests/progs/truth.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(if $(findstring musl,$@),$(MUSL_GCC) -static,$(CC)) -std=gnu11 $(PROG_CFLAGS) -Itests/progs $< -o $@
+$(B)/truth/shim.so: tests/truth/shim.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
+progs: $(LIVES) $(B)/truth/shim.so
+
+truth: $(B)/memtrace $(LIVES) $(B)/truth/shim.so
+	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)'))
+
+truth-tables:
+	$(Q)python3 tests/truth/truth.py $(foreach o,COMMIT RESULTS,$(if $($o),'$o=$($o)')) tables
+
 deps:
 	$(Q)scripts/install-deps
 
@@ -415,6 +434,9 @@ help:
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
 	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
+	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
+	'                  RUNS=4 SECONDS=40 JOBS=1' \
+	'make truth-tables the tables of docs/windows.md from what make truth has measured' \
 	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots: an hour or two' \
 	'                  (root); ONLY=store,cache,connections,leak PAIRS=100 SECONDS=8 EVERY=30 JOBS=1' \
 	'make diffs-tables docs/diff.md from what make diffs has measured' \

@@ -25,11 +25,11 @@ class Redis:
                               "--save", "", "--appendonly", "no", "--daemonize", "no",
                               "--dir", directory, "--loglevel", "warning"], env=env)
         self.pid = self.process.pid
-        wait_until(lambda: os.path.exists(self.path) or self.process.poll() is not None,
-                   "redis-server listens")
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(self.path)
+        # the file is there before anybody listens
+        wait_until(lambda: self.socket.connect_ex(self.path) == 0 or self.process.poll() is not None,
+                   "redis-server listens")
         self.answers = self.socket.makefile("rb")
 
     def __enter__(self):

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A short version of tests/truth/truth.py: one test for each row of the first table of docs/windows.md, which lists
+what windows got wrong on real programs. Truth is the program's own account.
+
+The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR. That leaves room for
+the noise of some fifteen windows; what was wrong was so by 2 to 50. A second attempt is for chance."""
+import os
+import re
+import sys
+import threading
+import time
+
+from harness import MEMTRACE, ROOT, Failure, expect, need_tool, test
+from test_top import Screen
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "truth"))
+import servers  # noqa: E402
+import synthetic  # noqa: E402
+import truth  # noqa: E402
+
+FACTOR = 1.6
+SECONDS = 16
+# Redis 7: of a value of 100 bytes an object and a string; jemalloc gives 0.9 of what it takes to those who ask for
+# entries, keys and values of 24, 18 and 220 bytes.
+VALUE_BYTES = {len_: 16 + 3 + len_ + 1 for len_ in (92, 100)}
+OF_USED = 0.9
+
+
+def told(record):
+    return truth.describe(record).replace("\n", ";")
+
+
+def near(printed, true):
+    return true / FACTOR <= printed <= true * FACTOR
+
+
+def check_live(record, name=None):
+    """The live bytes of all stacks, or of one function, are about right, and no more than there is room for."""
+    figure = record["stacks"][name]["live"] if name else record["total"]["live"]
+    true = record["stacks"][name]["live_truth"] if name else record["total"]["truth"]
+    expect(near(figure[0], true), "live bytes", truth.interval(figure), "for", truth.number(true) + ":", told(record))
+    expect(not record["live_above_heap"], "more is live than the heap's mappings have room for:", told(record))
+    expect(figure[1] is not None and figure[1] <= true * FACTOR and (figure[2] is None or figure[2] >= true / FACTOR),
+           "the interval of live bytes is elsewhere:", told(record))
+
+
+def check_steady(record):
+    expect(not record["accused"], "it is said to grow surely, and does not:", told(record))
+
+
+def checked(name, case, check, twin=None, seconds=SECONDS):
+    """What memtrace prints at its defaults; a second time where the first was chance."""
+    for attempt in (1, 2):
+        try:
+            record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": attempt}
+            check(record)
+            return told(record) + ("; at the second attempt" if attempt == 2 else "")
+        except Failure:
+            if attempt == 2:
+                raise
+
+
+def redis_case(name):
+    need_tool("redis-benchmark")
+    return servers.DEVELOP[name]
+
+
+@test
+def truth_windows_redis_grows():
+    """New keys in pipelines: live bytes and growth of all stacks are what redis says."""
+    def check(record):
+        check_live(record)
+        growth = record["growth_total"]
+        expect(near(growth["attributed"], growth["truth"]), "growth", truth.number(growth["attributed"]), "/s for",
+               truth.number(growth["truth"]) + "/s:", told(record))
+        expect(record["first_right"], "not what grows comes first:", told(record))
+
+    case = {**redis_case("redis_new_pipelined"), "rest": None}
+    return checked("redis_new_pipelined", case, check, {"ratio": OF_USED, "shares": {}})
+
+
+def constant_twin(len_):
+    return {"ratio": 1, "per_slot": {"values": VALUE_BYTES[len_]}}
+
+
+@test
+def truth_windows_redis_same_values():
+    """The same keys get equal values again and again, in pipelines: nothing grows, and live is what the values take."""
+    def check(record):
+        check_steady(record)
+        check_live(record)
+
+    return checked("redis_same_equal_pipelined", redis_case("redis_same_equal_pipelined"), check,
+                   constant_twin(100))
+
+
+@test
+def truth_windows_redis_distinct_values():
+    """60,000 values, each of which lives for about half a second."""
+    def check(record):
+        check_steady(record)
+        check_live(record)
+
+    return checked("redis_same_distinct", redis_case("redis_same_distinct"), check, constant_twin(92))
+
+
+@test
+def truth_windows_cache_of_equal_entries():
+    """Entries that are alike, on a list: a freed one's place is taken by one that looks the same."""
+    def check(record):
+        check_steady(record)
+        check_live(record, "relink_insert")
+
+    return checked("cache_listed_equal", synthetic.DEVELOP["cache_listed_equal"], check)
+
+
+@test
+def truth_windows_burst_then_idle():
+    """25 MB in some 30 ms of CPU, and then nothing: one window must not stand for the time without work."""
+    return checked("burst_idle", synthetic.DEVELOP["burst_idle"], check_live, seconds=20)
+
+
+HEAD = re.compile(r"\balloc ~?([\d.,]+) ?([kMG]?)/s")
+UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
+def rates_of_head(lives, screen, seconds):
+    """(said, true) allocations a second, once for each head that differs from the one before. True: by the program's
+    account, over the three seconds before."""
+    series, said, over = [], [], threading.Event()
+
+    def watch():
+        while not over.wait(0.2):
+            series.append(lives.sample())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        end, before = time.monotonic() + seconds, None
+        while time.monotonic() < end:
+            screen.read(0.2)
+            if screen.settled() and (head := screen.rows()[0] + screen.rows()[1]) != before and HEAD.search(head):
+                n, unit = HEAD.search(head).groups()
+                said.append((time.monotonic(), float(n.replace(",", "")) * UNITS[unit]))
+                before = head
+    finally:
+        over.set()
+        thread.join(10)
+
+    def true_at(t):
+        return truth.growth_between(series, t - 3, t, lambda account: account["allocs"])
+
+    return [(rate, true_at(t)) for t, rate in said if t > series[0]["t"] + 4]
+
+
+@test
+def truth_windows_head_of_top():
+    """alloc/s in the head of top, of a saturated process traced in windows: it is the process's, not the windows'."""
+    case = synthetic.case("requests, as fast as they go", "request:size=64", "--work", "20")
+    with synthetic.Lives(case, 20) as lives:
+        lives.load()
+        with Screen("-p", str(lives.pid), columns=160) as screen:
+            screen.until_words("in windows")
+            rates = rates_of_head(lives, screen, 12)
+            screen.press("q")
+            screen.wait()
+        lives.stop()
+    expect(len(rates) >= 5, "only", len(rates), "heads")
+    good = [near(said, true) for said, true in rates]
+    words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
+    expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)
+    return words

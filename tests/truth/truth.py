@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Are the numbers right that memtrace prints at its defaults? Runs it on live programs that know the truth, and keeps
+each run as one line of JSON in build/truth/results.jsonl: what is there for this binary is not run again. docs/windows.md
+tells how truth is obtained. Needs root, and `make all progs` before.
+
+usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME=VALUE...
+       tests/truth/truth.py list                                 the cases
+       tests/truth/truth.py tables [FILE]                        make truth-tables: into FILE (docs/windows.md)
+
+  SET=develop,judge  sets of cases       ONLY=redis_new,cache_*  cases (shell patterns)
+  RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
+  RESULTS=FILE       another file of results   COMMIT=ID (tables) runs of that commit (default: the last run's)
+
+memtrace is given -p, -d, --json=FILE, -f pprof, -o, -v (which tells when tracing begins) and what the case says:
+--leaks as a rule. Never a limit, an interval or evidence. Everything is started and ended here, by pid; every
+wait is bounded."""
+import fnmatch
+import gzip
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+for room in ("live", "leaks"):
+    sys.path.insert(0, os.path.join(HERE, "..", room))
+sys.path.insert(0, HERE)
+import harness  # noqa: E402
+from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
+from leaks import keep_all, read_results  # noqa: E402
+from judge import growth_between, judge, rows_of  # noqa: E402,F401
+import servers  # noqa: E402
+import synthetic  # noqa: E402
+
+RESULTS = os.path.join(ROOT, "build", "truth", "results.jsonl")
+TWINS = os.path.join(ROOT, "build", "truth", "twins.json")
+SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthetic.JUDGE, **servers.JUDGE}}
+
+
+# --- one run ---
+
+def heap_mappings(pid):
+    """Bytes of what the heap may be in: [heap] and private anonymous memory that can be written to. size: mapped;
+    rss: resident."""
+    sizes = {"size": 0, "rss": 0}
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+        ours = False
+        for line in file:
+            head = re.match(r"[0-9a-f]+-[0-9a-f]+ (....) \S+ \S+ (\d+) *(.*)", line)
+            if head:
+                mode, inode, name = head.groups()
+                ours = mode.startswith("rw") and mode[3] == "p" and inode == "0" and (
+                    not name or name == "[heap]" or name.startswith("[anon:"))
+            elif ours and line.startswith(("Size:", "Rss:", "Swap:")):
+                key, kib = line.split()[:2]
+                sizes["size" if key == "Size:" else "rss"] += int(kib) << 10
+    return sizes
+
+
+class Tracing:
+    """memtrace, and when it began."""
+
+    def __init__(self, directory, memtrace, pid, seconds, options):
+        self.json_path, self.err_path = directory + "/json", directory + "/err"
+        self.seconds = seconds
+        with open(self.err_path, "w", encoding="utf-8") as err:
+            self.process = start([memtrace, "-v", "-p", pid, "-d", seconds, "--json=" + self.json_path, "-f", "pprof",
+                                  "-o", directory + "/out", *options], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=err)
+        wait_until(lambda: "; tracing\n" in self.log() or self.process.poll() is not None, "memtrace came to trace")
+        self.begin = time.monotonic()
+        if self.process.poll() is not None:
+            raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
+
+    def log(self):
+        with open(self.err_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait(self):
+        wait_until(lambda: self.process.poll() is not None, "memtrace ended", self.seconds + 2 * harness.PATIENCE_S)
+        if self.process.returncode:
+            raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
+        with open(self.json_path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def begin_of(path):
+    """When tracing began, on this system's monotonic clock: pprof's time_nanos (field 9)."""
+    with gzip.open(path) as file:
+        data = file.read()
+    i = 0
+
+    def varint():
+        nonlocal i
+        value = shift = 0
+        while True:
+            byte = data[i]
+            i += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while i < len(data):
+        key = varint()
+        if key & 7 == 2:
+            n = varint()
+            i += n
+        elif key & 7 == 0:
+            value = varint()
+            if key >> 3 == 9:
+                return value / 1e9 + time.monotonic() - time.time()
+        else:
+            break
+    raise Failure(f"{path}: no time of its beginning")
+
+
+class Watch:
+    """Accounts of the subject, again and again, until it is stopped."""
+
+    def __init__(self, subject):
+        self.subject, self.series, self.error = subject, [], None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join(harness.PATIENCE_S)
+
+    def go(self):
+        try:
+            while not self.over.is_set():
+                self.series.append(self.subject.sample())
+                self.over.wait(self.subject.every_s)
+        except (Failure, OSError, ValueError) as error:
+            self.error = error
+
+
+def measure_twin(case, memtrace):
+    """Continuous tracing of each allocation under the same load: by group the bytes that live at its end, and what
+    the server's own account had grown by (or was above that of the server at rest)."""
+    with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
+        os.chmod(directory, 0o755)
+        subject.load()
+        tracing = Tracing(directory, memtrace, subject.pid, servers.TWIN_S, ["-i", "1", "--max-overhead", "off"])
+        try:
+            before = subject.sample()
+            time.sleep(max(tracing.begin + servers.TWIN_S - time.monotonic(), 0))
+            after = subject.sample()
+            profile = tracing.wait()[0]
+        finally:
+            end(tracing.process)
+    if profile["mode"] != "continuous":
+        raise Failure(f"the twin was traced {profile['mode']}")
+    groups = {group: row["live"][0] for group, row in rows_of(profile, case["groups"]).items() if group in case["groups"]}
+    base = subject.rest["raw"] if case["truth"] == "above" else before["raw"]
+    live, rest = profile["live_bytes"], groups.get(case.get("rest"), 0)
+    grown = after["raw"] - base - rest
+    ops = after["ops"] - before["ops"]
+    slots = case.get("slots")
+    return {"live": live, "groups": groups, "ops": ops,
+            "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()} if slots else {},
+            "shares": {group: n / max(live, 1) for group, n in groups.items()},
+            "per_op": {group: n / max(ops, 1) for group, n in groups.items()},
+            "grown": grown, "ratio": (live - rest) / grown if grown > 1e6 and case["truth"] != "constant" else 1,
+            "lost": {name: n for name, n in profile["lost"].items() if n}}
+
+
+def twin_of(name, case, memtrace):
+    """Measured once and kept."""
+    if not case.get("twin"):
+        return None
+    with TWIN_LOCK:
+        kept = {}
+        if os.path.exists(TWINS):
+            with open(TWINS, encoding="utf-8") as file:
+                kept = json.load(file)
+        key = hashlib.sha1(repr((name, case.get("load"), case.get("prime"), case["groups"],
+                                 case["truth"], case.get("rest"), case.get("slots"), servers.TWIN_S)).encode()).hexdigest()[:12]
+        if key not in kept:
+            kept[key] = {"case": name, **measure_twin(case, memtrace)}
+            os.makedirs(os.path.dirname(TWINS), exist_ok=True)
+            with open(TWINS + ".new", "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=1)
+            os.rename(TWINS + ".new", TWINS)
+        return kept[key]
+
+
+TWIN_LOCK = threading.Lock()
+MOST_GAP_S = 1
+
+
+def measure(name, case, seconds, memtrace, twin=None):
+    """One run: its record."""
+    case = {**case, "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
+    twin = twin or twin_of(name, case, memtrace)
+    with place() as directory, case["subject"](case, seconds) as subject:
+        os.chmod(directory, 0o755)
+        subject.load()
+        with Watch(subject) as watch:
+            time.sleep(1)
+            started = time.monotonic()
+            tracing = Tracing(directory, memtrace, subject.pid, seconds, case["options"])
+            try:
+                mark = subject.mark()
+                time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
+                heap = heap_mappings(subject.pid)
+                profiles, log = tracing.wait(), tracing.log()
+                begin = begin_of(f"{directory}/out.{subject.pid}.pb.gz")
+            finally:
+                end(tracing.process)
+            wall_s = time.monotonic() - started
+        if watch.error:
+            raise Failure(f"{name}: no account: {watch.error}")
+        subject.stop()
+    if not profiles:
+        raise Failure("memtrace wrote no profile")
+    gap_s = mark["t"] - begin
+    if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
+        raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
+    series = subject.account(watch.series, mark, twin)
+    record = judge(case, profiles[0], log, series, begin, heap)
+    return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
+
+
+# --- all runs ---
+
+def key_of(record):
+    return tuple(record[key] for key in ("case", "asked_s", "run", "binary"))
+
+
+def number(value):
+    """In thousands or millions: short."""
+    if value is None:
+        return "-"
+    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= 0.9995 * unit:
+            return f"{value / unit:.3g}{name}"
+    return f"{value:.0f}"
+
+
+def interval(figure):
+    return f"{number(figure[0])} ({number(figure[1])} - {number(figure[2])})"
+
+
+def describe(record):
+    lines = [f"{record['case']} {record['run']}: {record['mode']}, {record['n_windows']} windows, cost "
+             f"{record['overhead_pct']} %; live {interval(record['total']['live'])} for "
+             f"{number(record['total']['truth'])}; heap's mappings {number(record['heap']['size'])}"
+             + ("; LIVE ABOVE HEAP" if record["live_above_heap"] else "")]
+    for name, row in record["stacks"].items():
+        if not row["counts"] and not row["sure"]:
+            continue
+        mark = {True: "", False: " MISSED", None: " ?"}
+        lines.append(f"    {name}: live {interval(row['live'])} for {number(row['live_truth'])}{mark[row['live_in']]}; "
+                     f"growth/s {interval(row['growth'])} for {number(row['growth_truth'])}{mark[row['growth_in']]}")
+    if record["first_right"] is not None:
+        lines.append(f"    first: {', '.join(record['first'][:2])}: {'right' if record['first_right'] else 'WRONG'}")
+    if record["accused"]:
+        lines.append(f"    FALSELY ACCUSED in {len(record['accused'])} of {record['looks']} looks: "
+                     f"{sorted({n for names in record['accused'] for n in names})}")
+    return "\n".join(lines)
+
+
+def chosen(settings):
+    patterns = settings["ONLY"].split(",")
+    for name in settings["SET"].split(","):
+        if name not in SETS:
+            sys.exit(f"truth.py: there is no set {name}: " + ", ".join(SETS))
+        for case in SETS[name]:
+            if any(fnmatch.fnmatch(case, pattern) for pattern in patterns):
+                yield case, name
+
+
+def identity(memtrace):
+    """The last commit of memtrace's code in the tree that the binary was built in, and the binary itself."""
+    with open(memtrace, "rb") as file:
+        digest = hashlib.sha1(file.read()).hexdigest()[:10]
+    where = os.path.dirname(os.path.abspath(memtrace))
+    root = run(["git", "-C", where, "rev-parse", "--show-toplevel"]).out.strip() or where
+    code = ["--", "user", "bpf", "vmlinux"]
+    commit = run(["git", "-C", root, "log", "-1", "--format=%h", *code]).out.strip() or "unknown"
+    changed = run(["git", "-C", root, "status", "--porcelain", *code]).out.strip()
+    return {"built_at": commit + ("-dirty" if changed else ""), "binary": digest}
+
+
+def run_all(settings, memtrace):
+    who, path = identity(memtrace), settings["RESULTS"]
+    cases, have = dict(chosen(settings)), {key_of(r) for r in read_results(path)}
+    if not cases:
+        sys.exit("truth.py: no case is called so; `truth.py list` names them")
+    keys = [(name, float(settings["SECONDS"]), i + 1) for i in range(int(settings["RUNS"])) for name in cases]
+
+    def one(key):
+        name, seconds, i = key
+        try:
+            record = measure(name, SETS[cases[name]][name], seconds, memtrace)
+        except NotRunnable as missing:
+            raise Failure(f"cannot run: {missing}") from None
+        except (OSError, LookupError, ValueError, ArithmeticError) as error:  # the others go on
+            traceback.print_exc()
+            raise Failure(repr(error)) from None
+        return {**record, "set": cases[name], "asked_s": seconds, "run": i, "unix_s": time.time(), **who}
+
+    return keep_all(path, int(settings["JOBS"]), [k for k in keys if (*k, who["binary"]) not in have], one, describe)
+
+
+def main():
+    settings = {"SET": "develop,judge", "ONLY": "*", "RUNS": "4", "SECONDS": "40", "JOBS": "1", "RESULTS": RESULTS,
+                "COMMIT": ""}
+    words, memtrace = sys.argv[1:], harness.MEMTRACE
+    if "--memtrace" in words:
+        i = words.index("--memtrace")
+        memtrace = os.path.abspath(words[i + 1]) if i + 1 < len(words) else sys.exit(__doc__)
+        del words[i:i + 2]
+    for word in [w for w in words if re.match(r"[A-Z]+=", w)]:
+        name, value = word.split("=", 1)
+        if name not in settings:
+            sys.exit(f"truth.py: there is no {name}: " + ", ".join(settings))
+        settings[name] = value
+        words.remove(word)
+    if words == ["list"]:
+        for name, kind in chosen(settings):
+            print(f"{kind:8} {name:24} {SETS[kind][name]['what']}")
+        return 0
+    if words and words[0] == "tables":
+        import tables
+        return tables.write(settings, words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "windows.md"), SETS)
+    if words:
+        sys.exit(__doc__)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
+    try:
+        return run_all(settings, memtrace)
+    finally:
+        end_all()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
