@@ -297,7 +297,7 @@ struct abi_region_call {
 /* What is known of a process, kept by the kernel with its main thread's task: it comes and goes
  * with the process, whatever its pid is used for later. */
 struct abi_process {
-	__u32 id;	/* unique in the run, from 1 */
+	__u32 id;	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
 	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
@@ -308,6 +308,8 @@ struct abi_process {
 
 /* Its state on one CPU. */
 struct abi_process_cpu {
+	__u32 process; /* whose it is; another's: nothing of this process has run here yet */
+	__u32 pad;
 	__s64 until_sample; /* bytes to the next sample; meaningless unless drawn for the process's interval */
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
@@ -395,7 +397,7 @@ ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 136);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_process, 32);
-ABI_ASSERT(struct abi_process_cpu, 16 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);

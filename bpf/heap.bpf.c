@@ -86,7 +86,7 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 	*process = process_current();
 	if (!*process)
 		return NULL;
-	cpu = bpf_map_lookup_elem(&process_cpus, &(*process)->id);
+	cpu = process_cpu((*process)->id);
 	if (!cpu)
 		return NULL;
 	count(&cpu->calls[within(cost, ABI_COSTS)], 1);
@@ -455,7 +455,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		return;
 	bpf_map_delete_elem(&inflight, &key);
 	process = process_current();
-	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
+	cpu = process ? process_cpu(process->id) : NULL;
 	if (!cpu)
 		return;
 	count(&cpu->returned, 1);
