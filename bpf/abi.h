@@ -233,6 +233,21 @@ struct abi_live_key {
 	__u32 pad;
 };
 
+/* How many tracked blocks an address may be one of: counters of the blocks in the live table, by a hash of
+ * its keys. bpf/filter.bpf.h says how they are kept. */
+#define ABI_FILTER_BITS	 16
+#define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
+
+static inline __u32 abi_filter_slot(const struct abi_live_key *key)
+{
+	/* Blocks stand at regular distances. One multiplication alone would leave them so, and some distances
+	 * would hit few of the counters. */
+	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
+	return (__u32)(hash >> (64 - ABI_FILTER_BITS));
+}
+
 enum abi_birth {
 	BIRTH_NEW,     /* all of it is new */
 	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */

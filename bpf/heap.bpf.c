@@ -377,7 +377,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 		/* Taken out of the table until it is known how the call went: once the allocator
 		 * has released the block, another thread may get its address. */
-		old = old_key.addr ? bpf_map_lookup_elem(&live, &old_key) : NULL;
+		old = filter_may_hold(live_filter, &old_key) ? bpf_map_lookup_elem(&live, &old_key) : NULL;
 		if (old) {
 			call.old = *old;
 			call.old_addr = old_key.addr;
@@ -412,7 +412,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (call.old_addr) {
 		struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
 
-		bpf_map_delete_elem(&live, &old_key);
+		live_delete(&old_key);
 	}
 	count(&cpu->armed, 1);
 	return 1;
@@ -474,7 +474,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		if (!ret && call.size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = call.old_addr,
 						       .process = process->id};
-			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
+			long err = live_insert(&old_key, &call.old);
 
 			if (err)
 				lose_insert(cpu, err, LOST_LIVE_FULL);

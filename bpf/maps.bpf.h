@@ -180,6 +180,7 @@ __u64 processes_refused __weak; /* that fit, but there was no room for their sta
 volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* of the keys of live: filter.bpf.h */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {

@@ -987,11 +987,17 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c->skel->maps.live, ret);
 }
 
+void capture__delete_live(struct capture *c, const struct abi_live_key *key)
+{
+	if (!bpf_map_delete_elem(bpf_map__fd(c->skel->maps.live), key))
+		__atomic_sub_fetch(&c->skel->bss->live_filter[abi_filter_slot(key)], 1, __ATOMIC_SEQ_CST);
+}
+
 void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
 {
 	struct abi_live_key key = {.addr = addr, .process = process};
 
-	bpf_map__delete_elem(c->skel->maps.live, &key, sizeof(key), 0);
+	capture__delete_live(c, &key);
 }
 
 int capture__read_sites(struct capture *c, struct capture_table *ret)
@@ -1038,9 +1044,14 @@ void capture__clear_tables(struct capture *c)
 
 		if (capture__read_table(maps[i], &table))
 			continue;
-		for (size_t j = 0; j < table.n; j++)
-			bpf_map_delete_elem(bpf_map__fd(maps[i]),
-					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
+		for (size_t j = 0; j < table.n; j++) {
+			const void *key = (char *)table.keys + j * bpf_map__key_size(maps[i]);
+
+			if (maps[i] == c->skel->maps.live)
+				capture__delete_live(c, key);
+			else
+				bpf_map_delete_elem(bpf_map__fd(maps[i]), key);
+		}
 		capture_table__free(&table);
 	}
 }
