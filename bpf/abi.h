@@ -388,6 +388,17 @@ struct abi_outer_call {
 	__u64 wrap_sp, wrap_ret;
 };
 
+/* Who was the last to hit a probe on a CPU, and what a probe needs to know of it (bpf/running.bpf.h). */
+struct abi_running {
+	__u64 turn; /* which thread, and how often it had left a CPU by then */
+	__u64 start_ns; /* of the thread: no other of its number has begun then */
+	__u64 changes;	/* how often what is known of processes had changed by then */
+	__u64 interval; /* of its process */
+	__u64 outer_sp; /* of its abi_outer_call; 0: it has none */
+	__u32 process;
+	__u32 pad;
+};
+
 /* Run-wide settings, constant once the programs are loaded. */
 struct abi_config {
 	__u64 interval;	   /* what a process begins with */
@@ -416,6 +427,7 @@ ABI_ASSERT(struct abi_process_cpu, 24 + 72 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);
+ABI_ASSERT(struct abi_running, 48);
 ABI_ASSERT(struct abi_config, 32);
 
 #endif

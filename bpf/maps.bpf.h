@@ -154,6 +154,14 @@ struct {
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
 
+/* The last to hit a probe on each CPU. The only entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct abi_running);
+} runnings __weak SEC(".maps");
+
 /* What their entries begin with: too large for the programs' stacks. */
 const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
@@ -176,6 +184,8 @@ const volatile __u32 process_rows __weak = 0;
 volatile __u32 active __weak;
 __u64 events_lost __weak; /* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
+/* How often what is known of a process that runs has changed: an exec, or by user space. Raised after it. */
+volatile __u64 changes __weak;
 /* Some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;

@@ -125,9 +125,7 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 	return process;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
+static __always_inline int exec(struct task_struct *task, int old_pid)
 {
 	struct task_struct *leader = task->group_leader;
 	struct abi_process *process;
@@ -167,6 +165,15 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 	process = fit ? begin_process(leader) : NULL;
 	if (process)
 		tell(EVENT_NEW, process, 0, task, &exe, now, false);
+	return 0;
+}
+
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
+{
+	exec(task, old_pid);
+	__sync_fetch_and_add(&changes, 1);
 	return 0;
 }
 

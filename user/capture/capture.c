@@ -561,8 +561,10 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 		return rc;
 	process.interval = interval ? interval : process.interval;
 	process.window_ns = window_ns ? window_ns : process.window_ns;
-	return bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
-				    sizeof(process), BPF_EXIST);
+	rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+				  sizeof(process), BPF_EXIST);
+	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
+	return rc;
 }
 
 int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
