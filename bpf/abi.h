@@ -233,6 +233,21 @@ struct abi_live_key {
 	__u32 pad;
 };
 
+/* How many tracked blocks an address may be one of: counters of the blocks in the live table, by a hash of
+ * its keys. bpf/filter.bpf.h says how they are kept. */
+#define ABI_FILTER_BITS	 16
+#define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
+
+static inline __u32 abi_filter_slot(const struct abi_live_key *key)
+{
+	/* Blocks stand at regular distances. One multiplication alone would leave them so, and some distances
+	 * would hit few of the counters. */
+	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
+	return (__u32)(hash >> (64 - ABI_FILTER_BITS));
+}
+
 enum abi_birth {
 	BIRTH_NEW,     /* all of it is new */
 	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */
@@ -317,7 +332,7 @@ struct abi_region_call {
 /* What is known of a process, kept by the kernel with its main thread's task: it comes and goes
  * with the process, whatever its pid is used for later. */
 struct abi_process {
-	__u32 id;	/* unique in the run, from 1 */
+	__u32 id;	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
 	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
@@ -331,6 +346,8 @@ struct abi_process {
 
 /* Its state on one CPU. */
 struct abi_process_cpu {
+	__u32 process; /* whose it is; another's: nothing of this process has run here yet */
+	__u32 pad;
 	__s64 until_sample; /* bytes to the next sample; meaningless unless drawn for the process's interval */
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
@@ -396,6 +413,17 @@ struct abi_outer_call {
 	__u64 wrap_sp, wrap_ret;
 };
 
+/* Who was the last to hit a probe on a CPU, and what a probe needs to know of it (bpf/running.bpf.h). */
+struct abi_running {
+	__u64 turn; /* which thread, and how often it had left a CPU by then */
+	__u64 start_ns; /* of the thread: no other of its number has begun then */
+	__u64 changes;	/* how often what is known of processes had changed by then */
+	__u64 interval; /* of its process */
+	__u64 outer_sp; /* of its abi_outer_call; 0: it has none */
+	__u32 process;
+	__u32 pad;
+};
+
 /* Run-wide settings, constant once the programs are loaded. */
 struct abi_config {
 	__u64 interval;	   /* what a process begins with */
@@ -421,10 +449,11 @@ ABI_ASSERT(struct abi_inflight, 136);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
-ABI_ASSERT(struct abi_process_cpu, 16 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 64);
 ABI_ASSERT(struct abi_thread, 24);
+ABI_ASSERT(struct abi_running, 48);
 ABI_ASSERT(struct abi_config, 32);
 
 #endif

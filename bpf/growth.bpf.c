@@ -30,7 +30,7 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);
-	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
+	cpu = process ? process_cpu(process->id) : NULL;
 	if (!cpu)
 		return;
 	live_forget(cpu, process, page);

@@ -7,6 +7,7 @@
  */
 #include "maps.bpf.h"
 #include "process.bpf.h"
+#include "running.bpf.h"
 #include "sample.bpf.h"
 #include "take.bpf.h"
 #include "live.bpf.h"
@@ -65,11 +66,41 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 	return value;
 }
 
-/* The function under the probe, its process and this CPU's counters; NULL when nothing is to do. */
+/* The running thread's note on this CPU. */
+static __always_inline struct abi_running *running_here(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&runnings, &only);
+}
+
+/* Finds out who has hit the probe, and notes it. false: nobody who is traced. */
+static __noinline bool find_caller(struct abi_running *running, struct caller *caller)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 turn = task_turn(task), changed = changes;
+	struct abi_process *process;
+	struct abi_outer_call *outer;
+
+	barrier();
+	process = process_of(task);
+	if (!process)
+		return false;
+	caller->process = process->id;
+	caller->interval = process->interval;
+	outer = bpf_task_storage_get(&outer_calls, task, NULL, 0);
+	caller->outer_sp = outer ? outer->sp : 0;
+	running_note(running, task, turn, changed, caller);
+	return true;
+}
+
+/* The function under the probe, who has called it, and its process's counters on this CPU; NULL when nothing is
+ * to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
-						     struct abi_process **process)
+						     struct caller *caller)
 {
 	struct abi_process_cpu *cpu, *machine;
+	struct abi_running *running;
 	__u64 index;
 	__u32 cost;
 
@@ -83,10 +114,13 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 	machine = machine_cpu();
 	if (machine)
 		count(&machine->calls[within(cost, ABI_COSTS)], 1);
-	*process = process_current();
-	if (!*process)
+	running = running_here();
+	if (!running)
 		return NULL;
-	cpu = bpf_map_lookup_elem(&process_cpus, &(*process)->id);
+	if (!running_recall(running, bpf_get_current_task_btf(), &changes, caller) &&
+	    !find_caller(running, caller))
+		return NULL;
+	cpu = process_cpu(caller->process);
 	if (!cpu)
 		return NULL;
 	count(&cpu->calls[within(cost, ABI_COSTS)], 1);
@@ -116,9 +150,9 @@ static __always_inline struct abi_outer_call *last_outer(void)
 	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
 }
 
-static __always_inline bool is_near(const struct abi_outer_call *outer, __u64 sp)
+static __always_inline bool is_near(const struct caller *caller, __u64 sp)
 {
-	return outer && sp <= outer->sp && outer->sp - sp <= INNER_DEPTH;
+	return sp <= caller->outer_sp && caller->outer_sp - sp <= INNER_DEPTH;
 }
 
 /* Is the call that was made at sp still running? Its return address is where it was. */
@@ -129,7 +163,7 @@ static __always_inline bool is_under_way(__u64 sp, __u64 ret)
 	return !read_user_u64(&now, sp) && (now == ret || now == trampoline_addr());
 }
 
-static __always_inline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
+static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
 				     const struct abi_outer_call *outer)
 {
 	const struct abi_object *object;
@@ -193,9 +227,10 @@ static __always_inline void note_wrap(struct pt_regs *ctx)
 	outer->wrap_sp = PT_REGS_SP(ctx);
 }
 
-static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
+static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
 {
 	struct abi_outer_call *outer;
+	struct abi_running *running;
 	__u64 ret = 0;
 
 	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
@@ -210,6 +245,9 @@ static __always_inline void note_outer(const struct abi_func *fn, struct pt_regs
 	outer->size = size;
 	outer->vaddr = fn->vaddr;
 	outer->inner_sp = 0;
+	running = running_here();
+	if (running)
+		running->outer_sp = outer->sp;
 }
 
 /* An interruption on the way is nobody's cost. */
@@ -235,6 +273,13 @@ static __always_inline void forget_call(__u64 sp)
 
 	inflight_key(&key, sp);
 	bpf_map_delete_elem(&inflight, &key);
+}
+
+/* What a longjmp or an exception left at sp must not meet the return of a call of fn that is not recorded. */
+static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
+{
+	if (returns_always || fn->exits || fn->wraps)
+		forget_call(sp);
 }
 
 /* A call inside another one. Where that one has jumped here, the frame and its entry are its own.
@@ -316,51 +361,19 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 	block->grown = grown;
 }
 
-/* Entry of an allocating function. 1: the return is awaited. */
-static __always_inline int enter(struct pt_regs *ctx)
+/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and not inlined there: what
+ * takes room and time here is not to burden all the other calls. 1: the return is awaited. */
+static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
+				    const struct abi_func *fn, __u64 size, bool sampled)
 {
+	struct stack_from from = stack_from_entry(ctx, fn->delta);
+	struct abi_process *process = process_current();
 	struct abi_inflight_key key;
 	struct abi_inflight call = {};
-	struct abi_process_cpu *cpu;
-	struct abi_outer_call *outer;
-	struct abi_func *fn;
-	__u64 size, sp = PT_REGS_SP(ctx);
-	bool sampled, near;
-	struct abi_process *process;
-	struct stack_from from;
+	__u64 sp = PT_REGS_SP(ctx);
 
-	cpu = begin(ctx, &fn, &process);
-	if (!cpu)
-		return 0;
-	from = stack_from_entry(ctx, fn->delta);
-	size = argument(ctx, fn->size_arg);
-	if (fn->count_arg) {
-		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
-
-		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
-		if (size > limit) {
-			if (fn->exits)
-				forget_call(sp);
-			return 0; /* the product overflows: the call fails and changes nothing */
-		}
-		size *= n;
-	}
-	outer = last_outer();
-	near = is_near(outer, sp);
-	if (is_wrapped(outer, ctx) || (near && is_inner(fn, ctx, size, outer))) {
-		pass_inner(cpu, fn, sp, outer);
-		return 0;
-	}
-	if (fn->outer)
-		note_outer(fn, ctx, size);
-	if (fn->wraps)
-		note_wrap(ctx);
-
-	sampled = sample_take(cpu, size, process->interval);
-	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
-		pass_inner(cpu, fn, sp, NULL);
-		return 0;
-	}
+	if (!process)
+		return fn->wraps;
 	if (fn->blind) {
 		if (sampled)
 			lose(cpu, LOST_RESULT_UNKNOWN);
@@ -377,9 +390,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 		/* Taken out of the table until it is known how the call went: once the allocator
 		 * has released the block, another thread may get its address. */
-		if (old_key.addr)
-			count(&cpu->no_births, 1);
-		old = old_key.addr ? bpf_map_lookup_elem(&live, &old_key) : NULL;
+		old = filter_may_hold(live_filter, &old_key) ? bpf_map_lookup_elem(&live, &old_key) : NULL;
 		if (old && old->birth == BIRTH_ENDED) {
 			live_free_again(process, old, old_key.addr);
 			old = NULL;
@@ -393,9 +404,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	inflight_key(&key, sp);
 	if (!sampled && !call.old_addr) {
-		/* what a longjmp or an exception left here must not meet this return */
-		if (returns_always || fn->exits || fn->wraps)
-			bpf_map_delete_elem(&inflight, &key);
+		forget_left(fn, sp);
 		return fn->wraps;
 	}
 	call.size = size;
@@ -418,10 +427,65 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (call.old_addr) {
 		struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
 
-		bpf_map_delete_elem(&live, &old_key);
+		live_delete(&old_key);
 	}
 	count(&cpu->armed, 1);
 	return 1;
+}
+
+/* Entry of an allocating function. 1: the return is awaited. */
+static __always_inline int enter(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer = NULL;
+	struct abi_process_cpu *cpu;
+	struct abi_func *fn;
+	__u64 size, old_addr = 0, sp = PT_REGS_SP(ctx);
+	struct caller caller;
+	bool sampled, near;
+
+	cpu = begin(ctx, &fn, &caller);
+	if (!cpu)
+		return 0;
+	size = argument(ctx, fn->size_arg);
+	if (fn->count_arg) {
+		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
+
+		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
+		if (size > limit) {
+			if (fn->exits)
+				forget_call(sp);
+			return 0; /* the product overflows: the call fails and changes nothing */
+		}
+		size *= n;
+	}
+	near = is_near(&caller, sp);
+	if (near || any_wraps)
+		outer = last_outer();
+	if (is_wrapped(outer, ctx) || (near && is_inner(fn, ctx, size, outer))) {
+		pass_inner(cpu, fn, sp, outer);
+		return 0;
+	}
+	if (fn->outer)
+		note_outer(fn, ctx, size);
+	if (fn->wraps)
+		note_wrap(ctx);
+
+	sampled = sample_take(cpu, size, caller.interval);
+	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
+		pass_inner(cpu, fn, sp, NULL);
+		return 0;
+	}
+	if (fn->role == ROLE_REALLOC) {
+		old_addr = argument(ctx, fn->ptr_arg);
+		if (old_addr)
+			count(&cpu->no_births, 1);
+	}
+	if (sampled || (old_addr && live_may_hold(caller.process, old_addr)))
+		return enter_tracked(ctx, cpu, fn, size, sampled);
+	if (fn->blind)
+		return 0;
+	forget_left(fn, sp);
+	return fn->wraps;
 }
 
 /* Is what stands at [sp] the return address of call? What an exception left in the table belongs to
@@ -461,7 +525,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		return;
 	bpf_map_delete_elem(&inflight, &key);
 	process = process_current();
-	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
+	cpu = process ? process_cpu(process->id) : NULL;
 	if (!cpu)
 		return;
 	count(&cpu->returned, 1);
@@ -480,7 +544,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		if (!ret && call.size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = call.old_addr,
 						       .process = process->id};
-			long err = bpf_map_update_elem(&live, &old_key, &call.old, BPF_ANY);
+			long err = live_insert(&old_key, &call.old);
 
 			if (err)
 				lose_insert(cpu, err, LOST_LIVE_FULL);
@@ -536,21 +600,30 @@ int heap_exit(struct pt_regs *ctx)
 	return 0;
 }
 
+/* The free of a block that may be tracked. */
+static __noinline void free_tracked(struct abi_process_cpu *cpu, __u64 addr)
+{
+	struct abi_process *process = process_current();
+
+	if (process)
+		live_forget(cpu, process, addr);
+}
+
 SEC("uprobe")
 int heap_free(struct pt_regs *ctx)
 {
 	struct abi_process_cpu *cpu;
+	struct caller caller;
 	struct abi_func *fn;
-	struct abi_process *process;
 	__u64 addr;
 
-	cpu = begin(ctx, &fn, &process);
+	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
 	addr = argument(ctx, fn->ptr_arg);
-	if (addr)
-		live_forget(cpu, process, addr);
-	else
+	if (!addr)
 		count(&cpu->no_deaths, 1);
+	else if (live_may_hold(caller.process, addr))
+		free_tracked(cpu, addr);
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "compat.bpf.h"
+#include "filter.bpf.h"
 #include "maps.bpf.h"
 #include "sample.bpf.h"
 #include "threads.bpf.h"
@@ -19,6 +20,35 @@ enum live_end {
 	LIVE_MOVED,  /* realloc has put another in its place */
 	LIVE_UNSEEN, /* nobody knows */
 };
+
+/* The only ways into the table and out of it: its filter has to know. */
+static __always_inline long live_insert(const struct abi_live_key *key, const struct abi_live *block)
+{
+	long err;
+
+	filter_add(live_filter, key);
+	err = bpf_map_update_elem(&live, key, block, BPF_ANY);
+	if (err)
+		filter_remove(live_filter, key);
+	return err;
+}
+
+/* false: somebody else has deleted it. */
+static __always_inline bool live_delete(const struct abi_live_key *key)
+{
+	if (bpf_map_delete_elem(&live, key))
+		return false;
+	filter_remove(live_filter, key);
+	return true;
+}
+
+/* false: the block at addr is not in the table. */
+static __always_inline bool live_may_hold(__u32 process, __u64 addr)
+{
+	struct abi_live_key key = {.addr = addr, .process = process};
+
+	return filter_may_hold(live_filter, &key);
+}
 
 /* Class of an age in abi_site.ended_objects_q16. */
 static __always_inline __u32 age_class(__u64 ns)
@@ -111,6 +141,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 	struct abi_live_key key = {.addr = addr, .process = process->id};
 	struct abi_live *found, block;
 
+	if (!filter_may_hold(live_filter, &key))
+		return;
 	found = bpf_map_lookup_elem(&live, &key);
 	if (!found)
 		return;
@@ -123,7 +155,7 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 	if (process->watch) {
 		found->birth = BIRTH_ENDED;
 		found->grown = (__s64)process->window_ns;
-	} else if (bpf_map_delete_elem(&live, &key)) {
+	} else if (!live_delete(&key)) {
 		return;
 	}
 	if (live_settle(cpu, process, &block, LIVE_FREED))
@@ -157,7 +189,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	found = bpf_map_lookup_elem(&live, &key);
 	if (found) {
 		old = *found;
-		bpf_map_delete_elem(&live, &key);
+		live_delete(&key);
 		if (old.birth != BIRTH_ENDED && live_settle(cpu, process, &old, LIVE_UNSEEN)) {
 			lose(cpu, LOST_FREED_UNOBSERVED);
 			live_tell(process, &old, addr, END_UNSEEN);
@@ -174,7 +206,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 			return;
 		}
 	}
-	err = bpf_map_update_elem(&live, &key, block, BPF_ANY);
+	err = live_insert(&key, block);
 	if (err) {
 		lose_insert(cpu, err, LOST_LIVE_FULL);
 		return;

@@ -85,13 +85,33 @@ struct {
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
-/* Taken beforehand: a process that comes must not be missed because its state would have to wait for memory. */
+/* The counters of each process, taken beforehand: a process that comes must not be missed because its state
+ * would have to wait for memory. An array, for every hit of a probe looks here: the kernel compiles that
+ * look-up to a few instructions, where a hash's is two calls. A process's row is id & process_rows; row 0 is
+ * nobody's. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
-	__type(key, __u32); /* process */
+	__type(key, __u32);
 	__type(value, struct abi_process_cpu);
 } process_cpus __weak SEC(".maps");
+
+/* Whose each row is: a process's id; 0: nobody's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} row_owners __weak SEC(".maps");
+
+/* The ids of the processes to come, one for each row that is nobody's. User space fills it, empties a row's
+ * counters when its process is dropped, and then puts the row's next id here: the last one's plus
+ * process_rows + 1. So no id comes twice. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, __u32);
+} free_processes __weak SEC(".maps");
 
 /* The same of the whole machine, where probes stand in everybody's code: calls of processes that are not traced
  * are among them. The only entry. */
@@ -141,6 +161,14 @@ struct {
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
 
+/* The last to hit a probe on each CPU. The only entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct abi_running);
+} runnings __weak SEC(".maps");
+
 /* What their entries begin with: too large for the programs' stacks. */
 const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
@@ -156,17 +184,21 @@ const volatile bool returns_always __weak = false;
 /* What all probes cost together is to be known: machine_cpus is kept. */
 const volatile bool count_machine __weak = false;
 
+/* Of a process's id: its row. One less than a power of two. */
+const volatile __u32 process_rows __weak = 0;
+
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
-/* The last process's number. */
-__u32 last_process __weak;
 __u64 ends_lost __weak; /* ends that found no room in the ring */
 __u64 events_lost __weak; /* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
+/* How often what is known of a process that runs has changed: an exec, or by user space. Raised after it. */
+volatile __u64 changes __weak;
 /* Some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* of the keys of live: filter.bpf.h */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {

@@ -21,4 +21,29 @@ static __always_inline struct abi_process *process_current(void)
 	return process_of(bpf_get_current_task_btf());
 }
 
+/* Makes the row of counters on this CPU the process's. false: the row has another owner, for the process has
+ * been dropped. Who was about to count for a process while it was dropped can leave the row to the wrong one:
+ * the owner's next call mends that. */
+static __noinline bool claim_row(struct abi_process_cpu *cpu, __u32 process)
+{
+	__u32 row = process & process_rows;
+	__u32 *owner = bpf_map_lookup_elem(&row_owners, &row);
+
+	if (!owner || *owner != process)
+		return false;
+	cpu->process = process;
+	return true;
+}
+
+/* A process's counters on this CPU; NULL: it has been dropped. */
+static __always_inline struct abi_process_cpu *process_cpu(__u32 process)
+{
+	__u32 row = process & process_rows;
+	struct abi_process_cpu *cpu = row ? bpf_map_lookup_elem(&process_cpus, &row) : NULL;
+
+	if (cpu && cpu->process != process && !claim_row(cpu, process))
+		return NULL;
+	return cpu;
+}
+
 #endif

@@ -44,7 +44,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	if (!active)
 		return 0;
 	process = process_current();
-	cpu = process ? bpf_map_lookup_elem(&process_cpus, &process->id) : NULL;
+	cpu = process ? process_cpu(process->id) : NULL;
 	if (!cpu)
 		return 0;
 	count(&cpu->region_calls, 1);
@@ -85,7 +85,7 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 		return;
 	if (has_failed(found, result, syscall))
 		goto out;
-	cpu = bpf_map_lookup_elem(&process_cpus, &found->process);
+	cpu = process_cpu(found->process);
 	if (!cpu)
 		goto out;
 	call = bpf_ringbuf_reserve(&regions, sizeof(*call), 0);

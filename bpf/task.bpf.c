@@ -5,9 +5,6 @@
 
 #define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h: all threads are about to end */
 
-/* What a process begins with; too large for the stack. */
-static const struct abi_process_cpu no_counts;
-
 static __always_inline void tell(enum abi_event_kind kind, const struct abi_process *process,
 				 __u32 parent, struct task_struct *task, const struct abi_file *exe,
 				 __u64 now, bool by_thread)
@@ -34,19 +31,22 @@ static __always_inline void tell(enum abi_event_kind kind, const struct abi_proc
 static __always_inline struct abi_process *begin_process(struct task_struct *leader)
 {
 	struct abi_process empty = {}, *process;
+	__u32 id, row;
 
 	process = bpf_task_storage_get(&processes, leader, &empty, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!process)
 		return NULL;
-	process->id = __sync_fetch_and_add(&last_process, 1) + 1;
-	process->borrowed = 0;
-	process->exec_ns = 0;
-	process->interval = config.interval;
-	if (bpf_map_update_elem(&process_cpus, &process->id, &no_counts, BPF_NOEXIST)) {
+	if (bpf_map_pop_elem(&free_processes, &id)) {
 		bpf_task_storage_delete(&processes, leader);
 		count(&processes_refused, 1);
 		return NULL;
 	}
+	row = id & process_rows;
+	bpf_map_update_elem(&row_owners, &row, &id, BPF_ANY);
+	process->id = id;
+	process->borrowed = 0;
+	process->exec_ns = 0;
+	process->interval = config.interval;
 	return process;
 }
 
@@ -125,9 +125,7 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 	return process;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
+static __always_inline int exec(struct task_struct *task, int old_pid)
 {
 	struct task_struct *leader = task->group_leader;
 	struct abi_process *process;
@@ -167,6 +165,15 @@ int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 	process = fit ? begin_process(leader) : NULL;
 	if (process)
 		tell(EVENT_NEW, process, 0, task, &exe, now, false);
+	return 0;
+}
+
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
+{
+	exec(task, old_pid);
+	__sync_fetch_and_add(&changes, 1);
 	return 0;
 }
 

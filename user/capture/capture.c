@@ -76,6 +76,16 @@ static int on_region_call(void *ctx, void *data, size_t size)
 	return 0;
 }
 
+/* The rows of counters are numbered from 1 to n: the bits that tell them apart. */
+static uint32_t rows_mask(uint32_t n)
+{
+	uint32_t mask = 1;
+
+	while (mask < n)
+		mask = mask << 1 | 1;
+	return mask;
+}
+
 static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		     const struct capture_options *o)
 {
@@ -103,7 +113,11 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
 	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
 	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
-	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes);
+	/* row 0 is nobody's */
+	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.free_processes, max_processes);
+	skel->rodata->process_rows = rows_mask(max_processes);
 	bpf_map__set_max_entries(skel->maps.headless, max_processes);
 	memcpy((void *)&skel->rodata->selection, &o->selection, sizeof(o->selection));
 	((struct abi_selection *)&skel->rodata->selection)->self = (uint32_t)getpid();
@@ -147,6 +161,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 	}
 	rc = memtrace_bpf__load(skel);
+	for (uint32_t id = 1; id <= max_processes && !rc; id++)
+		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id), BPF_ANY);
 	if (rc)
 		goto fail;
 	skel->links.task_exec = bpf_program__attach(skel->progs.task_exec);
@@ -261,28 +277,29 @@ bool capture__needs_main_thread(const struct capture *c)
 
 int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, struct error *err)
 {
-	_cleanup_free_ struct abi_process_cpu *zero = NULL;
 	_cleanup_close_ int pidfd = -1;
 	struct abi_process process = {};
+	uint32_t row;
 	int rc;
 
-	zero = calloc((size_t)c->cpus, sizeof(*zero));
-	if (!zero)
-		return error__set(err, -ENOMEM, "out of memory");
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0)
 		return error__set(err, -errno, "pid %d: %s", pid,
 				  errno == ESRCH ? "it has ended" : strerror(errno));
 	process.interval = c->skel->rodata->config.interval;
-	process.id = __atomic_add_fetch(&c->skel->bss->last_process, 1, __ATOMIC_SEQ_CST);
-	rc = bpf_map__update_elem(c->skel->maps.process_cpus, &process.id, sizeof(process.id), zero,
-				  sizeof(*zero) * (size_t)c->cpus, BPF_ANY);
-	if (!rc) {
-		rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
-					  sizeof(process), BPF_NOEXIST);
-		if (rc)
-			bpf_map__delete_elem(c->skel->maps.process_cpus, &process.id,
+	rc = bpf_map__lookup_and_delete_elem(c->skel->maps.free_processes, NULL, 0, &process.id,
 					     sizeof(process.id), 0);
+	if (rc == -ENOENT)
+		rc = -E2BIG;
+	if (!rc) {
+		row = process.id & c->skel->rodata->process_rows;
+		rc = bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &process.id,
+					  sizeof(process.id), BPF_ANY);
+		if (!rc)
+			rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+						  sizeof(process), BPF_NOEXIST);
+		if (rc)
+			capture__drop_process(c, process.id);
 	}
 	if (rc)
 		return error__set(err, rc, "cannot take pid %d in: %s", pid,
@@ -606,8 +623,10 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 	process.interval = interval ? interval : process.interval;
 	process.window_ns = window_ns ? window_ns : process.window_ns;
 	process.watch = watch < 0 ? process.watch : (uint32_t)watch;
-	return bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
-				    sizeof(process), BPF_EXIST);
+	rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+				  sizeof(process), BPF_EXIST);
+	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
+	return rc;
 }
 
 int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
@@ -929,9 +948,21 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	return 0;
 }
 
+/* Has the process its row of counters still? */
+static bool owns_row(struct capture *c, uint32_t process)
+{
+	uint32_t row = process & c->skel->rodata->process_rows, owner;
+
+	return process &&
+	       !bpf_map__lookup_elem(c->skel->maps.row_owners, &row, sizeof(row), &owner, sizeof(owner), 0) &&
+	       owner == process;
+}
+
 int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)
 {
-	return read_counters(c, c->skel->maps.process_cpus, process, ret);
+	if (!owns_row(c, process))
+		return -ENOENT;
+	return read_counters(c, c->skel->maps.process_cpus, process & c->skel->rodata->process_rows, ret);
 }
 
 int capture__machine_counters(struct capture *c, struct abi_process_cpu *ret)
@@ -1075,11 +1106,17 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c->skel->maps.live, ret);
 }
 
+void capture__delete_live(struct capture *c, const struct abi_live_key *key)
+{
+	if (!bpf_map_delete_elem(bpf_map__fd(c->skel->maps.live), key))
+		__atomic_sub_fetch(&c->skel->bss->live_filter[abi_filter_slot(key)], 1, __ATOMIC_SEQ_CST);
+}
+
 void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
 {
 	struct abi_live_key key = {.addr = addr, .process = process};
 
-	bpf_map__delete_elem(c->skel->maps.live, &key, sizeof(key), 0);
+	capture__delete_live(c, &key);
 }
 
 int capture__read_sites(struct capture *c, struct capture_table *ret)
@@ -1126,9 +1163,14 @@ void capture__clear_tables(struct capture *c)
 
 		if (capture__read_table(maps[i], &table))
 			continue;
-		for (size_t j = 0; j < table.n; j++)
-			bpf_map_delete_elem(bpf_map__fd(maps[i]),
-					    (char *)table.keys + j * bpf_map__key_size(maps[i]));
+		for (size_t j = 0; j < table.n; j++) {
+			const void *key = (char *)table.keys + j * bpf_map__key_size(maps[i]);
+
+			if (maps[i] == c->skel->maps.live)
+				capture__delete_live(c, key);
+			else
+				bpf_map_delete_elem(bpf_map__fd(maps[i]), key);
+		}
 		capture_table__free(&table);
 	}
 }
@@ -1140,8 +1182,17 @@ uint64_t capture__processes_refused(const struct capture *c)
 
 void capture__drop_process(struct capture *c, uint32_t process)
 {
-	bpf_map__delete_elem(c->skel->maps.process_cpus, &process, sizeof(process), 0);
+	uint32_t rows = c->skel->rodata->process_rows, row = process & rows, next = process + rows + 1, nobody = 0;
+
 	capture__forget_mappings(c, process);
+	if (!owns_row(c, process))
+		return;
+	/* In this order: a row that is nobody's is not counted in, and is empty when somebody gets it. */
+	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody), BPF_ANY);
+	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);
+	bpf_map__update_elem(c->skel->maps.process_cpus, &row, sizeof(row), c->counters,
+			     sizeof(*c->counters) * (size_t)c->cpus, BPF_ANY);
+	bpf_map__update_elem(c->skel->maps.free_processes, NULL, 0, &next, sizeof(next), BPF_ANY);
 }
 
 void capture_drain__free(struct capture_drain *drain)

@@ -99,6 +99,9 @@ int capture__attach_points(struct capture *capture, const char *path,
 /* The whole content of a map. 0 or negative errno. */
 int capture__read_table(const struct bpf_map *map, struct capture_table *ret);
 
+/* Deletes an entry of the table of live blocks, if it is there: its filter has to know. */
+void capture__delete_live(struct capture *capture, const struct abi_live_key *key);
+
 /* Puts back the retired stacks that a drain's sites or calls name, and forgets the others. */
 void capture__put_back(struct capture *capture, const struct capture_drain *drain);
 

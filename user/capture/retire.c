@@ -133,7 +133,7 @@ void capture__drop_records(struct capture *c, const struct capture_drain *drain,
 	qsort(processes, n, sizeof(*processes), compare_processes);
 	for (size_t i = 0; i < drain->live.n; i++)
 		if (is_gone(&gone, live[i].process))
-			drop(c->skel->maps.live, &live[i]);
+			capture__delete_live(c, &live[i]);
 	for (size_t i = 0; i < drain->sites.n; i++)
 		if (is_gone(&gone, sites[i].process))
 			drop(c->skel->maps.sites, &sites[i]);

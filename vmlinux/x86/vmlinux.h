@@ -133,6 +133,9 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct uprobe_task *utask;
 	int pagefault_disabled;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	__u64 start_time;
 };
 
 #pragma clang attribute pop
