@@ -405,7 +405,8 @@ $(B)/truth/shim.so: tests/truth/shim.c
 progs: $(LIVES) $(B)/truth/shim.so
 
 truth: $(B)/memtrace $(LIVES) $(B)/truth/shim.so
-	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)'))
+	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)')) \
+		$(if $(MEMTRACE),--memtrace '$(MEMTRACE)')
 
 truth-tables:
 	$(Q)python3 tests/truth/truth.py $(foreach o,COMMIT RESULTS,$(if $($o),'$o=$($o)')) tables
@@ -435,7 +436,7 @@ help:
 	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
 	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
-	'                  RUNS=4 SECONDS=40 JOBS=1' \
+	'                  RUNS=4 SECONDS=40 JOBS=1 MEMTRACE=PATH of another binary' \
 	'make truth-tables the tables of docs/windows.md from what make truth has measured' \
 	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots: an hour or two' \
 	'                  (root); ONLY=store,cache,connections,leak PAIRS=100 SECONDS=8 EVERY=30 JOBS=1' \

@@ -117,7 +117,7 @@ def truth_windows_cache_of_equal_entries():
 @test
 def truth_windows_burst_then_idle():
     """25 MB in some 30 ms of CPU, and then nothing: one window must not stand for the time without work."""
-    return checked("burst_idle", synthetic.DEVELOP["burst_idle"], check_live, seconds=20)
+    return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
 
 
 HEAD = re.compile(r"\balloc ~?([\d.,]+) ?([kMG]?)/s")

@@ -24,6 +24,7 @@ def stack(frames, live, growth):
 
 def profile(*stacks, live=(1000, 800, 1200)):
     return {"stacks": list(stacks), "duration_s": 20.0, "mode": "windowed", "overhead_pct": 3.0, "samples": 9, "lost": {},
+            "interval_bytes": 64,
             **dict(zip(("live_bytes", "live_bytes_low", "live_bytes_high"), live))}
 
 

@@ -140,7 +140,7 @@ class Subject:
     def by_server(self, series, mark, twin):
         how = self.case["truth"]
         ratio = (twin or {}).get("ratio") or 1
-        shares = twin["shares"] if twin else self.case.get("shares", {})
+        shares = (twin or self.case).get("shares", {})
         for sample in series:
             raw = sample["raw"]
             if raw is None:

@@ -136,6 +136,8 @@ DEVELOP = {
                    "phases:every=4:life_s=2.5:size=128:at_s={half} request"),
     "burst_idle": case("25 MB set up in 30 ms, 1 s into tracing; then 10 requests a second",
                        "burst:at_s=1:bytes=25000000:size=1000:idle_per_s=10"),
+    "burst_500_idle": case("the same in blocks of 500 bytes: windows begin in the burst, always",
+                           "burst:at_s=1:bytes=25000000:size=500:idle_per_s=10"),
     "relink_equal": case("9.6 MB of equal entries on a list that is relinked all the time, replaced at random",
                          "relink:n=50000:every=4:size=192:equal=1 request"),
     "cache_listed_equal": case("the same, and what hides it: a block's first 128 bytes have no links in them",

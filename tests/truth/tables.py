@@ -22,6 +22,11 @@ def of(values, form="{:.2f}"):
     return texts[0] if texts[1] == texts[2] else f"{texts[0]} ({texts[1]} - {texts[2]})"
 
 
+def between(values):
+    ends = [f"{v:.0f}" for v in (values[0], values[-1])]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def mb(value):
     return f"{value / 1e6:.2g}" if abs(value) < 1e7 else f"{value / 1e6:.0f}"
 
@@ -79,7 +84,7 @@ def case_rows(cases, by_case):
             rows = [row for _, n, row in rows_that_count(records) if n == name]
             grew = [row["growth_truth"] for row in rows if row["growth_truth"] is not None]
             live = [row["live_truth"] for row in rows if row["live_truth"] is not None]
-            yield [case if not i else "", name, str(len(records)) if not i else "",
+            yield [case if not i else "", name or "-", str(len(records)) if not i else "",
                    of((r["n_windows"] for r in records), "{:.0f}") if not i else "",
                    of((r["overhead_pct"] for r in records), "{:.1f}") if not i else "",
                    mb(statistics.median(live)) if live else "", of(ratio(r["live"], r["live_truth"]) for r in rows),
@@ -100,7 +105,7 @@ def tables(records, sets):
     load = [r["load"] for r in records]
     yield f"""## Measured
 
-memtrace's code of commit {records[0]["built_at"]}; runs of {seconds[0]:.0f} to {seconds[-1]:.0f} s on 2 cores, at a load average
+memtrace's code of commit {records[0]["built_at"]}; runs of {between(seconds)} s on 2 cores, at a load average
 of {of(load, "{:.1f}")}, which programs, their clients and other work share. Figures are medians and, in parentheses,
 the range. A row of a table is judged when it is, in truth or as printed, {100 * COUNTS:.0f} % of the live bytes, or leaks.
 """
