@@ -27,7 +27,7 @@
 #define IDLE	   0.5	     /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE_NS	   (250 * MS) /* so long a process must have been idle to be taken for it */
 #define LASTING_NS (5 * S)    /* continuous for so long: the attempt has not failed */
-#define BACK_OFF_NS (1 * S)   /* to the next attempt; doubled by each that fails */
+#define BACK_OFF_NS (2 * S)   /* to the next attempt; doubled by each that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
 static double uniform(struct windows *w)
@@ -171,6 +171,12 @@ static void book_time(struct windows *w, uint64_t now_ns)
 	*to += now_ns - w->since_ns;
 }
 
+static void begin_attempt(struct windows *w, uint64_t now_ns)
+{
+	w->attempt = true;
+	w->attempt_ns = now_ns;
+}
+
 /* Continuous tracing is over, if there was any. */
 static void end_attempt(struct windows *w, uint64_t now_ns)
 {
@@ -201,6 +207,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 			  : share <= EASY * w->steady) {
 		w->n_cheap++;
 		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
+			if (!w->continuous && w->n_windows == 1)
+				begin_attempt(w, now_ns); /* it may only have been silent */
 			w->continuous = true;
 			w->next_ns = now_ns + (uint64_t)LOOK_NS;
 			return WINDOWS_NONE;
@@ -285,8 +293,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	w->n_windows++;
 	if (w->attempt) {
 		w->continuous = true;
+		begin_attempt(w, now_ns);
 		w->debt_ns = 0; /* the other account has paid; no credit, for it may fail */
-		w->attempt_ns = now_ns;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;
 	}
