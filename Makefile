@@ -122,7 +122,7 @@ PROG_C   := $(filter-out %/library.c %/leaking_plugin.c %/chains_step.c,$(wildca
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
-	bursts_static truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
+	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
@@ -380,7 +380,7 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 
 # Hours: what is in build/leaks/results.jsonl is not run again.
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
-	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS EVIDENCE RESULTS,$(if $($o),$o=$($o)))
+	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS RESULTS,$(if $($o),$o=$($o)))
 
 # The same for what is compared: build/leaks/diffs.jsonl.
 diffs: $(B)/memtrace $(B)/progs/leaking
@@ -433,7 +433,7 @@ help:
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
-	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1 EVIDENCE=all,events,...' \
+	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
 	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
 	'                  RUNS=4 SECONDS=40 JOBS=1 MEMTRACE=PATH of another binary' \

@@ -9,8 +9,6 @@ usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
 
   ONLY=churn,cache   programs; METHODS=windowed,continuous,growth; RUNS=20 of each; SECONDS=60 of tracing
   JOBS=1             runs at a time: programs take a core each, and threads two
-  EVIDENCE=all       what blocks are judged by in windows, for the ablation: all,events,content,
-                     events+content (methods other than windowed have only: all)
   RESULTS=FILE       another file of results
 
 A run: the program has its way for two seconds, is watched for three, traced, and watched for three
@@ -180,18 +178,16 @@ def judge(profiles, log, method, truths):
                           if row[2] is not None and row[2] > 0 and not any(n in row[0] for n in found)]}
 
 
-def options_of(program, method, evidence):
+def options_of(program, method):
     options = list(METHODS[method])
     if program == "mmap" and method != "growth":
         options += ["--what", "heap,regions"]
-    if evidence != "all":
-        options += ["--evidence", evidence.replace("+", ",")]
     return options
 
 
-def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
+def measure(program, method, seconds, warm_s=WARM_S, watch_s=WATCH_S):
     """One run: its record, but for what is asked of the whole."""
-    options = options_of(program, method, evidence)
+    options = options_of(program, method)
     with place() as directory, Leaking(program) as target:
         time.sleep(warm_s)
         alone = [target.truth()]
@@ -217,7 +213,7 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
              for name, value in rates_between(*alone[:2]).items()}
     heap = profiles[0]
     windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
-    return {"program": program, "method": method, "evidence": evidence,
+    return {"program": program, "method": method,
             "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
             "duty": min((windows["seconds"] + windows["continuous_seconds"]) / heap["duration_s"], 1)
                     if windows["n"] else 1,
@@ -233,7 +229,7 @@ def measure(program, method, evidence, seconds, warm_s=WARM_S, watch_s=WATCH_S):
 # --- all runs ---
 
 def key_of(record):
-    return tuple(record[name] for name in ("program", "method", "evidence", "asked_s", "run"))
+    return tuple(record[name] for name in ("program", "method", "asked_s", "run"))
 
 
 def read_results(path):
@@ -252,7 +248,7 @@ def describe(record):
                       for name, leak in record["leaks"].items())
     others = "; ".join(f"{name} {low / 1000:.0f} - {high / 1000:.0f}"
                        for name, _, low, high in record["innocents"])
-    return (f"{record['program']} {record['method']} {record['evidence']} {record.get('run', '')}: "
+    return (f"{record['program']} {record['method']} {record.get('run', '')}: "
             f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; duty {100 * record['duty']:.2f} %, "
             f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, "
             f"{record['samples']} samples"
@@ -264,10 +260,9 @@ def missing_runs(settings, results):
     for number in range(1, int(settings["RUNS"]) + 1):  # a round of all before the next of any
         for program in settings["ONLY"].split(","):
             for method in settings["METHODS"].split(","):
-                for evidence in settings["EVIDENCE"].split(",") if method == "windowed" else ["all"]:
-                    key = (program, method, evidence, float(settings["SECONDS"]), number)
-                    if key not in have:
-                        yield key
+                key = (program, method, float(settings["SECONDS"]), number)
+                if key not in have:
+                    yield key
 
 
 def keep_all(path, jobs, keys, measure_one, describe_one):
@@ -300,8 +295,8 @@ def keep_all(path, jobs, keys, measure_one, describe_one):
 
 def run_all(settings):
     def one(key):
-        program, method, evidence, seconds, number = key
-        return {**measure(program, method, evidence, seconds), "asked_s": seconds, "run": number}
+        program, method, seconds, number = key
+        return {**measure(program, method, seconds), "asked_s": seconds, "run": number}
 
     path = settings["RESULTS"]
     return keep_all(path, int(settings["JOBS"]), missing_runs(settings, read_results(path)), one, describe)
@@ -354,7 +349,7 @@ def markdown(head, rows):
 
 def suite_rows(groups, method):
     for program in PROGRAMS:
-        records = groups.get((program, method, "all"))
+        records = groups.get((program, method))
         if not records:
             continue
         leaks = leaks_of(records)
@@ -375,10 +370,10 @@ def suite_rows(groups, method):
 def coverage_rows(groups, methods):
     def row(name, programs):
         for method in methods:
-            leaks = leaks_of(r for p in programs for r in groups.get((p, method, "all"), []))
+            leaks = leaks_of(r for p in programs for r in groups.get((p, method), []))
             yield percent(covers(leak) for leak in leaks)
     for program in PROGRAMS:
-        if any((program, method, "all") in groups for method in methods):
+        if any((program, method) in groups for method in methods):
             yield [program, *row(program, [program])]
     yield ["**all**", *row("all", PROGRAMS)]
 
@@ -387,7 +382,7 @@ def growth_rows(groups, methods):
     for program in PROGRAMS:
         cells = []
         for method in methods:
-            records = groups.get((program, method, "all"), [])
+            records = groups.get((program, method), [])
             fastest = [max(r["leaks"].values(), key=lambda leak: leak["truth"]) for r in records]
             cells += [share(r["first"] for r in records),
                       spread((leak["rank"] for leak in fastest), "{:.0f}"),
@@ -396,25 +391,8 @@ def growth_rows(groups, methods):
         if all(cell == "-" for cell in cells):
             continue
         heads = collections.Counter(r["top"][0][0] if r["top"] else "nothing"
-                                    for r in groups.get((program, "growth", "all"), []) if not r["first"])
+                                    for r in groups.get((program, "growth"), []) if not r["first"])
         yield [program, *cells, ", ".join(f"{head} ({n})" for head, n in heads.most_common(2)) or "-"]
-
-
-def ablation_rows(groups, kinds):
-    programs = [p for p in PROGRAMS if all((p, "windowed", evidence) in groups for evidence in kinds)]
-    for evidence in kinds:
-        of = [(p, groups[p, "windowed", evidence]) for p in programs]
-        records = [r for _, rs in of for r in rs]
-        leaks = leaks_of(records)
-        missed = [f"{p} {share(not r['first'] for r in rs)}" for p, rs in of
-                  if not all(r["first"] for r in rs)]
-        wrong = [f"{p} {share(growing(r) for r in rs)}" for p, rs in of
-                 if any(growing(r) for r in rs)]
-        yield [evidence.replace("+", " + "), percent(r["first"] for r in records),
-               ", ".join(missed) or "none", percent(growing(r) for r in records),
-               ", ".join(wrong) or "none",
-               spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
-               percent(covers(leak) for leak in leaks)]
 
 
 def tables(results):
@@ -422,7 +400,7 @@ def tables(results):
     seconds = max((r["asked_s"] for r in results), default=0)
     for record in results:
         if record["asked_s"] == seconds:
-            groups[record["program"], record["method"], record["evidence"]].append(record)
+            groups[record["program"], record["method"]].append(record)
     methods = [m for m in METHODS if any(key[1] == m for key in groups)]
     timed = [m for m in methods if m != "growth"]
     yield f"""# Finding leaks
@@ -467,14 +445,6 @@ memory the leaked blocks then take.
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),
                              "growth: who else is first (runs)"], growth_rows(groups, methods))
-    kinds = list(dict.fromkeys(key[2] for key in groups if key[1] == "windowed"))
-    if len(kinds) > 1:
-        yield """## What each kind of evidence adds
-
-In windows, of the programs that were run with each of them.
-"""
-        yield from markdown(["evidence", "leak first", "not in", "innocents grow", "in", "estimate",
-                             "coverage"], ablation_rows(groups, kinds))
 
 
 def command(usage, settings, known, document, tables_of, run_them):
@@ -509,7 +479,7 @@ def command(usage, settings, known, document, tables_of, run_them):
 
 def main():
     settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20", "SECONDS": "60",
-                "JOBS": "1", "EVIDENCE": "all", "RESULTS": RESULTS}
+                "JOBS": "1", "RESULTS": RESULTS}
     return command(__doc__, settings, {"ONLY": PROGRAMS, "METHODS": METHODS}, "leaks.md", tables, run_all)
 
 

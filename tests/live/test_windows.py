@@ -111,50 +111,6 @@ def windows_leaks_without_limit():
     expect(rows and "forget <" in rows[0], "the first of", rows, "for", truth)
 
 
-def trace_bursts(program, seconds, *evidence, preload=None):
-    """For each kind of evidence, all of them at the same time: its counts, and by function the live bytes."""
-    functions = ("allocate_kept", "allocate_freed")
-    with Target(program, preload=preload) as target, contextlib.ExitStack() as stack:
-        target.say("go")
-        tracers = [stack.enter_context(Tracer("-p", target.pid, "-d", seconds, "-i", "1K", "--max-overhead",
-                                              "5", "--json", "-f", "none", "--evidence", kinds))
-                   for kinds in evidence]
-        profiles = [tracer.wait().json() for tracer in tracers]
-        target.say("stop")
-        target.line()
-        expect_equal(target.quit(), 0, f"status of {program}")
-    told = []
-    for profile in profiles:
-        expect_equal(profile["mode"], "windowed", "mode")
-        held = by_function(profile, functions)
-        told.append((profile["evidence"], {name: held.get(name, [0])[0] for name in functions}))
-    return told
-
-
-@test
-def windows_marks_of_the_allocator():
-    """Blocks that are freed between windows: without a look at their content only glibc's own notes tell.
-    There are none of another allocator's, and of what lives nothing is taken for dead."""
-    without, every = "events,mapping", "events,mapping,marks"
-    ends = ("freed", "replaced", "unmapped", "changed", "marked", "forgotten")
-    for program, seconds, *evidence in (("bursts", 5, every, without), ("bursts_static", 4, every)):
-        told = trace_bursts(program, seconds, *evidence)
-        if told[0][0]["born"] < 30:  # on a machine that has no time for it
-            told = trace_bursts(program, 5 * seconds, *evidence)
-        counts, held = told[0]
-        expect(counts["marked"] >= 4, program, counts)
-        expect(held["allocate_freed"] < held["allocate_kept"] / 10, program, held, counts)
-        # of each burst one half lives
-        expect(counts["marked"] < counts["born"] * 2 / 3, program, held, counts)
-        expect(counts["born"] >= sum(counts[end] for end in ends), counts)
-        for counts, held in told[1:]:
-            expect(held["allocate_freed"] > held["allocate_kept"] / 3, "without marks:", held, counts)
-            expect_equal(counts["marked"], 0, "marked without marks")
-    (counts, _), = trace_bursts("bursts", 2, every, preload=library(LIBRARIES["jemalloc"]))
-    expect(counts["born"] and not counts["marked"], "jemalloc's:", counts)
-    return f"with marks {told[0][0]}"
-
-
 @test
 def windows_not_of_a_command():
     """A program that is started by memtrace is traced all the time, unless a limit is given; a running one has a limit."""

@@ -66,7 +66,9 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	const struct survivors *s = &b->target->budget.survivors;
 	const struct net_clock *clock = &b->target->budget.clock;
 	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
-	double net = 0, cost = 0;
+	/* an exec begins anew: windows before it are empty, and of no time */
+	uint64_t begin_ns = b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+	double net = 0, cost = 0, origin = net_clock__at(clock, begin_ns);
 
 	if (!windows)
 		return -ENOMEM;
@@ -74,13 +76,15 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		const struct survivors_window *w = &s->windows[i];
 
 		windows[i] = (struct windowed_window){
-			.begin_s = net_clock__at(clock, w->start_ns),
-			.end_s = net_clock__at(clock, w->end_ns),
+			.begin_s = fmax(net_clock__at(clock, w->start_ns) - origin, 0),
+			.end_s = fmax(net_clock__at(clock, w->end_ns) - origin, 0),
 			.interval_bytes = (double)w->interval,
-			.allocs = (double)w->allocs,
-			.net_blocks = (double)w->net_blocks,
 			.continuous = w->continuous,
 		};
+		if (w->end_ns <= begin_ns)
+			continue;
+		windows[i].allocs = (double)w->allocs;
+		windows[i].net_blocks = (double)w->net_blocks;
 		if (w->continuous)
 			continue;
 		net += windows[i].end_s - windows[i].begin_s;
@@ -90,9 +94,9 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	*ret = (struct windowed_run){
 		.windows = windows,
 		.n_windows = s->n_windows,
-		.quarter_s = net_clock__at(clock, b->begin_ns + (b->end_ns - b->begin_ns) / 4),
-		.end_s = net_clock__at(clock, b->end_ns),
-		.wall_s = (double)(b->end_ns - b->begin_ns) * NS,
+		.quarter_s = net_clock__at(clock, begin_ns + (b->end_ns - begin_ns) / 4) - origin,
+		.end_s = net_clock__at(clock, b->end_ns) - origin,
+		.wall_s = (double)(b->end_ns - begin_ns) * NS,
 		.clock_error = net > 0 ? fmin(b->target->budget.price.error * cost / net, 1) : 0,
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 	};
