@@ -266,13 +266,16 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 	return rc;
 }
 
-/* Throws away what a call at sp has left that did not return: a longjmp, an exception. */
-static __always_inline void forget_call(__u64 sp)
+/* Throws away what a call at sp has left that did not return: a longjmp, an exception. There is hardly ever
+ * anything, and to look for it takes no lock and half the time that to delete nothing takes. */
+static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
 
 	inflight_key(&key, sp);
-	bpf_map_delete_elem(&inflight, &key);
+	if (bpf_map_lookup_elem(&inflight, &key))
+		bpf_map_delete_elem(&inflight, &key);
+	return 0;
 }
 
 /* What a longjmp or an exception left at sp must not meet the return of a call of fn that is not recorded. */
@@ -361,76 +364,95 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 	block->grown = grown;
 }
 
-/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and not inlined there: what
- * takes room and time here is not to burden all the other calls. 1: the return is awaited. */
-static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
-				    const struct abi_func *fn, __u64 size, bool sampled)
+/* Whether a call is a sample, and its stack. */
+struct sample {
+	struct abi_stack_key stack;
+	__u64 taken;
+};
+
+/* Takes the stack of a call that is to be a sample. Apart, like what follows: before Linux 6.13 the stacks of all
+ * functions under way are 512 bytes together, and walking takes a third of that. */
+static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu, const struct abi_func *fn,
+				  struct sample *sample)
 {
 	struct stack_from from = stack_from_entry(ctx, fn->delta);
 	struct abi_process *process = process_current();
+
+	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
+	return 0;
+}
+
+/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and not inlined there: what
+ * takes room and time here is not to burden all the other calls. 1: the return is awaited. */
+static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
+				    const struct abi_func *fn, __u64 size, const struct sample *sample)
+{
+	struct abi_process *process = process_current();
+	struct abi_live_key old_key = {};
 	struct abi_inflight_key key;
-	struct abi_inflight call = {};
-	__u64 sp = PT_REGS_SP(ctx);
+	struct abi_inflight *call;
+	struct abi_live *old = NULL;
+	__u64 sp = PT_REGS_SP(ctx), ret = 0;
 
 	if (!process)
 		return fn->wraps;
-	if (fn->blind) {
-		if (sampled)
-			lose(cpu, LOST_RESULT_UNKNOWN);
-		if (fn->role == ROLE_REALLOC) /* the likelier outcome: it succeeds */
-			live_forget(cpu, process, argument(ctx, fn->ptr_arg));
-		return 0;
+	old_key.process = process->id;
+	if (fn->role == ROLE_REALLOC)
+		old_key.addr = argument(ctx, fn->ptr_arg);
+	/* Taken out of the table until it is known how the call went: once the allocator has released the
+	 * block, another thread may get its address. */
+	if (old_key.addr && filter_may_hold(live_filter, &old_key))
+		old = bpf_map_lookup_elem(&live, &old_key);
+	if (old && old->birth == BIRTH_ENDED) {
+		live_free_again(process, old, old_key.addr);
+		old = NULL;
 	}
-	if (sampled && take_timed(&from, cpu, process, &call.stack))
-		sampled = false;
-	if (fn->role == ROLE_REALLOC) {
-		struct abi_live_key old_key = {.addr = argument(ctx, fn->ptr_arg),
-					       .process = process->id};
-		struct abi_live *old;
-
-		/* Taken out of the table until it is known how the call went: once the allocator
-		 * has released the block, another thread may get its address. */
-		old = filter_may_hold(live_filter, &old_key) ? bpf_map_lookup_elem(&live, &old_key) : NULL;
-		if (old && old->birth == BIRTH_ENDED) {
-			live_free_again(process, old, old_key.addr);
-			old = NULL;
-		}
-		if (old) {
-			call.old = *old;
-			call.old_addr = old_key.addr;
-		}
-		if (sampled)
-			note_old_size(fn, process, old_key.addr, old, &call);
-	}
-	inflight_key(&key, sp);
-	if (!sampled && !call.old_addr) {
+	if (!sample->taken && !old) {
 		forget_left(fn, sp);
 		return fn->wraps;
 	}
-	call.size = size;
-	call.sampled = sampled;
-	call.process = process->id;
-	if (fn->out_arg)
-		call.out = argument(ctx, fn->out_arg);
-	if (fn->in_place)
-		call.in_place = argument(ctx, fn->ptr_arg);
-	if (fn->exits && read_user_u64(&call.ret, sp)) {
+	if (fn->exits && read_user_u64(&ret, sp)) {
 		lose(cpu, LOST_RESULT_FAULT);
 		return fn->wraps;
 	}
-	if (bpf_map_update_elem(&inflight, &key, &call, BPF_ANY)) {
+	/* Filled in where it stands, for want of room on the stack. */
+	inflight_key(&key, sp);
+	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY) ? NULL : bpf_map_lookup_elem(&inflight, &key);
+	if (!call) {
 		lose(cpu, LOST_INFLIGHT_FULL);
-		if (call.old_addr) /* the likelier outcome: it succeeds */
-			live_forget(cpu, process, call.old_addr);
+		if (old) /* the likelier outcome: it succeeds */
+			live_forget(cpu, process, old_key.addr);
 		return fn->wraps;
 	}
-	if (call.old_addr) {
-		struct abi_live_key old_key = {.addr = call.old_addr, .process = process->id};
-
+	if (old)
+		call->old = *old;
+	call->stack = sample->stack;
+	call->size = size;
+	call->sampled = sample->taken;
+	call->process = process->id;
+	call->ret = ret;
+	if (fn->out_arg)
+		call->out = argument(ctx, fn->out_arg);
+	if (fn->in_place)
+		call->in_place = argument(ctx, fn->ptr_arg);
+	if (sample->taken && fn->role == ROLE_REALLOC)
+		note_old_size(fn, process, old_key.addr, old, call);
+	if (old) {
+		call->old_addr = old_key.addr;
 		live_delete(&old_key);
 	}
 	count(&cpu->armed, 1);
 	return 1;
+}
+
+/* A block that may be tracked is freed. */
+static __noinline int free_tracked(struct abi_process_cpu *cpu, __u64 addr)
+{
+	struct abi_process *process = process_current();
+
+	if (process)
+		live_forget(cpu, process, addr);
+	return 0;
 }
 
 /* Entry of an allocating function. 1: the return is awaited. */
@@ -439,9 +461,9 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct abi_outer_call *outer = NULL;
 	struct abi_process_cpu *cpu;
 	struct abi_func *fn;
-	__u64 size, old_addr = 0, sp = PT_REGS_SP(ctx);
+	__u64 size, old_addr, sp = PT_REGS_SP(ctx);
+	bool sampled, tracked = false, near;
 	struct caller caller;
-	bool sampled, near;
 
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
@@ -479,11 +501,22 @@ static __always_inline int enter(struct pt_regs *ctx)
 		old_addr = argument(ctx, fn->ptr_arg);
 		if (old_addr)
 			count(&cpu->no_births, 1);
+		tracked = live_may_hold(caller.process, old_addr);
 	}
-	if (sampled || (old_addr && live_may_hold(caller.process, old_addr)))
-		return enter_tracked(ctx, cpu, fn, size, sampled);
-	if (fn->blind)
+	if (fn->blind) {
+		if (sampled)
+			lose(cpu, LOST_RESULT_UNKNOWN);
+		if (tracked) /* the likelier outcome: it succeeds */
+			free_tracked(cpu, argument(ctx, fn->ptr_arg));
 		return 0;
+	}
+	if (sampled || tracked) {
+		struct sample sample = {};
+
+		if (sampled)
+			take_sample(ctx, cpu, fn, &sample);
+		return enter_tracked(ctx, cpu, fn, size, &sample);
+	}
 	forget_left(fn, sp);
 	return fn->wraps;
 }
@@ -495,74 +528,83 @@ static __always_inline bool is_own_return(const struct abi_inflight *call, __u64
 	return !call->ret || is_under_way(sp, call->ret);
 }
 
+/* A call that was recorded has returned ret. */
+static __always_inline void end_call(struct abi_process_cpu *cpu, const struct abi_process *process,
+				     struct abi_inflight *call, __u64 ret)
+{
+	__u64 old_addr = call->old_addr;
+	struct abi_live block = {};
+
+	count(&cpu->returned, 1);
+
+	if (call->out) {
+		if ((int)ret) /* posix_memalign's error number */
+			ret = 0;
+		else if (read_user_u64(&ret, call->out)) {
+			lose(cpu, LOST_RESULT_FAULT);
+			ret = 0;
+		}
+	}
+	if (call->in_place)
+		ret = ret >= call->size ? call->in_place : 0;
+	if (old_addr) {
+		/* Whoever drains the tables meanwhile must not find the block here, too. */
+		call->old_addr = 0;
+		if (!ret && call->size) { /* failed: the old block stays */
+			struct abi_live_key old_key = {.addr = old_addr, .process = process->id};
+			long err = live_insert(&old_key, &call->old);
+
+			if (err)
+				lose_insert(cpu, err, LOST_LIVE_FULL);
+			return;
+		}
+		if (live_settle(cpu, process, &call->old, ret ? LIVE_MOVED : LIVE_FREED))
+			live_tell(process, &call->old, call->old_addr, END_MOVED);
+	}
+	if (!call->sampled || !ret)
+		return;
+	block.size = call->size;
+	block.interval = process->interval;
+	block.birth_ns = bpf_ktime_get_ns();
+	block.stack = call->stack;
+	block.tid = (__u32)bpf_get_current_pid_tgid();
+	note_growth(call, ret, &block);
+	live_remember(cpu, process, ret, &block);
+	note_thread(cpu, process->id, block.tid);
+}
+
 /* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe
  * is on its ret instruction. */
-static __always_inline void leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
+static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 {
 	struct abi_outer_call *outer;
 	struct abi_inflight_key key;
-	struct abi_inflight *found, call;
-	struct abi_process_cpu *cpu;
-	struct abi_live block = {};
-	__u64 ret = PT_REGS_RC(ctx);
+	struct abi_inflight *call;
 	struct abi_process *process;
+	struct abi_process_cpu *cpu;
 
 	if (!active)
-		return;
+		return 0;
 	if (any_wraps) {
 		outer = last_outer();
 		if (outer && outer->wrap_sp == sp)
 			outer->wrap_sp = 0;
 	}
 	inflight_key(&key, sp);
-	found = bpf_map_lookup_elem(&inflight, &key);
-	if (!found)
-		return;
-	call = *found;
-	if (!at_exit && call.ret)
-		return; /* that one returns at its exits */
-	if (at_exit && !is_own_return(&call, sp))
-		return;
-	bpf_map_delete_elem(&inflight, &key);
+	call = bpf_map_lookup_elem(&inflight, &key);
+	if (!call)
+		return 0;
+	if (!at_exit && call->ret)
+		return 0; /* that one returns at its exits */
+	if (at_exit && !is_own_return(call, sp))
+		return 0;
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
-	if (!cpu)
-		return;
-	count(&cpu->returned, 1);
-
-	if (call.out) {
-		if ((int)ret) /* posix_memalign's error number */
-			ret = 0;
-		else if (read_user_u64(&ret, call.out)) {
-			lose(cpu, LOST_RESULT_FAULT);
-			ret = 0;
-		}
-	}
-	if (call.in_place)
-		ret = ret >= call.size ? call.in_place : 0;
-	if (call.old_addr) {
-		if (!ret && call.size) { /* failed: the old block stays */
-			struct abi_live_key old_key = {.addr = call.old_addr,
-						       .process = process->id};
-			long err = live_insert(&old_key, &call.old);
-
-			if (err)
-				lose_insert(cpu, err, LOST_LIVE_FULL);
-			return;
-		}
-		if (live_settle(cpu, process, &call.old, ret ? LIVE_MOVED : LIVE_FREED))
-			live_tell(process, &call.old, call.old_addr, END_MOVED);
-	}
-	if (!call.sampled || !ret)
-		return;
-	block.size = call.size;
-	block.interval = process->interval;
-	block.birth_ns = bpf_ktime_get_ns();
-	block.stack = call.stack;
-	block.tid = key.tid;
-	note_growth(&call, ret, &block);
-	live_remember(cpu, process, ret, &block);
-	note_thread(cpu, process->id, key.tid);
+	/* Read where it stands, for want of room on the stack: nobody but this thread deletes it. */
+	if (cpu)
+		end_call(cpu, process, call, PT_REGS_RC(ctx));
+	bpf_map_delete_elem(&inflight, &key);
+	return 0;
 }
 
 SEC("uprobe")
@@ -598,15 +640,6 @@ int heap_exit(struct pt_regs *ctx)
 {
 	leave(ctx, PT_REGS_SP(ctx), true);
 	return 0;
-}
-
-/* The free of a block that may be tracked. */
-static __noinline void free_tracked(struct abi_process_cpu *cpu, __u64 addr)
-{
-	struct abi_process *process = process_current();
-
-	if (process)
-		live_forget(cpu, process, addr);
 }
 
 SEC("uprobe")

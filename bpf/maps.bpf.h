@@ -172,6 +172,7 @@ struct {
 /* What their entries begin with: too large for the programs' stacks. */
 const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
+const struct abi_inflight no_call __weak = {};
 
 /* Constant from loading on. */
 const volatile struct abi_selection selection __weak = {};
