@@ -1194,6 +1194,7 @@ static struct estimate live_of(const struct reader *r, const struct labels *labe
 			value_of(r, VALUE_INUSE_VARIANCE) * (double)(interval ? interval : 1);
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
+		live.most = r->profile->heap_mapped_bytes;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 

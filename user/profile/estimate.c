@@ -73,6 +73,7 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 	estimate->squares += other->squares;
 	if (other->variance_max > estimate->variance_max)
 		estimate->variance_max = other->variance_max;
+	estimate->most = fmax(estimate->most, other->most);
 }
 
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes)
@@ -87,6 +88,7 @@ struct estimate estimate__part(const struct estimate *estimate, double objects, 
 		.variance = estimate->variance * share,
 		.variance_max = share > 0 ? estimate->variance_max : 0,
 		.squares = estimate->squares * share,
+		.most = estimate->most,
 	};
 }
 
@@ -150,6 +152,8 @@ struct interval estimate__interval(const struct estimate *estimate)
 	/* Only rounding can put the ends on the wrong sides of y: sizes above 2^53, v near 0. */
 	interval.low = fmin(interval.low, y);
 	interval.high = fmax(interval.high, y);
+	if (estimate->most > 0)
+		interval.high = fmax(fmin(interval.high, estimate->most), y);
 	return interval;
 }
 

@@ -36,6 +36,7 @@ struct estimate {
 	double variance_max;	/* the largest term of that sum, bytes^2 */
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at random
 			 * make of it, sampling included (profile/diff.h). See estimate__squares() */
+	double most; /* it cannot be more than that, bytes: what the process has; 0: no such limit is known */
 };
 
 struct interval {

@@ -49,6 +49,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT_OF(WINDOWED, "process_blocks_per_s", SIGNED, growth.blocks_per_s, NAN),
 	FACT_OF(WINDOWED, "process_blocks_low", SIGNED, growth.blocks_low, NAN),
 	FACT_OF(WINDOWED, "process_blocks_high", SIGNED, growth.blocks_high, NAN),
+	FACT_OF(WINDOWED, "heap_mapped_bytes", REAL, heap_mapped_bytes, 0),
 	FACT_OF(WINDOWED, "blocks_born", UINT64, evidence.born, 0),
 	FACT_OF(WINDOWED, "blocks_freed", UINT64, evidence.freed, 0),
 	FACT_OF(WINDOWED, "blocks_replaced", UINT64, evidence.replaced, 0),

@@ -212,6 +212,7 @@ struct profile {
 	bool has_life; /* of each site */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
+	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are more. 0: not known */
 	uint64_t interval_bytes; /* R; 1 = exact; 0: not known, nor is any variance */
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;

@@ -326,6 +326,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		.bytes = r->live_bytes,
 		.variance = r->live_variance,
 		.squares = r->live_variance,
+		.most = b->target->heap_bound_bytes ? (double)b->target->heap_bound_bytes : 0,
 	};
 
 	to->alloc_bytes = r->alloc_bytes;
@@ -338,19 +339,37 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	return r->live_bytes >= 1 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
+/* All stacks share the error of the clock: when they come to more than the process has mapped, each has that much less. */
+static void fit_into_heap(struct windowed_result *results, size_t n, double bound_bytes)
+{
+	double sum = 0, k;
+
+	for (size_t i = 0; i < n; i++)
+		sum += results[i].live_bytes;
+	if (!(bound_bytes > 0) || sum <= bound_bytes)
+		return;
+	k = bound_bytes / sum;
+	for (size_t i = 0; i < n; i++) {
+		results[i].live_bytes *= k;
+		results[i].live_objects *= k;
+		results[i].live_variance *= k * k;
+	}
+}
+
 /* What windows say of each stack, and of the process. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ const struct survivors_block **alive = NULL;
+	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
 	struct windowed_strata *strata = windowed_strata__new(run);
 	struct windowed_process process;
 	size_t n_alive;
 	int rc = 0;
 
 	alive = alive_by_stack(s, &n_alive);
-	if (!strata || !alive) {
+	if (!strata || !alive || !results) {
 		windowed_strata__free(strata);
 		return -ENOMEM;
 	}
@@ -362,7 +381,17 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		p->survival_age_s[i] = (double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
-		struct windowed_result result;
+
+		if (!stack || sites->site_of[i] == NO_SITE)
+			continue;
+		windowed__estimate(run, strata, &process,
+				   &(struct windowed_stack){stack->born, stack->n_born, stack->groups, stack->cohort,
+							    stack->alike},
+				   &results[i]);
+	}
+	fit_into_heap(results, sites->n, run->bound_bytes);
+	for (size_t i = 0; i < sites->n && !rc; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
 		size_t first = 0, n = 0;
 
 		if (!stack || sites->site_of[i] == NO_SITE)
@@ -371,11 +400,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			first++;
 		while (first + n < n_alive && alive[first + n]->stack == (size_t)(stack - s->stacks))
 			n++;
-		windowed__estimate(run, strata, &process,
-				   &(struct windowed_stack){stack->born, stack->n_born, stack->groups, stack->cohort,
-							    stack->alike},
-				   &result);
-		rc = add_stack(b, p, sites, (long)i, &result, alive + first, n);
+		rc = add_stack(b, p, sites, (long)i, &results[i], alive + first, n);
 	}
 	windowed_strata__free(strata);
 	return rc;
@@ -404,6 +429,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (rc)
 		return rc;
 	p->mode = "windowed";
+	p->heap_mapped_bytes = (double)b->target->heap_bound_bytes;
 	p->n_windows = b->target->budget.pace.windows.n_windows;
 	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;
 	p->continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
