@@ -403,18 +403,11 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 	return rc;
 }
 
-/* Which probes: those on functions that allocate, those on functions that free. */
-enum attach_part {
-	ATTACH_ALLOC = 1,
-	ATTACH_FREE = 2,
-};
-
 struct attach {
 	struct capture *c;
 	const char *path;
 	const struct capture_offsets *offsets;
 	pid_t pid;
-	unsigned parts; /* enum attach_part */
 };
 
 /* The programs that stand on a list's instructions, in the order in which they are put there: the
@@ -449,37 +442,28 @@ static int attach_points(void *arg)
 	const struct placement ret = {skel->progs.heap_return, PROBE_MULTI, true};
 	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
 	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
-	int rc = 0;
+	int rc;
 
-	if (!(a->parts & ATTACH_ALLOC)) {
-	} else if (a->c->kind == PROBE_SESSION) {
+	if (a->c->kind == PROBE_SESSION) {
 		rc = attach_list(a, &session, &o->alloc);
 	} else {
 		rc = attach_list(a, &ret, &o->alloc);
 		if (!rc)
 			rc = attach_list(a, &entry, &o->alloc);
 	}
-	if (!rc && a->parts & ATTACH_ALLOC)
+	if (!rc)
 		rc = attach_list(a, &exit, &o->exits);
-	if (!rc && a->parts & ATTACH_ALLOC)
+	if (!rc)
 		rc = attach_list(a, &entry, &o->throwing);
-	if (!rc && a->parts & ATTACH_FREE)
-		rc = attach_list(a, &freeing, &o->free);
-	return rc;
-}
-
-static int attach_parts(struct capture *c, const char *path, const struct capture_offsets *offsets, pid_t pid,
-			unsigned parts)
-{
-	struct attach attach = {c, path, offsets, pid, parts};
-
-	return shield__run(attach_points, &attach);
+	return rc ?: attach_list(a, &freeing, &o->free);
 }
 
 int capture__attach_points(struct capture *c, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid)
 {
-	return attach_parts(c, path, offsets, pid, ATTACH_ALLOC | ATTACH_FREE);
+	struct attach attach = {c, path, offsets, pid};
+
+	return shield__run(attach_points, &attach);
 }
 
 /* Puts the allocator into the kernel's tables, once per file. Its index or -ENOSPC. */
@@ -523,7 +507,7 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 }
 
 /* again: its probes have been there before, and are among the capture's. */
-static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again, unsigned parts,
+static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 		      struct error *err)
 {
 	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
@@ -565,7 +549,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		return 0;
 	/* The descriptor names the very file, whatever its path leads to by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	rc = !pid && c->everywhere_out ? 0 : attach_parts(c, path, offsets, pid, parts);
+	rc = !pid && c->everywhere_out ? 0 : capture__attach_points(c, path, offsets, pid);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
 				  pid);
@@ -574,7 +558,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 				  strerror(-rc));
 	if (!again)
 		c->n_probes = n_probes;
-	for (uint32_t i = 0; i < n_indices && !pid && parts & ATTACH_FREE; i++)
+	for (uint32_t i = 0; i < n_indices && !pid; i++)
 		c->everywhere[indices[i]] = c->everywhere_out ? PLACE_OUT : PLACE_IN;
 	return 0;
 }
@@ -584,24 +568,17 @@ int capture__attach(struct capture *c, struct allocators *allocators, pid_t pid,
 	int rc = 0;
 
 	while (!rc && allocators->n_attached < allocators->n)
-		rc = attach_one(c, allocators->list[allocators->n_attached++], pid, false,
-				ATTACH_ALLOC | ATTACH_FREE, err);
+		rc = attach_one(c, allocators->list[allocators->n_attached++], pid, false, err);
 	return rc;
 }
 
-int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid, void (*between)(void *ctx), void *ctx,
-		    struct error *err)
+int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid, struct error *err)
 {
-	const unsigned parts[] = {between ? ATTACH_ALLOC : ATTACH_ALLOC | ATTACH_FREE, ATTACH_FREE};
 	int rc = 0;
 
 	c->everywhere_out = c->everywhere_out && pid;
-	for (int part = 0; part < (between ? 2 : 1) && !rc; part++) {
-		for (size_t i = 0; i < allocators->n_attached && !rc; i++)
-			rc = attach_one(c, allocators->list[i], pid, true, parts[part], err);
-		if (!part && between && !rc)
-			between(ctx);
-	}
+	for (size_t i = 0; i < allocators->n_attached && !rc; i++)
+		rc = attach_one(c, allocators->list[i], pid, true, err);
 	if (rc)
 		capture__pause(c, pid);
 	return rc;

@@ -120,12 +120,11 @@ void capture__pause(struct capture *capture, pid_t pid);
 /* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's count as one, and while
  * there is one, an attach waits for it. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
-/* Puts the probes on the allocators' functions back; links that are still to go do not matter. between, if not NULL, is called
- * when those on functions that allocate are in place, and those on functions that free are not yet. 0 or negative errno
+/* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or negative errno
  * with err, and none is back. Allocators that are only resumed need never have been attached, and are not among the
  * capture's probes. */
-int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid, void (*between)(void *ctx),
-		    void *ctx, struct error *err);
+int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
+		    struct error *err);
 
 /* From now on one sample is taken per interval bytes of process pid. An exec at this very moment may go
  * unnoticed by the kernel side. 0 or negative errno. */

@@ -39,12 +39,11 @@ static int reserve(struct net_clock *c)
 
 /* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly all of the CPU time, a
  * little of that is the process's own in any case. */
-static double net_between(const struct net_clock *c, const struct net_clock_point *from, const struct net_clock_point *to)
+static double net_between(const struct net_clock_point *from, const struct net_clock_point *to)
 {
-	double price = c->price > 0 ? c->price : 1;
 	double cpu = to->cpu_s - from->cpu_s;
 
-	return fmax(cpu - price * (to->cost_s - from->cost_s), LEAST_NET * cpu);
+	return fmax(cpu - NET_CLOCK_FELT * (to->cost_s - from->cost_s), LEAST_NET * cpu);
 }
 
 int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, bool keep)
@@ -67,16 +66,9 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	rc = reserve(c);
 	if (rc)
 		return rc;
-	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(c, &c->at[c->n - 1], &point) : 0;
+	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(&c->at[c->n - 1], &point) : 0;
 	c->at[c->n++] = point;
 	return 0;
-}
-
-void net_clock__set_price(struct net_clock *c, double price)
-{
-	c->price = price;
-	for (size_t i = 1; i < c->n; i++)
-		c->at[i].net_s = c->at[i - 1].net_s + net_between(c, &c->at[i - 1], &c->at[i]);
 }
 
 static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)

@@ -11,6 +11,11 @@
 
 #define NET_CLOCK_MAX 4096
 
+/* In a window a process feels its probes so many times as much as calls are calibrated to cost, give or take one standard
+ * error: loops of malloc and free 1.05 to 1.1 times, redis-server up to 1.5 times (docs/windows.md). */
+#define NET_CLOCK_FELT	     1.25
+#define NET_CLOCK_FELT_ERROR 0.15
+
 struct net_clock {
 	struct net_clock_point {
 		uint64_t wall_ns;	/* monotonic */
@@ -19,7 +24,6 @@ struct net_clock {
 	} *at; /* ascending in each field */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
-	double price;		/* what cost is multiplied by; 0: 1 */
 	uint64_t apart_ns; /* points that are closer than that are one, but for those that must be kept */
 };
 
@@ -29,9 +33,6 @@ void net_clock__free(struct net_clock *clock);
  * what comes next must not take the place. A total that steps back counts as if it stood still. When there are
  * NET_CLOCK_MAX points every second one goes. 0 or -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns, bool keep);
-
-/* The process feels `price` times the cost that is told (ledger/price.h): past and future points change. */
-void net_clock__set_price(struct net_clock *clock, double price);
 
 /* Net seconds then, linear between points, constant beyond them; of cost likewise. */
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);

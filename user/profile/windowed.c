@@ -115,9 +115,11 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 		seconds += run->windows[i].end_s - run->windows[i].begin_s;
 		allocs += run->windows[i].allocs;
 	}
+	if (run->scale > 0 && !h->continuous)
+		seconds /= run->scale;
 	for (size_t i = h->first; i < h->first + h->n; i++)
 		s->seconds[i] = allocs > 0 ? seconds * run->windows[i].allocs / allocs
-					   : run->windows[i].end_s - run->windows[i].begin_s;
+					   : seconds / (double)h->n;
 }
 
 /* By how much windows' net times miss what their calls say: the standard error of their sum, relative. */
@@ -126,7 +128,8 @@ static double spread_of_seconds(const struct windowed_run *run, const struct win
 	double squares = 0, seconds = 0;
 
 	for (size_t i = 0; i < run->n_windows; i++) {
-		double miss = run->windows[i].end_s - run->windows[i].begin_s - s->seconds[i];
+		double scale = run->scale > 0 ? run->scale : 1;
+		double miss = (run->windows[i].end_s - run->windows[i].begin_s) / scale - s->seconds[i];
 
 		if (run->windows[i].continuous)
 			continue;
@@ -616,12 +619,20 @@ static double variance_of(const struct context *c, const struct figures *figures
 
 /* --- growth --- */
 
+/* The end of an interval, with the error of the clock: a factor, which changes no sign. */
+static double at_worst(const struct windowed_strata *s, double end, bool high)
+{
+	double factor = 1 + 2 * s->clock_error;
+
+	return (end > 0) == high ? end * factor : end / factor;
+}
+
 static void judge_growth(const struct context *c, const struct windowed_process *process,
 			 const struct figures *all, struct windowed_result *r)
 {
 	const struct windowed_strata *s = c->strata;
 	double grown[WINDOWED_GROUPS + 1], stay[WINDOWED_GROUPS + 1], fall[WINDOWED_GROUPS + 1];
-	double wall = 0.75 * c->run->wall_s, clock, size, error, limit, one;
+	double wall = 0.75 * c->run->wall_s, size, error, one;
 	bool falls;
 
 	r->growth = (struct growth){.low = NAN, .high = NAN};
@@ -636,14 +647,12 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		stay[g] = all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
-	clock = 2 * s->clock_error;
 	/* one sample more or less may be missed in any case */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
-	error = fmax(hypot(half_width(s, jackknife(s, grown)), clock * grown[0]), one);
-	r->growth.high = grown[0] + error;
-	error = fmax(hypot(half_width(s, jackknife(s, stay)), clock * stay[0]), one);
-	limit = stay[0] - error;
-	r->growth.low = fmin(limit, grown[0]);
+	error = fmax(half_width(s, jackknife(s, grown)), one);
+	r->growth.high = at_worst(s, grown[0] + error, true);
+	error = fmax(half_width(s, jackknife(s, stay)), one);
+	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must have room for it */
@@ -731,8 +740,8 @@ struct windowed_process windowed__process(const struct windowed_run *run, const 
 	if (rates && wall > 0) {
 		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
 		ret.blocks_per_s = value[0];
-		ret.blocks_low = value[0] - error;
-		ret.blocks_high = value[0] + error;
+		ret.blocks_low = at_worst(s, value[0] - error, false);
+		ret.blocks_high = at_worst(s, value[0] + error, true);
 	}
 	free(rates);
 	return ret;

@@ -114,6 +114,7 @@ struct windowed_run {
 	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over, and at its end */
 	double wall_s;	    /* the run's length by the wall clock */
 	double clock_error; /* standard error of the net time of windows, relative */
+	double scale;	    /* what windows saw stands for so many times as much as their clock says; 0: 1 */
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 };
 

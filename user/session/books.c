@@ -28,8 +28,6 @@ int books__begin(struct session *s, struct target *t)
 		return -EIO;
 	b->capture = s->capture;
 	b->process = t->process;
-	price__init(&b->price, WINDOWS_FELT);
-	net_clock__set_price(&b->clock, b->price.factor);
 	survivors__init(&b->survivors, seed);
 	b->survivors.forget = forget_block;
 	b->survivors.ctx = b;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,8 +18,6 @@
 #define SAMPLES_WANTED	 1000 /* of a window */
 #define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
 #define MIN_INTERVAL	 64
-#define HALF_SETTLE_NS	 2000000   /* until what the first probes' coming has held up is made up for, and */
-#define HALF_NS		 5000000   /* of a window with half of its probes: long enough to tell what they cost */
 #define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
 #define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
@@ -198,13 +195,12 @@ static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_
 }
 
 /* The same where a window begins or ends. */
-static void note_edge(struct session *s, struct paced *p, struct price_totals *ret)
+static void note_edge(struct session *s, struct paced *p)
 {
-	struct target *t = p->owner;
+	double cost, cpu;
 
-	read_totals(s, p, &ret->cost_ns, &ret->cpu_ns);
-	ret->allocs = (double)t->alloc_calls;
-	books__note_totals(t, clock__now_ns(CLOCK_MONOTONIC), ret->cpu_ns, ret->cost_ns + p->extra_ns, true);
+	read_totals(s, p, &cost, &cpu);
+	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, true);
 }
 
 static uint64_t calls(void *ctx, struct paced *p)
@@ -244,29 +240,9 @@ static bool is_same(const struct target *t)
 	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
 
-struct opening {
-	struct session *s;
-	struct target *t;
-};
-
-/* Only calls that allocate are seen yet: what do they cost? (ledger/price.h) */
-static void note_half(void *ctx)
-{
-	const struct timespec settle = {.tv_nsec = HALF_SETTLE_NS}, part = {.tv_nsec = HALF_NS};
-	struct opening *o = ctx;
-	struct price_totals from, to;
-
-	nanosleep(&settle, NULL);
-	note_edge(o->s, &o->t->budget.pace, &from);
-	nanosleep(&part, NULL);
-	note_edge(o->s, &o->t->budget.pace, &to);
-	price__note_half(&o->t->budget.price, &from, &to);
-}
-
 /* Where probes are in everybody's code, what the target has for an allocator is known only now. */
 static int open_shared(struct session *s, struct target *t)
 {
-	struct opening opening = {s, t};
 	struct allocators *allocators = NULL;
 	struct error none = {};
 	int rc;
@@ -276,7 +252,7 @@ static int open_shared(struct session *s, struct target *t)
 		return rc;
 	allocators->n_attached = allocators->n;
 	t->budget.pace.failed +=
-		capture__resume(s->capture, allocators, t->info.pid, note_half, &opening, &none) != 0;
+		capture__resume(s->capture, allocators, t->info.pid, &none) != 0;
 	t->budget.pace.cut = !is_same(t);
 	allocators__free(allocators);
 	return 0;
@@ -284,7 +260,6 @@ static int open_shared(struct session *s, struct target *t)
 
 static int open_window(void *ctx, struct paced *p)
 {
-	struct opening opening = {ctx, p->owner};
 	struct target *t = p->owner;
 	struct session *s = ctx;
 	struct error none = {};
@@ -294,7 +269,7 @@ static int open_window(void *ctx, struct paced *p)
 	if (s->everywhere) {
 		rc = open_shared(s, t);
 	} else {
-		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, note_half, &opening, &none) != 0;
+		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, &none) != 0;
 		targets__attach_own(s, t); /* to what was loaded meanwhile */
 	}
 	targets__read(s, t);
@@ -306,14 +281,8 @@ static void begin_close(void *ctx, struct paced *p)
 {
 	struct target *t = p->owner, *const only[] = {t};
 	struct session *s = ctx;
-	struct price_totals end;
-
 	if (!t->ended && !p->ended) { /* what lives is looked at while it is known to live */
-		note_edge(s, p, &end);
-		if (!t->budget.stretch) {
-			price__note_whole(&t->budget.price, &t->budget.whole, &end);
-			net_clock__set_price(&t->budget.clock, t->budget.price.factor);
-		}
+		note_edge(s, p);
 		p->failed += books__meet(s, only, 1) != 0;
 	}
 	capture__pause(s->capture, t->info.pid);
@@ -334,7 +303,7 @@ static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
 		return;
 	}
 	capture__set_window(s->capture, t->info.pid, start_ns);
-	note_edge(s, p, &t->budget.whole);
+	note_edge(s, p);
 	books__opened(s, t);
 }
 
@@ -363,7 +332,7 @@ static int resume_all(void *ctx)
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n_attached && !rc; i++)
-		rc = capture__resume(s->capture, s->attached[i], 0, NULL, NULL, &none);
+		rc = capture__resume(s->capture, s->attached[i], 0, &none);
 	if (rc) /* all or none */
 		capture__pause(s->capture, 0);
 	return rc;

@@ -13,7 +13,6 @@
 #include "profile/profile.h"
 #include "session/chains.h"
 #include "ledger/net_clock.h"
-#include "ledger/price.h"
 #include "ledger/survivors.h"
 #include "session/regions.h"
 #include "session/series.h"
@@ -25,8 +24,6 @@ struct budget {
 	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
 	struct chains chains;	  /* and of those that realloc has grown */
 	struct net_clock clock;
-	struct price price;
-	struct price_totals whole; /* when all probes of the present window were in place */
 	uint64_t open_allocs, open_read_ns; /* when the window began: calls that allocated, when that was read, and */
 	int64_t open_net_blocks;	     /* the balance of blocks */
 	bool stretch; /* the window at hand is, or became, continuous tracing: it stands for itself */

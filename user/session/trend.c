@@ -11,6 +11,8 @@
 #define NS 1e-9
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
+/* What allocators keep for themselves differs by so much, relative. */
+#define ANON_ERROR 0.2
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct survivors *s)
 {
@@ -58,6 +60,14 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 	return &s->windows[low];
 }
 
+/* What a block takes of the process's memory: glibc's header and rounding, which others come near to. */
+static double footprint(uint64_t size)
+{
+	uint64_t chunk = (size + 8 + 15) & ~15ULL;
+
+	return (double)(chunk < 32 ? 32 : chunk);
+}
+
 /* --- windows --- */
 
 /* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
@@ -97,7 +107,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.quarter_s = net_clock__at(clock, begin_ns + (b->end_ns - begin_ns) / 4) - origin,
 		.end_s = net_clock__at(clock, b->end_ns) - origin,
 		.wall_s = (double)(b->end_ns - begin_ns) * NS,
-		.clock_error = net > 0 ? fmin(b->target->budget.price.error * cost / net, 1) : 0,
+		.clock_error = net > 0 ? fmin(NET_CLOCK_FELT_ERROR * cost / net, 1) : 0,
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 	};
 	return 0;
@@ -227,7 +237,7 @@ static double chains_scale(const struct windowed_run *run)
 
 	for (size_t i = 0; i < run->n_windows; i++)
 		*(run->windows[i].continuous ? &stretches : &seen) += run->windows[i].end_s - run->windows[i].begin_s;
-	return seen > 0 ? fmax((run->end_s - stretches) / seen, 1) : 1;
+	return seen > 0 ? fmax((run->end_s - stretches) / seen * (run->scale > 0 ? run->scale : 1), 1) : 1;
 }
 
 /* What they have added is live as far as it is held, in at least one vector. */
@@ -356,40 +366,78 @@ static void fit_into_heap(struct windowed_result *results, size_t n, double boun
 	}
 }
 
-/* What windows say of each stack, and of the process. */
+/* What windows say of the process and of each stack of sites. 0 or -ENOMEM. */
+static int estimate_all(const struct survivors *s, const struct process_sites *sites, const struct windowed_run *run,
+			struct windowed_process *ret_process, struct windowed_result *results)
+{
+	struct windowed_strata *strata = windowed_strata__new(run);
+
+	if (!strata)
+		return -ENOMEM;
+	*ret_process = windowed__process(run, strata);
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
+
+		if (stack && sites->site_of[i] != NO_SITE)
+			windowed__estimate(run, strata, ret_process,
+					   &(struct windowed_stack){stack->born, stack->n_born, stack->groups,
+								    stack->cohort, stack->alike},
+					   &results[i]);
+	}
+	windowed_strata__free(strata);
+	return 0;
+}
+
+/* What the clock leaves open the kernel may tell: of a process that surely has more and more blocks, the growth of its
+ * anonymous memory A is that of all stacks together G, with what the allocator adds. log(A / G) is known to ANON_ERROR, and
+ * 0 to the error of the clock; both are weighted by their inverse variances. Further apart than three standard errors
+ * they are not of the same things, and the clock alone counts. anon: A, NaN: not known. false: nothing is changed. */
+static bool pin_clock(const struct windowed_process *process, const struct windowed_result *results, size_t n, double anon,
+		      struct windowed_run *run)
+{
+	double clock = run->clock_error * run->clock_error, own = ANON_ERROR * ANON_ERROR, grows = 0, off;
+
+	for (size_t i = 0; i < n; i++) {
+		double size = results[i].alloc_objects > 0 ? results[i].alloc_bytes / results[i].alloc_objects : 0;
+
+		if (size >= 1)
+			grows += results[i].growth.bytes_per_s * footprint((uint64_t)size) / size;
+	}
+	if (!(process->blocks_low > 0) || !(grows > 0) || !(anon > 0) || !(clock > 0))
+		return false;
+	off = log(anon / grows);
+	if (fabs(off) > 3 * sqrt(clock + own))
+		return false;
+	run->scale = exp(off * clock / (clock + own));
+	run->clock_error = sqrt(clock * own / (clock + own));
+	return true;
+}
+
+/* The same, into the profile. anon: by how much its anonymous memory grows, bytes per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
-		      const struct windowed_run *run)
+		      struct windowed_run *run, double anon)
 {
 	const struct survivors *s = &b->target->budget.survivors;
-	_cleanup_free_ const struct survivors_block **alive = NULL;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
-	struct windowed_strata *strata = windowed_strata__new(run);
+	_cleanup_free_ const struct survivors_block **alive = NULL;
 	struct windowed_process process;
 	size_t n_alive;
-	int rc = 0;
+	int rc;
 
 	alive = alive_by_stack(s, &n_alive);
-	if (!strata || !alive || !results) {
-		windowed_strata__free(strata);
+	if (!alive || !results)
 		return -ENOMEM;
-	}
-	process = windowed__process(run, strata);
+	rc = estimate_all(s, sites, run, &process, results);
+	if (!rc && pin_clock(&process, results, sites->n, anon, run))
+		rc = estimate_all(s, sites, run, &process, results);
+	if (rc)
+		return rc;
+	fit_into_heap(results, sites->n, run->bound_bytes);
 	p->growth.blocks_per_s = process.blocks_per_s;
 	p->growth.blocks_low = process.blocks_low;
 	p->growth.blocks_high = process.blocks_high;
 	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = (double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
-	for (size_t i = 0; i < sites->n && !rc; i++) {
-		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
-
-		if (!stack || sites->site_of[i] == NO_SITE)
-			continue;
-		windowed__estimate(run, strata, &process,
-				   &(struct windowed_stack){stack->born, stack->n_born, stack->groups, stack->cohort,
-							    stack->alike},
-				   &results[i]);
-	}
-	fit_into_heap(results, sites->n, run->bound_bytes);
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
 		size_t first = 0, n = 0;
@@ -402,7 +450,6 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			n++;
 		rc = add_stack(b, p, sites, (long)i, &results[i], alive + first, n);
 	}
-	windowed_strata__free(strata);
 	return rc;
 }
 
@@ -442,11 +489,11 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
 		p->evidence.unchanged += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
-	scale = chains_scale(&run);
-	rc = add_stacks(b, p, sites, &run);
-	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	p->growth.bytes_per_s = sizes__growth(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
 	p->growth.regions = b->regions_growth;
+	rc = add_stacks(b, p, sites, &run, p->growth.bytes_per_s - p->growth.regions);
+	scale = chains_scale(&run);
+	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = add_live_chains(b, p, sites, scale);
 	if (!rc)
@@ -507,14 +554,6 @@ static double weight_of(const struct abi_live *block)
 }
 
 /* --- growth --- */
-
-/* What a block takes of the process's memory: glibc's header and rounding, which others come near to. */
-static double footprint(uint64_t size)
-{
-	uint64_t chunk = (size + 8 + 15) & ~15ULL;
-
-	return (double)(chunk < 32 ? 32 : chunk);
-}
 
 /* Without a series: a leak adds blocks at the same rate all the time, and all of them stay. Counted are those that have
  * stayed for a quarter of the run at least (what is in balance has died by then), and were not born in its first
