@@ -30,8 +30,8 @@ def told(record):
     return truth.describe(record).replace("\n", ";")
 
 
-def near(printed, true):
-    return true / FACTOR <= printed <= true * FACTOR
+def near(printed, true, factor=FACTOR):
+    return true / factor <= printed <= true * factor
 
 
 def check_live(record, name=None):
@@ -166,7 +166,9 @@ def truth_windows_head_of_top():
             screen.wait()
         lives.stop()
     expect(len(rates) >= 5, "only", len(rates), "heads")
-    good = [near(said, true) for said, true in rates]
+    # probes slow such a program thirty times: what it does without them is known to a factor (clock_error in
+    # user/profile/windowed.h). What was wrong was the order: 65,365 for 100 million.
+    good = [near(said, true, 4) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)
     return words

@@ -646,6 +646,23 @@ static void add_watched(struct windowed_ages *ages, double weight, double age_s)
 	}
 }
 
+/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all of its CPU time. What it takes
+ * for a call that allocates is known better, from all windows together. */
+static double last_seconds(const struct survivors *s, const struct net_clock *clock)
+{
+	const struct survivors_window *last = &s->windows[s->n_windows - 1];
+	double seconds = 0, allocs = 0;
+
+	for (const struct survivors_window *w = s->windows; w <= last; w++) {
+		if (w->continuous)
+			continue;
+		seconds += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
+		allocs += (double)w->allocs;
+	}
+	return allocs > 0 ? seconds * (double)last->allocs / allocs
+			  : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
+}
+
 /* One birth of the last window. died_ns: in it; 0: it was alive at its end. */
 static int count_birth(struct survivors *s, const struct net_clock *clock, const struct abi_live *live, uint32_t stack,
 		       bool hashed, uint64_t died_ns)
@@ -666,7 +683,8 @@ static int count_birth(struct survivors *s, const struct net_clock *clock, const
 	born->bytes += weight;
 	born->objects += 1 / p;
 	born->squares += weight * weight * (1 - p);
-	age_s = net_clock__at(clock, died_ns ? died_ns : w->end_ns) - net_clock__at(clock, live->birth_ns);
+	age_s = last_seconds(s, clock) * (double)((died_ns ? died_ns : w->end_ns) - live->birth_ns) /
+		(double)(w->end_ns - w->start_ns);
 	add_watched(ages, weight, age_s);
 	if (died_ns)
 		ages->ended[windowed__age_class(age_s)] += (float)weight;
@@ -718,32 +736,14 @@ static int take_end(struct survivors *s, const struct net_clock *clock, const st
 	return 0;
 }
 
-/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all of its CPU time. What it takes
- * for a call that allocates is known better, from all windows together. */
-static double last_seconds(const struct survivors *s, const struct net_clock *clock)
-{
-	const struct survivors_window *last = &s->windows[s->n_windows - 1];
-	double seconds = 0, allocs = 0;
-
-	for (const struct survivors_window *w = s->windows; w <= last; w++) {
-		if (w->continuous)
-			continue;
-		seconds += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
-		allocs += (double)w->allocs;
-	}
-	return allocs > 0 ? seconds * (double)last->allocs / allocs
-			  : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
-}
-
 /* The last window, by those that were born before it. */
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
-	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns), seconds;
+	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns);
 
 	if (w->continuous)
 		return 0;
-	seconds = last_seconds(s, clock);
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 		float weight = (float)weight_bytes(&b->live);
@@ -761,7 +761,7 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		if (!ages)
 			return -ENOMEM;
 		ages->pairs[class] += weight;
-		ages->exposed[class] += weight * (float)seconds;
+		ages->exposed[class] += weight * (float)w->allocs;
 		if (b->freed_in == s->n_windows)
 			ages->frees[class] += weight;
 	}

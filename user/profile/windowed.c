@@ -13,6 +13,7 @@
 #define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
 #define NEAR_AGE   2.5	/* times as old */
+#define CLOCK_ROUGH 0.1	/* standard error of the clock */
 #define NOBODY	   (-1) /* no group is left out */
 #define Z	   1.9599640 /* the normal distribution's quantile 0.975 */
 
@@ -58,6 +59,7 @@ struct windowed_strata {
 	size_t *stratum_of;   /* by window */
 	double *seconds;      /* net, by window */
 	double clock_error;   /* of all windows' net time together, relative */
+	double per_alloc_s;   /* net, in windows: for a call that allocates */
 	int n_groups;	      /* that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
 };
@@ -105,21 +107,36 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 	}
 }
 
-/* In a window that slows its process much, net time is a small difference of two large numbers. Of the windows of a
- * stratum together it is known better, and how much of that each has by its calls that allocate. */
+/* Net seconds, and calls that allocate, of n windows that stand for others. */
+static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds, double *ret_allocs)
+{
+	double scale = run->scale > 0 ? run->scale : 1;
+
+	*ret_seconds = *ret_allocs = 0;
+	for (size_t i = first; i < first + n; i++) {
+		if (run->windows[i].continuous)
+			continue;
+		*ret_seconds += (run->windows[i].end_s - run->windows[i].begin_s) / scale;
+		*ret_allocs += run->windows[i].allocs;
+	}
+}
+
+/* The net time of a stratum's windows: by their calls that allocate, at the stratum's own mean, or at that of all. */
 static void share_seconds(const struct windowed_run *run, struct windowed_strata *s, const struct stratum *h)
 {
-	double seconds = 0, allocs = 0;
+	double seconds, allocs, mean = s->per_alloc_s;
 
+	add_up(run, h->first, h->n, &seconds, &allocs);
+	if (allocs > 0 && run->clock_error < CLOCK_ROUGH)
+		mean = seconds / allocs;
 	for (size_t i = h->first; i < h->first + h->n; i++) {
-		seconds += run->windows[i].end_s - run->windows[i].begin_s;
-		allocs += run->windows[i].allocs;
+		const struct windowed_window *w = &run->windows[i];
+
+		if (w->continuous)
+			s->seconds[i] = w->end_s - w->begin_s;
+		else
+			s->seconds[i] = mean > 0 ? mean * w->allocs : seconds / (double)h->n;
 	}
-	if (run->scale > 0 && !h->continuous)
-		seconds /= run->scale;
-	for (size_t i = h->first; i < h->first + h->n; i++)
-		s->seconds[i] = allocs > 0 ? seconds * run->windows[i].allocs / allocs
-					   : seconds / (double)h->n;
 }
 
 /* By how much windows' net times miss what their calls say: the standard error of their sum, relative. */
@@ -142,7 +159,7 @@ static double spread_of_seconds(const struct windowed_run *run, const struct win
 struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 {
 	struct windowed_strata *s = calloc(1, sizeof(*s));
-	double from_s = 0;
+	double from_s = 0, seconds, allocs;
 	size_t first = 0;
 
 	if (!s)
@@ -172,6 +189,8 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		from_s = w->end_s;
 		first = i + 1;
 	}
+	add_up(run, 0, run->n_windows, &seconds, &allocs);
+	s->per_alloc_s = allocs > 0 ? seconds / allocs : 0;
 	for (size_t h = 0; h < s->n; h++) {
 		for (size_t i = 0; i < s->at[h].n; i++)
 			s->stratum_of[s->at[h].first + i] = h;
@@ -300,8 +319,9 @@ static double area_to(const struct survival *s, double age)
 
 #define SUMS 8 /* of the fields of struct windowed_ages, in their order */
 
-/* Sums over the groups but one. */
-static void add_ages(const struct windowed_ages *groups, size_t n, int without, double (*sum)[WINDOWED_AGES])
+/* Sums over the groups but one; of windows' calls to seconds. */
+static void add_ages(const struct windowed_ages *groups, size_t n, int without, double per_alloc_s,
+		     double (*sum)[WINDOWED_AGES])
 {
 	memset(sum, 0, SUMS * sizeof(*sum));
 	for (size_t g = 0; g < n; g++) {
@@ -313,7 +333,7 @@ static void add_ages(const struct windowed_ages *groups, size_t n, int without, 
 			sum[0][k] += (double)a->watched[k];
 			sum[1][k] += (double)a->ended[k];
 			sum[2][k] += (double)a->pairs[k];
-			sum[3][k] += (double)a->exposed[k];
+			sum[3][k] += (double)a->exposed[k] * per_alloc_s;
 			sum[4][k] += (double)a->frees[k];
 			sum[5][k] += (double)a->looked[k];
 			sum[6][k] += (double)a->same[k];
@@ -466,14 +486,14 @@ static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const dou
 }
 
 /* S of a stack, or of a cohort. left: as solve_ends() has it. */
-static void solve(const struct windowed_ages *groups, size_t n, int without, double left, double alike, double length_s,
-		  struct survival *ret)
+static void solve(const struct windowed_ages *groups, size_t n, int without, double per_alloc_s, double left,
+		  double alike, double length_s, struct survival *ret)
 {
 	double sum[SUMS][WINDOWED_AGES], before = 1;
 	bool by_contents = false;
 	struct ends ends;
 
-	add_ages(groups, n, without, sum);
+	add_ages(groups, n, without, per_alloc_s, sum);
 	solve_ends(sum, left, windowed__age_class(length_s), &ends);
 	ret->known_s = ends.known_s;
 	if (alike < MOST_ALIKE)
@@ -562,9 +582,9 @@ static void figure(struct context *c, int without, struct figures *ret)
 		}
 	}
 	to_rates(c->run, c->strata, without, c->rates);
-	solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, born > 0 ? alive / born : 1,
-	      stack->alike, end, &c->survival);
-	solve(stack->cohort, stack->cohort != NULL, NOBODY, 1, stack->alike, end, &c->cohort);
+	solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, c->strata->per_alloc_s,
+	      born > 0 ? alive / born : 1, stack->alike, end, &c->survival);
+	solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s, 1, stack->alike, end, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);

@@ -6,6 +6,10 @@
  * allocate, and who is slowed by probes allocates less. All seconds here are of that clock, from the run's start on,
  * unless a name says wall.
  *
+ * In a window that slows its process much, net time is a small difference of two large numbers. So where its error is
+ * above CLOCK_ROUGH all windows share one mean net time per call that allocates, and each has as much as its calls say:
+ * that mean is known best, and what depends on it in births and in frees alike is free of its error.
+ *
  * BIRTHS. Windows are clusters of a stratified sample of that time (Cochran, Sampling Techniques, 3rd ed., chapters 5A
  * and 9). Windows that follow each other make a stratum h of T_h seconds, of which t_h lie in its windows. A stack
  * that allocated b_h bytes in them allocates at the rate
@@ -82,11 +86,12 @@ struct windowed_born {
 	double left_bytes; /* of these: what was alive at the window's end */
 };
 
-/* What was seen by age, in bytes (of blocks, weighted as above) and bytes times seconds. */
+/* What was seen by age, in bytes (of blocks, weighted as above) and, for watched, bytes times seconds. */
 struct windowed_ages {
 	/* In the window of birth. */
 	float watched[WINDOWED_AGES], ended[WINDOWED_AGES];
-	/* In later windows: pairs of a block and a window, the time watched, and pairs with a free at the address. */
+	/* In later windows: pairs of a block and a window; the same times the window's calls that allocate; pairs with a free
+	 * at the address. */
 	float pairs[WINDOWED_AGES], exposed[WINDOWED_AGES], frees[WINDOWED_AGES];
 	/* Contents: what was born and would have been looked at, and what of it is there, unchanged. */
 	float looked[WINDOWED_AGES], same[WINDOWED_AGES];

@@ -94,7 +94,7 @@ static void show(struct sim *s, const struct life *l, double alike)
 			int c = windowed__age_class(age);
 
 			a->pairs[c] += (float)left;
-			a->exposed[c] += (float)(left * LENGTH);
+			a->exposed[c] += (float)(left * w->allocs);
 			/* none at the addresses of those that stay */
 			a->frees[c] += (float)((left - bytes * l->stays) * share);
 			a->looked[c] += (float)bytes;
