@@ -2,8 +2,9 @@
 """A short version of tests/truth/truth.py: one test for each row of the first table of docs/windows.md, which lists
 what windows got wrong on real programs. Truth is the program's own account.
 
-The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR. That leaves room for
-the noise of some fifteen windows; what was wrong was so by 2 to 50. A second attempt is for chance."""
+The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
+times the truth with an interval that holds it. That leaves room for the noise of some fifteen windows; what was wrong
+was so by 2 to 50, with intervals that said otherwise. A second attempt is for chance."""
 import os
 import re
 import sys
@@ -38,7 +39,8 @@ def check_live(record, name=None):
     """The live bytes of all stacks, or of one function, are about right, and no more than there is room for."""
     figure = record["stacks"][name]["live"] if name else record["total"]["live"]
     true = record["stacks"][name]["live_truth"] if name else record["total"]["truth"]
-    expect(near(figure[0], true), "live bytes", truth.interval(figure), "for", truth.number(true) + ":", told(record))
+    held = len(figure) > 2 and figure[1] <= true <= figure[2] and near(figure[0], true, 4)
+    expect(held or near(figure[0], true), "live bytes", truth.interval(figure), "for", truth.number(true) + ":", told(record))
     expect(not record["live_above_heap"], "more is live than the heap's mappings have room for:", told(record))
     expect(figure[1] is not None and figure[1] <= true * FACTOR and (figure[2] is None or figure[2] >= true / FACTOR),
            "the interval of live bytes is elsewhere:", told(record))

@@ -733,7 +733,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 
 struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *s)
 {
-	struct windowed_process ret = {NAN, -INFINITY, INFINITY, 0};
+	struct windowed_process ret = {NAN, -INFINITY, INFINITY, 0, s->clock_error};
 	double *rates = calloc(2 * s->n + 2, sizeof(*rates)), *allocs = rates ? rates + s->n + 1 : NULL;
 	double value[WINDOWED_GROUPS + 1] = {}, wall = 0.75 * run->wall_s, error;
 

@@ -111,6 +111,7 @@ struct windowed_stack {
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* more than before, 95 % */
 	double allocs; /* calls that allocated, over the run */
+	double clock_error; /* of the run, and of how windows' net times differ from what their calls say; relative */
 };
 
 struct windowed_run {

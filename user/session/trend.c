@@ -349,20 +349,26 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	return r->live_bytes >= 1 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
-/* All stacks share the error of the clock: when they come to more than the process has mapped, each has that much less. */
-static void fit_into_heap(struct windowed_result *results, size_t n, double bound_bytes)
+/* All stacks share the error of the clock, a factor whose logarithm is about normal with mean 0 and deviation e. When they
+ * come to more than the process has mapped, it is known to be below -a, a = log(sum / bound): that far out a normal
+ * distribution is about an exponential one, d = e^2 / (a + e) below -a in the mean, and with that deviation. */
+static void fit_into_heap(struct windowed_result *results, size_t n, double bound_bytes, double clock_error)
 {
-	double sum = 0, k;
+	double sum = 0, a, d, k;
 
 	for (size_t i = 0; i < n; i++)
 		sum += results[i].live_bytes;
 	if (!(bound_bytes > 0) || sum <= bound_bytes)
 		return;
-	k = bound_bytes / sum;
+	a = log(sum / bound_bytes);
+	d = clock_error * clock_error / (a + clock_error);
+	k = exp(-a - d);
 	for (size_t i = 0; i < n; i++) {
-		results[i].live_bytes *= k;
-		results[i].live_objects *= k;
-		results[i].live_variance *= k * k;
+		struct windowed_result *r = &results[i];
+
+		r->live_bytes *= k;
+		r->live_objects *= k;
+		r->live_variance = fmax(r->live_variance * k * k, r->live_bytes * r->live_bytes * d * d);
 	}
 }
 
@@ -432,7 +438,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		rc = estimate_all(s, sites, run, &process, results);
 	if (rc)
 		return rc;
-	fit_into_heap(results, sites->n, run->bound_bytes);
+	fit_into_heap(results, sites->n, run->bound_bytes, process.clock_error);
 	p->growth.blocks_per_s = process.blocks_per_s;
 	p->growth.blocks_low = process.blocks_low;
 	p->growth.blocks_high = process.blocks_high;
