@@ -15,7 +15,7 @@ CONTINUOUS = "connections"
 
 
 def measure(program, method, seconds):
-    return leaks.measure(program, method, "all", seconds, warm_s=1, watch_s=0.5)
+    return leaks.measure(program, method, seconds, warm_s=1, watch_s=0.5)
 
 
 def found(record):
