@@ -173,9 +173,10 @@ def exec_in_window(*preload):
     expect("exec_untraced" not in lost, lost)
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
-    # of a few dozen samples; what was kept after the end is small
-    expect(0.3 * truth["kept_bytes"] < live < 3 * truth["kept_bytes"],
-           live, "live bytes of the second life, which kept", truth["kept_bytes"])
+    # of a few dozen samples in windows of some milliseconds, which slow it twenty times; what was kept after the end is small
+    low, high = profile["live_bytes_low"], profile["live_bytes_high"]
+    expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and 0 < live < 30 * truth["kept_bytes"],
+           live, "live bytes of the second life,", low, "to", high, "which kept", truth["kept_bytes"])
     expect(profile["windows"]["n"] >= 12, profile["windows"])
     return f"{live} bytes live of {truth['kept_bytes']} kept, {profile['windows']['n']} windows"
 
