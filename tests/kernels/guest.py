@@ -107,20 +107,6 @@ def best_kind_sampled():
             f"{test_stacks.check_complete(profile, 'churn', at_least=90)}")
 
 
-@test
-def limit_of_overhead():
-    """The kind that memtrace chooses, under a limit: windows, and no probe is left at the end."""
-    with harness.Target("churn", "--seconds", "40") as target:
-        target.say("go")
-        with Tracer("-p", target.pid, "--max-overhead", "20", "--json", "-f", "none") as tracer:
-            time.sleep(20)
-            profile = tracer.stop().json()
-        expect_equal(test_harmless.changed_text(target.pid), [], "code changed after the end")
-    expect_equal(profile["mode"], "windowed", "mode")
-    expect(profile["windows"]["n"] >= 2, profile["windows"])
-    return f"{profile['windows']}, cost {profile['overhead_pct']:.1f} %"
-
-
 def refused(kind):
     """A kind that this kernel lacks is refused in one line that names it."""
     result = memtrace("-f", "none", "--probe-kind", kind, "--", os.path.join(PROGS, "churn"),
@@ -136,7 +122,7 @@ for missing in set(KINDS) - set(harness.kinds()):
 
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
-            "limit_of_overhead", "regions_truth_at_syscalls", "growth_truth",
+            "regions_truth_at_syscalls", "growth_truth",
             *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
 
 
