@@ -682,7 +682,8 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		r->growth.low = 0;
 		r->replaces = true;
 	}
-	if (r->growth.low > 0 && c->run->bound_bytes > 0 && r->growth.low * wall > c->run->bound_bytes) {
+	if (r->growth.low > 0 && c->run->bound_bytes > 0 &&
+	    r->growth.low * wall > fmax(c->run->hidden, 1) * c->run->bound_bytes) {
 		r->growth.low = 0;
 		r->replaces = true;
 	}

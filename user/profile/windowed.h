@@ -121,6 +121,7 @@ struct windowed_run {
 	double wall_s;	    /* the run's length by the wall clock */
 	double clock_error; /* standard error of the net time of windows, relative */
 	double scale;	    /* what windows saw stands for so many times as much as their clock says; 0: 1 */
+	double hidden;	    /* by how much net time shows more of what goes by the wall clock, which windows do not slow; 0: 1 */
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 };
 

@@ -13,6 +13,7 @@
 #define FLAT 0.92
 /* What allocators keep for themselves differs by so much, relative. */
 #define ANON_ERROR 0.2
+#define HALF_STAY  0.5 /* of a stack's blocks */
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct survivors *s)
 {
@@ -110,6 +111,9 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.clock_error = net > 0 ? fmin(NET_CLOCK_FELT_ERROR * cost / net, 1) : 0,
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 	};
+	/* what a second of net time in windows stands for, and a second of the wall */
+	if (net > 0 && ret->wall_s > 0)
+		ret->hidden = ret->end_s / net / (ret->wall_s / exposure(s, begin_ns, UINT64_MAX));
 	return 0;
 }
 
@@ -419,6 +423,32 @@ static bool pin_clock(const struct windowed_process *process, const struct windo
 	return true;
 }
 
+/* What goes by the wall clock (a timer, clients that wait for no answer) is not slowed by windows: of it windows show by net
+ * time up to run->hidden times as much as there is. When all stacks together grow by more than the process's anonymous memory, those whose blocks stay are taken to be
+ * such, as far as that explains it. Their intervals reach from the one case to the other. */
+static void allow_for_wall_clock(const struct windowed_run *run, struct windowed_result *results, size_t n, double anon)
+{
+	double grows = 0, k;
+
+	for (size_t i = 0; i < n; i++)
+		if (results[i].growth.bytes_per_s > 0)
+			grows += results[i].growth.bytes_per_s;
+	if (!(anon > 0) || !(grows > anon))
+		return;
+	k = fmax(anon / grows, 1 / fmax(run->hidden, 1));
+	for (size_t i = 0; i < n; i++) {
+		struct windowed_result *r = &results[i];
+
+		if (!(r->growth.bytes_per_s > 0) || !(r->stays > HALF_STAY))
+			continue;
+		r->growth.bytes_per_s *= k;
+		r->growth.low *= r->growth.low > 0 ? k : 1;
+		r->live_bytes *= k;
+		r->live_objects *= k;
+		r->live_variance = fmin(r->live_variance, r->live_bytes * r->live_bytes * fmin(1 / k, 4));
+	}
+}
+
 /* The same, into the profile. anon: by how much its anonymous memory grows, bytes per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, double anon)
@@ -438,6 +468,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		rc = estimate_all(s, sites, run, &process, results);
 	if (rc)
 		return rc;
+	allow_for_wall_clock(run, results, sites->n, anon);
 	fit_into_heap(results, sites->n, run->bound_bytes, process.clock_error);
 	p->growth.blocks_per_s = process.blocks_per_s;
 	p->growth.blocks_low = process.blocks_low;
