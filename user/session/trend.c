@@ -13,6 +13,7 @@
 #define FLAT 0.92
 /* What allocators keep for themselves differs by so much, relative. */
 #define ANON_ERROR 0.2
+#define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
 #define HALF_STAY  0.5 /* of a stack's blocks */
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct survivors *s)
@@ -282,7 +283,8 @@ static int add_live_chains(const struct build *b, struct profile *p, const struc
 }
 
 /* Their growth, by slices of the middle half of the run: into each site's. scale: as above. */
-static int add_chains_growth(const struct build *b, struct profile *p, const struct process_sites *sites, double scale)
+static int add_chains_growth(const struct build *b, struct profile *p, const struct process_sites *sites,
+			     const struct windowed_run *run, double scale)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	uint64_t step, from = middle(e, &step);
@@ -318,6 +320,12 @@ static int add_chains_growth(const struct build *b, struct profile *p, const str
 		/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
 		if (!isnan(process))
 			growth.low = fmin(growth.low, fmax(process, 0));
+		/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
+		if (process < growth.bytes_per_s / fmin(fmax(run->hidden, 1), MOST_HIDDEN) / 2)
+			growth.low = fmin(growth.low, 0);
+		if (process > 0 && growth.bytes_per_s > process) /* the wall clock drives it */
+			growth.bytes_per_s *= fmax(process / growth.bytes_per_s, 1 / fmax(run->hidden, 1));
+		growth.low = fmin(growth.low, growth.bytes_per_s);
 		to = &p->sites[sites->site_of[site]];
 		growth__merge(&to->growth, &growth);
 		/* that their blocks have moved is no death */
@@ -534,7 +542,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (!rc)
 		rc = add_live_chains(b, p, sites, scale);
 	if (!rc)
-		rc = add_chains_growth(b, p, sites, scale);
+		rc = add_chains_growth(b, p, sites, &run, scale);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
