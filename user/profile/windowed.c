@@ -623,12 +623,11 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 
 /* Of one figure: windows' spread, what sampling adds in continuous stretches, the clock's. Where there are too few windows to
  * know a spread: as if they were all of a kind that may be twice as much, or nothing. */
-static double variance_of(const struct context *c, const struct figures *figures, const double *values, double share)
+static double variance_of(const struct context *c, const double *values, double share)
 {
 	double clock = values[0] * c->strata->clock_error, between = jackknife(c->strata, values);
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
 
-	(void)figures;
 	if (isnan(between))
 		between = c->strata->n_groups ? values[0] * values[0] : 0;
 	/* the normal quantile is what readers of a variance take */
@@ -720,8 +719,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_bytes = all[0].alloc;
 	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
-	ret->alloc_variance = variance_of(&c, all, alloc, 1);
-	ret->live_variance = variance_of(&c, all, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
+	ret->alloc_variance = variance_of(&c, alloc, 1);
+	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] = at_age(c.survival.s, 1, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;

@@ -23,7 +23,7 @@ void books__rest(struct session *session, struct target *target);
  * in place, and their counters are read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
-/* These windows, or pieces of them, are over. continuous: as they were. Meets those that were not met. 0 or negative errno. */
+/* These windows, or pieces of them, are over. Meets those that were not met. 0 or negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
 /* Looks at the contents of all blocks now. */

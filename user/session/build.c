@@ -497,6 +497,8 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_run_lost(p, "process_events_lost", b->events_lost);
 	if (!rc)
+		rc = profile__add_run_lost(p, "block_ends_lost", b->ends_lost);
+	if (!rc)
 		rc = profile__add_run_lost(p, "processes_refused", b->processes_refused);
 	if (!rc)
 		rc = profile__add_run_lost(p, "profiles_forgotten", b->forgotten);

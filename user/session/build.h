@@ -108,7 +108,7 @@ struct build {
 	double overhead_pct; /* negative when unknown */
 	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
 	uint64_t cpu_time_ns;
-	uint64_t watch_lost, missed_runs, events_lost, processes_refused, forgotten, files_refused;
+	uint64_t watch_lost, missed_runs, events_lost, ends_lost, processes_refused, forgotten, files_refused;
 };
 
 /* The sites of one process among the drained ones, and what number each has in its profile. */

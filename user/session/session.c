@@ -549,6 +549,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.cpu_time_ns = cpu_used_ns(t),
 		.watch_lost = s->watch_lost,
 		.events_lost = s->events_lost,
+		.ends_lost = s->ends_lost,
 		.forgotten = s->forgotten,
 		.files_refused = s->files_refused,
 		.processes_refused = capture__processes_refused(s->capture),
