@@ -8,6 +8,10 @@
 #define NS 1e-9
 #define APART_NS 200000000ULL
 #define LEAST_NET 0.02
+#define WINDOW	  0.2 /* share of the CPU time that is cost: more of it only in windows */
+#define BESIDE	  4   /* windows, up to which gaps are asked */
+#define LEAST_N	  4   /* windows, for a spread */
+#define DOUBT	  3   /* standard errors */
 
 void net_clock__free(struct net_clock *c)
 {
@@ -39,16 +43,16 @@ static int reserve(struct net_clock *c)
 
 /* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly all of the CPU time, a
  * little of that is the process's own in any case. */
-static double net_between(const struct net_clock_point *from, const struct net_clock_point *to)
+static double net_between(const struct net_clock *c, const struct net_clock_point *from, const struct net_clock_point *to)
 {
-	double cpu = to->cpu_s - from->cpu_s;
+	double cpu = to->cpu_s - from->cpu_s, felt = c->felt > 0 ? c->felt : NET_CLOCK_FELT;
 
-	return fmax(cpu - NET_CLOCK_FELT * (to->cost_s - from->cost_s), LEAST_NET * cpu);
+	return fmax(cpu - felt * (to->cost_s - from->cost_s), LEAST_NET * cpu);
 }
 
-int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, bool keep)
+int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, double work, bool keep)
 {
-	struct net_clock_point point = {.wall_ns = wall_ns, .keep = keep}, *last = c->n ? &c->at[c->n - 1] : NULL;
+	struct net_clock_point point = {.wall_ns = wall_ns, .work = work, .keep = keep}, *last = c->n ? &c->at[c->n - 1] : NULL;
 	int rc;
 
 	if (!last) {
@@ -66,7 +70,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	rc = reserve(c);
 	if (rc)
 		return rc;
-	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(&c->at[c->n - 1], &point) : 0;
+	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(c, &c->at[c->n - 1], &point) : 0;
 	c->at[c->n++] = point;
 	return 0;
 }
@@ -105,4 +109,130 @@ double net_clock__at(const struct net_clock *c, uint64_t wall_ns)
 double net_clock__cost_at(const struct net_clock *c, uint64_t wall_ns)
 {
 	return between(c, wall_ns, true);
+}
+
+double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
+{
+	if (c->net_error > 0)
+		return fmin(c->net_error, 1);
+	return net_s > 0 ? fmin(NET_CLOCK_FELT_ERROR * cost_s / net_s, 1) : 0;
+}
+
+/* --- work --- */
+
+/* What lies between a point and the next. */
+struct span {
+	double cpu_s, cost_s, net_s, work;
+	bool window;
+};
+
+/* The i-th. false: it says nothing. */
+static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
+{
+	const struct net_clock_point *a = &c->at[i], *b = a + 1;
+
+	*ret = (struct span){b->cpu_s - a->cpu_s, b->cost_s - a->cost_s, net_between(c, a, b), b->work - a->work, false};
+	ret->window = ret->cost_s > WINDOW * ret->cpu_s;
+	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
+}
+
+/* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window; 0: not known. The ends of
+ * gaps are still and already slowed a little, while probes come and go: so more than one gap. */
+static double rate_around(const struct net_clock *c, size_t i)
+{
+	double work = 0, net = 0;
+	struct span span;
+	int windows = 0;
+
+	for (size_t j = i; j-- > 0 && windows < BESIDE;) {
+		bool known = span_at(c, j, &span);
+
+		windows += span.window;
+		work += known && !span.window ? span.work : 0;
+		net += known && !span.window ? span.net_s : 0;
+	}
+	windows = 0;
+	for (size_t j = i + 1; j + 1 < c->n && windows < BESIDE; j++) {
+		bool known = span_at(c, j, &span);
+
+		windows += span.window;
+		work += known && !span.window ? span.work : 0;
+		net += known && !span.window ? span.net_s : 0;
+	}
+	return net > 0 ? work / net : 0;
+}
+
+/* The windows' CPU time, cost, and net time by the work in them; the variance of the last. Their number: those of which all
+ * is known. */
+static size_t add_up_work(const struct net_clock *c, double *ret_cpu, double *ret_cost, double *ret_net, double *ret_variance)
+{
+	double cpu = 0, cost = 0, net = 0, squares = 0, cross = 0, cpu_squares = 0, ratio;
+	size_t n = 0;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		struct span span;
+		double rate, own;
+
+		if (!span_at(c, i, &span) || !span.window)
+			continue;
+		rate = rate_around(c, i);
+		if (!(rate > 0))
+			continue;
+		own = span.work / rate;
+		cpu += span.cpu_s;
+		cost += span.cost_s;
+		net += own;
+		squares += own * own;
+		cross += own * span.cpu_s;
+		cpu_squares += span.cpu_s * span.cpu_s;
+		n++;
+	}
+	ratio = cpu > 0 ? net / cpu : 0;
+	*ret_cpu = cpu;
+	*ret_cost = cost;
+	*ret_net = net;
+	/* of sum (own - ratio cpu)^2 */
+	*ret_variance = n > 1 ? fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) * (double)n / (double)(n - 1)
+			      : INFINITY;
+	return n;
+}
+
+/* The factor by which the time that work says is the net time; 0: work is no clock here. */
+static double weigh_work(struct net_clock *c)
+{
+	double cpu, cost, by_work, before, felt_variance, variance, weight, net;
+
+	c->felt = NET_CLOCK_FELT;
+	c->net_error = 0;
+	if (add_up_work(c, &cpu, &cost, &by_work, &variance) < LEAST_N || !(by_work > 0))
+		return 0;
+	before = cpu - NET_CLOCK_FELT * cost;
+	felt_variance = pow(NET_CLOCK_FELT_ERROR * cost, 2);
+	variance += pow(NET_CLOCK_WORK_ERROR * by_work, 2);
+	if (fabs(by_work - before) > DOUBT * sqrt(felt_variance + variance))
+		return 0;
+	weight = felt_variance / (felt_variance + variance);
+	net = fmax(weight * by_work + (1 - weight) * before, LEAST_NET * cpu);
+	c->felt = (cpu - net) / cost;
+	c->net_error = sqrt(weight * variance) / net;
+	return net / by_work;
+}
+
+void net_clock__learn(struct net_clock *c)
+{
+	double factor = weigh_work(c), total = 0;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		double rate = 0, net = net_between(c, &c->at[i], &c->at[i + 1]);
+		struct span span;
+
+		if (factor > 0 && span_at(c, i, &span) && span.window)
+			rate = rate_around(c, i);
+		if (rate > 0) /* one small difference of large numbers less */
+			net = fmin(factor * span.work / rate, span.cpu_s);
+		c->at[i].net_s = total;
+		total += net;
+	}
+	if (c->n)
+		c->at[c->n - 1].net_s = total;
 }

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <sys/uio.h>
@@ -337,6 +338,22 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	if (clock_gettime(clock, &ts) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
 	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	return 0;
+}
+
+int process__io_bytes(pid_t pid, uint64_t *ret_bytes)
+{
+	char path[64], text[512];
+	uint64_t read_bytes, written;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/io", pid);
+	n = read_text(AT_FDCWD, path, text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	if (sscanf(text, "rchar: %" SCNu64 " wchar: %" SCNu64, &read_bytes, &written) != 2)
+		return -EINVAL;
+	*ret_bytes = read_bytes + written;
 	return 0;
 }
 

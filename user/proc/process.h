@@ -57,6 +57,10 @@ bool process__sleeps(pid_t pid, size_t max);
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 
+/* Bytes that have gone through the system calls of pid's threads that read and write, dead ones included: rchar + wchar. 0
+ * or negative errno. Source: /proc/PID/io. */
+int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
+
 /* The name of a thread of pid into name (NUL-terminated, control characters replaced by '?').
  * 0 or negative errno. */
 int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size);

@@ -2,6 +2,7 @@
 #include "session/books.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -44,7 +45,10 @@ void books__free(struct target *t)
 
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep)
 {
-	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, keep);
+	uint64_t bytes;
+	double work = process__io_bytes(t->info.pid, &bytes) ? NAN : (double)bytes;
+
+	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, keep);
 }
 
 static void note_calls(struct budget *b, const struct target *t)
@@ -231,6 +235,7 @@ static int harvest(struct target *t, const struct by_process *sites)
 		rc = chains__harvest(&b->chains, t->process, b->pace.start_ns, b->pace.end_ns, &table);
 	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
 		rc = survivors__take_sites(&b->survivors, t->process, his_keys, his, n);
+	net_clock__learn(&b->clock);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
 	note_calls(b, t); /* where a piece of the same window begins */

@@ -18,9 +18,9 @@ static void test_cost_is_taken_off(void **state)
 
 	(void)state;
 	assert_near(net_clock__at(&c, 5), 0);
-	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, true), 0);
-	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, true), 0); /* a gap: two seconds of CPU time */
-	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, true), 0); /* a window: most of it is felt as cost */
+	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, true), 0);
+	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, true), 0); /* a gap: two seconds of CPU time */
+	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, true), 0); /* a window: most of it is felt as cost */
 	assert_near(net_clock__at(&c, 10 * S), 0);
 	assert_near(net_clock__at(&c, 11 * S), 1);
 	assert_near(net_clock__at(&c, 13 * S), 3 - 0.6 * NET_CLOCK_FELT);
@@ -35,10 +35,10 @@ static void test_never_stands_still(void **state)
 	struct net_clock c = {};
 
 	(void)state;
-	net_clock__add(&c, 1 * S, 0, 0, true);
-	net_clock__add(&c, 2 * S, 1e9, 3e9, true);
+	net_clock__add(&c, 1 * S, 0, 0, NAN, true);
+	net_clock__add(&c, 2 * S, 1e9, 3e9, NAN, true);
 	assert_true(net_clock__at(&c, 2 * S) > 0.01);
-	net_clock__add(&c, 3 * S, 0.5e9, 2e9, true); /* totals that step back */
+	net_clock__add(&c, 3 * S, 0.5e9, 2e9, NAN, true); /* totals that step back */
 	assert_true(net_clock__at(&c, 3 * S) >= net_clock__at(&c, 2 * S));
 	net_clock__free(&c);
 }
@@ -50,10 +50,76 @@ static void test_room(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 100000; i++)
-		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, i % 100 == 0), 0);
+		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, NAN, i % 100 == 0), 0);
 	assert_true(c.n <= NET_CLOCK_MAX);
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_true(fabs(net_clock__at(&c, (i * 100 + 1) * S / 100) - (double)i) < 1e-6);
+	net_clock__free(&c);
+}
+
+/* Windows of 30 ms, of which probes take nine tenths at the calibrated price times felt, among gaps of half a second; share: of the
+ * work that goes by the wall clock instead. */
+static struct net_clock run_of(double felt, double share, int n)
+{
+	struct net_clock c = {};
+	double cpu = 0, cost = 0, work = 0;
+	uint64_t now = S;
+
+	net_clock__add(&c, now, cpu, cost, work, true);
+	for (int i = 0; i < n; i++) {
+		double price = 0.03 * 0.9 / felt, net;
+
+		now += S / 2;
+		cpu += 0.5e9;
+		work += 0.5 * 1e6;
+		net_clock__add(&c, now, cpu, cost, work, true);
+		price *= i % 2 ? 1.02 : 0.98;
+		net = 0.03 - felt * price;
+		now += 30 * S / 1000;
+		cpu += 0.03e9;
+		cost += price * 1e9;
+		work += 1e6 * (share * 0.03 + (1 - share) * net);
+		net_clock__add(&c, now, cpu, cost, work, true);
+		net_clock__learn(&c);
+	}
+	return c;
+}
+
+/* What a process reads and writes tells how much its probes take. */
+static void test_work_tells_what_is_felt(void **state)
+{
+	struct net_clock c;
+
+	(void)state;
+	for (double felt = 1.05; felt < 1.6; felt += 0.1) {
+		c = run_of(felt, 0, 20);
+		assert_true(fabs(c.felt / felt - 1) < 0.01);
+		assert_true(c.net_error > 0 && c.net_error < 0.1);
+		assert_true(net_clock__error(&c, 0.003, 0.03) == c.net_error);
+		net_clock__free(&c);
+	}
+}
+
+/* What a timer reads and writes does not. */
+static void test_work_by_the_clock_is_not_believed(void **state)
+{
+	struct net_clock c = run_of(1.3, 1, 20);
+
+	(void)state;
+	assert_near(c.felt, NET_CLOCK_FELT);
+	assert_near(c.net_error, 0);
+	assert_near(net_clock__error(&c, 0.03, 0.03), NET_CLOCK_FELT_ERROR);
+	assert_near(net_clock__error(&c, 0.003, 0.3), 1);
+	net_clock__free(&c);
+}
+
+/* Too few windows for a spread. */
+static void test_few_windows_teach_nothing(void **state)
+{
+	struct net_clock c = run_of(1.5, 0, 3);
+
+	(void)state;
+	assert_near(c.felt, NET_CLOCK_FELT);
 	net_clock__free(&c);
 }
 
@@ -63,6 +129,9 @@ int main(void)
 		cmocka_unit_test(test_cost_is_taken_off),
 		cmocka_unit_test(test_never_stands_still),
 		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_work_tells_what_is_felt),
+		cmocka_unit_test(test_work_by_the_clock_is_not_believed),
+		cmocka_unit_test(test_few_windows_teach_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,6 +302,25 @@ static void test_kernel_thread(void **state)
 	assert_int_equal(info.rss_bytes, 0);
 }
 
+/* Bytes through read() and write(), of a process that is its own witness. */
+static void io_bytes_count_what_goes_through_calls(void **state)
+{
+	static char buf[100000];
+	uint64_t before, after;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(process__io_bytes(getpid(), &before), 0);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(write(fd, buf, sizeof(buf)), sizeof(buf));
+	assert_int_equal(process__io_bytes(getpid(), &after), 0);
+	close(fd);
+	/* the file that tells it is read, too */
+	assert_true(after - before >= 10 * sizeof(buf) && after - before < 10 * sizeof(buf) + 4096);
+	assert_true(process__io_bytes(0x7fffffff, &after) < 0);
+}
+
 static void test_cpu_time(void **state)
 {
 	uint64_t before, after;
@@ -874,6 +893,7 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),
+		cmocka_unit_test(io_bytes_count_what_goes_through_calls),
 		cmocka_unit_test(test_stack_pointers),
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_rss),
