@@ -81,6 +81,7 @@ enum label_kind {
 	KIND_ALLOCATORS_OWN,
 	KIND_LARGEST,
 	KIND_SQUARES,
+	KIND_COMMON,
 	KIND_GROWTH_LOW,
 	KIND_GROWTH_HIGH,
 	KIND_SURVIVAL, /* + index of the age */
@@ -1072,7 +1073,7 @@ struct labels {
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high;
-	double largest, root_of_squares, low, high;
+	double largest, root_of_squares, common, low, high;
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
 
@@ -1088,6 +1089,7 @@ static enum label_kind find_kind(const struct reader *r, uint64_t key)
 		[KIND_ALLOCATORS_OWN] = LABEL_ALLOCATORS_OWN,
 		[KIND_LARGEST] = LABEL_LARGEST,
 		[KIND_SQUARES] = LABEL_SQUARES,
+		[KIND_COMMON] = LABEL_COMMON,
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
 		[KIND_GROWTH_HIGH] = LABEL_GROWTH_HIGH,
 	};
@@ -1158,6 +1160,9 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 	case KIND_SQUARES:
 		labels->root_of_squares = fmax(number, 0);
 		return;
+	case KIND_COMMON:
+		labels->common = fmax(number, 0);
+		return;
 	case KIND_GROWTH_LOW:
 		labels->has_low = true;
 		labels->low = number / PER_HOUR;
@@ -1194,6 +1199,7 @@ static struct estimate live_of(const struct reader *r, const struct labels *labe
 			value_of(r, VALUE_INUSE_VARIANCE) * (double)(interval ? interval : 1);
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
+		live.common = labels->common;
 		live.most = r->profile->heap_mapped_bytes;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);

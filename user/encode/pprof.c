@@ -267,6 +267,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 	if (estimate__squares(&site->live) > CLEARLY * estimate__squares(&unsaid))
 		add_label(p, LABEL_SQUARES, NULL,
 			  to_signed(p, sqrt(estimate__squares(&site->live))), "bytes");
+	if (site->live.common > 0)
+		add_label(p, LABEL_COMMON, NULL, to_signed(p, site->live.common), "bytes");
 	if (profile->has_growth && isfinite(site->growth.low) && isfinite(site->growth.high)) {
 		add_label(p, LABEL_GROWTH_LOW, NULL, to_signed(p, site->growth.low * PER_HOUR),
 			  "bytes");

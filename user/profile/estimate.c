@@ -71,6 +71,7 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 	estimate->bytes += other->bytes;
 	estimate->variance += other->variance;
 	estimate->squares += other->squares;
+	estimate->common += other->common;
 	if (other->variance_max > estimate->variance_max)
 		estimate->variance_max = other->variance_max;
 	estimate->most = fmax(estimate->most, other->most);
@@ -88,6 +89,7 @@ struct estimate estimate__part(const struct estimate *estimate, double objects, 
 		.variance = estimate->variance * share,
 		.variance_max = share > 0 ? estimate->variance_max : 0,
 		.squares = estimate->squares * share,
+		.common = estimate->common * share,
 		.most = estimate->most,
 	};
 }
@@ -140,7 +142,7 @@ struct estimate estimate__of_bytes(double bytes, uint64_t interval)
 
 struct interval estimate__interval(const struct estimate *estimate)
 {
-	double y = estimate->bytes, v = estimate->variance, w2 = estimate->variance_max;
+	double y = estimate->bytes, v = estimate->variance + estimate->common * estimate->common, w2 = estimate->variance_max;
 	struct interval interval = {.low = y, .high = y};
 
 	if (!(y > 0) || !(v > 0))

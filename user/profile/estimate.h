@@ -36,6 +36,8 @@ struct estimate {
 	double variance_max;	/* the largest term of that sum, bytes^2 */
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at random
 			 * make of it, sampling included (profile/diff.h). See estimate__squares() */
+	double common; /* standard error that it shares with all others of its run, bytes: that of a clock. It adds up as
+			* such, where variances do; in an interval it counts as variance. */
 	double most; /* it cannot be more than that, bytes: what the process has; 0: no such limit is known */
 };
 

@@ -126,6 +126,7 @@ extern const struct pprof_value_name {
 #define LABEL_TRUNCATED	     "stack_truncated"	      /* 1: more callers exist */
 #define LABEL_ALLOCATORS_OWN "allocators_own"	      /* 1: regions for the heap */
 #define LABEL_LARGEST	     "largest_sample"	      /* bytes: sqrt(variance_max) */
+#define LABEL_COMMON	     "common_error"	      /* bytes: common, of windows */
 #define LABEL_SQUARES	     "root_of_squares"	      /* bytes: sqrt(squares), when its blocks differ in size */
 #define LABEL_GROWTH_LOW     "growth_per_hour_low"    /* bytes; the interval's ends */
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"

@@ -11,6 +11,8 @@
 #define STRATUM	   8	/* windows: enough for a spread, few enough to follow a program's phases */
 #define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
 #define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
+#define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
+#define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
 #define NEAR_AGE   2.5	/* times as old */
 #define CLOCK_ROUGH 0.1	/* standard error of the clock */
@@ -253,8 +255,7 @@ static void to_rates(const struct windowed_run *run, const struct windowed_strat
 
 /* --- the jackknife --- */
 
-/* The variance of what is value[NOBODY + 1] for all windows and value[g + 1] without group g. */
-static double jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
+double windowed__jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
 {
 	double n = s->n_groups, mean = 0, sum = 0;
 
@@ -359,16 +360,67 @@ struct ends {
 	double known_s; /* up to that one */
 };
 
+/* How often something ends, by class of age, per second. */
+struct hazards {
+	double rate[WINDOWED_AGES];
+	int n_young;	/* classes of which the window of birth tells: of blocks; later ones of addresses */
+	bool known;	/* of ages beyond the windows of birth, */
+	double known_s; /* up to that one */
+};
+
+/* last: the class of the run's length. Where nothing was watched, between the window of birth and the next: the mean of
+ * what comes before, as the last decade that is known has it, and after. */
+static void find_hazards(double (*sum)[WINDOWED_AGES], int last, struct hazards *ret)
+{
+	bool seen[WINDOWED_AGES] = {};
+	double ended = 0, watched = 0, before;
+
+	*ret = (struct hazards){};
+	/* the window of birth is better evidence, as long as enough was watched in it */
+	while (ret->n_young <= last && sum[0][ret->n_young] > 0 && sum[0][ret->n_young] >= 0.2 * sum[3][ret->n_young]) {
+		int k = ret->n_young++;
+
+		ret->rate[k] = sum[1][k] / sum[0][k];
+		seen[k] = true;
+	}
+	for (int k = ret->n_young > PER_DECADE ? ret->n_young - PER_DECADE : 0; k < ret->n_young; k++) {
+		ended += sum[1][k];
+		watched += sum[0][k];
+	}
+	before = watched > 0 ? ended / watched : 0;
+	for (int k = ret->n_young; k <= last; k++) {
+		if (!(sum[2][k] > 0) || !(sum[3][k] > 0))
+			continue;
+		ret->rate[k] = free_rate(sum[2][k], sum[3][k], sum[4][k]);
+		ret->known = seen[k] = true;
+		ret->known_s = windowed__class_end(k);
+	}
+	for (int k = ret->n_young; k <= last; k++) {
+		int next = k;
+
+		if (seen[k]) {
+			before = ret->rate[k];
+			continue;
+		}
+		while (next <= last && !seen[next])
+			next++;
+		for (int j = k; j < next; j++)
+			ret->rate[j] = next > last ? before : k > 0 ? (before + ret->rate[next]) / 2 : ret->rate[next];
+		k = next - 1;
+	}
+}
+
 /* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
  * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
  * ones. last: the class of the run's length. */
 static void solve_ends(double (*sum)[WINDOWED_AGES], double left, int last, struct ends *ret)
 {
-	double step[WINDOWED_AGES], rest_step[WINDOWED_AGES] = {}, m[WINDOWED_AGES], f = 0, rest = 0, frees = 0, rate = 0;
-	bool begun = false;
+	double step[WINDOWED_AGES], rest_step[WINDOWED_AGES] = {}, m[WINDOWED_AGES], f = 0, rest = 0, frees = 0;
+	struct hazards hazards;
 
-	ret->known = false;
-	ret->known_s = 0;
+	find_hazards(sum, last, &hazards);
+	ret->known = hazards.known;
+	ret->known_s = hazards.known_s;
 	for (int k = 0; k < WINDOWED_AGES; k++) {
 		double end = windowed__class_end(k), width = end - class_begin(k), before = k ? m[k - 1] : 0;
 		double successors = 0, of_rest = 0, self, f_before = f;
@@ -387,19 +439,13 @@ static void solve_ends(double (*sum)[WINDOWED_AGES], double left, int last, stru
 			of_rest += rest_step[j] * since;
 		}
 		self = at_age(m, 0, width / 2);
-		/* the window of birth is better evidence, as long as enough was watched in it */
-		if (!begun && sum[0][k] > 0 && sum[0][k] >= 0.2 * sum[3][k]) {
-			rate = sum[1][k] / sum[0][k];
-			f += (1 - f) * -expm1(-rate * width);
+		if (k < hazards.n_young) {
+			f += (1 - f) * -expm1(-hazards.rate[k] * width);
 			ret->least[k] = 1 - f;
 		} else {
-			begun = true;
-			if (sum[2][k] > 0 && sum[3][k] > 0) {
-				rate = free_rate(sum[2][k], sum[3][k], sum[4][k]);
-				ret->known = true;
-				ret->known_s = end;
-			}
-			frees += rate * width;
+			if (k == hazards.n_young)
+				left = fmin(left, 1 - f);
+			frees += hazards.rate[k] * width;
 			rest_step[k] = fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
 			rest += rest_step[k];
 			f = fmax(f, 1 - left * (1 - rest));
@@ -485,6 +531,20 @@ static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const dou
 	return true;
 }
 
+/* Contents change while blocks live: more of them than have been freed. */
+static bool is_mutated(double (*sum)[WINDOWED_AGES], const struct ends *ends, const double s[WINDOWED_AGES])
+{
+	double more = 0, all = 0;
+
+	for (int k = 0; k < WINDOWED_AGES; k++) {
+		if (!(sum[2][k] > 0) || !(sum[5][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
+			continue;
+		more += sum[2][k] * (ends->least[k] - s[k]);
+		all += sum[2][k];
+	}
+	return more > CONTRADICTS * all;
+}
+
 /* S of a stack, or of a cohort. left: as solve_ends() has it. */
 static void solve(const struct windowed_ages *groups, size_t n, int without, double per_alloc_s, double left,
 		  double alike, double length_s, struct survival *ret)
@@ -497,12 +557,12 @@ static void solve(const struct windowed_ages *groups, size_t n, int without, dou
 	solve_ends(sum, left, windowed__age_class(length_s), &ends);
 	ret->known_s = ends.known_s;
 	if (alike < MOST_ALIKE)
-		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s);
+		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) && !is_mutated(sum, &ends, ret->s);
+	if (!by_contents)
+		ret->known_s = ends.known_s;
 	for (int k = 0; k < WINDOWED_AGES; k++) {
 		if (!by_contents)
 			ret->s[k] = ends.s[k];
-		else if (ends.known)
-			ret->s[k] = fmax(ret->s[k], ends.least[k]);
 		ret->s[k] = before = fmin(ret->s[k], before);
 	}
 	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
@@ -621,11 +681,11 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 	return sum;
 }
 
-/* Of one figure: windows' spread, what sampling adds in continuous stretches, the clock's. Where there are too few windows to
+/* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
  * know a spread: as if they were all of a kind that may be twice as much, or nothing. */
 static double variance_of(const struct context *c, const double *values, double share)
 {
-	double clock = values[0] * c->strata->clock_error, between = jackknife(c->strata, values);
+	double between = windowed__jackknife(c->strata, values);
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
 
 	if (isnan(between))
@@ -633,7 +693,7 @@ static double variance_of(const struct context *c, const double *values, double 
 	/* the normal quantile is what readers of a variance take */
 	if (c->strata->n_groups >= 2)
 		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / Z, 2);
-	return between + sampling * share * share + clock * clock;
+	return between + sampling * share * share;
 }
 
 /* --- growth --- */
@@ -658,22 +718,27 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	if (!(wall > 0))
 		return;
 	for (int g = 0; g <= WINDOWED_GROUPS; g++) {
-		grown[g] = (all[g].live - all[g].quarter) / wall;
+		grown[g] = r->grows_without[g] = (all[g].live - all[g].quarter) / wall;
 		fall[g] = all[g].thirds[0] - all[g].thirds[2];
 	}
-	falls = fall[0] > half_width(s, jackknife(s, fall));
+	falls = fall[0] > half_width(s, windowed__jackknife(s, fall));
 	for (int g = 0; g <= WINDOWED_GROUPS; g++)
 		stay[g] = all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
 	/* one sample more or less may be missed in any case */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
-	error = fmax(half_width(s, jackknife(s, grown)), one);
+	error = fmax(half_width(s, windowed__jackknife(s, grown)), one);
 	r->growth.high = at_worst(s, grown[0] + error, true);
-	error = fmax(half_width(s, jackknife(s, stay)), one);
+	error = fmax(half_width(s, windowed__jackknife(s, stay)), one);
 	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
+	/* nothing grows by more, or loses more, than the heap has */
+	if (c->run->bound_bytes > 0) {
+		r->growth.low = fmax(r->growth.low, fmin(-c->run->bound_bytes / wall, grown[0]));
+		r->growth.high = fmin(r->growth.high, fmax(c->run->bound_bytes / wall, grown[0]));
+	}
 	/* the process must have room for it */
 	size = r->live_objects > 0 && r->live_bytes > 0 ? r->live_bytes / r->live_objects
 							 : r->alloc_bytes / fmax(r->alloc_objects, 1);
@@ -693,7 +758,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 			struct windowed_result *ret)
 {
 	struct context c = {.run = run, .strata = strata, .stack = stack};
-	double live[WINDOWED_GROUPS + 1], alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
+	double *live = ret->live_without, alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
 	struct figures all[WINDOWED_GROUPS + 1];
 
 	memset(ret, 0, sizeof(*ret));
@@ -719,13 +784,31 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_bytes = all[0].alloc;
 	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
-	ret->alloc_variance = variance_of(&c, alloc, 1);
+	ret->alloc_variance = variance_of(&c, alloc, 1) + pow(ret->alloc_bytes * strata->clock_error, 2);
 	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] = at_age(c.survival.s, 1, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
 	judge_growth(&c, process, all, ret);
+	free(c.rates);
+}
+
+void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata, const struct windowed_stack *stack,
+		     double *ret_live, double *ret_grows)
+{
+	struct context c = {.run = run, .strata = strata, .stack = stack};
+	struct figures all;
+
+	*ret_live = *ret_grows = 0;
+	c.rates = calloc(2 * strata->n + 2, sizeof(*c.rates));
+	if (!c.rates)
+		return;
+	c.left = c.rates + strata->n + 1;
+	figure(&c, NOBODY, &all);
+	*ret_live = all.live;
+	if (run->wall_s > 0)
+		*ret_grows = (all.live - all.quarter) / (0.75 * run->wall_s);
 	free(c.rates);
 }
 
@@ -758,7 +841,7 @@ struct windowed_process windowed__process(const struct windowed_run *run, const 
 		}
 	}
 	if (rates && wall > 0) {
-		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
+		error = s->n_groups ? half_width(s, windowed__jackknife(s, value)) : 0;
 		ret.blocks_per_s = value[0];
 		ret.blocks_low = at_worst(s, value[0] - error, false);
 		ret.blocks_high = at_worst(s, value[0] + error, true);

@@ -35,7 +35,8 @@
  *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new. A block that lives
  *  and is not written to is the same. One that ended is the same when its successor has equal contents, with the
  *  chance q that two blocks of its size are equal: U = S + (1 - S) q. Where q is small this is the sharper evidence.
- *  Contents that change while the block lives make U too small: S is no less than 1 - M.
+ *  Contents that change while the block lives make U too small. But S is no less than 1 - M: where contents contradict that, they
+ *  are no evidence.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
@@ -51,7 +52,7 @@
  *
  * ERRORS. Windows are few and differ: the error of every figure is that of a jackknife that leaves out one group of
  * windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance Estimation, chapter 4), with Student's
- * quantile for the number of groups. What all figures share is the error of the clock. */
+ * quantile for the number of groups. What all figures share is the error of the clock (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
 
@@ -134,7 +135,8 @@ enum windowed_survival {
 #define WINDOWED_OLDER 5
 
 struct windowed_result {
-	double live_bytes, live_objects, live_variance; /* bytes^2 */
+	double live_bytes, live_objects, live_variance; /* bytes^2: of its own windows and samples */
+	double live_common; /* standard error that all stacks share, bytes: the clock's (profile/balance.h) */
 	double alloc_bytes, alloc_objects, alloc_variance;
 	struct growth growth;
 	double stays;	    /* share of its bytes that do not end: S(infinity), as far as the run can tell */
@@ -143,6 +145,8 @@ struct windowed_result {
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
 	double older[WINDOWED_OLDER];	 /* share of live bytes that are older than that; NaN: nothing lives */
 	uint64_t samples;
+	/* Live bytes and growth of all windows, and without those of each group: for sums of stacks (windowed__jackknife()). */
+	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];
 };
 
 /* How the windows' strata lie: made once for all stacks of a run. */
@@ -157,5 +161,13 @@ struct windowed_process windowed__process(const struct windowed_run *run, const 
 void windowed__estimate(const struct windowed_run *run, const struct windowed_strata *strata,
 			const struct windowed_process *process, const struct windowed_stack *stack,
 			struct windowed_result *ret);
+
+/* Live bytes and growth (bytes per wall second) alone, without their errors. */
+void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata, const struct windowed_stack *stack,
+		     double *ret_live, double *ret_grows);
+
+/* The variance of what is value[0] for all windows and value[g + 1] without those of group g, from how windows differ. NaN: there
+ * are too few. */
+double windowed__jackknife(const struct windowed_strata *strata, const double value[WINDOWED_GROUPS + 1]);
 
 #endif

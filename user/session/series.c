@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
+#define PAGE_BYTES 4096 /* by one more or less it may be told */
 #define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
 
 void series__free(struct series *s)
@@ -176,4 +177,24 @@ double sizes__growth(const struct sizes *s, uint64_t from_ns, uint64_t to_ns)
 	    s->at[s->n - 1].time_ns + slack < to_ns)
 		return NAN;
 	return (size_at(s, to_ns) - size_at(s, from_ns)) / ((double)(to_ns - from_ns) * 1e-9);
+}
+
+struct growth sizes__trend(const struct sizes *s, uint64_t from_ns, uint64_t to_ns)
+{
+	struct growth_segment segments[SIZES_SEGMENTS];
+	struct growth ret = {NAN, NAN, NAN};
+	uint64_t step = to_ns > from_ns ? (to_ns - from_ns) / SIZES_SEGMENTS : 0;
+	double before;
+
+	ret.bytes_per_s = sizes__growth(s, from_ns, to_ns);
+	if (isnan(ret.bytes_per_s) || step < s->period_ns)
+		return ret;
+	before = size_at(s, from_ns);
+	for (size_t i = 0; i < SIZES_SEGMENTS; i++) {
+		double after = size_at(s, from_ns + (i + 1) * step);
+
+		segments[i] = (struct growth_segment){(double)step * 1e-9, after - before};
+		before = after;
+	}
+	return growth__estimate(segments, SIZES_SEGMENTS, PAGE_BYTES, false);
 }

@@ -75,4 +75,9 @@ void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
  * does not reach from one to the other (but for a tenth of the time at either end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
+/* The same with its interval, from SIZES_SEGMENTS equal parts of the time (profile/growth.h). All NaN: as above; its ends
+ * NaN: in too short a time. */
+#define SIZES_SEGMENTS 6
+struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
+
 #endif

@@ -7,14 +7,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "profile/balance.h"
 
 #define NS 1e-9
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
-/* What allocators keep for themselves differs by so much, relative. */
-#define ANON_ERROR 0.2
 #define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
-#define HALF_STAY  0.5 /* of a stack's blocks */
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct survivors *s)
 {
@@ -62,14 +60,6 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 	return &s->windows[low];
 }
 
-/* What a block takes of the process's memory: glibc's header and rounding, which others come near to. */
-static double footprint(uint64_t size)
-{
-	uint64_t chunk = (size + 8 + 15) & ~15ULL;
-
-	return (double)(chunk < 32 ? 32 : chunk);
-}
-
 /* --- windows --- */
 
 /* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
@@ -109,7 +99,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.quarter_s = net_clock__at(clock, begin_ns + (b->end_ns - begin_ns) / 4) - origin,
 		.end_s = net_clock__at(clock, b->end_ns) - origin,
 		.wall_s = (double)(b->end_ns - begin_ns) * NS,
-		.clock_error = net > 0 ? fmin(NET_CLOCK_FELT_ERROR * cost / net, 1) : 0,
+		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 	};
 	/* what a second of net time in windows stands for, and a second of the wall */
@@ -284,7 +274,7 @@ static int add_live_chains(const struct build *b, struct profile *p, const struc
 
 /* Their growth, by slices of the middle half of the run: into each site's. scale: as above. */
 static int add_chains_growth(const struct build *b, struct profile *p, const struct process_sites *sites,
-			     const struct windowed_run *run, double scale)
+			     const struct windowed_run *run, const struct growth *anon, double scale)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	uint64_t step, from = middle(e, &step);
@@ -292,7 +282,7 @@ static int add_chains_growth(const struct build *b, struct profile *p, const str
 	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
 	double seen = exposure(e, 0, UINT64_MAX), wall = (double)(b->end_ns - b->begin_ns) * NS;
 	double k = seen > 0 && wall > 0 ? scale * seen / wall : 1;
-	double process = p->growth.bytes_per_s - p->growth.regions;
+	double process = anon->bytes_per_s;
 
 	if (!held)
 		return -ENOMEM;
@@ -319,7 +309,7 @@ static int add_chains_growth(const struct build *b, struct profile *p, const str
 		growth = growth__estimate(segments, n, samples > 0 ? grown / samples : 0, false);
 		/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
 		if (!isnan(process))
-			growth.low = fmin(growth.low, fmax(process, 0));
+			growth.low = fmin(growth.low, fmax(isnan(anon->low) ? process : anon->low, 0));
 		/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
 		if (process < growth.bytes_per_s / fmin(fmax(run->hidden, 1), MOST_HIDDEN) / 2)
 			growth.low = fmin(growth.low, 0);
@@ -348,6 +338,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		.bytes = r->live_bytes,
 		.variance = r->live_variance,
 		.squares = r->live_variance,
+		.common = r->live_common,
 		.most = b->target->heap_bound_bytes ? (double)b->target->heap_bound_bytes : 0,
 	};
 
@@ -361,123 +352,33 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	return r->live_bytes >= 1 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
-/* All stacks share the error of the clock, a factor whose logarithm is about normal with mean 0 and deviation e. When they
- * come to more than the process has mapped, it is known to be below -a, a = log(sum / bound): that far out a normal
- * distribution is about an exponential one, d = e^2 / (a + e) below -a in the mean, and with that deviation. */
-static void fit_into_heap(struct windowed_result *results, size_t n, double bound_bytes, double clock_error)
-{
-	double sum = 0, a, d, k;
-
-	for (size_t i = 0; i < n; i++)
-		sum += results[i].live_bytes;
-	if (!(bound_bytes > 0) || sum <= bound_bytes)
-		return;
-	a = log(sum / bound_bytes);
-	d = clock_error * clock_error / (a + clock_error);
-	k = exp(-a - d);
-	for (size_t i = 0; i < n; i++) {
-		struct windowed_result *r = &results[i];
-
-		r->live_bytes *= k;
-		r->live_objects *= k;
-		r->live_variance = fmax(r->live_variance * k * k, r->live_bytes * r->live_bytes * d * d);
-	}
-}
-
-/* What windows say of the process and of each stack of sites. 0 or -ENOMEM. */
-static int estimate_all(const struct survivors *s, const struct process_sites *sites, const struct windowed_run *run,
-			struct windowed_process *ret_process, struct windowed_result *results)
-{
-	struct windowed_strata *strata = windowed_strata__new(run);
-
-	if (!strata)
-		return -ENOMEM;
-	*ret_process = windowed__process(run, strata);
-	for (size_t i = 0; i < sites->n; i++) {
-		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
-
-		if (stack && sites->site_of[i] != NO_SITE)
-			windowed__estimate(run, strata, ret_process,
-					   &(struct windowed_stack){stack->born, stack->n_born, stack->groups,
-								    stack->cohort, stack->alike},
-					   &results[i]);
-	}
-	windowed_strata__free(strata);
-	return 0;
-}
-
-/* What the clock leaves open the kernel may tell: of a process that surely has more and more blocks, the growth of its
- * anonymous memory A is that of all stacks together G, with what the allocator adds. log(A / G) is known to ANON_ERROR, and
- * 0 to the error of the clock; both are weighted by their inverse variances. Further apart than three standard errors
- * they are not of the same things, and the clock alone counts. anon: A, NaN: not known. false: nothing is changed. */
-static bool pin_clock(const struct windowed_process *process, const struct windowed_result *results, size_t n, double anon,
-		      struct windowed_run *run)
-{
-	double clock = run->clock_error * run->clock_error, own = ANON_ERROR * ANON_ERROR, grows = 0, off;
-
-	for (size_t i = 0; i < n; i++) {
-		double size = results[i].alloc_objects > 0 ? results[i].alloc_bytes / results[i].alloc_objects : 0;
-
-		if (size >= 1)
-			grows += results[i].growth.bytes_per_s * footprint((uint64_t)size) / size;
-	}
-	if (!(process->blocks_low > 0) || !(grows > 0) || !(anon > 0) || !(clock > 0))
-		return false;
-	off = log(anon / grows);
-	if (fabs(off) > 3 * sqrt(clock + own))
-		return false;
-	run->scale = exp(off * clock / (clock + own));
-	run->clock_error = sqrt(clock * own / (clock + own));
-	return true;
-}
-
-/* What goes by the wall clock (a timer, clients that wait for no answer) is not slowed by windows: of it windows show by net
- * time up to run->hidden times as much as there is. When all stacks together grow by more than the process's anonymous memory, those whose blocks stay are taken to be
- * such, as far as that explains it. Their intervals reach from the one case to the other. */
-static void allow_for_wall_clock(const struct windowed_run *run, struct windowed_result *results, size_t n, double anon)
-{
-	double grows = 0, k;
-
-	for (size_t i = 0; i < n; i++)
-		if (results[i].growth.bytes_per_s > 0)
-			grows += results[i].growth.bytes_per_s;
-	if (!(anon > 0) || !(grows > anon))
-		return;
-	k = fmax(anon / grows, 1 / fmax(run->hidden, 1));
-	for (size_t i = 0; i < n; i++) {
-		struct windowed_result *r = &results[i];
-
-		if (!(r->growth.bytes_per_s > 0) || !(r->stays > HALF_STAY))
-			continue;
-		r->growth.bytes_per_s *= k;
-		r->growth.low *= r->growth.low > 0 ? k : 1;
-		r->live_bytes *= k;
-		r->live_objects *= k;
-		r->live_variance = fmin(r->live_variance, r->live_bytes * r->live_bytes * fmin(1 / k, 4));
-	}
-}
-
-/* The same, into the profile. anon: by how much its anonymous memory grows, bytes per second. */
+/* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
-		      struct windowed_run *run, double anon)
+		      struct windowed_run *run, const struct growth *anon)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
 	_cleanup_free_ const struct survivors_block **alive = NULL;
+	_cleanup_free_ const struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
+	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
 	size_t n_alive;
 	int rc;
 
 	alive = alive_by_stack(s, &n_alive);
-	if (!alive || !results)
+	if (!alive || !results || !stacks || !room)
 		return -ENOMEM;
-	rc = estimate_all(s, sites, run, &process, results);
-	if (!rc && pin_clock(&process, results, sites->n, anon, run))
-		rc = estimate_all(s, sites, run, &process, results);
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
+
+		if (!stack || sites->site_of[i] == NO_SITE)
+			continue;
+		room[i] = (struct windowed_stack){stack->born, stack->n_born, stack->groups, stack->cohort, stack->alike};
+		stacks[i] = &room[i];
+	}
+	rc = balance__estimate(run, stacks, sites->n, anon, &process, results);
 	if (rc)
 		return rc;
-	allow_for_wall_clock(run, results, sites->n, anon);
-	fit_into_heap(results, sites->n, run->bound_bytes, process.clock_error);
 	p->growth.blocks_per_s = process.blocks_per_s;
 	p->growth.blocks_low = process.blocks_low;
 	p->growth.blocks_high = process.blocks_high;
@@ -515,6 +416,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	const struct survivors_counts *c = &s->counts;
 	_cleanup_free_ struct windowed_window *windows = NULL;
 	struct windowed_run run;
+	struct growth anon;
 	double scale;
 	int rc = describe_run(b, &windows, &run);
 
@@ -534,15 +436,19 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
 		p->evidence.unchanged += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
-	p->growth.bytes_per_s = sizes__growth(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
+	anon = sizes__trend(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
+	p->growth.bytes_per_s = anon.bytes_per_s;
 	p->growth.regions = b->regions_growth;
-	rc = add_stacks(b, p, sites, &run, p->growth.bytes_per_s - p->growth.regions);
+	anon.bytes_per_s -= b->regions_growth;
+	anon.low -= b->regions_growth;
+	anon.high -= b->regions_growth;
+	rc = add_stacks(b, p, sites, &run, &anon);
 	scale = chains_scale(&run);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = add_live_chains(b, p, sites, scale);
 	if (!rc)
-		rc = add_chains_growth(b, p, sites, &run, scale);
+		rc = add_chains_growth(b, p, sites, &run, &anon, scale);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
@@ -632,7 +538,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 			continue;
 		rows->at[site][SERIES_SEGMENTS - 1 - slice].bytes += bytes;
 		rows->bytes += bytes;
-		rows->footprint += bytes / (double)(held->size ? held->size : 1) * footprint(held->size);
+		rows->footprint += bytes / (double)(held->size ? held->size : 1) * balance__footprint((double)held->size);
 	}
 }
 
@@ -666,7 +572,7 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 			double size = (double)site->alloc_bytes / objects;
 
 			rows->bytes += held;
-			rows->footprint += held / size * footprint((uint64_t)size);
+			rows->footprint += held / size * balance__footprint(size);
 			seen = (double)site->alloc_samples / objects;
 			rows->quantum[i] = seen > 0 && seen < 1 ? size / seen * sqrt(1 - seen) : 0;
 		}

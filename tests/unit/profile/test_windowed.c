@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "profile/balance.h"
 #include "profile/windowed.h"
 
 #define WINDOWS 40
@@ -329,6 +330,126 @@ static void test_balance(void **state)
 	assert_near(process.allocs, 1000 * WINDOWS * RUN_S / (WINDOWS * LENGTH), 1);
 }
 
+/* --- all stacks together (profile/balance.h) --- */
+
+/* The stack of the run at hand, n times, in a process whose anonymous memory grows by anon; low..high: its interval. */
+static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum, double *ret_common)
+{
+	const struct windowed_stack *stacks[4] = {};
+	struct windowed_result results[4];
+	struct windowed_process process;
+
+	*ret_sum = *ret_common = 0;
+	for (size_t i = 0; i < n; i++)
+		stacks[i] = &s->stack;
+	assert_int_equal(balance__estimate(&s->run, stacks, n, &anon, &process, results), 0);
+	for (size_t i = 0; i < n; i++) {
+		*ret_sum += results[i].live_bytes;
+		*ret_common += results[i].live_common;
+	}
+	return results[0];
+}
+
+static const struct growth unknown = {NAN, NAN, NAN};
+
+/* The clock's error is that of all stacks at once. It is that of what stays; what is replaced all the time has as many births
+ * more as it has frees. */
+static void test_common_error(void **state)
+{
+	const struct life forever = {0, 1}, brief = {0.3, 0};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 1);
+	s.run.clock_error = 0.3;
+	r = balanced(&s, 2, unknown, &sum, &common);
+	assert_near(sum, 2 * RATE * RUN_S, 0.05 * RATE * RUN_S);
+	assert_near(common, 0.3 * sum, 0.05 * sum);
+	assert_true(r.growth.low > 0 && r.growth.low < 0.8 * RATE && r.growth.high > 1.3 * RATE);
+	begin(&s);
+	show(&s, &brief, 1);
+	s.run.clock_error = 0.3;
+	balanced(&s, 2, unknown, &sum, &common);
+	assert_true(common < 0.1 * sum);
+}
+
+/* Windows of which the clock is slow or fast by a fifth: the growth of memory tells. */
+static void test_growth_of_memory_sets_the_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	const double rate = RATE * balance__footprint(SIZE) / SIZE;
+
+	(void)state;
+	for (double k = 0.6; k < 1.5; k += 0.2) {
+		struct windowed_result r;
+		double sum, common;
+		struct sim s;
+
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = 0.8;
+		r = balanced(&s, 1, (struct growth){k * rate, 0.9 * k * rate, 1.1 * k * rate}, &sum, &common);
+		assert_near(log(r.growth.bytes_per_s / RATE), 0.9 * log(k), 0.08);
+		assert_near(common, 0.2 * sum, 0.05 * sum);
+		assert_true(r.growth.low > 0 && r.growth.low < k * RATE && r.growth.high > k * RATE);
+		/* by a factor of ten: that is of other things, and the clock is as it was */
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = 0.1;
+		r = balanced(&s, 1, (struct growth){10 * rate, 9 * rate, 11 * rate}, &sum, &common);
+		assert_near(r.growth.bytes_per_s, RATE, 0.1 * RATE);
+	}
+}
+
+/* There are no more live bytes than are mapped, however sure windows are. */
+static void test_live_is_mapped(void **state)
+{
+	const struct life forever = {0, 1};
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (double error = 0; error < 1; error += 0.4) {
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = error;
+		s.run.bound_bytes = RATE * RUN_S;
+		balanced(&s, 3, unknown, &sum, &common);
+		assert_true(sum <= 1.0001 * RATE * RUN_S && sum > 0.5 * RATE * RUN_S);
+	}
+}
+
+/* What is freed all at once, between windows, looks as if it stayed. The process's memory does not grow. */
+static void test_nothing_grows_in_a_process_that_does_not(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (int equal = 0; equal < 2; equal++) {
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, equal);
+		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+		assert_true(r.growth.low <= 0 && r.replaces);
+		/* it may: contents say that it does, frees that were not seen say nothing */
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, equal);
+		r = balanced(&s, 1, (struct growth){RATE, -0.1 * RATE, 3 * RATE}, &sum, &common);
+		assert_true((r.growth.low > 0) == !equal);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +464,10 @@ int main(void)
 		cmocka_unit_test(test_stretch_stands_for_itself),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_balance),
+		cmocka_unit_test(test_common_error),
+		cmocka_unit_test(test_growth_of_memory_sets_the_clock),
+		cmocka_unit_test(test_live_is_mapped),
+		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

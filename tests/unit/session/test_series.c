@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,12 +87,35 @@ static void boundaries_are_in_the_last_two_thirds(void **state)
 	assert_int_equal(series__boundaries(&series, 0, 30 * S, bounds), 0);
 }
 
+/* What grows by as much all the time surely does; what went up and down may not. */
+static void sizes_have_a_trend(void **state)
+{
+	const uint64_t second = 1000000000;
+	struct sizes sizes = {};
+	struct growth growth;
+
+	(void)state;
+	for (uint64_t i = 0; i <= 30; i++)
+		sizes__add(&sizes, (1 + i) * second, (100 << 20) + i * 50000);
+	growth = sizes__trend(&sizes, 7 * second, 31 * second);
+	assert_true(fabs(growth.bytes_per_s - 50000) < 1);
+	assert_true(growth.low > 45000 && growth.high < 55000);
+	growth = sizes__trend(&sizes, 28 * second, 31 * second);
+	assert_true(fabs(growth.bytes_per_s - 50000) < 1 && isnan(growth.low));
+	sizes = (struct sizes){};
+	for (uint64_t i = 0; i <= 30; i++)
+		sizes__add(&sizes, (1 + i) * second, (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
+	growth = sizes__trend(&sizes, 7 * second, 31 * second);
+	assert_true(growth.low < 0 && growth.high > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_held_is_found),
 		cmocka_unit_test(long_runs_are_thinned_out),
 		cmocka_unit_test(boundaries_are_in_the_last_two_thirds),
+		cmocka_unit_test(sizes_have_a_trend),
 	};
 
 	return cmocka_run_group_tests_name("series", tests, NULL, NULL);

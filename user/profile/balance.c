@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/balance.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDEST	     2.5  /* standard deviations, to which the grid reaches */
+#define ANON_ERROR   0.2  /* what allocators keep for themselves differs by so much, relative */
+#define OTHER_THINGS 0.05 /* chance that memory grows by what is not in any stack, */
+#define OTHER_RANGE  7.0  /* by any factor up to 30 either way, logarithmic */
+#define BY_CLOCK     0.2  /* chance that what grows goes by the wall clock */
+#define HELD_ERROR   0.05 /* relative, at least: of the sum of live bytes */
+#define HALF_STAY    0.5  /* of a stack's blocks */
+#define MUCH_MORE    3	  /* times as much: beyond all errors */
+
+double balance__footprint(double size)
+{
+	double chunk = ceil((fmax(size, 0) + 8) / 16) * 16;
+
+	return fmax(chunk, 32);
+}
+
+/* How much more memory a stack's blocks take than was asked for. */
+static double overhead(const struct windowed_result *r)
+{
+	double size = r->alloc_objects > 0 ? r->alloc_bytes / r->alloc_objects : 0;
+
+	return size >= 1 ? balance__footprint(size) / size : 1;
+}
+
+/* Sums over all stacks. */
+struct sums {
+	double live, grows; /* bytes; bytes of memory per second */
+};
+
+/* At a value of the clock's factor, of all windows alone. shown: what is taken from each stack for its overhead. */
+static int sums_at(struct windowed_run run, double scale, const struct windowed_stack *const *stacks, size_t n,
+		   const struct windowed_result *shown, struct sums *ret, double *ret_live)
+{
+	struct windowed_strata *strata;
+
+	run.scale = scale;
+	strata = windowed_strata__new(&run);
+	if (!strata)
+		return -ENOMEM;
+	*ret = (struct sums){};
+	for (size_t i = 0; i < n; i++) {
+		double live = 0, grows = 0;
+
+		if (stacks[i])
+			windowed__point(&run, strata, stacks[i], &live, &grows);
+		ret->live += live;
+		ret->grows += grows * overhead(&shown[i]);
+		if (ret_live)
+			ret_live[i] = live;
+	}
+	windowed_strata__free(strata);
+	return 0;
+}
+
+/* The relative errors of the sums, as windows' spread has them. */
+static void errors_of(const struct windowed_result *results, size_t n, const struct windowed_strata *strata, double *ret_live,
+		      double *ret_grows)
+{
+	double live[WINDOWED_GROUPS + 1] = {}, grows[WINDOWED_GROUPS + 1] = {};
+
+	for (size_t i = 0; i < n; i++)
+		for (int g = 0; g <= WINDOWED_GROUPS; g++) {
+			live[g] += results[i].live_without[g];
+			grows[g] += results[i].grows_without[g] * overhead(&results[i]);
+		}
+	*ret_live = live[0] > 0 ? sqrt(windowed__jackknife(strata, live)) / live[0] : INFINITY;
+	*ret_grows = grows[0] > 0 ? sqrt(windowed__jackknife(strata, grows)) / grows[0] : INFINITY;
+}
+
+static double normal_below(double z)
+{
+	return erfc(-z / M_SQRT2) / 2;
+}
+
+/* The density of x = log(A / G). */
+static double growth_density(double x, double error, double hidden)
+{
+	double range = log(fmax(hidden, 1)), work = exp(-x * x / error / error / 2) / error / sqrt(2 * M_PI);
+	double by_clock = range > error ? (normal_below((x + range) / error) - normal_below(x / error)) / range : work;
+
+	return (1 - BY_CLOCK - OTHER_THINGS) * work + BY_CLOCK * by_clock + OTHER_THINGS / OTHER_RANGE;
+}
+
+/* The weight that the facts give to sums. */
+static double likelihood(const struct windowed_run *run, const struct sums *at, double live_error, double grows_error,
+			 double anon)
+{
+	double ret = 1;
+
+	if (run->bound_bytes > 0 && at->live > 0)
+		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
+	if (anon > 0 && at->grows > 0)
+		ret *= growth_density(log(anon / at->grows), hypot(ANON_ERROR, grows_error), run->hidden);
+	return ret;
+}
+
+/* What is known of the clock's factor by now: into the run. anon: NaN where the process does not surely grow. */
+static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata, double clock_error,
+		       const struct windowed_stack *const *stacks, size_t n, const struct windowed_result *shown, double anon)
+{
+	double weight[BALANCE_GRID], sum = 0, mean = 0, square = 0, live_error, grows_error, base = run->scale;
+
+	errors_of(shown, n, strata, &live_error, &grows_error);
+	if (!isfinite(live_error))
+		return 0;
+	live_error = fmax(live_error, HELD_ERROR);
+	for (int i = 0; i < BALANCE_GRID; i++) {
+		double z = WIDEST * (2.0 * i / (BALANCE_GRID - 1) - 1);
+		struct sums at;
+		int rc = sums_at(*run, base * exp(z * clock_error), stacks, n, shown, &at, NULL);
+
+		if (rc)
+			return rc;
+		weight[i] = exp(-z * z / 2) * likelihood(run, &at, live_error, grows_error, anon);
+		sum += weight[i];
+		mean += weight[i] * z * clock_error;
+		square += weight[i] * z * clock_error * z * clock_error;
+	}
+	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is told */
+		return 0;
+	mean /= sum;
+	run->scale = base * exp(mean);
+	run->clock_error = sqrt(fmax(square / sum - mean * mean, 0));
+	return 0;
+}
+
+static int estimate_each(const struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
+			 struct windowed_strata **ret_strata, struct windowed_process *ret_process,
+			 struct windowed_result *results)
+{
+	struct windowed_strata *strata = windowed_strata__new(run);
+
+	if (!strata)
+		return -ENOMEM;
+	*ret_process = windowed__process(run, strata);
+	for (size_t i = 0; i < n; i++) {
+		memset(&results[i], 0, sizeof(results[i]));
+		if (stacks[i])
+			windowed__estimate(run, strata, ret_process, stacks[i], &results[i]);
+	}
+	*ret_strata = strata;
+	return 0;
+}
+
+/* How far each stack's live bytes depend on the clock. */
+static int add_common(const struct windowed_run *run, double clock_error, const struct windowed_stack *const *stacks, size_t n,
+		      struct windowed_result *results)
+{
+	double step = fmin(clock_error, 0.5), *high, *low;
+	struct sums unused;
+	int rc;
+
+	if (!(step > 0) || !n)
+		return 0;
+	high = calloc(2 * n, sizeof(*high));
+	if (!high)
+		return -ENOMEM;
+	low = high + n;
+	rc = sums_at(*run, run->scale * exp(step), stacks, n, results, &unused, high);
+	if (!rc)
+		rc = sums_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
+	for (size_t i = 0; i < n && !rc; i++)
+		results[i].live_common = fabs(high[i] - low[i]) / 2 * clock_error / step;
+	free(high);
+	return rc;
+}
+
+static void allow_for_wall_clock(const struct windowed_run *run, struct windowed_result *results, size_t n, double anon)
+{
+	double grows = 0, k;
+
+	for (size_t i = 0; i < n; i++)
+		grows += fmax(results[i].growth.bytes_per_s, 0);
+	if (!(anon > 0) || !(grows > anon))
+		return;
+	k = fmax(anon / grows, 1 / fmax(run->hidden, 1));
+	for (size_t i = 0; i < n; i++) {
+		struct windowed_result *r = &results[i];
+
+		if (!(r->growth.bytes_per_s > 0) || !(r->stays > HALF_STAY))
+			continue;
+		r->growth.bytes_per_s *= k;
+		r->growth.low *= r->growth.low > 0 ? k : 1;
+		r->live_bytes *= k;
+		r->live_objects *= k;
+		/* the interval reaches from the one case to the other */
+		r->live_variance = fmin(r->live_variance, r->live_bytes * r->live_bytes * fmin(1 / k, 4));
+		r->live_common *= k;
+	}
+}
+
+static void demand_growth(struct windowed_result *results, size_t n, const struct growth *anon)
+{
+	if (isnan(anon->low)) /* too short a time */
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct windowed_result *r = &results[i];
+
+		if (r->growth.bytes_per_s > MUCH_MORE * fmax(anon->high, 0)) /* or it was freed, and nobody saw it */
+			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
+		if (!(r->growth.low > 0))
+			continue;
+		if (r->growth.low > MUCH_MORE * fmax(anon->high, 0) ||
+		    (r->by != SURVIVAL_CONTENTS && !(anon->low > 0))) {
+			r->growth.low = 0;
+			r->replaces = true;
+		}
+	}
+}
+
+/* Whatever the figures say, there is no more than that. */
+static void fit_into(struct windowed_result *results, size_t n, double bound_bytes)
+{
+	double sum = 0, k;
+
+	for (size_t i = 0; i < n; i++)
+		sum += results[i].live_bytes;
+	if (!(bound_bytes > 0) || sum <= bound_bytes)
+		return;
+	k = bound_bytes / sum;
+	for (size_t i = 0; i < n; i++) {
+		results[i].live_bytes *= k;
+		results[i].live_objects *= k;
+		results[i].live_variance *= k * k;
+		results[i].live_common *= k;
+	}
+}
+
+int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
+		      const struct growth *anon, struct windowed_process *ret_process, struct windowed_result *results)
+{
+	struct windowed_strata *strata = NULL;
+	double base;
+	int rc;
+
+	run->scale = base = run->scale > 0 ? run->scale : 1;
+	rc = estimate_each(run, stacks, n, &strata, ret_process, results);
+	if (!rc && ret_process->clock_error > 0) {
+		rc = weigh_clock(run, strata, ret_process->clock_error, stacks, n, results,
+				 ret_process->blocks_low > 0 ? anon->bytes_per_s : NAN);
+		if (!rc && run->scale != base) {
+			windowed_strata__free(strata);
+			strata = NULL;
+			rc = estimate_each(run, stacks, n, &strata, ret_process, results);
+		}
+		if (!rc)
+			rc = add_common(run, ret_process->clock_error, stacks, n, results);
+	}
+	windowed_strata__free(strata);
+	if (rc)
+		return rc;
+	allow_for_wall_clock(run, results, n, anon->bytes_per_s);
+	demand_growth(results, n, anon);
+	fit_into(results, n, run->bound_bytes);
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All stacks of a windowed run together, and what the process has: the two must agree.
+ *
+ * THE CLOCK'S FACTOR. What all stacks of a run share is the error of its clock (profile/windowed.h): windows stand for k times
+ * as much as their net time says, with log k about normal, mean 0, deviation e (struct windowed_run.clock_error, and how
+ * windows differ in it). Two facts that need no window tell more of k, by Bayes' rule over BALANCE_GRID values of it:
+ *
+ *  The heap's mappings B. All live bytes L(k) are in them: with the relative error s of L from windows,
+ *	P(B | k) = Phi(log(B / L(k)) / s).
+ *
+ *  The growth A of anonymous memory. Of a process that surely has more and more blocks it is that of all stacks
+ *  together G(k), with what the allocator adds to each block: log(A / G(k)) is about normal, with the error of G and
+ *  ANON_ERROR for what allocators keep for themselves. Or, with the chance BY_CLOCK, what grows goes by the wall clock (below),
+ *  and log(A / G) may be anything down to -log(hidden); or, with the chance OTHER_THINGS, A is of other things.
+ *
+ * The mean of log k by these weights is what windows are taken to stand for, its deviation the error that is left.
+ *
+ * WALL CLOCK. What goes by the wall clock (a timer, clients that wait for no answer) is not slowed by windows: of it
+ * windows show by net time up to windowed_run.hidden times as much as there is. When all stacks together grow by more
+ * than the process's anonymous memory, those whose blocks stay are taken to be such, as far as that explains it.
+ *
+ * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is not seen to be freed by windows,
+ * nor is it by the counts of calls in them. So where frees tell what survives, nothing is sure unless the anonymous memory
+ * surely grows; where contents tell it, unless it surely does not. And none grows by much more than that memory does: what seems to
+ * may be gone, or have taken the place of what was there before the run, so little of it is sure to live. */
+#ifndef MEMTRACE_PROFILE_BALANCE_H
+#define MEMTRACE_PROFILE_BALANCE_H
+
+#include "profile/windowed.h"
+
+#define BALANCE_GRID 13
+
+/* What a block takes of the process's memory, bytes: glibc's header and rounding, which others come near to. */
+double balance__footprint(double size);
+
+/* Estimates n stacks, by what is said above. run: its scale and clock_error become what they are found to be.
+ * anon: by how much the process's anonymous memory grows, per wall second; NaN: not known. stacks: NULL pointers are
+ * passed over, their results are 0. 0 or -ENOMEM. */
+int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
+		      const struct growth *anon, struct windowed_process *ret_process, struct windowed_result *results);
+
+#endif
