@@ -423,7 +423,7 @@ static int describe(const struct row *row, size_t width, struct text *text)
 	fill_numbers(&cells, profile, n);
 	rc = put_words(text, width, "live:    %s%s%s  in %s objects, %" PRIu64 " sampled  %.1f %% of the process's",
 		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
-		       profile__is_windowed(profile) ? ", a rough estimate" : "", cells.at[OBJECTS], n->live.samples,
+		       profile__is_windowed(profile) ? ", from windows" : "", cells.at[OBJECTS], n->live.samples,
 		       total > 0 ? 100 * n->live.bytes / total : 0);
 	if (!rc)
 		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
@@ -455,7 +455,7 @@ static const char *const help_lines[] = {
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",
 	"",
-	"LIVE: allocated since the start and not freed (traced in windows: a rough estimate). GROWTH/s: by how "
+	"LIVE: allocated since the start and not freed (traced in windows: estimated from what they show). GROWTH/s: by how "
 	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the "
 	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 "
 	"cases; none: the figure is exact, or its error is not known.",
@@ -582,7 +582,7 @@ static int draw_path(const struct top_view *view, size_t width, struct text *tex
 		 : view->level == STACKS  ? "stacks"
 					  : "stack",
 		 where, sorts[view->sort], *filter ? ", with " : "", filter,
-		 process && profile__is_windowed(process->profile) ? "; LIVE is a rough estimate" : "");
+		 process && profile__is_windowed(process->profile) ? "; LIVE is estimated from windows" : "");
 	return text__put(text, TOP_PLAIN, line, width);
 }
 

@@ -124,7 +124,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		uint64_t objects = to_integer(live->objects);
 
 		sink__printf(sink, "live heap%s: %s%s",
-			     profile->n_windows ? ", a rough estimate" : "",
+			     profile->n_windows ? ", from windows" : "",
 			     profile->dropped ? "AT LEAST " : "",
 			     format_bytes(live->bytes, bytes));
 		if (!exact && !profile->dropped) {

@@ -442,7 +442,7 @@ const char *diff_leaks__refusal(const struct diff *diff)
 {
 	const struct profile *last = diff->profiles[diff->n_profiles - 1];
 
-	if (diff->measure == DIFF_GROWTH || (diff->warnings & 1u << DIFF_WARN_ROUGH && last->has_growth))
+	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "

@@ -78,7 +78,7 @@ struct run {
 	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
 };
 
-/* What windows have seen live is a rough estimate, which grows by less. */
+/* Of windows growth is estimated by itself: of what came first more is known. */
 static bool is_by_blocks(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && profile->has_growth;

@@ -63,7 +63,7 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 
 	switch (row->kind) {
 	case RESIDENT_HEAP_LIVE:
-		form = r->heap_rough ? "heap, allocated during the run: a rough estimate" : "heap, allocated during the run";
+		form = r->heap_windowed ? "heap, allocated during the run, from windows" : "heap, allocated during the run";
 		break;
 	case RESIDENT_HEAP:
 		form = !r->heap_split ? "heap"

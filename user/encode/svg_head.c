@@ -75,7 +75,7 @@ static const char *what_it_is(const struct profile *profile)
 		return "live regions";
 	if (profile__is_growth(profile))
 		return "memory first touched and still there";
-	return profile__is_windowed(profile) ? "live heap, a rough estimate" : "live heap";
+	return profile__is_windowed(profile) ? "live heap, from windows" : "live heap";
 }
 
 const char *svg_what(const struct profile *profile)
@@ -94,7 +94,7 @@ const char *svg_what(const struct profile *profile)
 		return "live, at least";
 	if (profile__is_growth(profile))
 		return "still there";
-	return profile__is_windowed(profile) ? "live, a rough estimate" : "live";
+	return profile__is_windowed(profile) ? "live, from windows" : "live";
 }
 
 const char *svg_unit(const struct profile *profile)

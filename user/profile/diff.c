@@ -167,6 +167,23 @@ static struct interval ends_of(const struct estimate *side, uint64_t interval,
 		0, interval <= 1 ? 0 : -log(0.025) * weight_like(other, others, interval)};
 }
 
+/* Whatever else is known: the difference against its interval, by Student's distribution. */
+static void judge_by_interval(struct change *change, struct claim *growing, struct claim *shrinking)
+{
+	double quantile = student_quantile(GROWTH_DF, false), down = change->bytes - change->low,
+	       up = change->high - change->bytes;
+
+	change->p_grows = change->p_shrinks = 0.5;
+	if (!isfinite(up) || !isfinite(down))
+		return;
+	if (change->bytes != 0) {
+		change->p_grows = chance__of_student(change->bytes / (down / quantile), GROWTH_DF);
+		change->p_shrinks = chance__of_student(-change->bytes / (up / quantile), GROWTH_DF);
+	}
+	*growing = (struct claim){.p = change->p_grows, .traffic = 1};
+	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
+}
+
 /* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
  * shrinking the same. */
 static void judge(const struct diff *d, struct change *change, const struct sides *sides, struct claim *growing,
@@ -189,6 +206,10 @@ static void judge(const struct diff *d, struct change *change, const struct side
 		/* there was nothing, or, in one run, nothing came or went */
 		if (from_interval <= 1 && to_interval <= 1)
 			change->low = change->high = change->bytes;
+		return;
+	}
+	if (d->windowed) {
+		judge_by_interval(change, growing, shrinking);
 		return;
 	}
 	if (from_interval == to_interval) {
@@ -219,21 +240,9 @@ static void judge(const struct diff *d, struct change *change, const struct side
 static void judge_growth(struct change *change, const struct growth *from, const struct growth *to,
 			 struct claim *growing, struct claim *shrinking)
 {
-	double up, down, quantile = student_quantile(GROWTH_DF, false);
-
-	up = hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
-	down = hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
-	change->low = change->bytes - down;
-	change->high = change->bytes + up;
-	change->p_grows = change->p_shrinks = 0.5;
-	if (!isfinite(up) || !isfinite(down))
-		return;
-	if (change->bytes != 0) {
-		change->p_grows = chance__of_student(change->bytes / (down / quantile), GROWTH_DF);
-		change->p_shrinks = chance__of_student(-change->bytes / (up / quantile), GROWTH_DF);
-	}
-	*growing = (struct claim){.p = change->p_grows, .traffic = 1};
-	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
+	change->low = change->bytes - hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
+	change->high = change->bytes + hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
+	judge_by_interval(change, growing, shrinking);
 }
 
 /* --- which are comparable --- */
@@ -255,18 +264,10 @@ static int choose_measure(struct diff *d, struct error *err)
 			"profile %zu has no growth rates (its run was too short for them, or "
 			"its file keeps none): compare live bytes",
 			without);
+	d->windowed = windowed;
+	/* what two runs hold depends on how long they were, more than on what grows */
 	if (d->measure == DIFF_AUTO)
-		d->measure = windowed && growing == d->n_profiles ? DIFF_GROWTH : DIFF_LIVE;
-	if (d->measure == DIFF_LIVE && windowed && windowed < d->n_profiles)
-		return error__set(
-			err, -EINVAL,
-			"live bytes of windows are a rough estimate, which continuous ones are "
-			"not: they cannot be compared%s",
-			growing == d->n_profiles ? "; growth rates can"
-						 : "; memtrace leaks FILE tells what grows by one of windows "
-						   "itself; --max-overhead off makes none");
-	if (d->measure == DIFF_LIVE && windowed)
-		d->warnings |= 1u << DIFF_WARN_ROUGH;
+		d->measure = windowed && !d->one_run && growing == d->n_profiles ? DIFF_GROWTH : DIFF_LIVE;
 	if (d->measure == DIFF_GROWTH)
 		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
 	return 0;
@@ -453,7 +454,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		}
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
-		if (d->one_run)
+		if (d->one_run && !d->windowed) /* of windows no totals are counted */
 			narrow(&from, &to, d->profiles[0]->interval_bytes, ret_sides);
 		judge(d, &stack->change, ret_sides, growing, shrinking);
 	}
@@ -568,7 +569,7 @@ double diff__least_growth(const struct diff *d)
 			return NAN;
 		weight = fmax(weight, (double)d->profiles[i]->interval_bytes);
 	}
-	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->warnings & DIFF_UNSURE || weight <= 1)
+	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed || d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
 	/* so many samples, all of them new, would hold beside the others */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))

@@ -38,8 +38,10 @@
  * differ by more; two profiles cannot tell, four can.
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
- * distribution) are compared the same way, by the t test. They are all that windowed profiles can
- * be compared by: their live bytes are rough estimates.
+ * distribution) are compared the same way, by the t test; and so are live bytes of windows, of which no
+ * samples can be counted, by the intervals that the profiles give. Two snapshots of one run in windows share what
+ * was seen before the first, and the error of its clock: taking them for independent makes the interval too wide, never
+ * too narrow.
  *
  * More than two profiles: first and last are compared as above; the steps between them make a
  * trend, the ratio estimator of growth.h with the steps for its segments (exact for the random
@@ -66,7 +68,7 @@
 #define GROWTH_DF 7
 
 enum diff_measure {
-	DIFF_AUTO,  /* live bytes, if they are comparable, else growth */
+	DIFF_AUTO,  /* live bytes; growth of different runs in windows */
 	DIFF_LIVE,  /* bytes */
 	DIFF_GROWTH /* bytes per second of each profile by itself */
 };
@@ -81,8 +83,8 @@ enum diff_measure {
 		      "never grew")                                                                \
 	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
 		    "shrank or never grew")                                                        \
-	X(ROUGH, "they were traced in windows: live bytes are rough estimates, and how sure a "    \
-		 "difference is cannot be told (growth rates, if they have them, can be compared)") \
+	X(ROUGH, "they were traced in windows: whether live bytes of several processes differ by more than chance cannot be told " \
+		 "(growth rates, if they have them, can be compared)") \
 	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
 	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
@@ -132,6 +134,7 @@ struct diff {
 	enum diff_measure measure;
 	bool one_run;	/* all are snapshots of one run */
 	bool exact;	/* every allocation was recorded, all the time */
+	bool windowed;	/* one of them at least was traced in windows */
 	double seconds; /* from the first to the last, if they are of one run; NaN: not known, or no measure of growth */
 	unsigned warnings;	   /* 1 << enum diff_warning */
 	struct diff_stack *stacks; /* those with anything live, or growing: what grows by growth,
@@ -145,7 +148,7 @@ struct diff {
 
 /* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in err where they
  * are too large together (profile/match.h); -EINVAL with the reason in err when they cannot be compared: they are of
- * different things (heap, regions, growth); live bytes of windows beside continuous ones, and no growth rates; no
+ * different things (heap, regions, growth); no
  * stack in common and different programs; growth asked for that one does not have. Profiles are called by their
  * numbers in these texts, from 1. */
 int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,

@@ -276,7 +276,7 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	row->bytes -= bytes;
 	row->interval = (struct interval){(double)r->heap_bytes - all.high, (double)r->heap_bytes - all.low};
 	r->heap_split = true;
-	r->heap_rough = profile__is_windowed(heap);
+	r->heap_windowed = profile__is_windowed(heap);
 	return 0;
 }
 

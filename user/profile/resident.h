@@ -104,7 +104,7 @@ struct resident {
 	int64_t heap_bytes; /* of the heap's mappings: both its rows */
 	uint64_t swap_bytes, huge_bytes, hugetlb_bytes; /* huge: part of smaps_bytes, the others are not */
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
-	bool heap_rough;    /* ... in windows: a rough estimate */
+	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
 	bool followed; /* what is mapped during the run is told by owner */
 	double followed_s; /* ... for so long, then it became too dear; 0: to the end */

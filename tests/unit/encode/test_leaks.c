@@ -222,7 +222,7 @@ static void a_difference_tells_leaks(void **state)
 	assert_has(diff_leaks__refusal(diff), "do not say when they were taken");
 	p[2]->pid++;
 	assert_has(diff_leaks__refusal(diff), "are of several processes");
-	diff->warnings |= 1u << DIFF_WARN_ROUGH;
+	diff->windowed = true;
 	p[2]->has_growth = true;
 	assert_has(diff_leaks__refusal(diff), "of profiles of windows each tells by itself");
 	diff__free(diff);
@@ -230,7 +230,7 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Live bytes of windows: nothing could be called sure, so nothing is called chance, or would have been found. */
+/* Files that do not say how they were sampled: nothing could be called sure, so nothing is called chance, or would have been found. */
 static void what_is_not_judged_is_no_all_clear(void **state)
 {
 	struct table_options options = {};
@@ -241,8 +241,7 @@ static void what_is_not_judged_is_no_all_clear(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		p[i] = new_profile(64 << 10);
-		p[i]->mode = "windowed";
+		p[i] = new_profile(0);
 		p[i]->start_unix_ns = 1700000000000000000;
 		p[i]->duration_s = 20 + 20 * i;
 		STACK(p[i], 1, 1024, 10 + 4000 * i, "malloc", "forget", "main");

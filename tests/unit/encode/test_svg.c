@@ -152,11 +152,11 @@ static void the_head_says_how_it_was_made(void **state)
 	assert_int_equal(profile__add_lost(profile, "live_full", 12000), 0);
 	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
 	text = read_back(profile, NULL);
-	assert_says(text, "leaky (pid 4711): live heap, a rough estimate: 256.1 KiB (95 %: ");
+	assert_says(text, "leaky (pid 4711): live heap, from windows: 256.1 KiB (95 %: ");
 	assert_says(text, "\n10.0 s windowed (52 windows of 100 ms, 1.5 s continuous), one sample per 64 KiB");
 	assert_says(text, "; 75.0 % of stacks complete; 2001-09-09 01:46:40 UTC\n");
 	assert_says(text, "\nlost: live_full 12,000, stacks_truncated 3\n");
-	assert_says(text, "\nWidth: bytes live, a rough estimate; ");
+	assert_says(text, "\nWidth: bytes live, from windows; ");
 	free(text);
 
 	profile->dropped = 7;

@@ -370,7 +370,7 @@ static void windows_are_told(void **state)
 	text = table(profile, (struct table_options){.width = 100});
 	assert_has(text, "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
 			 "the 1,000,000 allocations in them\n"
-			 "live heap, a rough estimate: 10.0 KiB ");
+			 "live heap, from windows: 10.0 KiB ");
 	assert_has(text, ", estimated"); /* though the interval is 1 */
 	free(text);
 	profile__free(profile);

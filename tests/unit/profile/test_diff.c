@@ -336,17 +336,7 @@ static void what_cannot_be_compared_says_why(void **state)
 	b->what = "regions";
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
 	b->what = "heap"; /* which it is when it does not say */
-	b->mode = "windowed";
-	assert_refused(a, b, DIFF_AUTO, "rough estimate");
-	assert_refused(a, b, DIFF_GROWTH, "profile 2 has no growth rates");
-	a->has_growth = b->has_growth = true;
-	assert_refused(a, b, DIFF_LIVE, "growth rates can");
-	a->has_growth = b->has_growth = false;
-	a->mode = "windowed";
-	diff = DIFF(a, b);
-	assert_true(diff->warnings & 1u << DIFF_WARN_ROUGH);
-	diff__free(diff);
-	a->mode = b->mode = "continuous";
+	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
 	a->exe = strdup("/bin/x");
@@ -677,28 +667,43 @@ static void a_leak_among_churn_is_found(void **state)
 	assert_true(wrong <= 0.04 * runs && wrong_without <= 0.04 * runs);
 }
 
-/* Live bytes of windows are rough estimates: what was freed unseen is still in them. */
-static void windows_are_not_judged_by_live_bytes(void **state)
+/* Live bytes of windows have intervals, which samples do not tell: those of the two are all that counts. */
+static void windows_are_judged_by_their_intervals(void **state)
 {
 	struct profile *p[2] = {new_profile(4096), new_profile(4096)};
+	const double mb = 1e6;
 	struct diff *diff;
 
 	(void)state;
-	add_stack(p[0], "leak", 0, 4096, 10);
-	add_stack(p[1], "leak", 0, 4096, 10000);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		size_t first = add_stack(p[i], "leak", 0, 4096, i ? 250 : 100);
+		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
+		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
+
+		/* one standard error is a tenth of the leak, and a quarter of the cache, half of that in common */
+		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
+		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
+		cache->live.common = cache->live.bytes * 0.15;
+		p[i]->mode = "windowed";
+		p[i]->start_unix_ns = 1000000000;
+		p[i]->duration_s = i ? 60 : 20;
 		end_profile(p[i]);
+	}
 	diff = DIFF(p[0], p[1]);
-	assert_int_equal(diff->n_grow, 1);
-	assert_true(diff->stacks[0].change.low > 0);
-	diff__free(diff);
-	p[0]->mode = p[1]->mode = "windowed";
-	diff = DIFF(p[0], p[1]);
+	assert_true(diff->windowed && diff->one_run);
 	assert_int_equal(diff->measure, DIFF_LIVE);
-	assert_int_equal(diff->n_grow, 0);
-	assert_true(diff->stacks[0].change.bytes > 0);
-	assert_true(isnan(diff->stacks[0].change.low));
-	assert_false(diff->total.grows);
+	assert_int_equal(diff->n_grow, 1);
+	assert_true(find(diff, "leak")->grows && find(diff, "leak")->change.low > 0);
+	/* (250 - 100) blocks of 4 KiB, each known to a fifth */
+	assert_true(find(diff, "leak")->change.high - find(diff, "leak")->change.low > 2 * 1.9 * 0.1 * mb);
+	assert_false(find(diff, "cache")->grows);
+	assert_true(find(diff, "cache")->change.low < 0 && find(diff, "cache")->change.high > 0);
+	diff__free(diff);
+	/* of different runs growth is compared, where both have it */
+	p[1]->start_unix_ns = 5000000000;
+	p[0]->has_growth = p[1]->has_growth = true;
+	diff = DIFF(p[0], p[1]);
+	assert_int_equal(diff->measure, DIFF_GROWTH);
 	diff__free(diff);
 	profile__free(p[0]);
 	profile__free(p[1]);
@@ -721,7 +726,7 @@ int main(void)
 		cmocka_unit_test(many_make_a_trend),
 		cmocka_unit_test(what_does_not_grow_is_not_said_to),
 		cmocka_unit_test(a_leak_among_churn_is_found),
-		cmocka_unit_test(windows_are_not_judged_by_live_bytes),
+		cmocka_unit_test(windows_are_judged_by_their_intervals),
 	};
 
 	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);

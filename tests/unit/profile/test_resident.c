@@ -104,7 +104,7 @@ static void a_bit_of_everything(void **state)
 	assert_int_equal(row_of(r, RESIDENT_FILE, "/lib/a")->mappings, 2);
 	assert_int_equal(row_of(r, RESIDENT_EARLIER, "")->bytes, 107 * KIB);
 	assert_int_equal(r->vmrss_bytes, 5000 * KIB);
-	assert_false(r->followed || r->from_start || r->heap_rough);
+	assert_false(r->followed || r->from_start || r->heap_windowed);
 	assert_true(r->heap_split);
 	resident__free(r);
 	/* without a heap's profile it is one row, measured */
