@@ -420,6 +420,8 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	if (h && *h == b->hash)
 		return;
 	b->changed = true;
+	if (s->stacks[b->stack].witness.n_ended >= SURVIVORS_ENDS)
+		s->stacks[b->stack].witness.changed += weight_bytes(&b->live);
 	s->counts.changed += h != NULL;
 	s->counts.unmapped += h == NULL;
 }
@@ -433,16 +435,38 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
+/* How many of the blocks that are about to be looked at should have ended since the last look. */
+static void expect_ends(struct survivors *s, const struct net_clock *clock, double now_s)
+{
+	double looked_s = net_clock__at(clock, s->looked_ns);
+
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		struct survivors_witness *w = &s->stacks[b->stack].witness;
+		double since;
+
+		if (!(w->n_ended >= SURVIVORS_ENDS) || !may_live(s, b))
+			continue;
+		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
+		w->expected += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
+	}
+}
+
 int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
 		    void *ctx)
 {
-	int rc = read_contents(s, may_live, note_later, reader, ctx);
 	double now_s = net_clock__at(clock, now_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
+	int rc;
 
-	if (rc || !class || !age)
-		return rc ? rc : -ENOMEM;
+	if (!class || !age)
+		return -ENOMEM;
+	expect_ends(s, clock, now_s);
+	rc = read_contents(s, may_live, note_later, reader, ctx);
+	if (rc)
+		return rc;
+	s->looked_ns = now_ns;
 	for (uint32_t i = 0; i < s->n_windows; i++) {
 		age[i] = age_of(s, clock, i, now_s);
 		class[i] = windowed__age_class(age[i]);
@@ -517,8 +541,13 @@ int survivors__compare(struct survivors *s)
 		}
 		i = class_end;
 	}
-	for (size_t i = 0; i < s->n_stacks; i++)
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		const struct survivors_witness *w = &s->stacks[i].witness;
+
 		s->stacks[i].alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
+		if (w->expected > 0)
+			s->stacks[i].alike = fmax(s->stacks[i].alike, 1 - w->changed / w->expected);
+	}
 	return 0;
 }
 
@@ -740,10 +769,11 @@ static int take_end(struct survivors *s, const struct net_clock *clock, const st
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
-	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns);
+	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns), seconds;
 
 	if (w->continuous)
 		return 0;
+	seconds = last_seconds(s, clock);
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 		float weight = (float)weight_bytes(&b->live);
@@ -764,6 +794,13 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		ages->exposed[class] += weight * (float)w->allocs;
 		if (b->freed_in == s->n_windows)
 			ages->frees[class] += weight;
+		if (b->hashed && !b->changed && (!b->ended || b->freed_in == s->n_windows)) {
+			struct survivors_witness *witness = &s->stacks[b->stack].witness;
+
+			witness->watched += (double)weight * seconds;
+			witness->ended += b->freed_in == s->n_windows ? (double)weight : 0;
+			witness->n_ended += b->freed_in == s->n_windows;
+		}
 	}
 	return 0;
 }

@@ -25,6 +25,7 @@
 #define SURVIVORS_BYTES	  64 /* of a block's contents that are looked at, at most */
 #define SURVIVORS_MAX	  32768
 #define SURVIVORS_FILL_NS 2000000ULL
+#define SURVIVORS_ENDS	  5 /* blocks, for a rate */
 
 struct survivors_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
@@ -56,6 +57,13 @@ struct survivors_stack {
 	struct windowed_ages *groups; /* WINDOWED_GROUPS */
 	struct windowed_ages *cohort; /* NULL: none was born in a continuous stretch */
 	double alike;		      /* survivors__compare() */
+	struct survivors_witness {
+		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after that of their birth, times net
+		 * seconds; what was seen to end there; blocks of these. */
+		double watched, ended, n_ended;
+		/* Between looks, once SURVIVORS_ENDS of them have ended: how many should have ended; how many have changed. */
+		double expected, changed;
+	} witness;
 	uint64_t samples, bytes, objects_q16; /* allocated, when survivors__take_sites() was called last */
 };
 
@@ -69,6 +77,7 @@ struct survivors {
 	uint64_t seed[2];
 	struct survivors_window *windows;
 	size_t n_windows;
+	uint64_t looked_ns; /* when contents were looked at last */
 	bool met; /* the last one is not harvested yet */
 	uint64_t piece_ns; /* of it: when what is not harvested yet began */
 	struct survivors_stack *stacks; /* in no order */
@@ -123,7 +132,11 @@ int survivors__take_sites(struct survivors *survivors, uint32_t process, const s
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
 		    void *ctx);
 
-/* Finds for every stack how alike its blocks are to others of their size. 0 or -ENOMEM. */
+/* Finds for every stack the chance q that what comes after a block at its address has the same contents. As alike as blocks of
+ * a size are to each other; and, where that is more, by how many fewer blocks change between windows than end in them: with the
+ * rate r at which unchanged blocks are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0.
+ * (Objects that point to their data find it at the same place again: they are as their predecessors were, though no two
+ * that live are alike.) 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors);
 
 /* What is known of a stack; NULL: nothing. */

@@ -492,9 +492,9 @@ static double end_of_last(int class, double age, double value, const double s[WI
 	return fmin(fmax(before + (value - before) * (windowed__class_end(class) - begin) / (age - begin), 0), before);
 }
 
-/* S by contents, at the ends of classes; young[]: what is known of ages at which nothing was looked at yet. false: nothing
- * was. */
-static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const double young[WINDOWED_AGES],
+/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked at. false: nothing was
+ * at all. */
+static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const double by_ends[WINDOWED_AGES],
 			   double s[WINDOWED_AGES], double *ret_known_s)
 {
 	double value[WINDOWED_AGES], weight[WINDOWED_AGES], age[WINDOWED_AGES];
@@ -512,35 +512,40 @@ static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const dou
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* a class's value is that of its mean age; between two of them it is a straight line, or, where they are far apart, one by the
-	 * logarithm of the age */
+	/* a class's value is that of its mean age; between two of them what ends tell, and what contents differ from that by, along
+	 * a straight line, or, where they are far apart, one by the logarithm of the age */
 	for (int k = 0, i = 0; k < WINDOWED_AGES; k++) {
-		double end = windowed__class_end(k);
+		double end = windowed__class_end(k), part, before, after;
 
 		while (i < n && age[i] <= end)
 			i++; /* age[i - 1] <= end < age[i] */
-		if (!i)
-			s[k] = fmax(young[k], value[0]);
-		else if (i == n)
+		if (!i) {
+			s[k] = fmax(by_ends[k], value[0]);
+			continue;
+		}
+		if (i == n) {
 			s[k] = end_of_last(k, age[n - 1], value[n - 1], s);
-		else if (age[i] < NEAR_AGE * age[i - 1])
-			s[k] = value[i - 1] + (value[i] - value[i - 1]) * (end - age[i - 1]) / (age[i] - age[i - 1]);
-		else
-			s[k] = value[i - 1] + (value[i] - value[i - 1]) * log(end / age[i - 1]) / log(age[i] / age[i - 1]);
+			continue;
+		}
+		part = age[i] < NEAR_AGE * age[i - 1] ? (end - age[i - 1]) / (age[i] - age[i - 1])
+						      : log(end / age[i - 1]) / log(age[i] / age[i - 1]);
+		before = value[i - 1] - at_age(by_ends, 1, age[i - 1]);
+		after = value[i] - at_age(by_ends, 1, age[i]);
+		s[k] = fmin(fmax(by_ends[k] + before + part * (after - before), value[i]), value[i - 1]);
 	}
 	return true;
 }
 
 /* Contents change while blocks live: more of them than have been freed. */
-static bool is_mutated(double (*sum)[WINDOWED_AGES], const struct ends *ends, const double s[WINDOWED_AGES])
+static bool is_mutated(double (*sum)[WINDOWED_AGES], const struct ends *ends, double alike)
 {
 	double more = 0, all = 0;
 
 	for (int k = 0; k < WINDOWED_AGES; k++) {
-		if (!(sum[2][k] > 0) || !(sum[5][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
+		if (!(sum[5][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
 			continue;
-		more += sum[2][k] * (ends->least[k] - s[k]);
-		all += sum[2][k];
+		more += sum[5][k] * ends->least[k] - (sum[6][k] - alike * sum[5][k]) / (1 - alike);
+		all += sum[5][k];
 	}
 	return more > CONTRADICTS * all;
 }
@@ -557,7 +562,8 @@ static void solve(const struct windowed_ages *groups, size_t n, int without, dou
 	solve_ends(sum, left, windowed__age_class(length_s), &ends);
 	ret->known_s = ends.known_s;
 	if (alike < MOST_ALIKE)
-		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) && !is_mutated(sum, &ends, ret->s);
+		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&
+			      !is_mutated(sum, &ends, alike);
 	if (!by_contents)
 		ret->known_s = ends.known_s;
 	for (int k = 0; k < WINDOWED_AGES; k++) {
