@@ -23,7 +23,8 @@ struct trace_config {
 	double duration_s; /* 0: until told or the targets end */
 	unsigned what; /* of enum session_what */
 	enum session_region_place region_place;
-	double max_overhead; /* share; 0: no limit */
+	double max_overhead; /* share, in windows; 0: no limit */
+	double max_steady_overhead; /* all the time */
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;

@@ -107,8 +107,8 @@ static void adapt_shared(struct session *s, struct target *t, double cost_ns, do
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
 
-	if (cost_ns < s->max_overhead * cpu_ns)
-		wanted = SAMPLES_SHARE * s->max_overhead * cpu_ns / SAMPLE_NS;
+	if (cost_ns < s->max_steady_overhead * cpu_ns)
+		wanted = SAMPLES_SHARE * s->max_steady_overhead * cpu_ns / SAMPLE_NS;
 	if (wanted > 1 && wanted < SAMPLES_WANTED)
 		samples *= SAMPLES_WANTED / wanted;
 	if (wanted > 1)
@@ -444,7 +444,7 @@ int budget__welcome(struct session *s, struct target *t)
 	b->interval = s->interval;
 	/* Where there is a heap to be seen as well, regions leave half to it. */
 	if (s->what & WHAT_REGIONS)
-		b->regions_share = BUDGET_AIM * s->max_overhead * (s->what & WHAT_HEAP ? 0.5 : 1);
+		b->regions_share = BUDGET_AIM * s->max_steady_overhead * (s->what & WHAT_HEAP ? 0.5 : 1);
 	b->regions_next_ns = now + REGIONS_OFTEN_NS;
 	if (!(s->what & WHAT_HEAP))
 		return 0;
@@ -459,9 +459,9 @@ int budget__begin(struct session *s)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct pace_limits limits = {
 		.aim = BUDGET_AIM * s->max_overhead,
-		.steady = BUDGET_STEADY * s->max_overhead,
+		.steady = BUDGET_STEADY * s->max_steady_overhead,
 		.shared = s->everywhere,
-		.own = s->max_overhead,
+		.own = s->max_steady_overhead,
 		.host = BUDGET_AIM * s->max_host_overhead,
 		.cpus = cpus > 0 ? (unsigned)cpus : 1,
 		.period_ns = s->window_period_ns,

@@ -56,7 +56,8 @@ struct session {
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	uint64_t events_lost, ends_lost;
 	uint64_t interval;
-	double max_overhead; /* share of a target's CPU time; 0: no limit */
+	double max_overhead; /* share of a target's CPU time, in windows; 0: no limit */
+	double max_steady_overhead; /* the same all the time */
 	double max_host_overhead; /* share of the machine's; 0: no limit */
 	struct scheduler scheduler; /* with a limit */
 	uint64_t window_period_ns; /* 0: as always */

@@ -363,6 +363,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	s->epoll_fd = s->timer_fd = -1;
 	s->max_overhead = o->max_overhead;
+	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
 	s->max_host_overhead = o->max_host_overhead;
 	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
@@ -417,6 +418,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
+	/* where a window is dear, a few of them cost more than nobody asked for */
+	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
+		s->max_overhead = s->max_steady_overhead;
 	rc = check_limit(s, &refuse, err);
 	if (rc && (o->overhead_given || refuse))
 		goto fail;

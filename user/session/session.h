@@ -58,7 +58,8 @@ struct session_options {
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
-	double max_overhead; /* share of its CPU time that tracing may cost a process, 0..1; 0: no limit */
+	double max_overhead; /* share of its CPU time that tracing in windows may cost a process, 0..1; 0: no limit */
+	double max_steady_overhead; /* the same of tracing all the time, which slows no request more than others; no less */
 	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then (but with perf uprobes
 			      * that is an error, too) */
 	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share of the machine's CPU time that tracing may
