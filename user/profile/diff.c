@@ -184,6 +184,14 @@ static void judge_by_interval(struct change *change, struct claim *growing, stru
 	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
 }
 
+/* Mean size of what both hold. */
+static double block_size(const struct estimate *from, const struct estimate *to)
+{
+	double objects = from->objects + to->objects;
+
+	return objects > 0 ? (from->bytes + to->bytes) / objects : 0;
+}
+
 /* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
  * shrinking the same. */
 static void judge(const struct diff *d, struct change *change, const struct sides *sides, struct claim *growing,
@@ -209,7 +217,8 @@ static void judge(const struct diff *d, struct change *change, const struct side
 		return;
 	}
 	if (d->windowed) {
-		judge_by_interval(change, growing, shrinking);
+		if (fabs(change->bytes) >= block_size(from, to)) /* less than a block is nothing */
+			judge_by_interval(change, growing, shrinking);
 		return;
 	}
 	if (from_interval == to_interval) {

@@ -349,7 +349,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		to->survival[i] = r->survival[i];
 		to->older[i] = r->older[i];
 	}
-	return r->live_bytes >= 1 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
+	return r->live_objects >= 0.5 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
 /* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per second. */
