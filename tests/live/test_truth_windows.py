@@ -3,7 +3,7 @@
 what windows got wrong on real programs. Truth is the program's own account.
 
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
-times the truth with an interval that holds it. That leaves room for the noise of some fifteen windows; what was wrong
+times the truth with an interval that holds it. That leaves room for the noise of some five windows; what was wrong
 was so by 2 to 50, with intervals that said otherwise. A second attempt is for chance."""
 import os
 import re
