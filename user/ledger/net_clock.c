@@ -12,6 +12,7 @@
 #define BESIDE	  4   /* windows, up to which gaps are asked */
 #define LEAST_N	  4   /* windows, for a spread */
 #define DOUBT	  3   /* standard errors */
+#define LEARN_EVERY 64 /* share of the points, that are new: what is learnt changes by less */
 
 void net_clock__free(struct net_clock *c)
 {
@@ -21,14 +22,18 @@ void net_clock__free(struct net_clock *c)
 
 static int reserve(struct net_clock *c)
 {
-	size_t room = c->room ? 2 * c->room : 64, kept = 0;
+	size_t room = c->room ? 2 * c->room : 64, kept = 0, seen = 0;
 	struct net_clock_point *at;
 
-	if (c->n == NET_CLOCK_MAX) {
-		for (size_t i = 0; i < c->n; i += 2)
-			c->at[kept++] = c->at[i];
-		c->at[kept - 1] = c->at[c->n - 1];
+	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays, what comes next may take its place */
+		for (size_t i = 0; i < c->n; i++)
+			if (c->at[i].keep || seen++ % 2 || i + 1 == c->n)
+				c->at[kept++] = c->at[i];
 		c->n = kept;
+		c->n_free = 0;
+		for (size_t i = 0; i < c->n; i++)
+			c->n_free += !c->at[i].keep;
+		c->learnt = 0;
 		c->apart_ns *= 2;
 	}
 	if (c->n < c->room)
@@ -65,13 +70,16 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	point.cpu_s = fmax((cpu_ns - c->cpu_ns) * NS, last ? last->cpu_s : 0);
 	point.cost_s = fmax((cost_ns - c->cost_ns) * NS, last ? last->cost_s : 0);
 	/* between two that are near to each other the clock is a straight line anyway */
-	if (!keep && c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep)
+	if (c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep) {
 		c->n--;
+		c->n_free--;
+	}
 	rc = reserve(c);
 	if (rc)
 		return rc;
 	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(c, &c->at[c->n - 1], &point) : 0;
 	c->at[c->n++] = point;
+	c->n_free += !keep;
 	return 0;
 }
 
@@ -162,12 +170,37 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* The windows' CPU time, cost, and net time by the work in them; the variance of the last. Their number: those of which all
- * is known. */
-static size_t add_up_work(const struct net_clock *c, double *ret_cpu, double *ret_cost, double *ret_net, double *ret_variance)
+/* The variance of the rate in all gaps, relative: as windows have it, if what is read comes in lumps. */
+static double rate_variance(const struct net_clock *c)
 {
-	double cpu = 0, cost = 0, net = 0, squares = 0, cross = 0, cpu_squares = 0, ratio;
+	double work = 0, net = 0, squares = 0;
+	struct span span;
 	size_t n = 0;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		if (!span_at(c, i, &span) || span.window)
+			continue;
+		work += span.work;
+		net += span.net_s;
+		n++;
+	}
+	for (size_t i = 0; i + 1 < c->n && net > 0; i++)
+		if (span_at(c, i, &span) && !span.window)
+			squares += pow(span.work - work / net * span.net_s, 2);
+	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
+}
+
+/* What is known of windows by the work in them; n of which all is known. */
+struct by_work {
+	double cpu, cost, net; /* seconds */
+	double variance; /* of net */
+	size_t n;
+};
+
+static struct by_work add_up_work(const struct net_clock *c)
+{
+	double squares = 0, cross = 0, cpu_squares = 0, ratio;
+	struct by_work ret = {.variance = INFINITY};
 
 	for (size_t i = 0; i + 1 < c->n; i++) {
 		struct span span;
@@ -179,49 +212,53 @@ static size_t add_up_work(const struct net_clock *c, double *ret_cpu, double *re
 		if (!(rate > 0))
 			continue;
 		own = span.work / rate;
-		cpu += span.cpu_s;
-		cost += span.cost_s;
-		net += own;
+		ret.cpu += span.cpu_s;
+		ret.cost += span.cost_s;
+		ret.net += own;
 		squares += own * own;
 		cross += own * span.cpu_s;
 		cpu_squares += span.cpu_s * span.cpu_s;
-		n++;
+		ret.n++;
 	}
-	ratio = cpu > 0 ? net / cpu : 0;
-	*ret_cpu = cpu;
-	*ret_cost = cost;
-	*ret_net = net;
-	/* of sum (own - ratio cpu)^2 */
-	*ret_variance = n > 1 ? fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) * (double)n / (double)(n - 1)
-			      : INFINITY;
-	return n;
+	ratio = ret.cpu > 0 ? ret.net / ret.cpu : 0;
+	if (ret.n > 1) /* of sum (own - ratio cpu)^2 */
+		ret.variance = fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) * (double)ret.n /
+			       (double)(ret.n - 1);
+	ret.variance += ret.net * ret.net * (rate_variance(c) + NET_CLOCK_WORK_ERROR * NET_CLOCK_WORK_ERROR);
+	return ret;
 }
 
 /* The factor by which the time that work says is the net time; 0: work is no clock here. */
 static double weigh_work(struct net_clock *c)
 {
-	double cpu, cost, by_work, before, felt_variance, variance, weight, net;
+	struct by_work w = add_up_work(c);
+	double before, before_variance, weight, net;
 
 	c->felt = NET_CLOCK_FELT;
 	c->net_error = 0;
-	if (add_up_work(c, &cpu, &cost, &by_work, &variance) < LEAST_N || !(by_work > 0))
+	if (w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
 		return 0;
-	before = cpu - NET_CLOCK_FELT * cost;
-	felt_variance = pow(NET_CLOCK_FELT_ERROR * cost, 2);
-	variance += pow(NET_CLOCK_WORK_ERROR * by_work, 2);
-	if (fabs(by_work - before) > DOUBT * sqrt(felt_variance + variance))
+	before = w.cpu - NET_CLOCK_FELT * w.cost;
+	before_variance = pow(NET_CLOCK_FELT_ERROR * w.cost, 2);
+	if (fabs(w.net - before) > DOUBT * sqrt(before_variance + w.variance))
 		return 0;
-	weight = felt_variance / (felt_variance + variance);
-	net = fmax(weight * by_work + (1 - weight) * before, LEAST_NET * cpu);
-	c->felt = (cpu - net) / cost;
-	c->net_error = sqrt(weight * variance) / net;
-	return net / by_work;
+	weight = before_variance / (before_variance + w.variance);
+	net = weight * w.net + (1 - weight) * before;
+	if (net < LEAST_NET * w.cpu)
+		return 0;
+	c->felt = (w.cpu - net) / w.cost;
+	c->net_error = sqrt(weight * w.variance) / net;
+	return net / w.net;
 }
 
 void net_clock__learn(struct net_clock *c)
 {
-	double factor = weigh_work(c), total = 0;
+	double factor, total = 0;
 
+	if (c->n < c->learnt + c->learnt / LEARN_EVERY)
+		return;
+	c->learnt = c->n;
+	factor = weigh_work(c);
 	for (size_t i = 0; i + 1 < c->n; i++) {
 		double rate = 0, net = net_between(c, &c->at[i], &c->at[i + 1]);
 		struct span span;

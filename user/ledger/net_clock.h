@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NET_CLOCK_MAX 4096
+#define NET_CLOCK_MAX 4096 /* points between windows */
 
 /* In a window a process feels its probes F times as much as calls are calibrated to cost: loops of malloc and free 1.05 to
  * 1.1 times, redis-server 1.4 to 1.7 times (docs/windows.md). What is known of F before anything is seen of a process: mean and
@@ -23,7 +23,7 @@
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
- * a ratio estimator with its spread between windows for its error (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is
+ * a ratio estimator with its spread between windows, and that of r between gaps, for its error (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is
  * weighed against what was known before, by inverse variances; further away than three standard errors it is not believed:
  * bytes that go by the wall clock say F = 0. Where it is believed, windows have net time as they have bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* how well bytes stand for work at best, relative */
@@ -34,10 +34,12 @@ struct net_clock {
 		double net_s, cpu_s, cost_s;	/* since the first point */
 		double work;		/* bytes, total; NaN: not known */
 		bool keep;		/* as given */
-	} *at; /* ascending in each field */
+	} *at; /* ascending in each field but work */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
 	uint64_t apart_ns; /* points that are closer than that are one, but for those that must be kept */
+	size_t n_free;	   /* points that need not be kept */
+	size_t learnt;	   /* points when F was looked for last */
 	double felt;	   /* F; 0: NET_CLOCK_FELT */
 	double net_error;  /* standard error of the net time of windows, relative: by work; 0: by F's error alone */
 };
@@ -45,11 +47,11 @@ struct net_clock {
 void net_clock__free(struct net_clock *clock);
 
 /* The totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not known. keep: it is the beginning
- * or end of a window, of which what comes next must not take the place. A total that steps back counts as if it stood still.
- * When there are NET_CLOCK_MAX points every second one goes. 0 or -ENOMEM. */
+ * or end of a window, of which what comes next must not take the place. A total of time that steps back counts as if it stood
+ * still, one of work as not known. Of NET_CLOCK_MAX points that need not be kept every second one goes. 0 or -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns, double work, bool keep);
 
-/* Finds F from what is known so far, and reckons all net time by it from now on. */
+/* Finds F from what is known so far, and reckons all net time by it from now on. Of a long run, not each time. */
 void net_clock__learn(struct net_clock *clock);
 
 /* Net seconds then, linear between points, constant beyond them; of cost likewise. */

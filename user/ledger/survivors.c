@@ -415,12 +415,17 @@ static bool may_live(const struct survivors *s, const struct survivors_block *b)
 	return b->hashed && !b->changed && !b->ended && (b->window + 1 < s->n_windows || !s->met);
 }
 
+static bool has_rate(const struct survivors_witness *w)
+{
+	return w->n_ended >= SURVIVORS_ENDS && w->watched > 0;
+}
+
 static void note_later(struct survivors *s, struct survivors_block *b, const uint64_t *h)
 {
 	if (h && *h == b->hash)
 		return;
 	b->changed = true;
-	if (s->stacks[b->stack].witness.n_ended >= SURVIVORS_ENDS)
+	if (has_rate(&s->stacks[b->stack].witness) && !is_theirs(s, &b->live, b->window))
 		s->stacks[b->stack].witness.changed += weight_bytes(&b->live);
 	s->counts.changed += h != NULL;
 	s->counts.unmapped += h == NULL;
@@ -435,21 +440,22 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* How many of the blocks that are about to be looked at should have ended since the last look. */
-static void expect_ends(struct survivors *s, const struct net_clock *clock, double now_s)
+/* How many of the blocks that are about to be looked at should have ended since the last look, by stack; NULL: out of memory. */
+static double *expect_ends(const struct survivors *s, const struct net_clock *clock, double now_s)
 {
-	double looked_s = net_clock__at(clock, s->looked_ns);
+	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)), looked_s = net_clock__at(clock, s->looked_ns);
 
-	for (size_t i = 0; i < s->n_blocks; i++) {
+	for (size_t i = 0; expected && i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		struct survivors_witness *w = &s->stacks[b->stack].witness;
+		const struct survivors_witness *w = &s->stacks[b->stack].witness;
 		double since;
 
-		if (!(w->n_ended >= SURVIVORS_ENDS) || !may_live(s, b))
+		if (!has_rate(w) || !may_live(s, b) || is_theirs(s, &b->live, b->window))
 			continue;
 		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
-		w->expected += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
+		expected[b->stack] += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
 	}
+	return expected;
 }
 
 int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
@@ -458,14 +464,16 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
+	_cleanup_free_ double *expected = expect_ends(s, clock, now_s);
 	int rc;
 
-	if (!class || !age)
+	if (!class || !age || !expected)
 		return -ENOMEM;
-	expect_ends(s, clock, now_s);
 	rc = read_contents(s, may_live, note_later, reader, ctx);
 	if (rc)
 		return rc;
+	for (size_t i = 0; i < s->n_stacks; i++)
+		s->stacks[i].witness.expected += expected[i];
 	s->looked_ns = now_ns;
 	for (uint32_t i = 0; i < s->n_windows; i++) {
 		age[i] = age_of(s, clock, i, now_s);
@@ -693,8 +701,7 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 }
 
 /* One birth of the last window. died_ns: in it; 0: it was alive at its end. */
-static int count_birth(struct survivors *s, const struct net_clock *clock, const struct abi_live *live, uint32_t stack,
-		       bool hashed, uint64_t died_ns)
+static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack, bool hashed, uint64_t died_ns)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
 	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live), age_s;
@@ -712,7 +719,7 @@ static int count_birth(struct survivors *s, const struct net_clock *clock, const
 	born->bytes += weight;
 	born->objects += 1 / p;
 	born->squares += weight * weight * (1 - p);
-	age_s = last_seconds(s, clock) * (double)((died_ns ? died_ns : w->end_ns) - live->birth_ns) /
+	age_s = s->last_s * (double)((died_ns ? died_ns : w->end_ns) - live->birth_ns) /
 		(double)(w->end_ns - w->start_ns);
 	add_watched(ages, weight, age_s);
 	if (died_ns)
@@ -726,7 +733,7 @@ static int count_birth(struct survivors *s, const struct net_clock *clock, const
 }
 
 /* What was told of the address of blocks that are followed, or of one that came and went in this window. */
-static int take_end(struct survivors *s, const struct net_clock *clock, const struct abi_end *end)
+static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
 	struct survivors_block *b = newest(s, end->addr), *own = b;
@@ -743,7 +750,7 @@ static int take_end(struct survivors *s, const struct net_clock *clock, const st
 		} else if (is_birth(s, &end->block) && !w->continuous) {
 			if (in_window) {
 				stack = find_stack(s, &end->block.stack);
-				if (stack < 0 || count_birth(s, clock, &end->block, (uint32_t)stack, false,
+				if (stack < 0 || count_birth(s, &end->block, (uint32_t)stack, false,
 							     end->time_ns))
 					return -ENOMEM;
 				s->counts.born++;
@@ -751,7 +758,7 @@ static int take_end(struct survivors *s, const struct net_clock *clock, const st
 				if (reserve(s, 1))
 					return -ENOMEM;
 				own = follow(s, end->addr, &end->block);
-				if (!own || count_birth(s, clock, &own->live, own->stack, false, 0))
+				if (!own || count_birth(s, &own->live, own->stack, false, 0))
 					return -ENOMEM;
 				own->ended = true;
 			}
@@ -769,11 +776,10 @@ static int take_end(struct survivors *s, const struct net_clock *clock, const st
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
-	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns), seconds;
+	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns);
 
 	if (w->continuous)
 		return 0;
-	seconds = last_seconds(s, clock);
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 		float weight = (float)weight_bytes(&b->live);
@@ -797,7 +803,7 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		if (b->hashed && !b->changed && (!b->ended || b->freed_in == s->n_windows)) {
 			struct survivors_witness *witness = &s->stacks[b->stack].witness;
 
-			witness->watched += (double)weight * seconds;
+			witness->watched += (double)weight * s->last_s;
 			witness->ended += b->freed_in == s->n_windows ? (double)weight : 0;
 			witness->n_ended += b->freed_in == s->n_windows;
 		}
@@ -841,14 +847,15 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 
 	if (!s->met)
 		return 0;
+	s->last_s = last_seconds(s, clock);
 	for (size_t i = 0; i < s->n_blocks && !rc && !w->continuous; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 
 		if (b->window + 1 == s->n_windows && b->live.birth_ns >= s->piece_ns)
-			rc = count_birth(s, clock, &b->live, b->stack, b->hashed, 0);
+			rc = count_birth(s, &b->live, b->stack, b->hashed, 0);
 	}
 	for (size_t i = 0; i < s->n_ends && !rc; i++)
-		rc = take_end(s, clock, &s->ends[i]);
+		rc = take_end(s, &s->ends[i]);
 	s->n_ends = 0;
 	if (!rc)
 		rc = count_pairs(s, clock);
@@ -916,5 +923,6 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 		free(stack->groups);
 		free(stack->cohort);
 		stack->groups = stack->cohort = NULL;
+		stack->witness = (struct survivors_witness){};
 	}
 }

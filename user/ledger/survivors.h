@@ -78,6 +78,7 @@ struct survivors {
 	struct survivors_window *windows;
 	size_t n_windows;
 	uint64_t looked_ns; /* when contents were looked at last */
+	double last_s;	    /* net seconds of the last window, while it is harvested */
 	bool met; /* the last one is not harvested yet */
 	uint64_t piece_ns; /* of it: when what is not harvested yet began */
 	struct survivors_stack *stacks; /* in no order */

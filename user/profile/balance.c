@@ -97,8 +97,9 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 
 	if (run->bound_bytes > 0 && at->live > 0)
 		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
-	if (anon > 0 && at->grows > 0)
-		ret *= growth_density(log(anon / at->grows), hypot(ANON_ERROR, grows_error), run->hidden);
+	if (anon > 0)
+		ret *= at->grows > 0 ? growth_density(log(anon / at->grows), hypot(ANON_ERROR, grows_error), run->hidden)
+				     : OTHER_THINGS / OTHER_RANGE;
 	return ret;
 }
 
@@ -108,6 +109,8 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 {
 	double weight[BALANCE_GRID], sum = 0, mean = 0, square = 0, live_error, grows_error, base = run->scale;
 
+	if (!(run->bound_bytes > 0) && !(anon > 0))
+		return 0;
 	errors_of(shown, n, strata, &live_error, &grows_error);
 	if (!isfinite(live_error))
 		return 0;
@@ -128,7 +131,9 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		return 0;
 	mean /= sum;
 	run->scale = base * exp(mean);
-	run->clock_error = sqrt(fmax(square / sum - mean * mean, 0));
+	/* the spread of windows is added again where the strata are made */
+	run->clock_error = sqrt(fmax(square / sum - mean * mean -
+				     (clock_error * clock_error - run->clock_error * run->clock_error), 0));
 	return 0;
 }
 
@@ -238,15 +243,16 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 		      const struct growth *anon, struct windowed_process *ret_process, struct windowed_result *results)
 {
 	struct windowed_strata *strata = NULL;
-	double base;
+	struct windowed_run before;
 	int rc;
 
-	run->scale = base = run->scale > 0 ? run->scale : 1;
+	run->scale = run->scale > 0 ? run->scale : 1;
+	before = *run;
 	rc = estimate_each(run, stacks, n, &strata, ret_process, results);
 	if (!rc && ret_process->clock_error > 0) {
 		rc = weigh_clock(run, strata, ret_process->clock_error, stacks, n, results,
 				 ret_process->blocks_low > 0 ? anon->bytes_per_s : NAN);
-		if (!rc && run->scale != base) {
+		if (!rc && (run->scale != before.scale || run->clock_error != before.clock_error)) {
 			windowed_strata__free(strata);
 			strata = NULL;
 			rc = estimate_each(run, stacks, n, &strata, ret_process, results);

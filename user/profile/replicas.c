@@ -411,8 +411,8 @@ static int check(struct replicas *r, struct error *err)
 	} else if (windowed && windowed < r->n) {
 		return error__set(
 			err, -EINVAL,
-			"live bytes of windows are a rough estimate, which continuous ones are "
-			"not: they cannot be compared");
+			"live bytes of windows are estimates, of continuous ones sums of samples: of replicas they "
+			"cannot be compared");
 	} else if (windowed) {
 		r->warnings |= 1u << DIFF_WARN_ROUGH;
 	}

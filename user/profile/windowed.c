@@ -15,7 +15,6 @@
 #define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
 #define NEAR_AGE   2.5	/* times as old */
-#define CLOCK_ROUGH 0.1	/* standard error of the clock */
 #define NOBODY	   (-1) /* no group is left out */
 #define Z	   1.9599640 /* the normal distribution's quantile 0.975 */
 
@@ -129,7 +128,7 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	double seconds, allocs, mean = s->per_alloc_s;
 
 	add_up(run, h->first, h->n, &seconds, &allocs);
-	if (allocs > 0 && run->clock_error < CLOCK_ROUGH)
+	if (allocs > 0 && !run->rough)
 		mean = seconds / allocs;
 	for (size_t i = h->first; i < h->first + h->n; i++) {
 		const struct windowed_window *w = &run->windows[i];
@@ -822,28 +821,24 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 
 struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *s)
 {
-	struct windowed_process ret = {NAN, -INFINITY, INFINITY, 0, s->clock_error};
-	double *rates = calloc(2 * s->n + 2, sizeof(*rates)), *allocs = rates ? rates + s->n + 1 : NULL;
+	struct windowed_process ret = {NAN, -INFINITY, INFINITY, s->clock_error};
+	double *rates = calloc(s->n + 1, sizeof(*rates));
 	double value[WINDOWED_GROUPS + 1] = {}, wall = 0.75 * run->wall_s, error;
 
 	for (int g = WINDOWED_GROUPS; rates && wall > 0 && g >= 0; g--) {
 		if (g && !s->has_group[g - 1])
 			continue;
-		memset(rates, 0, (2 * s->n + 2) * sizeof(*rates));
+		memset(rates, 0, (s->n + 1) * sizeof(*rates));
 		for (size_t i = 0; i < run->n_windows; i++) {
 			if (!counts(run, s, i, g - 1))
 				continue;
 			rates[s->stratum_of[i]] += run->windows[i].net_blocks;
-			allocs[s->stratum_of[i]] += run->windows[i].allocs;
 		}
 		to_rates(run, s, g - 1, rates);
-		to_rates(run, s, g - 1, allocs);
-		ret.allocs = 0;
 		for (size_t h = 0; h < s->n; h++) {
 			double from = fmax(s->at[h].from_s, run->quarter_s);
 
 			value[g] += fmax(s->at[h].to_s - from, 0) * rates[h] / wall;
-			ret.allocs += (s->at[h].to_s - s->at[h].from_s) * allocs[h];
 		}
 	}
 	if (rates && wall > 0) {

@@ -63,6 +63,7 @@
 #include "profile/estimate.h"
 #include "profile/growth.h"
 
+#define CLOCK_ROUGH 0.1
 #define WINDOWED_AGES	61 /* classes: up to 10 us, then six a decade, the last up to 10^5 s */
 #define WINDOWED_GROUPS 16 /* of windows, that are left out in turn; window i is of group i modulo that */
 
@@ -111,7 +112,6 @@ struct windowed_stack {
 /* What is known of the process without any stack. Per wall second; NaN: not known. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* more than before, 95 % */
-	double allocs; /* calls that allocated, over the run */
 	double clock_error; /* of the run, and of how windows' net times differ from what their calls say; relative */
 };
 
@@ -121,6 +121,7 @@ struct windowed_run {
 	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over, and at its end */
 	double wall_s;	    /* the run's length by the wall clock */
 	double clock_error; /* standard error of the net time of windows, relative */
+	bool rough;	    /* it was above CLOCK_ROUGH, before anything else was known */
 	double scale;	    /* what windows saw stands for so many times as much as their clock says; 0: 1 */
 	double hidden;	    /* by how much net time shows more of what goes by the wall clock, which windows do not slow; 0: 1 */
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */

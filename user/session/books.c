@@ -43,11 +43,14 @@ void books__free(struct target *t)
 	chains__free(&t->budget.chains);
 }
 
+/* What is read and written is of use beside windows only, and to ask for it takes a while: all threads are asked. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep)
 {
 	uint64_t bytes;
-	double work = process__io_bytes(t->info.pid, &bytes) ? NAN : (double)bytes;
+	double work = NAN;
 
+	if ((keep || t->budget.pace.windows.n_windows) && !process__io_bytes(t->info.pid, &bytes))
+		work = (double)bytes;
 	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, keep);
 }
 

@@ -85,7 +85,8 @@ struct target {
 	/* Estimates for the running display, of a process in windows too: what it has called so far; as known when it was
 	 * brought up to date last: net seconds, and what was counted. */
 	struct {
-		double allocs, frees, net_s;
+		double allocs, frees;
+		uint64_t clock_ns; /* up to which the clock was taken */
 		uint64_t seen_allocs, seen_frees;
 	} calls;
 };

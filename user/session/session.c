@@ -954,16 +954,18 @@ static bool call_rates(const struct target *t, double *ret_allocs, double *ret_f
  * time that it has worked since. */
 static void estimate_calls(struct target *t)
 {
-	double net = net_clock__at(&t->budget.clock, UINT64_MAX), allocs, frees;
+	const struct net_clock *clock = &t->budget.clock;
+	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : 0;
+	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns), allocs, frees;
 
 	if (t->budget.pace.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
-		t->calls.allocs += allocs * fmax(net - t->calls.net_s, 0);
-		t->calls.frees += frees * fmax(net - t->calls.net_s, 0);
+		t->calls.allocs += allocs * worked;
+		t->calls.frees += frees * worked;
 	} else {
 		t->calls.allocs += (double)t->alloc_calls - (double)t->calls.seen_allocs;
 		t->calls.frees += (double)t->free_calls - (double)t->calls.seen_frees;
 	}
-	t->calls.net_s = net;
+	t->calls.clock_ns = last_ns;
 	t->calls.seen_allocs = t->alloc_calls;
 	t->calls.seen_frees = t->free_calls;
 }

@@ -263,7 +263,7 @@ static void what_says_nothing_is_refused(void **state)
 	assert_refused(p, 3, "profile 2 of regions");
 	p[1]->what = NULL;
 	p[2]->mode = "windowed";
-	assert_refused(p, 3, "rough estimate");
+	assert_refused(p, 3, "of replicas they cannot be compared");
 	p[2]->mode = "continuous";
 	p[0]->start_unix_ns = p[1]->start_unix_ns = 5000000000;
 	assert_refused(p, 3, "one run");
