@@ -416,7 +416,7 @@ function in each leaks.
     for name, (what, _) in PROGRAMS.items():
         yield f"| {name} | {what} |"
     yield ""
-    words = {"windowed": "In windows: the default limit of 5 %", "continuous": "Without a limit"}
+    words = {"windowed": "In windows: a limit of 5 %", "continuous": "Without a limit"}
     for method in timed:
         yield f"""## {words[method]}
 

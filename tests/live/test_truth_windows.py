@@ -3,7 +3,7 @@
 what windows got wrong on real programs. Truth is the program's own account.
 
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
-times the truth with an interval that holds it. That leaves room for the noise of some eight windows; what was wrong
+times the truth with an interval that holds it. That leaves room for the noise of some fourteen windows; what was wrong
 was so by 2 to 50, with intervals that said otherwise. A second attempt is for chance."""
 import os
 import re
@@ -20,7 +20,7 @@ import synthetic  # noqa: E402
 import truth  # noqa: E402
 
 FACTOR = 1.6
-SECONDS = 30 # some eight windows at the default limit
+SECONDS = 30 # some fourteen windows at the default limit
 # Redis 7: of a value of 100 bytes an object and a string; jemalloc gives 0.9 of what it takes to those who ask for
 # entries, keys and values of 24, 18 and 220 bytes.
 VALUE_BYTES = {len_: 16 + 3 + len_ + 1 for len_ in (92, 100)}
