@@ -61,8 +61,9 @@ def budget_bursts():
         return [n / (cpu_ns(target.pid) - ns) for n, target, ns in zip(pairs, targets, before)]
 
     with Target("churn", "--seconds", "1") as target, Target("churn", "--seconds", "1") as other:
-        for pid in (target.pid, other.pid):
-            os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
+        for pid in (target.pid, other.pid):  # their threads: what runs on another CPU runs at another speed
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                os.sched_setaffinity(int(tid), {min(os.sched_getaffinity(0))})
         bursts(target, other)
         left = []
         with Tracer("-p", target.pid, *LIMIT) as tracer:
@@ -76,7 +77,7 @@ def budget_bursts():
     printed = profile["overhead_pct"]
     expect(profile["windows"]["n"] >= 2, profile["windows"])
     expect(printed < TOLERATED, "printed are", printed, "%")
-    expect(lost < 1.5 * printed + 4, f"{lost:.1f} % are lost, {printed} % printed: {left}")
+    expect(lost < 1.3 * printed + 2, f"{lost:.1f} % are lost, {printed} % printed: {left}")
     return f"{lost:.1f} % lost, {printed:.1f} % printed, {profile['windows']['n']} windows"
 
 
