@@ -306,19 +306,28 @@ static void watch_spare(struct scheduler *sc)
 	sc->spare_next_ns = now + SPARE_EVERY_NS;
 }
 
-static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
+/* What the process's windows want at a moment that they asked for. */
+static enum windows_action step(struct scheduler *sc, struct paced *p, uint64_t now)
 {
-	struct windows *w = &p->windows;
+	enum windows_action action;
 	double cost, cpu;
 
 	read_totals(sc, p, &cost, &cpu);
-	w->spare = sc->spare;
-	w->sleeps = !w->open && sc->ops->sleeps(sc->ctx, p);
-	switch (windows__step(w, now, cost, cpu)) {
+	action = windows__step(&p->windows, now, cost, cpu);
+	if (action == WINDOWS_NONE && p->windows.continuous) /* samples need not come by the window */
+		sc->ops->restore_interval(sc->ctx, p);
+	return action;
+}
+
+static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
+{
+	p->windows.spare = sc->spare;
+	p->windows.sleeps = !p->windows.open && sc->ops->sleeps(sc->ctx, p);
+	switch (step(sc, p, now)) {
 	case WINDOWS_OPEN:
 		if (open_window(sc, p)) { /* it is tried again */
 			p->failed++;
-			w->next_ns = now + TICK_NS;
+			p->windows.next_ns = now + TICK_NS;
 		}
 		break;
 	case WINDOWS_CLOSE:
@@ -326,8 +335,6 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 		begin_close(sc, p);
 		break;
 	case WINDOWS_NONE:
-		if (w->continuous) /* samples need not come by the window */
-			sc->ops->restore_interval(sc->ctx, p);
 		break;
 	}
 }
@@ -430,12 +437,8 @@ static void watch_costs(struct scheduler *sc)
 /* Is the window of this one over? */
 static bool is_over(struct scheduler *sc, struct paced *p, uint64_t now)
 {
-	double cost, cpu;
-
-	if (now >= p->windows.next_ns) {
-		read_totals(sc, p, &cost, &cpu);
-		p->over = windows__step(&p->windows, now, cost, cpu) == WINDOWS_CLOSE;
-	}
+	if (now >= p->windows.next_ns)
+		p->over = step(sc, p, now) == WINDOWS_CLOSE;
 	return p->over || p->cut || sc->returning ||
 	       (p->windows.continuous && now > p->open_ns && sc->turn_ns < now - p->open_ns);
 }

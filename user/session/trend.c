@@ -13,6 +13,9 @@
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
 #define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
+#define MOST_UNSEEN 0.2 /* share of a run, by the wall and by its own clock, that continuous tracing may have missed and still tells
+			  * its growth better than windows do */
+
 /* When the windows began, and the last one ended. */
 static uint64_t first_ns(const struct survivors *s)
 {
@@ -411,6 +414,37 @@ static struct growth all_growth(const struct profile *p)
 	return all;
 }
 
+/* The share of the run in which it was not traced continuously: by the wall clock or by net time, the larger. */
+static double unseen_share(const struct build *b, const struct windowed_run *run)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	double net = 0, wall = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++) {
+		if (!s->windows[i].continuous)
+			continue;
+		net += run->windows[i].end_s - run->windows[i].begin_s;
+		wall += seconds_in(&s->windows[i], b->begin_ns, b->end_ns);
+	}
+	return run->end_s > 0 && run->wall_s > 0 ? fmax(1 - net / run->end_s, 1 - wall / run->wall_s) : 1;
+}
+
+/* Growth of a run that was interrupted for so little that it is like a continuous one: what was missed may have been nothing, or
+ * twice as much. */
+static int add_interrupted_growth(const struct build *b, struct profile *p, const struct process_sites *sites, double unseen)
+{
+	int rc = trend__add_growth(b, p, sites);
+
+	for (size_t i = 0; i < p->n_sites && !rc && p->has_growth; i++) {
+		struct growth *growth = &p->sites[i].growth;
+		double error = unseen * fabs(growth->bytes_per_s);
+
+		growth->low -= error;
+		growth->high += error;
+	}
+	return rc;
+}
+
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -418,7 +452,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	_cleanup_free_ struct windowed_window *windows = NULL;
 	struct windowed_run run;
 	struct growth anon;
-	double scale;
+	double scale, unseen;
 	int rc = describe_run(b, &windows, &run);
 
 	if (rc)
@@ -448,15 +482,18 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = add_live_chains(b, p, sites, scale);
+	unseen = unseen_share(b, &run);
 	if (!rc)
-		rc = add_chains_growth(b, p, sites, &run, &anon, scale);
+		rc = unseen <= MOST_UNSEEN ? add_interrupted_growth(b, p, sites, unseen)
+					   : add_chains_growth(b, p, sites, &run, &anon, scale);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	p->growth.attributed = all_growth(p);
+	if (unseen > MOST_UNSEEN)
+		p->growth.attributed = all_growth(p);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
 	if (!rc)

@@ -515,6 +515,7 @@ static void modest_ones_keep_their_turn(void **state)
 	assert_true(wild->cost < 1.1 * LIMIT * wild->cpu);
 	assert_in_range(modest->opened, 1, 4); /* continuously */
 	assert_true(modest->harvests > 15);    /* in pieces */
+	assert_true(modest->restored > 15);    /* and it is told that they are no windows */
 	assert_true(asleep->opened <= 3);
 	end(m);
 }
