@@ -4,14 +4,14 @@ what windows got wrong on real programs. Truth is the program's own account.
 
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
 times the truth with an interval that holds it. That leaves room for the noise of some fourteen windows; what was wrong
-was so by 2 to 50, with intervals that said otherwise. A second attempt is for chance."""
+was so by 2 to 50, with intervals that said otherwise."""
 import os
 import re
 import sys
 import threading
 import time
 
-from harness import MEMTRACE, ROOT, Failure, expect, need_tool, test
+from harness import MEMTRACE, ROOT, expect, need_tool, test
 from test_top import Screen
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "truth"))
@@ -51,15 +51,10 @@ def check_steady(record):
 
 
 def checked(name, case, check, twin=None, seconds=SECONDS):
-    """What memtrace prints at its defaults; a second time where the first was chance."""
-    for attempt in (1, 2):
-        try:
-            record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": attempt}
-            check(record)
-            return told(record) + ("; at the second attempt" if attempt == 2 else "")
-        except Failure:
-            if attempt == 2:
-                raise
+    """What memtrace prints at its defaults."""
+    record = truth.measure(name, case, seconds, MEMTRACE, twin)
+    check(record)
+    return told(record)
 
 
 def redis_case(name):

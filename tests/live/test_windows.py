@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from harness import (PROGS, Endless, Failure, Target, Tracer, by_function, expect, expect_equal, expect_words,
+from harness import (PROGS, Endless, Target, Tracer, by_function, expect, expect_equal, expect_words,
                      losses, memtrace, place, test)
 from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
@@ -77,16 +77,13 @@ def windows_find_a_leak():
     for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # of windows' ends
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
-    try:
-        return check_leak(profile, truth)
-    except Failure: # chance, in a few of a hundred runs; not twice
-        return "at the second attempt: " + check_leak(*trace_in_windows(30))
+    return check_leak(profile, truth)
 
 
 @test(beside=True)
 def windows_are_not_needed():
     """A program that allocates little is traced all the time, each block of it."""
-    with Leaking("--rate", "2000") as target:
+    with Leaking("--rate", "1000") as target:  # some 3,000 calls a second: 1 to 2 % of a core
         time.sleep(1)
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "5", "--json", "-f",
                     "none") as tracer:
