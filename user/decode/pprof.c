@@ -84,6 +84,7 @@ enum label_kind {
 	KIND_COMMON,
 	KIND_GROWTH_LOW,
 	KIND_GROWTH_HIGH,
+	KIND_REPLACES,
 	KIND_SURVIVAL, /* + index of the age */
 	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
 };
@@ -1072,7 +1073,7 @@ struct labels {
 	uint64_t thread; /* its name's number */
 	bool has_tid;
 	uint64_t tid;
-	bool incomplete, truncated, allocators_own, has_low, has_high;
+	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
 	double largest, root_of_squares, common, low, high;
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
@@ -1092,6 +1093,7 @@ static enum label_kind find_kind(const struct reader *r, uint64_t key)
 		[KIND_COMMON] = LABEL_COMMON,
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
 		[KIND_GROWTH_HIGH] = LABEL_GROWTH_HIGH,
+		[KIND_REPLACES] = LABEL_REPLACES,
 	};
 	char survival[48], older[48];
 
@@ -1170,6 +1172,9 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 	case KIND_GROWTH_HIGH:
 		labels->has_high = true;
 		labels->high = number / PER_HOUR;
+		return;
+	case KIND_REPLACES:
+		labels->replaces = label->num;
 		return;
 	default:
 		if (r->kinds[label->key] < KIND_OLDER)
@@ -1263,6 +1268,7 @@ static int add_sample(struct reader *r, const struct field *field, const struct 
 	site->complete = site->complete && !labels->incomplete;
 	site->truncated = site->truncated || labels->truncated;
 	site->allocators_own = site->allocators_own || labels->allocators_own;
+	site->replaces = site->replaces || labels->replaces;
 	if (r->profile->has_growth)
 		add_growth(&site->growth, value_of(r, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)

@@ -336,6 +336,8 @@ static void put_stacks(struct json *json, const struct profile *profile, bool al
 		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_growth)
 			put_growth(&stack, &site->growth);
+		if (site->replaces)
+			json__put_bool(&stack, "growth_replaces", true);
 		if (profile->survival_age_s[0] > 0) {
 			put_shares(&stack, "survival", profile, site->survival);
 			put_shares(&stack, "older", profile, site->older);

@@ -26,6 +26,7 @@
  * slices, with the error of their spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
 #define LONGEST	      1000 /* times as long a run is no advice */
+#define MUCH_PCT      20   /* of CPU time: a limit for who wants to know */
 
 /* What is told of one stack, or of those that read the same. */
 struct suspect {
@@ -39,6 +40,7 @@ struct suspect {
 	double young_s, young, old_s, old;
 	double oldest_s; /* some of what it holds is older than that; 0: not known */
 	struct growth now; /* by the last profile alone, which looks at the end of its run; low is NaN: not known */
+	bool replaces; /* struct profile_site's */
 	unsigned rises; /* of so many steps; 0: not known */
 	size_t steps;
 };
@@ -165,6 +167,7 @@ struct finding {
 	const char *what; /* that is, */
 	bool of_process;  /* of the process, which knows more than the stacks do */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
+	bool somebody;	  /* the process has more and more blocks, whichever stack they are of */
 };
 
 static void finding__clear(struct finding *finding)
@@ -209,6 +212,9 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 				   "grows by %s/s (95 %%: %s).\n",
 			     format_change(s->now.bytes_per_s, now), range);
 	}
+	if (s->replaces)
+		sink__puts(sink, "   The process does not grow by that: these blocks take the place of older ones, or they are freed "
+				 "at moments that no window saw.\n");
 	return put_advice(s, sink);
 }
 
@@ -240,6 +246,9 @@ static int put_suspects(const struct finding *finding, const struct table_option
 			break;
 		err = put_suspect(s, ++shown, finding, options, sink);
 	}
+	if (!sure && finding->somebody && shown > 1)
+		sink__printf(sink, "More blocks come than go in the process as a whole, and its memory grows: windows do not tell which of "
+				   "these stacks it is. A longer run, or --max-overhead %d, would.\n", MUCH_PCT);
 	if (sure > shown)
 		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
 			     sure - shown == 1 ? "" : "s", sure - shown == 1 ? "s" : "");
@@ -272,6 +281,8 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 		json__put_real(&item, "growth_bytes_per_s", s->rate);
 		json__put_real(&item, "growth_low", s->low);
 		json__put_real(&item, "growth_high", s->high);
+		if (s->replaces)
+			json__put_bool(&item, "growth_replaces", true);
 		json__put_real(&item, "live_bytes", s->live);
 		if (s->aged) {
 			json__put_text(&item, "freed_with_age",
@@ -353,7 +364,10 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	int err;
 
 	*finding = (struct finding){
-		.judged = true, .what = "all growing stacks grow", .least = least_growth(profile)};
+		.judged = true,
+		.what = "all growing stacks grow",
+		.least = least_growth(profile),
+		.somebody = profile__is_windowed(profile) && profile->growth.blocks_low > 0 && profile->growth.bytes_per_s > 0};
 	if (leaks__refusal(profile))
 		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
@@ -374,7 +388,8 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				      .high = growth->high,
 				      .live = groups[i].live.bytes,
 				      .now = {.low = NAN},
-				      .sure = growth->low > 0};
+				      .sure = growth->low > 0,
+				      .replaces = groups[i].site->replaces};
 		add_ages(s, profile, s->site, s->live);
 		finding->whole += s->rate;
 		s->index = finding->n++;

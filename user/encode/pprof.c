@@ -274,6 +274,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 			  "bytes");
 		add_label(p, LABEL_GROWTH_HIGH, NULL, to_signed(p, site->growth.high * PER_HOUR),
 			  "bytes");
+		if (site->replaces)
+			add_label(p, LABEL_REPLACES, NULL, 1, NULL);
 	}
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && profile->survival_age_s[0] > 0; i++) {
 		add_share(p, LABEL_SURVIVAL, profile->survival_age_s[i], site->survival[i]);

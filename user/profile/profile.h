@@ -121,6 +121,8 @@ struct profile_site {
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
 	double freed_objects, freed_bytes;   /* of those, freed again */
 	struct growth growth; /* when the profile's has_growth is set */
+	bool replaces; /* windows show that its blocks stay, and the process does not grow by them: they take the place of
+			* older ones, or are freed where no window sees it */
 	/* Share of what was allocated more than so long before the end that was live at the end, by the
 	 * profile's survival_age_s; NaN: nothing was. */
 	double survival[PROFILE_SURVIVAL_AGES];

@@ -131,6 +131,7 @@ static struct profile *rich(void)
 	p->sites[sites[1]].growth = (struct growth){-3, NAN, NAN};
 	p->sites[sites[1]].complete = true;
 	p->sites[sites[1]].allocators_own = true;
+	p->sites[sites[0]].replaces = true;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
@@ -213,6 +214,7 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_int_equal(a->complete, b->complete);
 		assert_int_equal(a->truncated, b->truncated);
 		assert_int_equal(a->allocators_own, b->allocators_own);
+		assert_int_equal(a->replaces, b->replaces);
 		assert_int_equal(a->n_locations, b->n_locations);
 		for (uint32_t k = 0; k < a->n_locations; k++)
 			assert_true(p->locations[a->locations[k]].addr ==

@@ -168,6 +168,41 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile__free(profile);
 }
 
+/* Windows show blocks that stay; what they do not tell is said. */
+static void what_windows_cannot_tell_is_said(void **state)
+{
+	static const char which[] = "windows do not tell which of these stacks it is";
+	struct profile *profile = run_of_a_minute();
+	size_t cache = STACK(profile, 1, 1 << 20, 1, "malloc", "cache", "main");
+	struct text json = {};
+	struct sink sink = {.write = text_write, .ctx = &json};
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	grow(profile, cache, 10, 10, 1, 1);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 8, 20, NAN, NAN);
+	profile->sites[cache].replaces = true;
+	profile->growth = (struct process_growth){
+		.bytes_per_s = 9 * 1024, .blocks_per_s = 9, .blocks_low = -1, .blocks_high = 20};
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text, "may grow, by 10.0 KiB/s");
+	assert_has(text, "The process does not grow by that: these blocks take the place of older ones, or they are freed at moments "
+			 "that no window saw.\n");
+	assert_null(strstr(strstr(text, "2. perhaps"), "take the place"));
+	assert_null(strstr(text, which));
+	free(text);
+	assert_int_equal(encode_leaks_json(profile, &sink), 0);
+	assert_has(json.bytes, ",\"growth_replaces\":true,");
+	free(json.bytes);
+	profile->growth.blocks_low = 3;
+	text = leaks(profile);
+	assert_has(text, which);
+	free(text);
+	profile__free(profile);
+}
+
 static void a_difference_tells_leaks(void **state)
 {
 	struct table_options options = {};
@@ -303,6 +338,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_ranked_by_evidence),
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
+		cmocka_unit_test(what_windows_cannot_tell_is_said),
 		cmocka_unit_test(a_difference_tells_leaks),
 		cmocka_unit_test(what_is_not_judged_is_no_all_clear),
 		cmocka_unit_test(what_is_said_to_be_found_is_found),
