@@ -52,7 +52,7 @@ def check_steady(record):
 
 def checked(name, case, check, twin=None, seconds=SECONDS):
     """What memtrace prints at its defaults."""
-    record = truth.measure(name, case, seconds, MEMTRACE, twin)
+    record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": 1}
     check(record)
     return told(record)
 
