@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ledger/internal.h"
 
-#define BATCH	  256
 #define MAX_CHAIN 8 /* blocks that are followed at one address */
 
 void survivors__init(struct survivors *s, const uint64_t seed[2])
@@ -33,11 +33,6 @@ void survivors__free(struct survivors *s)
 	free(s->slots);
 	free(s->ends);
 	memset(s, 0, sizeof(*s));
-}
-
-static double weight_bytes(const struct abi_live *live)
-{
-	return (double)(live->size ? live->size : 1) / estimate__probability(live->size, live->interval);
 }
 
 /* --- stacks --- */
@@ -101,12 +96,6 @@ static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 	return (long)s->n_stacks++;
 }
 
-/* What realloc has made in a window is told of by reallocs (chains.h), and followed for these. */
-static bool is_theirs(const struct survivors *s, const struct abi_live *live, uint32_t window)
-{
-	return live->birth == BIRTH_GROWN && !s->windows[window].continuous;
-}
-
 /* What the stack gave birth to in the last window. NULL: out of memory. */
 static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack, double **ret_looked)
 {
@@ -136,10 +125,10 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 }
 
 /* Where a stack's blocks of that window are counted by age. NULL: out of memory. */
-static struct windowed_ages *ages_of(struct survivors *s, struct survivors_stack *stack, uint32_t window)
+struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack, uint32_t window)
 {
 	bool continuous = s->windows[window].continuous;
-	struct windowed_ages **ages = continuous ? &stack->cohort : &stack->groups;
+	struct survival_ages **ages = continuous ? &stack->cohort : &stack->groups;
 
 	if (!*ages)
 		*ages = calloc(continuous ? 1 : WINDOWED_GROUPS, sizeof(**ages));
@@ -348,217 +337,6 @@ static int let_go(struct survivors *s)
 	return 0;
 }
 
-/* --- contents --- */
-
-/* Multiply and shift with a secret multiplier; the rest of a word is zero. */
-static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
-{
-	uint64_t h = s->seed[0] ^ len, k = s->seed[1] | 1;
-
-	for (size_t i = 0; i < len; i += 8) {
-		uint64_t word = 0;
-
-		memcpy(&word, content + i, len - i < 8 ? len - i : 8);
-		h = (h ^ word) * k;
-		h ^= h >> 32;
-	}
-	return h;
-}
-
-/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there. */
-static int read_contents(struct survivors *s, bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
-			 void (*got)(struct survivors *s, struct survivors_block *b, const uint64_t *hash),
-			 survivors_reader reader, void *ctx)
-{
-	static unsigned char content[BATCH][SURVIVORS_BYTES];
-	struct survivors_read reads[BATCH];
-	size_t which[BATCH], i = 0;
-	int rc = 0;
-
-	while (i < s->n_blocks && !rc) {
-		size_t n = 0;
-
-		for (; i < s->n_blocks && n < BATCH; i++) {
-			uint64_t size = s->blocks[i].live.size;
-
-			if (!wanted(s, &s->blocks[i]))
-				continue;
-			reads[n] = (struct survivors_read){s->blocks[i].addr, content[n],
-							   size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
-			which[n++] = i;
-		}
-		rc = n ? reader(ctx, reads, n) : 0;
-		for (size_t k = 0; k < n && !rc; k++) {
-			uint64_t h = reads[k].ok ? hash(s, content[k], reads[k].len) : 0;
-
-			got(s, &s->blocks[which[k]], reads[k].ok ? &h : NULL);
-		}
-	}
-	return rc;
-}
-
-static bool is_new(const struct survivors *s, const struct survivors_block *b)
-{
-	return b->window + 1 == s->n_windows && !b->hashed && !b->ended && b->live.size;
-}
-
-static void note_first(struct survivors *s, struct survivors_block *b, const uint64_t *h)
-{
-	(void)s;
-	if (h)
-		b->hash = *h;
-	b->hashed = h != NULL;
-}
-
-static bool may_live(const struct survivors *s, const struct survivors_block *b)
-{
-	return b->hashed && !b->changed && !b->ended && (b->window + 1 < s->n_windows || !s->met);
-}
-
-static bool has_rate(const struct survivors_witness *w)
-{
-	return w->n_ended >= SURVIVORS_ENDS && w->watched > 0;
-}
-
-static void note_later(struct survivors *s, struct survivors_block *b, const uint64_t *h)
-{
-	if (h && *h == b->hash)
-		return;
-	b->changed = true;
-	if (has_rate(&s->stacks[b->stack].witness) && !is_theirs(s, &b->live, b->window))
-		s->stacks[b->stack].witness.changed += weight_bytes(&b->live);
-	s->counts.changed += h != NULL;
-	s->counts.unmapped += h == NULL;
-}
-
-/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or since the end of a stretch. */
-static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window, double now_s)
-{
-	const struct survivors_window *w = &s->windows[window];
-	double end = net_clock__at(clock, w->end_ns);
-
-	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
-}
-
-/* How many of the blocks that are about to be looked at should have ended since the last look, by stack; NULL: out of memory. */
-static double *expect_ends(const struct survivors *s, const struct net_clock *clock, double now_s)
-{
-	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)), looked_s = net_clock__at(clock, s->looked_ns);
-
-	for (size_t i = 0; expected && i < s->n_blocks; i++) {
-		const struct survivors_block *b = &s->blocks[i];
-		const struct survivors_witness *w = &s->stacks[b->stack].witness;
-		double since;
-
-		if (!has_rate(w) || !may_live(s, b) || is_theirs(s, &b->live, b->window))
-			continue;
-		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
-		expected[b->stack] += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
-	}
-	return expected;
-}
-
-int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
-		    void *ctx)
-{
-	double now_s = net_clock__at(clock, now_ns);
-	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
-	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	_cleanup_free_ double *expected = expect_ends(s, clock, now_s);
-	int rc;
-
-	if (!class || !age || !expected)
-		return -ENOMEM;
-	rc = read_contents(s, may_live, note_later, reader, ctx);
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < s->n_stacks; i++)
-		s->stacks[i].witness.expected += expected[i];
-	s->looked_ns = now_ns;
-	for (uint32_t i = 0; i < s->n_windows; i++) {
-		age[i] = age_of(s, clock, i, now_s);
-		class[i] = windowed__age_class(age[i]);
-	}
-	for (size_t i = 0; i < s->n_stacks; i++) {
-		struct survivors_stack *stack = &s->stacks[i];
-
-		for (size_t k = 0; k < stack->n_born; k++) {
-			uint32_t window = stack->born[k].window;
-			struct windowed_ages *ages = ages_of(s, stack, window);
-
-			if (!ages || (window + 1 == s->n_windows && s->met))
-				continue;
-			ages->looked[class[window]] += (float)stack->looked[k];
-			ages->looked_at[class[window]] += (float)(stack->looked[k] * age[window]);
-		}
-	}
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		const struct survivors_block *b = &s->blocks[i];
-		struct windowed_ages *ages;
-
-		if (!may_live(s, b) || is_theirs(s, &b->live, b->window))
-			continue;
-		ages = ages_of(s, &s->stacks[b->stack], b->window);
-		if (ages)
-			ages->same[class[b->window]] += (float)weight_bytes(&b->live);
-	}
-	return 0;
-}
-
-struct content {
-	uint64_t class, hash; /* of sizes, 16 bytes apart */
-	uint32_t stack;
-};
-
-static int compare_contents(const void *a, const void *b)
-{
-	const struct content *x = a, *y = b;
-
-	if (x->class != y->class)
-		return x->class < y->class ? -1 : 1;
-	return (x->hash > y->hash) - (x->hash < y->hash);
-}
-
-int survivors__compare(struct survivors *s)
-{
-	_cleanup_free_ struct content *all = calloc(s->n_blocks + 1, sizeof(*all));
-	_cleanup_free_ double *sum = calloc(2 * s->n_stacks + 2, sizeof(*sum));
-	double *weight = sum + s->n_stacks + 1;
-	size_t n = 0;
-
-	if (!all || !sum)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->n_blocks; i++)
-		if (s->blocks[i].hashed)
-			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16, s->blocks[i].hash,
-						    s->blocks[i].stack};
-	qsort(all, n, sizeof(*all), compare_contents);
-	for (size_t i = 0; i < n;) {
-		size_t class_end = i, same;
-
-		while (class_end < n && all[class_end].class == all[i].class)
-			class_end++;
-		for (size_t k = i; k < class_end; k = same) {
-			same = k;
-			while (same < class_end && all[same].hash == all[k].hash)
-				same++;
-			for (size_t b = k; b < same && class_end - i > 1; b++) {
-				sum[all[b].stack] += (double)(same - k - 1) / (double)(class_end - i - 1);
-				weight[all[b].stack]++;
-			}
-		}
-		i = class_end;
-	}
-	for (size_t i = 0; i < s->n_stacks; i++) {
-		const struct survivors_witness *w = &s->stacks[i].witness;
-
-		s->stacks[i].alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
-		if (w->expected > 0)
-			s->stacks[i].alike = fmax(s->stacks[i].alike, 1 - w->changed / w->expected);
-	}
-	return 0;
-}
-
 /* --- windows --- */
 
 int survivors__note_end(struct survivors *s, const struct abi_end *end)
@@ -663,7 +441,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	}
 	/* not those that may not be filled in yet */
 	if (!rc) /* of a process that is gone they are not known */
-		read_contents(s, is_new, note_first, reader, ctx);
+		contents__read_new(s, reader, ctx);
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].window + 1 == s->n_windows &&
 		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)
@@ -672,14 +450,14 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 }
 
 /* Counts that it was watched in the window of its birth, up to age_s. */
-static void add_watched(struct windowed_ages *ages, double weight, double age_s)
+static void add_watched(struct survival_ages *ages, double weight, double age_s)
 {
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		double begin = k ? windowed__class_end(k - 1) : 0;
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		double begin = k ? survival__class_end(k - 1) : 0;
 
 		if (age_s <= begin)
 			break;
-		ages->watched[k] += (float)(weight * (fmin(age_s, windowed__class_end(k)) - begin));
+		ages->watched[k] += (float)(weight * (fmin(age_s, survival__class_end(k)) - begin));
 	}
 }
 
@@ -705,14 +483,14 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
 	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live), age_s;
-	struct windowed_ages *ages;
+	struct survival_ages *ages;
 	struct windowed_born *born;
 	double *looked;
 
 	if (is_theirs(s, live, (uint32_t)s->n_windows - 1))
 		return 0;
 	born = born_of(s, &s->stacks[stack], &looked);
-	ages = ages_of(s, &s->stacks[stack], (uint32_t)s->n_windows - 1);
+	ages = survivors__ages_of(s, &s->stacks[stack], (uint32_t)s->n_windows - 1);
 	if (!born || !ages)
 		return -ENOMEM;
 	born->samples++;
@@ -723,7 +501,7 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 		(double)(w->end_ns - w->start_ns);
 	add_watched(ages, weight, age_s);
 	if (died_ns)
-		ages->ended[windowed__age_class(age_s)] += (float)weight;
+		ages->ended[survival__age_class(age_s)] += (float)weight;
 	else
 		born->left_bytes += weight;
 	/* of those that ended as early as the others would have been looked at */
@@ -783,7 +561,7 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 		float weight = (float)weight_bytes(&b->live);
-		struct windowed_ages *ages;
+		struct survival_ages *ages;
 		double age;
 		int class;
 
@@ -792,8 +570,8 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		age = (begin + end) / 2 - (s->windows[b->window].continuous
 						   ? net_clock__at(clock, s->windows[b->window].end_ns)
 						   : net_clock__at(clock, b->live.birth_ns));
-		class = windowed__age_class(age);
-		ages = ages_of(s, &s->stacks[b->stack], b->window);
+		class = survival__age_class(age);
+		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (!ages)
 			return -ENOMEM;
 		ages->pairs[class] += weight;
@@ -869,37 +647,35 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	return rc;
 }
 
-int survivors__take_sites(struct survivors *s, uint32_t process, const struct abi_site_key *keys,
-			  const struct abi_site *sites, size_t n)
+int survivors__take_sites(struct survivors *s, const struct snapshot_sites *sites)
 {
 	bool continuous = s->n_windows && s->windows[s->n_windows - 1].continuous;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct abi_site *now = &sites->sites[i];
 		struct windowed_born *born;
 		struct survivors_stack *stack;
 		double bytes, samples;
 		long number;
 
-		if (keys[i].process != process)
-			continue;
-		number = find_stack(s, &keys[i].stack);
+		number = find_stack(s, &sites->keys[i].stack);
 		if (number < 0)
 			return -ENOMEM;
 		stack = &s->stacks[number];
-		samples = (double)(sites[i].alloc_samples - stack->samples);
+		samples = (double)(now->alloc_samples - stack->samples);
 		if (continuous && samples > 0) {
 			born = born_of(s, stack, NULL);
 			if (!born)
 				return -ENOMEM;
-			bytes = (double)(sites[i].alloc_bytes - stack->bytes);
+			bytes = (double)(now->alloc_bytes - stack->bytes);
 			born->samples += (uint64_t)samples;
 			born->bytes += bytes;
-			born->objects += (double)(sites[i].alloc_objects_q16 - stack->objects_q16) / 65536;
+			born->objects += (double)(now->alloc_objects_q16 - stack->objects_q16) / 65536;
 			born->squares += bytes * bytes / samples;
 		}
-		stack->samples = sites[i].alloc_samples;
-		stack->bytes = sites[i].alloc_bytes;
-		stack->objects_q16 = sites[i].alloc_objects_q16;
+		stack->samples = now->alloc_samples;
+		stack->bytes = now->alloc_bytes;
+		stack->objects_q16 = now->alloc_objects_q16;
 	}
 	return 0;
 }

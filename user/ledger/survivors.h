@@ -7,7 +7,7 @@
  * window. Contents themselves are never kept.
  *
  * A block that was born just before the hash was taken may not have been filled in yet; it says nothing by its
- * contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs (chains.h), not here.
+ * contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs (reallocs.h), not here.
  *
  * All that is followed takes room: from SURVIVORS_MAX blocks on, every second one is let go, by chance, and what was
  * born with it counts for so much less. */
@@ -20,6 +20,7 @@
 
 #include "bpf/abi.h"
 #include "ledger/net_clock.h"
+#include "capture/snapshot.h"
 #include "profile/windowed.h"
 
 #define SURVIVORS_BYTES	  64 /* of a block's contents that are looked at, at most */
@@ -54,8 +55,8 @@ struct survivors_stack {
 	struct windowed_born *born; /* ascending by window */
 	double *looked;		    /* of each of these: bytes born of whose contents something can be said */
 	size_t n_born, room;
-	struct windowed_ages *groups; /* WINDOWED_GROUPS */
-	struct windowed_ages *cohort; /* NULL: none was born in a continuous stretch */
+	struct survival_ages *groups; /* WINDOWED_GROUPS */
+	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
 	double alike;		      /* survivors__compare() */
 	struct survivors_witness {
 		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after that of their birth, times net
@@ -124,10 +125,9 @@ int survivors__meet(struct survivors *survivors, const struct survivors_window *
  * -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
-/* sites: what the kernel side has counted so far of the process's stacks (struct abi_site_key -> struct abi_site; others'
- * are passed over). After each harvest: in a continuous stretch it tells what was born. 0 or -ENOMEM. */
-int survivors__take_sites(struct survivors *survivors, uint32_t process, const struct abi_site_key *keys,
-			  const struct abi_site *sites, size_t n);
+/* sites: what the kernel side has counted so far of the process's stacks. Before each harvest: in a continuous stretch it tells
+ * what was born. 0 or -ENOMEM. */
+int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
 
 /* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what the reader answers. */
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,

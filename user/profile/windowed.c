@@ -5,45 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_AGE_S 1e-5
-#define PER_DECADE  6
-
 #define STRATUM	   8	/* windows: enough for a spread, few enough to follow a program's phases */
 #define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
-#define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
-#define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
-#define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
-#define NEAR_AGE   2.5	/* times as old */
 #define NOBODY	   (-1) /* no group is left out */
 #define Z	   1.9599640 /* the normal distribution's quantile 0.975 */
-
-/* --- ages --- */
-
-int windowed__age_class(double age_s)
-{
-	double k;
-
-	if (!(age_s > FIRST_AGE_S))
-		return 0;
-	k = ceil(PER_DECADE * log10(age_s / FIRST_AGE_S) - 1e-9);
-	return k < WINDOWED_AGES - 1 ? (int)k : WINDOWED_AGES - 1;
-}
-
-double windowed__class_end(int class)
-{
-	static double ends[WINDOWED_AGES];
-
-	if (!(ends[0] > 0))
-		for (int k = WINDOWED_AGES - 1; k >= 0; k--)
-			ends[k] = FIRST_AGE_S * pow(10, (double)k / PER_DECADE);
-	return ends[class];
-}
-
-static double class_begin(int class)
-{
-	return class ? windowed__class_end(class - 1) : 0;
-}
 
 /* --- strata --- */
 
@@ -274,306 +240,6 @@ static double half_width(const struct windowed_strata *s, double variance)
 	return s->n_groups < 2 ? INFINITY : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
 }
 
-/* --- survival --- */
-
-/* At the ends of the classes of age. */
-struct survival {
-	double s[WINDOWED_AGES];
-	double area[WINDOWED_AGES]; /* its integral from 0 on */
-	double known_s;		    /* the oldest that it is known of */
-	enum windowed_survival by;
-};
-
-/* Linear between the ends of classes; 1 at 0. */
-static double at_age(const double ends[WINDOWED_AGES], double zero, double age)
-{
-	int k = windowed__age_class(age);
-	double begin = class_begin(k), end = windowed__class_end(k), before = k ? ends[k - 1] : zero;
-
-	if (age >= end)
-		return ends[k];
-	return before + (ends[k] - before) * (age - begin) / (end - begin);
-}
-
-static void integrate(struct survival *s)
-{
-	double area = 0, before = 1;
-
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		area += (before + s->s[k]) / 2 * (windowed__class_end(k) - class_begin(k));
-		s->area[k] = area;
-		before = s->s[k];
-	}
-}
-
-static double area_to(const struct survival *s, double age)
-{
-	int k = windowed__age_class(age);
-	double begin = class_begin(k), mid = fmin(age, windowed__class_end(k));
-
-	if (age <= 0)
-		return 0;
-	return (k ? s->area[k - 1] : 0) + ((k ? s->s[k - 1] : 1) + at_age(s->s, 1, age)) / 2 * (mid - begin) +
-	       (age > mid ? s->s[k] * (age - mid) : 0);
-}
-
-#define SUMS 8 /* of the fields of struct windowed_ages, in their order */
-
-/* Sums over the groups but one; of windows' calls to seconds. */
-static void add_ages(const struct windowed_ages *groups, size_t n, int without, double per_alloc_s,
-		     double (*sum)[WINDOWED_AGES])
-{
-	memset(sum, 0, SUMS * sizeof(*sum));
-	for (size_t g = 0; g < n; g++) {
-		const struct windowed_ages *a = &groups[g];
-
-		if ((int)g == without)
-			continue;
-		for (int k = 0; k < WINDOWED_AGES; k++) {
-			sum[0][k] += (double)a->watched[k];
-			sum[1][k] += (double)a->ended[k];
-			sum[2][k] += (double)a->pairs[k];
-			sum[3][k] += (double)a->exposed[k] * per_alloc_s;
-			sum[4][k] += (double)a->frees[k];
-			sum[5][k] += (double)a->looked[k];
-			sum[6][k] += (double)a->same[k];
-			sum[7][k] += (double)a->looked_at[k];
-		}
-	}
-}
-
-/* Frees at an address per second, from pairs of an address and a window with at least one: if they come at random,
- * none comes in t seconds with the chance exp(-m t). Where all pairs have one the rate is no less than a few. */
-static double free_rate(double pairs, double exposed, double frees)
-{
-	double share = fmin(frees / pairs, 0.99);
-
-	return -log1p(-share) / (exposed / pairs);
-}
-
-/* What ends tell, at the ends of classes. */
-struct ends {
-	double s[WINDOWED_AGES];	  /* S by the renewal equation */
-	double least[WINDOWED_AGES];	  /* it cannot be less */
-	bool known; /* of ages beyond the windows of birth, */
-	double known_s; /* up to that one */
-};
-
-/* How often something ends, by class of age, per second. */
-struct hazards {
-	double rate[WINDOWED_AGES];
-	int n_young;	/* classes of which the window of birth tells: of blocks; later ones of addresses */
-	bool known;	/* of ages beyond the windows of birth, */
-	double known_s; /* up to that one */
-};
-
-/* last: the class of the run's length. Where nothing was watched, between the window of birth and the next: the mean of
- * what comes before, as the last decade that is known has it, and after. */
-static void find_hazards(double (*sum)[WINDOWED_AGES], int last, struct hazards *ret)
-{
-	bool seen[WINDOWED_AGES] = {};
-	double ended = 0, watched = 0, before;
-
-	*ret = (struct hazards){};
-	/* the window of birth is better evidence, as long as enough was watched in it */
-	while (ret->n_young <= last && sum[0][ret->n_young] > 0 && sum[0][ret->n_young] >= 0.2 * sum[3][ret->n_young]) {
-		int k = ret->n_young++;
-
-		ret->rate[k] = sum[1][k] / sum[0][k];
-		seen[k] = true;
-	}
-	for (int k = ret->n_young > PER_DECADE ? ret->n_young - PER_DECADE : 0; k < ret->n_young; k++) {
-		ended += sum[1][k];
-		watched += sum[0][k];
-	}
-	before = watched > 0 ? ended / watched : 0;
-	for (int k = ret->n_young; k <= last; k++) {
-		if (!(sum[2][k] > 0) || !(sum[3][k] > 0))
-			continue;
-		ret->rate[k] = free_rate(sum[2][k], sum[3][k], sum[4][k]);
-		ret->known = seen[k] = true;
-		ret->known_s = windowed__class_end(k);
-	}
-	for (int k = ret->n_young; k <= last; k++) {
-		int next = k;
-
-		if (seen[k]) {
-			before = ret->rate[k];
-			continue;
-		}
-		while (next <= last && !seen[next])
-			next++;
-		for (int j = k; j < next; j++)
-			ret->rate[j] = next > last ? before : k > 0 ? (before + ret->rate[next]) / 2 : ret->rate[next];
-		k = next - 1;
-	}
-}
-
-/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
- * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
- * ones. last: the class of the run's length. */
-static void solve_ends(double (*sum)[WINDOWED_AGES], double left, int last, struct ends *ret)
-{
-	double step[WINDOWED_AGES], rest_step[WINDOWED_AGES] = {}, m[WINDOWED_AGES], f = 0, rest = 0, frees = 0;
-	struct hazards hazards;
-
-	find_hazards(sum, last, &hazards);
-	ret->known = hazards.known;
-	ret->known_s = hazards.known_s;
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		double end = windowed__class_end(k), width = end - class_begin(k), before = k ? m[k - 1] : 0;
-		double successors = 0, of_rest = 0, self, f_before = f;
-
-		if (k > last) { /* older than the run: nobody asks */
-			ret->s[k] = ret->s[k - 1];
-			ret->least[k] = ret->least[k - 1];
-			m[k] = m[k - 1];
-			continue;
-		}
-		m[k] = before; /* for at_age() */
-		for (int j = 0; j < k; j++) {
-			double since = at_age(m, 0, end - (class_begin(j) + windowed__class_end(j)) / 2);
-
-			successors += step[j] * since;
-			of_rest += rest_step[j] * since;
-		}
-		self = at_age(m, 0, width / 2);
-		if (k < hazards.n_young) {
-			f += (1 - f) * -expm1(-hazards.rate[k] * width);
-			ret->least[k] = 1 - f;
-		} else {
-			if (k == hazards.n_young)
-				left = fmin(left, 1 - f);
-			frees += hazards.rate[k] * width;
-			rest_step[k] = fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
-			rest += rest_step[k];
-			f = fmax(f, 1 - left * (1 - rest));
-			ret->least[k] = left * (1 - frees);
-		}
-		step[k] = f - f_before;
-		m[k] = fmax(before, f + successors + step[k] * self);
-		ret->s[k] = 1 - f;
-	}
-}
-
-/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of Mathematical Statistics 26,
- * 1955). */
-static void pool_rising(double *value, const double *weight, int n)
-{
-	double mean[WINDOWED_AGES], sum[WINDOWED_AGES];
-	int length[WINDOWED_AGES], top = 0, at = 0;
-
-	for (int i = 0; i < n; i++) {
-		mean[top] = value[i];
-		sum[top] = weight[i];
-		length[top++] = 1;
-		while (top > 1 && mean[top - 1] > mean[top - 2]) {
-			double both = sum[top - 2] + sum[top - 1];
-
-			mean[top - 2] = (mean[top - 2] * sum[top - 2] + mean[top - 1] * sum[top - 1]) / both;
-			sum[top - 2] = both;
-			length[top - 2] += length[top - 1];
-			top--;
-		}
-	}
-	for (int b = 0; b < top; b++)
-		for (int i = 0; i < length[b]; i++)
-			value[at++] = mean[b];
-}
-
-/* The class that the last age lies in ends later: the line to there goes on. */
-static double end_of_last(int class, double age, double value, const double s[WINDOWED_AGES])
-{
-	double begin = class_begin(class), before = class ? s[class - 1] : 1;
-
-	if (begin >= age)
-		return before;
-	return fmin(fmax(before + (value - before) * (windowed__class_end(class) - begin) / (age - begin), 0), before);
-}
-
-/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked at. false: nothing was
- * at all. */
-static bool solve_contents(double (*sum)[WINDOWED_AGES], double alike, const double by_ends[WINDOWED_AGES],
-			   double s[WINDOWED_AGES], double *ret_known_s)
-{
-	double value[WINDOWED_AGES], weight[WINDOWED_AGES], age[WINDOWED_AGES];
-	int n = 0;
-
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		if (!(sum[5][k] > 0))
-			continue;
-		value[n] = (sum[6][k] / sum[5][k] - alike) / (1 - alike);
-		value[n] = fmin(fmax(value[n], 0), 1);
-		weight[n] = sum[5][k];
-		age[n++] = sum[7][k] / sum[5][k];
-	}
-	if (!n)
-		return false;
-	*ret_known_s = age[n - 1];
-	pool_rising(value, weight, n);
-	/* a class's value is that of its mean age; between two of them what ends tell, and what contents differ from that by, along
-	 * a straight line, or, where they are far apart, one by the logarithm of the age */
-	for (int k = 0, i = 0; k < WINDOWED_AGES; k++) {
-		double end = windowed__class_end(k), part, before, after;
-
-		while (i < n && age[i] <= end)
-			i++; /* age[i - 1] <= end < age[i] */
-		if (!i) {
-			s[k] = fmax(by_ends[k], value[0]);
-			continue;
-		}
-		if (i == n) {
-			s[k] = end_of_last(k, age[n - 1], value[n - 1], s);
-			continue;
-		}
-		part = age[i] < NEAR_AGE * age[i - 1] ? (end - age[i - 1]) / (age[i] - age[i - 1])
-						      : log(end / age[i - 1]) / log(age[i] / age[i - 1]);
-		before = value[i - 1] - at_age(by_ends, 1, age[i - 1]);
-		after = value[i] - at_age(by_ends, 1, age[i]);
-		s[k] = fmin(fmax(by_ends[k] + before + part * (after - before), value[i]), value[i - 1]);
-	}
-	return true;
-}
-
-/* Contents change while blocks live: more of them than have been freed. */
-static bool is_mutated(double (*sum)[WINDOWED_AGES], const struct ends *ends, double alike)
-{
-	double more = 0, all = 0;
-
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		if (!(sum[5][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
-			continue;
-		more += sum[5][k] * ends->least[k] - (sum[6][k] - alike * sum[5][k]) / (1 - alike);
-		all += sum[5][k];
-	}
-	return more > CONTRADICTS * all;
-}
-
-/* S of a stack, or of a cohort. left: as solve_ends() has it. */
-static void solve(const struct windowed_ages *groups, size_t n, int without, double per_alloc_s, double left,
-		  double alike, double length_s, struct survival *ret)
-{
-	double sum[SUMS][WINDOWED_AGES], before = 1;
-	bool by_contents = false;
-	struct ends ends;
-
-	add_ages(groups, n, without, per_alloc_s, sum);
-	solve_ends(sum, left, windowed__age_class(length_s), &ends);
-	ret->known_s = ends.known_s;
-	if (alike < MOST_ALIKE)
-		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&
-			      !is_mutated(sum, &ends, alike);
-	if (!by_contents)
-		ret->known_s = ends.known_s;
-	for (int k = 0; k < WINDOWED_AGES; k++) {
-		if (!by_contents)
-			ret->s[k] = ends.s[k];
-		ret->s[k] = before = fmin(ret->s[k], before);
-	}
-	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
-	integrate(ret);
-}
-
 /* --- figures --- */
 
 /* All that one choice of windows says of a stack. */
@@ -604,10 +270,10 @@ static double live_at(const struct context *c, double t, double age)
 		if (to <= h->from_s)
 			continue;
 		if (h->continuous && t >= h->to_s && to >= h->to_s)
-			sum += c->left[i] * at_age(c->cohort.s, 1, t - h->to_s);
+			sum += c->left[i] * survival__at(&c->cohort, t - h->to_s);
 		else
 			sum += c->rates[i] *
-			       (area_to(&c->survival, t - h->from_s) - area_to(&c->survival, t - to));
+			       (survival__area(&c->survival, t - h->from_s) - survival__area(&c->survival, t - to));
 	}
 	return sum;
 }
@@ -647,15 +313,15 @@ static void figure(struct context *c, int without, struct figures *ret)
 		}
 	}
 	to_rates(c->run, c->strata, without, c->rates);
-	solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, c->strata->per_alloc_s,
+	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, c->strata->per_alloc_s,
 	      born > 0 ? alive / born : 1, stack->alike, end, &c->survival);
-	solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s, 1, stack->alike, end, &c->cohort);
+	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s, 1, stack->alike, end, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);
 	ret->quarter = live_at(c, c->run->quarter_s, 0);
 	for (int i = 0; i < 3; i++)
-		ret->thirds[i] = at_age(c->survival.s, 1, fmin(c->survival.known_s, end) * (i + 1) / 3);
+		ret->thirds[i] = survival__at(&c->survival, fmin(c->survival.known_s, end) * (i + 1) / 3);
 	for (int i = 0; i < WINDOWED_OLDER; i++)
 		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
 }
@@ -792,7 +458,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_variance = variance_of(&c, alloc, 1) + pow(ret->alloc_bytes * strata->clock_error, 2);
 	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
-		ret->survival[i] = at_age(c.survival.s, 1, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
+		ret->survival[i] = survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
 	judge_growth(&c, process, all, ret);

@@ -18,25 +18,7 @@
  *
  * A stretch of continuous tracing is a stratum of its own and stands for itself.
  *
- * SURVIVAL. S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of evidence are
- * counted by age (struct windowed_ages).
- *
- *  Ends. In the window of its birth every block is watched until it ends: f' / S, the hazard, is known for young ages.
- *  Later, the address of each block is watched in each window: M(a) is the mean number of frees that happen there up
- *  to age a. The first of them is the block's own; after one that no window saw it is a successor's. An address is a
- *  renewal process (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
- *
- *	M(a) = F(a) + integral of M(a - u) dF(u),
- *
- *  if successors live as the block did and come at once. It is solved for F from young to old, F between 0 and 1
- *  and never falling; for blocks that were alive when the window of their birth ended, of which alone something is
- *  known later. Whatever successors do, F <= M: a block cannot end without a free at its address.
- *
- *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new. A block that lives
- *  and is not written to is the same. One that ended is the same when its successor has equal contents, with the
- *  chance q that two blocks of its size are equal: U = S + (1 - S) q. Where q is small this is the sharper evidence.
- *  Contents that change while the block lives make U too small. But S is no less than 1 - M: where contents contradict that, they
- *  are no evidence.
+ * SURVIVAL. S(a), the share of a stack's bytes that live for a seconds or longer: profile/survival.h.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
@@ -62,14 +44,10 @@
 
 #include "profile/estimate.h"
 #include "profile/growth.h"
+#include "profile/survival.h"
 
 #define CLOCK_ROUGH 0.1
-#define WINDOWED_AGES	61 /* classes: up to 10 us, then six a decade, the last up to 10^5 s */
 #define WINDOWED_GROUPS 16 /* of windows, that are left out in turn; window i is of group i modulo that */
-
-/* The class of an age in seconds (>= 0), and the end of a class. */
-int windowed__age_class(double age_s);
-double windowed__class_end(int class);
 
 struct windowed_window {
 	double begin_s, end_s; /* of the net clock; ascending, apart from each other */
@@ -88,24 +66,12 @@ struct windowed_born {
 	double left_bytes; /* of these: what was alive at the window's end */
 };
 
-/* What was seen by age, in bytes (of blocks, weighted as above) and, for watched, bytes times seconds. */
-struct windowed_ages {
-	/* In the window of birth. */
-	float watched[WINDOWED_AGES], ended[WINDOWED_AGES];
-	/* In later windows: pairs of a block and a window; the same times the window's calls that allocate; pairs with a free
-	 * at the address. */
-	float pairs[WINDOWED_AGES], exposed[WINDOWED_AGES], frees[WINDOWED_AGES];
-	/* Contents: what was born and would have been looked at, and what of it is there, unchanged. */
-	float looked[WINDOWED_AGES], same[WINDOWED_AGES];
-	float looked_at[WINDOWED_AGES]; /* sum of the ages of what was looked at, times bytes */
-};
-
 struct windowed_stack {
 	const struct windowed_born *born; /* ascending by window */
 	size_t n_born;
-	const struct windowed_ages *groups; /* WINDOWED_GROUPS: of blocks born in windows of each group; NULL: none */
+	const struct survival_ages *groups; /* WINDOWED_GROUPS: of blocks born in windows of each group; NULL: none */
 	/* Of blocks that lived when a continuous stretch ended; the age is the time since. NULL: none. */
-	const struct windowed_ages *cohort;
+	const struct survival_ages *cohort;
 	double alike; /* chance that two blocks of its size have equal contents; 1 where too few are known */
 };
 
@@ -127,12 +93,6 @@ struct windowed_run {
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 };
 
-enum windowed_survival {
-	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
-	SURVIVAL_CONTENTS, /* contents told */
-	SURVIVAL_ENDS,	   /* frees at addresses told */
-};
-
 #define WINDOWED_OLDER 5
 
 struct windowed_result {
@@ -141,8 +101,8 @@ struct windowed_result {
 	double alloc_bytes, alloc_objects, alloc_variance;
 	struct growth growth;
 	double stays;	    /* share of its bytes that do not end: S(infinity), as far as the run can tell */
-	enum windowed_survival by;
-	bool replaces; /* it would grow, but the process does not: its blocks take the place of older ones */
+	enum survival_evidence by;
+	bool replaces; /* it would grow, but the process does not: struct profile_site */
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
 	double older[WINDOWED_OLDER];	 /* share of live bytes that are older than that; NaN: nothing lives */
 	uint64_t samples;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "capture/snapshot.h"
 
 #define BATCH 256
 
@@ -40,7 +41,7 @@ void books__free(struct target *t)
 {
 	survivors__free(&t->budget.survivors);
 	net_clock__free(&t->budget.clock);
-	chains__free(&t->budget.chains);
+	reallocs__free(&t->budget.reallocs);
 }
 
 /* What is read and written is of use beside windows only, and to ask for it takes a while: all threads are asked. */
@@ -70,65 +71,6 @@ void books__opened(struct session *s, struct target *t)
 void books__rest(struct session *s, struct target *t)
 {
 	capture__watch_ends(s->capture, t->info.pid, false);
-}
-
-/* --- tables by process --- */
-
-/* A table's entries in the order of their processes. */
-struct by_process {
-	const struct capture_table *table;
-	size_t *order;
-	size_t key_size, process_at;
-};
-
-static uint32_t process_of(const struct by_process *b, size_t i)
-{
-	uint32_t process;
-
-	memcpy(&process, (const char *)b->table->keys + b->order[i] * b->key_size + b->process_at, sizeof(process));
-	return process;
-}
-
-static int compare_entries(const void *x, const void *y, void *arg)
-{
-	const struct by_process *b = arg;
-	uint32_t p, q;
-
-	memcpy(&p, (const char *)b->table->keys + *(const size_t *)x * b->key_size + b->process_at, sizeof(p));
-	memcpy(&q, (const char *)b->table->keys + *(const size_t *)y * b->key_size + b->process_at, sizeof(q));
-	return (p > q) - (p < q);
-}
-
-static int by_process__make(struct by_process *b, const struct capture_table *table, size_t key_size, size_t process_at)
-{
-	*b = (struct by_process){table, calloc(table->n + 1, sizeof(*b->order)), key_size, process_at};
-	if (!b->order)
-		return -ENOMEM;
-	for (size_t i = 0; i < table->n; i++)
-		b->order[i] = i;
-	qsort_r(b->order, table->n, sizeof(*b->order), compare_entries, b);
-	return 0;
-}
-
-static void by_process__clear(struct by_process *b)
-{
-	free(b->order);
-}
-
-/* The first entry of that process or a later one. */
-static size_t by_process__first(const struct by_process *b, uint32_t process)
-{
-	size_t low = 0, high = b->table->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (process_of(b, middle) < process)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
 }
 
 /* --- windows --- */
@@ -161,7 +103,8 @@ static int read_memory(void *ctx, struct survivors_read *reads, size_t n)
 	return 0;
 }
 
-static int meet(struct target *t, const struct by_process *live)
+/* live: sorted. */
+static int meet(struct target *t, const struct capture_table *live)
 {
 	struct budget *b = &t->budget;
 	struct survivors_window window = {
@@ -170,23 +113,21 @@ static int meet(struct target *t, const struct by_process *live)
 		.interval = b->interval,
 		.continuous = b->stretch,
 	};
-	size_t first = by_process__first(live, t->process), n = by_process__first(live, t->process + 1) - first, found = 0;
-	_cleanup_free_ struct abi_live *blocks = calloc(n + 1, sizeof(*blocks));
-	_cleanup_free_ uint64_t *addrs = calloc(n + 1, sizeof(*addrs));
+	struct snapshot_live his = snapshot__live_of(live, t->process);
+	_cleanup_free_ struct abi_live *blocks = calloc(his.n + 1, sizeof(*blocks));
+	_cleanup_free_ uint64_t *addrs = calloc(his.n + 1, sizeof(*addrs));
 	double whole, part;
+	size_t found = 0;
 
 	if (!blocks || !addrs)
 		return -ENOMEM;
-	for (size_t i = first; i < first + n; i++) {
-		const struct abi_live_key *key = (const struct abi_live_key *)live->table->keys + live->order[i];
-		const struct abi_live *block = (const struct abi_live *)live->table->values + live->order[i];
-
-		if (block->birth_ns < t->exec_ns) { /* of the program before: nobody's */
-			forget_block(b, key->addr);
+	for (size_t i = 0; i < his.n; i++) {
+		if (his.blocks[i].birth_ns < t->exec_ns) { /* of the program before: nobody's */
+			forget_block(b, his.keys[i].addr);
 			continue;
 		}
-		addrs[found] = key->addr;
-		blocks[found++] = *block;
+		addrs[found] = his.keys[i].addr;
+		blocks[found++] = his.blocks[i];
 	}
 	/* the counters were read when the probes came, a little before the window begins */
 	whole = (double)(window.end_ns - b->open_read_ns);
@@ -200,14 +141,12 @@ static int meet(struct target *t, const struct by_process *live)
 int books__meet(struct session *s, struct target *const *targets, size_t n)
 {
 	_cleanup_(capture_table__free) struct capture_table live = {};
-	_cleanup_(by_process__clear) struct by_process by_process = {};
 	int rc = n ? capture__read_live(s->capture, &live) : 0;
 
 	if (!rc)
-		rc = by_process__make(&by_process, &live, sizeof(struct abi_live_key),
-				      offsetof(struct abi_live_key, process));
+		rc = snapshot__sort_live(&live);
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = meet(targets[i], &by_process);
+		rc = meet(targets[i], &live);
 	return rc;
 }
 
@@ -219,25 +158,16 @@ static void on_end(void *ctx, const struct abi_end *end)
 		survivors__note_end(&t->budget.survivors, end);
 }
 
-static int harvest(struct target *t, const struct by_process *sites)
+/* sites: sorted. */
+static int harvest(struct target *t, const struct capture_table *sites)
 {
-	const struct abi_site_key *keys = sites->table->keys;
-	const struct abi_site *values = sites->table->values;
-	size_t first = by_process__first(sites, t->process), n = by_process__first(sites, t->process + 1) - first;
-	_cleanup_free_ struct abi_site_key *his_keys = calloc(n + 1, sizeof(*his_keys));
-	_cleanup_free_ struct abi_site *his = calloc(n + 1, sizeof(*his));
-	const struct capture_table table = {his_keys, his, n};
+	struct snapshot_sites his = snapshot__sites_of(sites, t->process);
 	struct budget *b = &t->budget;
-	int rc = his_keys && his ? 0 : -ENOMEM;
+	int rc;
 
-	for (size_t i = 0; i < n && !rc; i++) {
-		his_keys[i] = keys[sites->order[first + i]];
-		his[i] = values[sites->order[first + i]];
-	}
-	if (!rc)
-		rc = chains__harvest(&b->chains, t->process, b->pace.start_ns, b->pace.end_ns, &table);
+	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
 	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
-		rc = survivors__take_sites(&b->survivors, t->process, his_keys, his, n);
+		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
@@ -248,7 +178,6 @@ static int harvest(struct target *t, const struct by_process *sites)
 int books__harvest(struct session *s, struct target *const *targets, size_t n)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
-	_cleanup_(by_process__clear) struct by_process by_process = {};
 	_cleanup_free_ struct target **unmet = calloc(n + 1, sizeof(*unmet));
 	size_t n_unmet = 0;
 	int rc = unmet ? 0 : -ENOMEM;
@@ -263,10 +192,9 @@ int books__harvest(struct session *s, struct target *const *targets, size_t n)
 	if (!rc)
 		rc = capture__read_sites(s->capture, &sites);
 	if (!rc)
-		rc = by_process__make(&by_process, &sites, sizeof(struct abi_site_key),
-				      offsetof(struct abi_site_key, process));
+		rc = snapshot__sort_sites(&sites);
 	for (size_t i = 0; i < n && !rc; i++) {
-		rc = harvest(targets[i], &by_process);
+		rc = harvest(targets[i], &sites);
 		if (!rc)
 			books__look(targets[i], clock__now_ns(CLOCK_MONOTONIC));
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "capture/snapshot.h"
 #include "session/region_trend.h"
 #include "session/books.h"
 #include "session/trend.h"
@@ -42,114 +43,17 @@ void target__clear(struct target *t)
 	t->pidfd = t->perf_map.root_fd = -1;
 }
 
-/* --- the drained tables, sorted --- */
-
-static int compare_stacks(const void *a, const void *b)
-{
-	return stack_key__compare(a, b);
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	const struct abi_site_key *x = a, *y = b;
-
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return stack_key__compare(&x->stack, &y->stack);
-}
-
-static int compare_live(const void *a, const void *b)
-{
-	const struct abi_live_key *x = a, *y = b;
-
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return (x->addr > y->addr) - (x->addr < y->addr);
-}
-
-/* Sorts a table by its keys, moving the values along. */
-static int sort_table(struct capture_table *t, size_t key_size, size_t value_size,
-		      int (*compare)(const void *, const void *))
-{
-	size_t size = key_size + sizeof(size_t);
-	_cleanup_free_ char *index = NULL;
-	char *keys, *values;
-
-	if (!t->n)
-		return 0;
-	index = malloc(t->n * size);
-	keys = malloc(t->n * key_size);
-	values = malloc(t->n * value_size);
-	if (!index || !keys || !values) {
-		free(keys);
-		free(values);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < t->n; i++) {
-		memcpy(index + i * size, (char *)t->keys + i * key_size, key_size);
-		memcpy(index + i * size + key_size, &i, sizeof(i));
-	}
-	qsort(index, t->n, size, compare);
-	for (size_t i = 0; i < t->n; i++) {
-		size_t from;
-
-		memcpy(&from, index + i * size + key_size, sizeof(from));
-		memcpy(keys + i * key_size, index + i * size, key_size);
-		memcpy(values + i * value_size, (char *)t->values + from * value_size, value_size);
-	}
-	free(t->keys);
-	free(t->values);
-	t->keys = keys;
-	t->values = values;
-	return 0;
-}
+/* --- the drained tables --- */
 
 int build__prepare(struct capture_drain *drain)
 {
-	int rc = sort_table(&drain->stacks, sizeof(struct abi_stack_key), sizeof(struct abi_stack),
-			    compare_stacks);
+	int rc = snapshot__sort_stacks(&drain->stacks);
 
 	if (!rc)
-		rc = sort_table(&drain->sites, sizeof(struct abi_site_key), sizeof(struct abi_site),
-				compare_sites);
+		rc = snapshot__sort_sites(&drain->sites);
 	if (!rc)
-		rc = sort_table(&drain->live, sizeof(struct abi_live_key), sizeof(struct abi_live),
-				compare_live);
+		rc = snapshot__sort_live(&drain->live);
 	return rc;
-}
-
-/* Position of the first key of a sorted table that is not of a process before this one. process_at: where keys
- * have it. */
-static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
-		       uint32_t process)
-{
-	size_t low = 0, high = t->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		uint32_t found;
-
-		memcpy(&found, (const char *)t->keys + mid * key_size + process_at, sizeof(found));
-		if (found < process)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* Without numbers yet. */
-static struct process_sites sites_of(const struct capture_drain *drain, uint32_t process)
-{
-	const size_t size = sizeof(struct abi_site_key);
-	const size_t at = offsetof(struct abi_site_key, process);
-	size_t first = first_of(&drain->sites, size, at, process);
-
-	return (struct process_sites){
-		.keys = (const struct abi_site_key *)drain->sites.keys + first,
-		.sites = (const struct abi_site *)drain->sites.values + first,
-		.n = first_of(&drain->sites, size, at, process + 1) - first,
-	};
 }
 
 static int compare_site_stacks(const void *a, const void *b)
@@ -166,15 +70,6 @@ long process_sites__find(const struct process_sites *s, const struct abi_stack_k
 		s->n ? bsearch(&key, s->keys, s->n, sizeof(key), compare_site_stacks) : NULL;
 
 	return found && s->site_of[found - s->keys] != NO_SITE ? found - s->keys : -1;
-}
-
-/* Position of key in a sorted table, or -1. */
-static long find_in(const struct capture_table *t, const void *key, size_t key_size,
-		    int (*compare)(const void *, const void *))
-{
-	const char *found = t->n ? bsearch(key, t->keys, t->n, key_size, compare) : NULL;
-
-	return found ? (found - (const char *)t->keys) / (long)key_size : -1;
 }
 
 /* --- the parts of a profile --- */
@@ -246,24 +141,21 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 /* The process's sites, and their numbers. */
 static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
-	const struct abi_stack *stacks = b->drain->stacks.values;
 	uint64_t ends[STACK_END_MAX] = {}, bridged = 0, missing = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct profile_site *site;
-		long stack;
+		const struct abi_stack *stack = snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
 		int rc;
 
-		stack = find_in(&b->drain->stacks, &s->keys[i].stack, sizeof(struct abi_stack_key),
-				compare_stacks);
 		/* A site is made after its stack was stored; but one that was taken out at that very moment
 		 * may find no room when it is put back. */
-		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
+		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			s->site_of[i] = NO_SITE;
 			missing += s->sites[i].alloc_samples;
 			continue;
 		}
-		rc = add_stack(p, &stacks[stack], s->sites[i].alloc_samples, &s->site_of[i], ends,
+		rc = add_stack(p, stack, s->sites[i].alloc_samples, &s->site_of[i], ends,
 			       &bridged);
 		if (rc)
 			return rc;
@@ -306,12 +198,11 @@ static int open_pagemap(const struct build *b)
 size_t build__live_blocks(const struct build *b, const struct abi_live_key **ret_keys,
 			  const struct abi_live **ret_blocks)
 {
-	const size_t size = sizeof(struct abi_live_key), at = offsetof(struct abi_live_key, process);
-	size_t first = first_of(&b->drain->live, size, at, b->target->process);
+	struct snapshot_live live = snapshot__live_of(&b->drain->live, b->target->process);
 
-	*ret_keys = (const struct abi_live_key *)b->drain->live.keys + first;
-	*ret_blocks = (const struct abi_live *)b->drain->live.values + first;
-	return first_of(&b->drain->live, size, at, b->target->process + 1) - first;
+	*ret_keys = live.keys;
+	*ret_blocks = live.blocks;
+	return live.n;
 }
 
 static int add_live(const struct build *b, struct profile *p, const struct process_sites *s)
@@ -608,13 +499,13 @@ static void balance(struct profile *p)
 int build__profile(const struct build *b, struct profile **ret)
 {
 	_cleanup_(cleanup_profile) struct profile *p = profile__new();
-	struct process_sites sites = sites_of(b->drain, b->target->process);
-	_cleanup_free_ size_t *site_of = calloc(sites.n + 1, sizeof(*site_of));
+	struct snapshot_sites drained = snapshot__sites_of(&b->drain->sites, b->target->process);
+	_cleanup_free_ size_t *site_of = calloc(drained.n + 1, sizeof(*site_of));
+	struct process_sites sites = {drained.keys, drained.sites, drained.n, site_of};
 	int rc;
 
 	if (!p || !site_of)
 		return -ENOMEM;
-	sites.site_of = site_of;
 	rc = begin_profile(b, p);
 	p->what = b->growth ? "growth" : "heap";
 	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
@@ -692,20 +583,18 @@ static int add_region_probes(const struct build *b, struct profile *p)
 static int add_region_sites(const struct build *b, struct profile *p, size_t *site_of)
 {
 	const struct region_book *book = &b->target->book;
-	const struct abi_stack *stacks = b->drain->stacks.values;
 	uint64_t ends[STACK_END_MAX] = {}, bridged = 0;
 	struct profile_site *site;
 
 	for (size_t i = 0; i < book->n_sites; i++) {
-		long stack = find_in(&b->drain->stacks, &book->sites[i].stack,
-				     sizeof(struct abi_stack_key), compare_stacks);
+		const struct abi_stack *stack = snapshot__find_stack(&b->drain->stacks, &book->sites[i].stack);
 		int rc;
 
-		if (stack < 0 || !stacks[stack].n || stacks[stack].n > ABI_STACK_FRAMES) {
+		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			site_of[i] = NO_SITE; /* cannot be: it was stored before */
 			continue;
 		}
-		rc = add_stack(p, &stacks[stack], book->sites[i].objects, &site_of[i], ends,
+		rc = add_stack(p, stack, book->sites[i].objects, &site_of[i], ends,
 			       &bridged);
 		if (rc)
 			return rc;

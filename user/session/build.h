@@ -11,18 +11,18 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "profile/profile.h"
-#include "session/chains.h"
+#include "ledger/reallocs.h"
 #include "ledger/net_clock.h"
 #include "ledger/survivors.h"
-#include "session/regions.h"
-#include "session/series.h"
+#include "ledger/regions.h"
+#include "ledger/series.h"
 #include "symbolize/symbolize.h"
 
 /* What holds the cost of tracing a process within its budget (budget.h). */
 struct budget {
 	struct paced pace;	  /* when it is traced; its windows' budget 0: continuously */
 	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
-	struct chains chains;	  /* and of those that realloc has grown */
+	struct reallocs reallocs; /* and of those that realloc has grown */
 	struct net_clock clock;
 	uint64_t open_allocs, open_read_ns; /* when the window began: calls that allocated, when that was read, and */
 	int64_t open_net_blocks;	     /* the balance of blocks */

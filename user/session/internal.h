@@ -77,6 +77,30 @@ struct session {
 	struct profile_list profiles;
 };
 
+/* Of CPU time, %; -1: not known. */
+static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
+{
+	double pct;
+
+	if (part_ns < 0 || !cpu_ns)
+		return -1;
+	pct = 100.0 * part_ns / (double)cpu_ns;
+	return pct > 100 ? 100 : pct;
+}
+
+static inline uint64_t target__cpu_used_ns(const struct target *t)
+{
+	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
+}
+
+/* --- profiles.c: of a run that is over, and of one that goes on --- */
+
+void profile_list__clear(struct profile_list *list);
+
+/* Makes the profiles of processes that have ended, and gives the room that they take in the kernel
+ * to others: now and then, for it takes a reading of all tables. */
+void profiles__settle_ended(struct session *session);
+
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 
 /* A new target, of nothing yet; the session's. NULL: out of memory. */

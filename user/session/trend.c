@@ -178,20 +178,20 @@ struct rows {
 	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
 };
 
-/* --- vectors that realloc has grown (chains.h) --- */
+/* --- vectors that realloc has grown (reallocs.h) --- */
 
 /* What is known of them by site; NULL: out of memory. */
-static struct chain_slices *slices_of(const struct build *b, const struct process_sites *sites,
+static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
 				      uint64_t from_ns, uint64_t step_ns)
 {
-	const struct chains *c = &b->target->budget.chains;
-	struct chain_slices *slices = calloc(sites->n + 1, sizeof(*slices));
+	const struct reallocs *c = &b->target->budget.reallocs;
+	struct realloc_slices *slices = calloc(sites->n + 1, sizeof(*slices));
 
 	for (size_t i = 0; slices && i < c->n_records; i++) {
 		long site = process_sites__find(sites, &c->records[i].stack);
 
 		if (site >= 0)
-			chain_slices__add(&slices[site], &c->records[i], from_ns, step_ns);
+			realloc_slices__add(&slices[site], &c->records[i], from_ns, step_ns);
 	}
 	return slices;
 }
@@ -207,7 +207,7 @@ static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 
 /* The share of what it has grown by that is held, of each site; NULL: out of memory. */
 static double *held_shares(const struct build *b, const struct process_sites *sites,
-			   const struct chain_slices *slices)
+			   const struct realloc_slices *slices)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	double *shares = calloc(sites->n + 1, sizeof(*shares));
@@ -225,12 +225,12 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 			shares[site]++;
 	}
 	for (size_t site = 0; site < sites->n; site++)
-		shares[site] = chain_slices__held(&slices[site], shares[site]);
+		shares[site] = realloc_slices__held(&slices[site], shares[site]);
 	return shares;
 }
 
 /* By how much what reallocs have added in windows is to be multiplied for all of the time that these stand for. */
-static double chains_scale(const struct windowed_run *run)
+static double reallocs_scale(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
 
@@ -240,12 +240,12 @@ static double chains_scale(const struct windowed_run *run)
 }
 
 /* What they have added is live as far as it is held, in at least one vector. */
-static int add_live_chains(const struct build *b, struct profile *p, const struct process_sites *sites, double scale)
+static int add_live_reallocs(const struct build *b, struct profile *p, const struct process_sites *sites, double scale)
 {
 	const struct survivors *e = &b->target->budget.survivors;
-	const struct chains *c = &b->target->budget.chains;
+	const struct reallocs *c = &b->target->budget.reallocs;
 	uint64_t step, from = middle(e, &step);
-	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
 	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
 	_cleanup_free_ struct estimate *live = calloc(sites->n + 1, sizeof(*live));
 	size_t thread;
@@ -254,7 +254,7 @@ static int add_live_chains(const struct build *b, struct profile *p, const struc
 	if (!held || !live)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->n_records; i++) {
-		const struct chain_record *r = &c->records[i];
+		const struct realloc_record *r = &c->records[i];
 		long site = process_sites__find(sites, &r->stack);
 		double bytes, one;
 
@@ -277,12 +277,12 @@ static int add_live_chains(const struct build *b, struct profile *p, const struc
 }
 
 /* Their growth, by slices of the middle half of the run: into each site's. scale: as above. */
-static int add_chains_growth(const struct build *b, struct profile *p, const struct process_sites *sites,
+static int add_reallocs_growth(const struct build *b, struct profile *p, const struct process_sites *sites,
 			     const struct windowed_run *run, const struct growth *anon, double scale)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	uint64_t step, from = middle(e, &step);
-	_cleanup_free_ struct chain_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
 	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
 	double seen = exposure(e, 0, UINT64_MAX), wall = (double)(b->end_ns - b->begin_ns) * NS;
 	double k = seen > 0 && wall > 0 ? scale * seen / wall : 1;
@@ -349,6 +349,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	to->alloc_bytes = r->alloc_bytes;
 	to->alloc_objects = r->alloc_objects;
 	to->growth = r->growth;
+	to->replaces = r->replaces;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		to->survival[i] = r->survival[i];
 		to->older[i] = r->older[i];
@@ -478,14 +479,14 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
 	rc = add_stacks(b, p, sites, &run, &anon);
-	scale = chains_scale(&run);
+	scale = reallocs_scale(&run);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
-		rc = add_live_chains(b, p, sites, scale);
+		rc = add_live_reallocs(b, p, sites, scale);
 	unseen = unseen_share(b, &run);
 	if (!rc)
 		rc = unseen <= MOST_UNSEEN ? add_interrupted_growth(b, p, sites, unseen)
-					   : add_chains_growth(b, p, sites, &run, &anon, scale);
+					   : add_reallocs_growth(b, p, sites, &run, &anon, scale);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
@@ -502,7 +503,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		rc = profile__add_lost(p, "realloc_old_size_unknown", c->grown_unknown);
 	if (!rc)
 		rc = profile__add_lost(p, "realloc_records_left_out",
-				       b->target->budget.chains.left_out);
+				       b->target->budget.reallocs.left_out);
 	return rc;
 }
 

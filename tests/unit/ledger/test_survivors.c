@@ -125,7 +125,7 @@ static const struct survivors_stack *stack_of(struct fixture *f, uint64_t stack)
 	({                                                                                         \
 		double sum_ = 0;                                                                   \
 		for (int g_ = 0; g_ < WINDOWED_GROUPS; g_++)                                       \
-			for (int k_ = 0; k_ < WINDOWED_AGES; k_++)                                 \
+			for (int k_ = 0; k_ < SURVIVAL_CLASSES; k_++)                                 \
 				sum_ += (double)(stack)->groups[g_].field[k_];                     \
 		sum_;                                                                              \
 	})
@@ -148,7 +148,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_true(total(stack, ended) == SIZE);
 	/* the three for all of it, the one for 10 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 0.04 + 0.01)) < 1e-3);
-	assert_true((double)stack->groups[0].ended[windowed__age_class(0.01)] == SIZE);
+	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* nobody follows that address */
 	end(&f);
 }
@@ -192,7 +192,7 @@ static void test_frees_at_addresses(void **state)
 	assert_true(total(stack, pairs) == 8 * SIZE);
 	assert_true(total(stack, frees) == 2 * SIZE);
 	assert_true(total(stack, exposed) == 8 * SIZE * 100);
-	assert_true((double)stack->groups[0].pairs[windowed__age_class(10.02)] == 4 * SIZE);
+	assert_true((double)stack->groups[0].pairs[survival__age_class(10.02)] == 4 * SIZE);
 	/* both are known to be dead, and not looked at any more */
 	look(&f, 31 * S);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
@@ -320,7 +320,7 @@ static void test_stretch(void **state)
 	(void)state;
 	begin(&f);
 	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 2, read_memory, NULL), 0);
-	assert_int_equal(survivors__take_sites(&f.s, PROCESS, &key, &site, 1), 0);
+	assert_int_equal(survivors__take_sites(&f.s, &(struct snapshot_sites){&key, &site, 1}), 0);
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 10 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
@@ -330,15 +330,15 @@ static void test_stretch(void **state)
 	site.alloc_samples++;
 	site.alloc_bytes += SIZE;
 	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 1, read_memory, NULL), 0);
-	assert_int_equal(survivors__take_sites(&f.s, PROCESS, &key, &site, 1), 0);
+	assert_int_equal(survivors__take_sites(&f.s, &(struct snapshot_sites){&key, &site, 1}), 0);
 	harvest(&f);
 	assert_int_equal(f.s.n_windows, 1);
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
 	look(&f, 30 * S);
 	assert_non_null(stack->cohort);
-	assert_true((double)stack->cohort->looked[windowed__age_class(10)] == SIZE);
-	assert_true((double)stack->cohort->same[windowed__age_class(10)] == SIZE);
+	assert_true((double)stack->cohort->looked[survival__age_class(10)] == SIZE);
+	assert_true((double)stack->cohort->same[survival__age_class(10)] == SIZE);
 	end(&f);
 }
 

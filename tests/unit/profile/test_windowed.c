@@ -22,7 +22,7 @@
 struct sim {
 	struct windowed_window windows[WINDOWS];
 	struct windowed_born born[WINDOWS];
-	struct windowed_ages groups[WINDOWED_GROUPS];
+	struct survival_ages groups[WINDOWED_GROUPS];
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
@@ -66,7 +66,7 @@ static void show(struct sim *s, const struct life *l, double alike)
 
 	for (size_t i = 0; i < WINDOWS; i++) {
 		struct windowed_window *w = &s->windows[i];
-		struct windowed_ages *a = &s->groups[i % WINDOWED_GROUPS];
+		struct survival_ages *a = &s->groups[i % WINDOWED_GROUPS];
 		double bytes = RATE * LENGTH * noise(i), left = 0;
 		int steps = 200;
 
@@ -74,8 +74,8 @@ static void show(struct sim *s, const struct life *l, double alike)
 			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
 
 			left += part * survives(l, age);
-			for (int c = 0; c < WINDOWED_AGES; c++) {
-				double from = c ? windowed__class_end(c - 1) : 0, to = fmin(windowed__class_end(c), age);
+			for (int c = 0; c < SURVIVAL_CLASSES; c++) {
+				double from = c ? survival__class_end(c - 1) : 0, to = fmin(survival__class_end(c), age);
 
 				if (from >= age)
 					break;
@@ -92,7 +92,7 @@ static void show(struct sim *s, const struct life *l, double alike)
 						    .left_bytes = left};
 		for (size_t j = i + 1; j < WINDOWS; j++) { /* later windows */
 			double age = s->windows[j].begin_s - w->begin_s, share = -expm1(-rate * LENGTH) * noise(i + j);
-			int c = windowed__age_class(age);
+			int c = survival__age_class(age);
 
 			a->pairs[c] += (float)left;
 			a->exposed[c] += (float)(left * w->allocs);
@@ -135,13 +135,13 @@ static double error_of(const struct windowed_result *r)
 static void test_classes_of_age(void **state)
 {
 	(void)state;
-	assert_int_equal(windowed__age_class(0), 0);
-	assert_int_equal(windowed__age_class(1e-5), 0);
-	assert_int_equal(windowed__age_class(1.0001e-5), 1);
-	assert_int_equal(windowed__age_class(1e9), WINDOWED_AGES - 1);
-	assert_near(windowed__class_end(6), 1e-4, 1e-12);
-	for (int k = 0; k < WINDOWED_AGES; k++)
-		assert_int_equal(windowed__age_class(windowed__class_end(k)), k);
+	assert_int_equal(survival__age_class(0), 0);
+	assert_int_equal(survival__age_class(1e-5), 0);
+	assert_int_equal(survival__age_class(1.0001e-5), 1);
+	assert_int_equal(survival__age_class(1e9), SURVIVAL_CLASSES - 1);
+	assert_near(survival__class_end(6), 1e-4, 1e-12);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 }
 
 /* Whatever is born stays: all of the run's births are live, and what grows is what is born. */

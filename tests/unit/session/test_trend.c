@@ -25,7 +25,7 @@ static struct abi_site site;
  * many bytes per second: what is said of the stack. */
 static struct growth growth_in(uint64_t process_rate)
 {
-	const struct capture_table table = {.keys = &key, .values = &site, .n = 1};
+	const struct snapshot_sites table = {&key, &site, 1};
 	struct target target = {.process = PROCESS};
 	struct survivors *survivors = &target.budget.survivors;
 	struct net_clock *clock = &target.budget.clock;
@@ -63,7 +63,7 @@ static struct growth growth_in(uint64_t process_rate)
 						 start + WINDOW, NULL, NULL, 0, NULL, NULL),
 				 0);
 		assert_int_equal(survivors__harvest(survivors, clock), 0);
-		assert_int_equal(chains__harvest(&target.budget.chains, PROCESS, start, start + WINDOW, &table), 0);
+		assert_int_equal(reallocs__harvest(&target.budget.reallocs, start, start + WINDOW, &table), 0);
 		sizes__add(&target.anon, start, (10 << 20) + i * process_rate);
 	}
 	sizes__add(&target.anon, (1 + RUN_S) * S, (10 << 20) + RUN_S * process_rate);
@@ -73,7 +73,7 @@ static struct growth growth_in(uint64_t process_rate)
 	profile__free(profile);
 	survivors__free(survivors);
 	net_clock__free(clock);
-	chains__free(&target.budget.chains);
+	reallocs__free(&target.budget.reallocs);
 	return growth;
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "session/series.h"
+#include "ledger/series.h"
 
 #define S 1000000000ULL
 

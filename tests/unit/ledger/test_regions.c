@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "session/regions.h"
+#include "ledger/regions.h"
 
 #define PAGE 4096ULL
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)

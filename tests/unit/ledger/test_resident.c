@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "session/resident.h"
+#include "ledger/resident.h"
 
 #define PAGE 4096UL
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The books of what one process takes from the kernel: calls in, regions and accounts out. */
-#ifndef MEMTRACE_SESSION_REGIONS_H
-#define MEMTRACE_SESSION_REGIONS_H
+#ifndef MEMTRACE_LEDGER_REGIONS_H
+#define MEMTRACE_LEDGER_REGIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "session/chains.h"
+#include "ledger/reallocs.h"
 
 #define S	1000000000ULL
 #define PROCESS 7
@@ -16,15 +16,14 @@
 #define WINDOW  (S / 20)
 
 /* Counters of the kernel's, which only grow. */
-static struct abi_site_key keys[3];
-static struct abi_site sites[3];
+static struct abi_site_key keys[2];
+static struct abi_site sites[2];
 
 static void begin(void)
 {
 	memset(sites, 0, sizeof(sites));
-	for (uint64_t i = 0; i < 3; i++)
-		keys[i] = (struct abi_site_key){.stack = {.lo = 100 - i, .hi = i},
-						.process = i < 2 ? PROCESS : PROCESS + 1};
+	for (uint64_t i = 0; i < 2; i++)
+		keys[i] = (struct abi_site_key){.stack = {.lo = 100 + i, .hi = i}, .process = PROCESS};
 }
 
 /* A realloc of which all is known. */
@@ -37,26 +36,26 @@ static void grow(struct abi_site *site, uint64_t from, uint64_t to, double weigh
 	site->grown_bytes += (uint64_t)(int64_t)(((double)to - (double)from) * weight);
 }
 
-static void harvest(struct chains *c, uint64_t start_ns)
+static void harvest(struct reallocs *c, uint64_t start_ns)
 {
-	const struct capture_table table = {.keys = keys, .values = sites, .n = 3};
+	const struct snapshot_sites table = {keys, sites, 2};
 
-	assert_int_equal(chains__harvest(c, PROCESS, start_ns, start_ns + WINDOW, &table), 0);
+	assert_int_equal(reallocs__harvest(c, start_ns, start_ns + WINDOW, &table), 0);
 }
 
 /* The slices of the run's middle half. */
-static struct chain_slices slices_of(const struct chains *c, size_t site)
+static struct realloc_slices slices_of(const struct reallocs *c, size_t site)
 {
-	struct chain_slices slices = {};
+	struct realloc_slices slices = {};
 
 	for (size_t i = 0; i < c->n_records; i++)
 		if (!stack_key__compare(&c->records[i].stack, &keys[site].stack))
-			chain_slices__add(&slices, &c->records[i], RUN_S * S / 4,
+			realloc_slices__add(&slices, &c->records[i], RUN_S * S / 4,
 					  RUN_S * S / 2 / SERIES_SEGMENTS);
 	return slices;
 }
 
-static double grown(const struct chain_slices *slices)
+static double grown(const struct realloc_slices *slices)
 {
 	double sum = 0;
 
@@ -67,8 +66,8 @@ static double grown(const struct chain_slices *slices)
 
 static void what_windows_bring_adds_up(void **state)
 {
-	struct chains c = {};
-	struct chain_slices first, second;
+	struct reallocs c = {};
+	struct realloc_slices first, second;
 
 	(void)state;
 	begin();
@@ -76,7 +75,6 @@ static void what_windows_bring_adds_up(void **state)
 		grow(&sites[0], 1000 * t, 1000 * t + 500, 1);
 		if (t == 20 || t == 40)
 			grow(&sites[1], 900, 300, 2); /* shrinks */
-		grow(&sites[2], 0, 1 << 20, 1); /* another process's */
 		harvest(&c, t * S);
 	}
 	assert_int_equal(c.n, 2);
@@ -84,27 +82,26 @@ static void what_windows_bring_adds_up(void **state)
 	second = slices_of(&c, 1);
 	assert_true(grown(&first) == 32 * 500);
 	assert_true(grown(&second) == -2 * 2 * 600);
-	assert_true(slices_of(&c, 2).at[3].samples == 0);
 	for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 		assert_true(first.at[i].samples == 4);
-	chains__exec(&c);
+	reallocs__exec(&c);
 	assert_int_equal(c.n_records, 0);
 	/* what was counted before stays counted */
 	grow(&sites[0], 0, 70, 1);
 	harvest(&c, 30 * S);
 	first = slices_of(&c, 0);
 	assert_true(grown(&first) == 70);
-	chains__free(&c);
+	reallocs__free(&c);
 }
 
 static void long_windows_are_shared_out(void **state)
 {
-	const struct chain_record record = {
+	const struct realloc_record record = {
 		.start_ns = 14 * S, .end_ns = 22 * S, .samples = 80, .grown = 800, .mean_size = 5};
-	struct chain_slices slices = {};
+	struct realloc_slices slices = {};
 
 	(void)state;
-	chain_slices__add(&slices, &record, 16 * S, 4 * S);
+	realloc_slices__add(&slices, &record, 16 * S, 4 * S);
 	assert_true(slices.at[0].grown == 400 && slices.at[1].grown == 200);
 	assert_true(slices.at[2].grown == 0 && slices.at[0].samples == 40);
 }
@@ -112,8 +109,8 @@ static void long_windows_are_shared_out(void **state)
 /* One that is grown without end is held, though none of its blocks stays. */
 static void a_vector_that_grows_is_held(void **state)
 {
-	struct chain_slices slices;
-	struct chains c = {};
+	struct realloc_slices slices;
+	struct reallocs c = {};
 	uint64_t size = 1000;
 
 	(void)state;
@@ -126,19 +123,19 @@ static void a_vector_that_grows_is_held(void **state)
 		harvest(&c, t * S);
 	}
 	slices = slices_of(&c, 0);
-	assert_true(chain_slices__held(&slices, 0) == 1);
+	assert_true(realloc_slices__held(&slices, 0) == 1);
 	assert_true(grown(&slices) == 32 * 900);
 	/* that some are seen to be freed speaks against it */
 	slices.ended = 5;
-	assert_true(chain_slices__held(&slices, 0) == 0);
-	chains__free(&c);
+	assert_true(realloc_slices__held(&slices, 0) == 0);
+	reallocs__free(&c);
 }
 
 /* Grown ten times each, and freed. */
 static void vectors_in_balance_are_not(void **state)
 {
-	struct chain_slices slices;
-	struct chains c = {};
+	struct realloc_slices slices;
+	struct reallocs c = {};
 
 	(void)state;
 	begin();
@@ -153,15 +150,15 @@ static void vectors_in_balance_are_not(void **state)
 		harvest(&c, t * S);
 	}
 	slices = slices_of(&c, 0);
-	assert_true(chain_slices__held(&slices, 0) == 0);
-	chains__free(&c);
+	assert_true(realloc_slices__held(&slices, 0) == 0);
+	reallocs__free(&c);
 }
 
 /* The same, but forgotten when full: of ten links one stays, and the others were moved. */
 static void vectors_that_are_forgotten_are_held(void **state)
 {
-	struct chain_slices slices;
-	struct chains c = {};
+	struct realloc_slices slices;
+	struct reallocs c = {};
 	double held;
 
 	(void)state;
@@ -176,31 +173,31 @@ static void vectors_that_are_forgotten_are_held(void **state)
 		harvest(&c, t * S);
 	}
 	slices = slices_of(&c, 0);
-	held = chain_slices__held(&slices, 64);
+	held = realloc_slices__held(&slices, 64);
 	assert_true(held > 0.95 && held <= 1);
 	/* when half of them are forgotten and half freed: so is half of what was added */
 	slices.moved = 9 * 64;
 	slices.ended = 32;
-	held = chain_slices__held(&slices, 32);
+	held = realloc_slices__held(&slices, 32);
 	assert_true(held > 0.4 && held < 0.6);
 	/* where no end was seen, those that stay are all that is sure */
 	slices.moved = slices.ended = 0;
-	assert_true(fabs(chain_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
-	chains__free(&c);
+	assert_true(fabs(realloc_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
+	reallocs__free(&c);
 }
 
 static void nothing_is_nothing(void **state)
 {
-	const struct capture_table none = {};
-	struct chain_slices slices = {};
-	struct chains c = {};
+	const struct snapshot_sites none = {};
+	struct realloc_slices slices = {};
+	struct reallocs c = {};
 
 	(void)state;
-	assert_int_equal(chains__harvest(&c, PROCESS, 0, S, &none), 0);
+	assert_int_equal(reallocs__harvest(&c, 0, S, &none), 0);
 	assert_int_equal(c.n_records, 0);
-	assert_true(chain_slices__held(&slices, 0) == 0);
-	assert_true(chain_slices__held(&slices, 3) == 0);
-	chains__free(&c);
+	assert_true(realloc_slices__held(&slices, 0) == 0);
+	assert_true(realloc_slices__held(&slices, 3) == 0);
+	reallocs__free(&c);
 }
 
 int main(void)
@@ -214,5 +211,5 @@ int main(void)
 		cmocka_unit_test(nothing_is_nothing),
 	};
 
-	return cmocka_run_group_tests_name("chains", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("reallocs", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/regions.h"
+#include "ledger/regions.h"
 
 #include <errno.h>
 #include <stdlib.h>

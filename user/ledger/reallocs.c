@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/chains.h"
+#include "ledger/reallocs.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-
 #define MAX_RECORDS 500000 /* 36 MB */
 #define MIN_SLICES  4	   /* for a line through their sizes */
 
-void chains__free(struct chains *c)
+void reallocs__free(struct reallocs *c)
 {
 	free(c->keys);
 	free(c->last);
@@ -19,27 +17,14 @@ void chains__free(struct chains *c)
 	memset(c, 0, sizeof(*c));
 }
 
-void chains__exec(struct chains *c)
+void reallocs__exec(struct reallocs *c)
 {
 	c->n_records = 0;
 }
 
-/* A site of the table at hand. */
-struct found {
-	struct abi_site_key key;
-	struct abi_site site;
-};
-
-static int compare_found(const void *a, const void *b)
+static int add_record(struct reallocs *c, const struct realloc_record *record)
 {
-	const struct found *x = a, *y = b;
-
-	return stack_key__compare(&x->key.stack, &y->key.stack);
-}
-
-static int add_record(struct chains *c, const struct chain_record *record)
-{
-	struct chain_record *records;
+	struct realloc_record *records;
 	size_t room = c->room ? 2 * c->room : 256;
 
 	if (c->n_records == MAX_RECORDS) {
@@ -58,11 +43,11 @@ static int add_record(struct chains *c, const struct chain_record *record)
 }
 
 /* Between the counters before and those now. */
-static struct chain_record difference(const struct abi_site *old, const struct abi_site *now)
+static struct realloc_record difference(const struct abi_site *old, const struct abi_site *now)
 {
 	double objects = (double)(now->alloc_objects_q16 - old->alloc_objects_q16) / 65536;
 
-	return (struct chain_record){
+	return (struct realloc_record){
 		.samples = (double)(now->grown_samples - old->grown_samples),
 		.grown = (double)(int64_t)(now->grown_bytes - old->grown_bytes),
 		.mean_size = objects > 0 ? (double)(now->alloc_bytes - old->alloc_bytes) / objects : 0,
@@ -71,38 +56,31 @@ static struct chain_record difference(const struct abi_site *old, const struct a
 	};
 }
 
-int chains__harvest(struct chains *c, uint32_t process, uint64_t start_ns, uint64_t end_ns,
-		    const struct capture_table *sites)
+int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns, const struct snapshot_sites *sites)
 {
-	const struct abi_site_key *keys = sites->keys;
-	const struct abi_site *values = sites->values;
-	_cleanup_free_ struct found *found = calloc(sites->n + 1, sizeof(*found));
 	struct abi_site_key *new_keys = calloc(sites->n + 1, sizeof(*new_keys));
 	struct abi_site *last = calloc(sites->n + 1, sizeof(*last));
 	size_t n = 0, k = 0;
-	int rc = found && new_keys && last ? 0 : -ENOMEM;
+	int rc = new_keys && last ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < sites->n && !rc; i++)
-		if (keys[i].process == process && values[i].grown_samples)
-			found[n++] = (struct found){keys[i], values[i]};
-	if (n)
-		qsort(found, n, sizeof(*found), compare_found);
-	for (size_t i = 0; i < n && !rc; i++) {
+	for (size_t i = 0; i < sites->n && !rc; i++) {
 		static const struct abi_site none;
-		const struct abi_site *old = &none;
-		struct chain_record record;
+		const struct abi_stack_key *stack = &sites->keys[i].stack;
+		const struct abi_site *old = &none, *now = &sites->sites[i];
+		struct realloc_record record;
 
-		while (k < c->n && stack_key__compare(&c->keys[k].stack, &found[i].key.stack) < 0)
-			k++;
-		if (k < c->n && !stack_key__compare(&c->keys[k].stack, &found[i].key.stack))
-			old = &c->last[k];
-		new_keys[i] = found[i].key;
-		last[i] = found[i].site;
-		if (old->alloc_samples == found[i].site.alloc_samples &&
-		    old->freed_samples == found[i].site.freed_samples)
+		if (!now->grown_samples)
 			continue;
-		record = difference(old, &found[i].site);
-		record.stack = found[i].key.stack;
+		while (k < c->n && stack_key__compare(&c->keys[k].stack, stack) < 0)
+			k++;
+		if (k < c->n && !stack_key__compare(&c->keys[k].stack, stack))
+			old = &c->last[k];
+		new_keys[n] = sites->keys[i];
+		last[n++] = *now;
+		if (old->alloc_samples == now->alloc_samples && old->freed_samples == now->freed_samples)
+			continue;
+		record = difference(old, now);
+		record.stack = *stack;
 		record.start_ns = start_ns;
 		record.end_ns = end_ns;
 		rc = add_record(c, &record);
@@ -120,7 +98,7 @@ int chains__harvest(struct chains *c, uint32_t process, uint64_t start_ns, uint6
 	return 0;
 }
 
-void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uint64_t from_ns,
+void realloc_slices__add(struct realloc_slices *s, const struct realloc_record *r, uint64_t from_ns,
 		       uint64_t step_ns)
 {
 	double length = (double)(r->end_ns - r->start_ns);
@@ -151,7 +129,7 @@ void chain_slices__add(struct chain_slices *s, const struct chain_record *r, uin
 }
 
 /* Do the sizes rise, by a line fitted to them, more than chance explains? */
-static bool sizes_rise(const struct chain_slices *s)
+static bool sizes_rise(const struct realloc_slices *s)
 {
 	double at[2 * SERIES_SEGMENTS], size[2 * SERIES_SEGMENTS];
 	double x = 0, y = 0, xx = 0, xy = 0, rest = 0, slope;
@@ -181,7 +159,7 @@ static bool sizes_rise(const struct chain_slices *s)
 	return slope > student_quantile(n - 2, true) * sqrt(rest / (double)(n - 2) / xx);
 }
 
-double chain_slices__held(const struct chain_slices *s, double stay)
+double realloc_slices__held(const struct realloc_slices *s, double stay)
 {
 	double samples = 0, q = (s->ended + 1) / (s->ended + s->moved + 1), left;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/series.h"
+#include "ledger/series.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/resident.h"
+#include "ledger/resident.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
  * this: more often than not realloc has moved it. What can be said is said of a stack as a whole.
  *
  * Let a link that was sampled in the middle half of the run either stay (s of them: unchanged at its address at the
- * end, as evidence.h has it) or leave its address (l of them), by realloc or by free. Blocks that end in the very
+ * end, as survivors.h has it) or leave its address (l of them), by realloc or by free. Blocks that end in the very
  * window in which they were born are seen to end, and how: R by realloc, F by free. So q = (F + 1) / (F + R + 1) of
  * those that leave are freed (one more than seen: where nothing was seen, all of them may have been). If every
  * link has the same chances - to stay, s / (s + l); to be freed, q l / (s + l); else to be followed by another one -
@@ -24,19 +24,19 @@
  * rises from slice to slice of the run - by a line whose slope is above zero with 95 % confidence - S = 1.
  *
  * Not in this are the first piece of a vector, which is a block like others and lost from sight when realloc moves
- * it, and reallocs of blocks whose old size is not known (evidence_counts.grown_unknown). */
-#ifndef MEMTRACE_SESSION_CHAINS_H
-#define MEMTRACE_SESSION_CHAINS_H
+ * it, and reallocs of blocks whose old size is not known (survivors_counts.grown_unknown). */
+#ifndef MEMTRACE_LEDGER_REALLOCS_H
+#define MEMTRACE_LEDGER_REALLOCS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capture/capture.h"
-#include "session/series.h"
+#include "capture/snapshot.h"
+#include "ledger/series.h"
 
 /* What reallocs at one stack brought in one window; sums over samples. */
-struct chain_record {
+struct realloc_record {
 	struct abi_stack_key stack;
 	uint64_t start_ns, end_ns; /* of the window */
 	double samples;		   /* reallocs of which is known what they added */
@@ -45,27 +45,25 @@ struct chain_record {
 	double moved, ended;	   /* blocks of this window that were seen to end */
 };
 
-struct chains {
+struct reallocs {
 	struct abi_site_key *keys; /* of stacks that have grown blocks, ascending, and */
 	struct abi_site *last;	   /* what was counted of them so far */
 	size_t n;
-	struct chain_record *records;
+	struct realloc_record *records;
 	size_t n_records, room;
 	uint64_t left_out; /* records that found no room */
 };
 
-void chains__free(struct chains *chains);
+void reallocs__free(struct reallocs *reallocs);
 
-/* A window is over. sites: struct abi_site_key -> struct abi_site, of all processes, in any order. 0 or
- * -ENOMEM. */
-int chains__harvest(struct chains *chains, uint32_t process, uint64_t start_ns, uint64_t end_ns,
-		    const struct capture_table *sites);
+/* A window is over. sites: what the kernel side has counted of the process so far. 0 or -ENOMEM. */
+int reallocs__harvest(struct reallocs *reallocs, uint64_t start_ns, uint64_t end_ns, const struct snapshot_sites *sites);
 
 /* The process runs another program since: what it has grown is gone. */
-void chains__exec(struct chains *chains);
+void reallocs__exec(struct reallocs *reallocs);
 
 /* What is known of one stack, by slices of time. */
-struct chain_slices {
+struct realloc_slices {
 	struct {
 		double samples, grown; /* as above */
 	} at[SERIES_SEGMENTS];
@@ -78,11 +76,11 @@ struct chain_slices {
 
 /* Adds a record to its stack's slices of the middle half of the run: step_ns each from from_ns on. A window that reaches over several belongs to each
  * in proportion. */
-void chain_slices__add(struct chain_slices *slices, const struct chain_record *record,
+void realloc_slices__add(struct realloc_slices *slices, const struct realloc_record *record,
 		       uint64_t from_ns, uint64_t step_ns);
 
 /* The share of what the chains have grown by that is held for good: S above. stay: samples among the slices'
  * that stay. */
-double chain_slices__held(const struct chain_slices *slices, double stay);
+double realloc_slices__held(const struct realloc_slices *slices, double stay);
 
 #endif

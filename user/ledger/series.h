@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What every stack held, again and again while tracing is continuous: the curve from which its growth is
  * read. */
-#ifndef MEMTRACE_SESSION_SERIES_H
-#define MEMTRACE_SESSION_SERIES_H
+#ifndef MEMTRACE_LEDGER_SERIES_H
+#define MEMTRACE_LEDGER_SERIES_H
 
 #include <stdbool.h>
 #include <stddef.h>

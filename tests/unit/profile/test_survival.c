@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "profile/survival.h"
+
+#define RUN_S	    60.0
+#define PER_ALLOC_S 1e-6
+#define WINDOW_S    0.01
+#define RATE	    0.2 /* deaths per second */
+#define ALL	    (-1)
+
+static double middle_of(int class)
+{
+	return (survival__class_end(class) + (class ? survival__class_end(class - 1) : 0)) / 2;
+}
+
+/* Blocks that die at a constant rate, whose addresses are taken over by others like them at once: frees come at random. */
+static void add_frees(struct survival_ages *ages, double rate)
+{
+	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
+		ages->pairs[k] = 1e6f;
+		ages->exposed[k] = (float)(1e6 * WINDOW_S / PER_ALLOC_S);
+		ages->frees[k] = (float)(1e6 * -expm1(-rate * WINDOW_S));
+	}
+}
+
+static void add_contents(struct survival_ages *ages, double rate, double alike)
+{
+	for (int k = 30; survival__class_end(k) <= RUN_S; k++) {
+		double s = exp(-rate * middle_of(k));
+
+		ages->looked[k] = 1e6f;
+		ages->same[k] = (float)(1e6 * (s + (1 - s) * alike));
+		ages->looked_at[k] = (float)(1e6 * middle_of(k));
+	}
+}
+
+static void assert_exponential(const struct survival *s, double rate, double error)
+{
+	static const double ages[] = {0.1, 1, 3, 10, 30};
+
+	for (size_t i = 0; i < sizeof(ages) / sizeof(*ages); i++) {
+		assert_true(fabs(survival__at(s, ages[i]) - exp(-rate * ages[i])) < error);
+		assert_true(fabs(survival__area(s, ages[i]) + expm1(-rate * ages[i]) / rate) < 2 * error * ages[i]);
+	}
+	assert_true(survival__at(s, 0) == 1 && survival__area(s, 0) == 0);
+}
+
+static void classes_of_age_follow_each_other(void **state)
+{
+	(void)state;
+	assert_int_equal(survival__age_class(0), 0);
+	assert_int_equal(survival__age_class(1e9), SURVIVAL_CLASSES - 1);
+	for (int k = 0; k < SURVIVAL_CLASSES - 1; k++) {
+		assert_true(survival__class_end(k) < survival__class_end(k + 1));
+		assert_int_equal(survival__age_class(survival__class_end(k)), k);
+		assert_int_equal(survival__age_class(middle_of(k)), k);
+	}
+	assert_true(fabs(survival__class_end(30) - 1) < 1e-9); /* six a decade, from 10 us on */
+}
+
+static void nothing_seen_is_nothing_known(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
+	assert_true(survival__at(&s, 30) == 1);
+	assert_true(fabs(survival__area(&s, 30) - 30) < 1e-6);
+	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
+}
+
+static void the_window_of_birth_tells_of_young_ages(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
+		ages.watched[k] = 1e6f;
+		ages.ended[k] = (float)(RATE * 1e6);
+	}
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_exponential(&s, RATE, 0.02);
+}
+
+static void frees_at_addresses_tell_of_old_ages(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_true(s.known_s > RUN_S / 2);
+	assert_exponential(&s, RATE, 0.015);
+}
+
+static void contents_are_believed_where_they_differ(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	add_contents(&ages, RATE, 0.25);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0.25, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_CONTENTS);
+	assert_exponential(&s, RATE, 0.015);
+	/* most of them are alike by chance: frees tell */
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0.75, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_exponential(&s, RATE, 0.015);
+}
+
+/* All contents change, and hardly anything is freed: they are written to while they live. */
+static void contents_that_change_in_use_are_no_evidence(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE / 1000);
+	add_contents(&ages, 100 * RATE, 0);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_exponential(&s, RATE / 1000, 0.015);
+}
+
+static void one_group_can_be_left_out(void **state)
+{
+	struct survival_ages ages[2] = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages[0], RATE);
+	add_frees(&ages[1], 10 * RATE);
+	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_exponential(&s, RATE, 0.015);
+	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(classes_of_age_follow_each_other),
+		cmocka_unit_test(nothing_seen_is_nothing_known),
+		cmocka_unit_test(the_window_of_birth_tells_of_young_ages),
+		cmocka_unit_test(frees_at_addresses_tell_of_old_ages),
+		cmocka_unit_test(contents_are_believed_where_they_differ),
+		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
+		cmocka_unit_test(one_group_can_be_left_out),
+	};
+
+	return cmocka_run_group_tests_name("survival", tests, NULL, NULL);
+}

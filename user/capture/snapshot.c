@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/snapshot.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static int compare_stacks(const void *a, const void *b)
+{
+	return stack_key__compare(a, b);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct abi_site_key *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return stack_key__compare(&x->stack, &y->stack);
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	const struct abi_live_key *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* Sorts a table by its keys, moving the values along. */
+static int sort_table(struct capture_table *t, size_t key_size, size_t value_size,
+		      int (*compare)(const void *, const void *))
+{
+	size_t size = key_size + sizeof(size_t);
+	_cleanup_free_ char *index = NULL;
+	char *keys, *values;
+
+	if (!t->n)
+		return 0;
+	index = malloc(t->n * size);
+	keys = malloc(t->n * key_size);
+	values = malloc(t->n * value_size);
+	if (!index || !keys || !values) {
+		free(keys);
+		free(values);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		memcpy(index + i * size, (char *)t->keys + i * key_size, key_size);
+		memcpy(index + i * size + key_size, &i, sizeof(i));
+	}
+	qsort(index, t->n, size, compare);
+	for (size_t i = 0; i < t->n; i++) {
+		size_t from;
+
+		memcpy(&from, index + i * size + key_size, sizeof(from));
+		memcpy(keys + i * key_size, index + i * size, key_size);
+		memcpy(values + i * value_size, (char *)t->values + from * value_size, value_size);
+	}
+	free(t->keys);
+	free(t->values);
+	t->keys = keys;
+	t->values = values;
+	return 0;
+}
+
+int snapshot__sort_stacks(struct capture_table *stacks)
+{
+	return sort_table(stacks, sizeof(struct abi_stack_key), sizeof(struct abi_stack), compare_stacks);
+}
+
+int snapshot__sort_sites(struct capture_table *sites)
+{
+	return sort_table(sites, sizeof(struct abi_site_key), sizeof(struct abi_site), compare_sites);
+}
+
+int snapshot__sort_live(struct capture_table *live)
+{
+	return sort_table(live, sizeof(struct abi_live_key), sizeof(struct abi_live), compare_live);
+}
+
+/* Position of the first key of a sorted table that is not of a process before this one. process_at: where keys
+ * have it. */
+static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
+		       uint32_t process)
+{
+	size_t low = 0, high = t->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		uint32_t found;
+
+		memcpy(&found, (const char *)t->keys + mid * key_size + process_at, sizeof(found));
+		if (found < process)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint32_t process)
+{
+	const size_t size = sizeof(struct abi_site_key), at = offsetof(struct abi_site_key, process);
+	size_t first = first_of(sites, size, at, process);
+
+	return (struct snapshot_sites){
+		.keys = (const struct abi_site_key *)sites->keys + first,
+		.sites = (const struct abi_site *)sites->values + first,
+		.n = first_of(sites, size, at, process + 1) - first,
+	};
+}
+
+struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_t process)
+{
+	const size_t size = sizeof(struct abi_live_key), at = offsetof(struct abi_live_key, process);
+	size_t first = first_of(live, size, at, process);
+
+	return (struct snapshot_live){
+		.keys = (const struct abi_live_key *)live->keys + first,
+		.blocks = (const struct abi_live *)live->values + first,
+		.n = first_of(live, size, at, process + 1) - first,
+	};
+}
+
+const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks, const struct abi_stack_key *key)
+{
+	const struct abi_stack_key *keys = stacks->keys;
+	const struct abi_stack_key *found =
+		stacks->n ? bsearch(key, keys, stacks->n, sizeof(*keys), compare_stacks) : NULL;
+
+	return found ? (const struct abi_stack *)stacks->values + (found - keys) : NULL;
+}

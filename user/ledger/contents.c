@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ledger/internal.h"
+
+#define BATCH 256 /* blocks that are read at once */
+
+/* Multiply and shift with a secret multiplier; the rest of a word is zero. */
+static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
+{
+	uint64_t h = s->seed[0] ^ len, k = s->seed[1] | 1;
+
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, content + i, len - i < 8 ? len - i : 8);
+		h = (h ^ word) * k;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there. */
+static int read_contents(struct survivors *s, bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
+			 void (*got)(struct survivors *s, struct survivors_block *b, const uint64_t *hash),
+			 survivors_reader reader, void *ctx)
+{
+	static unsigned char content[BATCH][SURVIVORS_BYTES];
+	struct survivors_read reads[BATCH];
+	size_t which[BATCH], i = 0;
+	int rc = 0;
+
+	while (i < s->n_blocks && !rc) {
+		size_t n = 0;
+
+		for (; i < s->n_blocks && n < BATCH; i++) {
+			uint64_t size = s->blocks[i].live.size;
+
+			if (!wanted(s, &s->blocks[i]))
+				continue;
+			reads[n] = (struct survivors_read){s->blocks[i].addr, content[n],
+							   size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
+			which[n++] = i;
+		}
+		rc = n ? reader(ctx, reads, n) : 0;
+		for (size_t k = 0; k < n && !rc; k++) {
+			uint64_t h = reads[k].ok ? hash(s, content[k], reads[k].len) : 0;
+
+			got(s, &s->blocks[which[k]], reads[k].ok ? &h : NULL);
+		}
+	}
+	return rc;
+}
+
+static bool is_new(const struct survivors *s, const struct survivors_block *b)
+{
+	return b->window + 1 == s->n_windows && !b->hashed && !b->ended && b->live.size;
+}
+
+static void note_first(struct survivors *s, struct survivors_block *b, const uint64_t *h)
+{
+	(void)s;
+	if (h)
+		b->hash = *h;
+	b->hashed = h != NULL;
+}
+
+int contents__read_new(struct survivors *s, survivors_reader reader, void *ctx)
+{
+	return read_contents(s, is_new, note_first, reader, ctx);
+}
+
+static bool may_live(const struct survivors *s, const struct survivors_block *b)
+{
+	return b->hashed && !b->changed && !b->ended && (b->window + 1 < s->n_windows || !s->met);
+}
+
+static bool has_rate(const struct survivors_witness *w)
+{
+	return w->n_ended >= SURVIVORS_ENDS && w->watched > 0;
+}
+
+static void note_later(struct survivors *s, struct survivors_block *b, const uint64_t *h)
+{
+	if (h && *h == b->hash)
+		return;
+	b->changed = true;
+	if (has_rate(&s->stacks[b->stack].witness) && !is_theirs(s, &b->live, b->window))
+		s->stacks[b->stack].witness.changed += weight_bytes(&b->live);
+	s->counts.changed += h != NULL;
+	s->counts.unmapped += h == NULL;
+}
+
+/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or since the end of a stretch. */
+static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window, double now_s)
+{
+	const struct survivors_window *w = &s->windows[window];
+	double end = net_clock__at(clock, w->end_ns);
+
+	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
+}
+
+/* How many of the blocks that are about to be looked at should have ended since the last look, by stack; NULL: out of memory. */
+static double *expect_ends(const struct survivors *s, const struct net_clock *clock, double now_s)
+{
+	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)), looked_s = net_clock__at(clock, s->looked_ns);
+
+	for (size_t i = 0; expected && i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		const struct survivors_witness *w = &s->stacks[b->stack].witness;
+		double since;
+
+		if (!has_rate(w) || !may_live(s, b) || is_theirs(s, &b->live, b->window))
+			continue;
+		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
+		expected[b->stack] += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
+	}
+	return expected;
+}
+
+int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
+		    void *ctx)
+{
+	double now_s = net_clock__at(clock, now_ns);
+	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
+	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
+	_cleanup_free_ double *expected = expect_ends(s, clock, now_s);
+	int rc;
+
+	if (!class || !age || !expected)
+		return -ENOMEM;
+	rc = read_contents(s, may_live, note_later, reader, ctx);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < s->n_stacks; i++)
+		s->stacks[i].witness.expected += expected[i];
+	s->looked_ns = now_ns;
+	for (uint32_t i = 0; i < s->n_windows; i++) {
+		age[i] = age_of(s, clock, i, now_s);
+		class[i] = survival__age_class(age[i]);
+	}
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		struct survivors_stack *stack = &s->stacks[i];
+
+		for (size_t k = 0; k < stack->n_born; k++) {
+			uint32_t window = stack->born[k].window;
+			struct survival_ages *ages = survivors__ages_of(s, stack, window);
+
+			if (!ages || (window + 1 == s->n_windows && s->met))
+				continue;
+			ages->looked[class[window]] += (float)stack->looked[k];
+			ages->looked_at[class[window]] += (float)(stack->looked[k] * age[window]);
+		}
+	}
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		const struct survivors_block *b = &s->blocks[i];
+		struct survival_ages *ages;
+
+		if (!may_live(s, b) || is_theirs(s, &b->live, b->window))
+			continue;
+		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
+		if (ages)
+			ages->same[class[b->window]] += (float)weight_bytes(&b->live);
+	}
+	return 0;
+}
+
+struct content {
+	uint64_t class, hash; /* of sizes, 16 bytes apart */
+	uint32_t stack;
+};
+
+static int compare_contents(const void *a, const void *b)
+{
+	const struct content *x = a, *y = b;
+
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	return (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+int survivors__compare(struct survivors *s)
+{
+	_cleanup_free_ struct content *all = calloc(s->n_blocks + 1, sizeof(*all));
+	_cleanup_free_ double *sum = calloc(2 * s->n_stacks + 2, sizeof(*sum));
+	double *weight = sum + s->n_stacks + 1;
+	size_t n = 0;
+
+	if (!all || !sum)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		if (s->blocks[i].hashed)
+			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16, s->blocks[i].hash,
+						    s->blocks[i].stack};
+	qsort(all, n, sizeof(*all), compare_contents);
+	for (size_t i = 0; i < n;) {
+		size_t class_end = i, same;
+
+		while (class_end < n && all[class_end].class == all[i].class)
+			class_end++;
+		for (size_t k = i; k < class_end; k = same) {
+			same = k;
+			while (same < class_end && all[same].hash == all[k].hash)
+				same++;
+			for (size_t b = k; b < same && class_end - i > 1; b++) {
+				sum[all[b].stack] += (double)(same - k - 1) / (double)(class_end - i - 1);
+				weight[all[b].stack]++;
+			}
+		}
+		i = class_end;
+	}
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		const struct survivors_witness *w = &s->stacks[i].witness;
+
+		s->stacks[i].alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
+		if (w->expected > 0)
+			s->stacks[i].alike = fmax(s->stacks[i].alike, 1 - w->changed / w->expected);
+	}
+	return 0;
+}

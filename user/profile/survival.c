@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/survival.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define FIRST_AGE_S 1e-5
+#define PER_DECADE  6
+
+#define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
+#define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
+#define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
+#define NEAR_AGE   2.5	/* times as old */
+
+/* --- ages --- */
+
+int survival__age_class(double age_s)
+{
+	double k;
+
+	if (!(age_s > FIRST_AGE_S))
+		return 0;
+	k = ceil(PER_DECADE * log10(age_s / FIRST_AGE_S) - 1e-9);
+	return k < SURVIVAL_CLASSES - 1 ? (int)k : SURVIVAL_CLASSES - 1;
+}
+
+double survival__class_end(int class)
+{
+	static double ends[SURVIVAL_CLASSES];
+
+	if (!(ends[0] > 0))
+		for (int k = SURVIVAL_CLASSES - 1; k >= 0; k--)
+			ends[k] = FIRST_AGE_S * pow(10, (double)k / PER_DECADE);
+	return ends[class];
+}
+
+static double class_begin(int class)
+{
+	return class ? survival__class_end(class - 1) : 0;
+}
+
+/* --- curves --- */
+
+/* Linear between the ends of classes; 1 at 0. */
+static double at_age(const double ends[SURVIVAL_CLASSES], double zero, double age)
+{
+	int k = survival__age_class(age);
+	double begin = class_begin(k), end = survival__class_end(k), before = k ? ends[k - 1] : zero;
+
+	if (age >= end)
+		return ends[k];
+	return before + (ends[k] - before) * (age - begin) / (end - begin);
+}
+
+double survival__at(const struct survival *s, double age_s)
+{
+	return at_age(s->s, 1, age_s);
+}
+
+static void integrate(struct survival *s)
+{
+	double area = 0, before = 1;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		area += (before + s->s[k]) / 2 * (survival__class_end(k) - class_begin(k));
+		s->area[k] = area;
+		before = s->s[k];
+	}
+}
+
+double survival__area(const struct survival *s, double age)
+{
+	int k = survival__age_class(age);
+	double begin = class_begin(k), mid = fmin(age, survival__class_end(k));
+
+	if (age <= 0)
+		return 0;
+	return (k ? s->area[k - 1] : 0) + ((k ? s->s[k - 1] : 1) + survival__at(s, age)) / 2 * (mid - begin) +
+	       (age > mid ? s->s[k] * (age - mid) : 0);
+}
+
+/* Sums of the fields of struct survival_ages. */
+enum sum {
+	WATCHED,
+	ENDED,
+	PAIRS,
+	EXPOSED,
+	FREES,
+	LOOKED,
+	SAME,
+	LOOKED_AT,
+	SUMS,
+};
+
+/* Sums over the groups but one; of windows' calls to seconds. */
+static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
+		     double (*sum)[SURVIVAL_CLASSES])
+{
+	memset(sum, 0, SUMS * sizeof(*sum));
+	for (size_t g = 0; g < n; g++) {
+		const struct survival_ages *a = &groups[g];
+
+		if ((int)g == without)
+			continue;
+		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+			sum[WATCHED][k] += (double)a->watched[k];
+			sum[ENDED][k] += (double)a->ended[k];
+			sum[PAIRS][k] += (double)a->pairs[k];
+			sum[EXPOSED][k] += (double)a->exposed[k] * per_alloc_s;
+			sum[FREES][k] += (double)a->frees[k];
+			sum[LOOKED][k] += (double)a->looked[k];
+			sum[SAME][k] += (double)a->same[k];
+			sum[LOOKED_AT][k] += (double)a->looked_at[k];
+		}
+	}
+}
+
+/* Frees at an address per second, from pairs of an address and a window with at least one: if they come at random,
+ * none comes in t seconds with the chance exp(-m t). Where all pairs have one the rate is no less than a few. */
+static double free_rate(double pairs, double exposed, double frees)
+{
+	double share = fmin(frees / pairs, 0.99);
+
+	return -log1p(-share) / (exposed / pairs);
+}
+
+/* What ends tell, at the ends of classes. */
+struct ends {
+	double s[SURVIVAL_CLASSES];	  /* S by the renewal equation */
+	double least[SURVIVAL_CLASSES];	  /* it cannot be less */
+	bool known; /* of ages beyond the windows of birth, */
+	double known_s; /* up to that one */
+};
+
+/* How often something ends, by class of age, per second. */
+struct hazards {
+	double rate[SURVIVAL_CLASSES];
+	int n_young;	/* classes of which the window of birth tells: of blocks; later ones of addresses */
+	bool known;	/* of ages beyond the windows of birth, */
+	double known_s; /* up to that one */
+};
+
+/* last: the class of the run's length. Where nothing was watched, between the window of birth and the next: the mean of
+ * what comes before, as the last decade that is known has it, and after. */
+static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazards *ret)
+{
+	bool seen[SURVIVAL_CLASSES] = {};
+	double ended = 0, watched = 0, before;
+
+	*ret = (struct hazards){};
+	/* the window of birth is better evidence, as long as enough was watched in it */
+	while (ret->n_young <= last && sum[WATCHED][ret->n_young] > 0 && sum[WATCHED][ret->n_young] >= 0.2 * sum[EXPOSED][ret->n_young]) {
+		int k = ret->n_young++;
+
+		ret->rate[k] = sum[ENDED][k] / sum[WATCHED][k];
+		seen[k] = true;
+	}
+	for (int k = ret->n_young > PER_DECADE ? ret->n_young - PER_DECADE : 0; k < ret->n_young; k++) {
+		ended += sum[ENDED][k];
+		watched += sum[WATCHED][k];
+	}
+	before = watched > 0 ? ended / watched : 0;
+	for (int k = ret->n_young; k <= last; k++) {
+		if (!(sum[PAIRS][k] > 0) || !(sum[EXPOSED][k] > 0))
+			continue;
+		ret->rate[k] = free_rate(sum[PAIRS][k], sum[EXPOSED][k], sum[FREES][k]);
+		ret->known = seen[k] = true;
+		ret->known_s = survival__class_end(k);
+	}
+	for (int k = ret->n_young; k <= last; k++) {
+		int next = k;
+
+		if (seen[k]) {
+			before = ret->rate[k];
+			continue;
+		}
+		while (next <= last && !seen[next])
+			next++;
+		for (int j = k; j < next; j++)
+			ret->rate[j] = next > last ? before : k > 0 ? (before + ret->rate[next]) / 2 : ret->rate[next];
+		k = next - 1;
+	}
+}
+
+/* --- ends --- */
+
+/* The renewal equation is solved in steps, so many a class: with steps as wide as classes, half as wide as the age is old, lives
+ * seem shorter by a tenth. */
+#define PARTS 4
+#define STEPS (PARTS * SURVIVAL_CLASSES)
+
+static double step_end(int step)
+{
+	int class = step / PARTS;
+	double begin = class_begin(class);
+
+	return begin + (survival__class_end(class) - begin) * (step % PARTS + 1) / PARTS;
+}
+
+static double step_width(int step)
+{
+	return (survival__class_end(step / PARTS) - class_begin(step / PARTS)) / PARTS;
+}
+
+/* Where in steps an age lies. */
+struct place {
+	int step;
+	double part; /* 0 at its beginning, 1 at its end */
+};
+
+/* How old those are at the end of step i that were born in the middle of step j <= i. */
+static const struct place *places_of(int i)
+{
+	static struct place places[STEPS][STEPS];
+	static bool made;
+
+	for (int k = 0; !made && k < STEPS; k++) {
+		for (int j = 0; j <= k; j++) {
+			double age = step_end(k) - step_end(j) + step_width(j) / 2;
+			int class = survival__age_class(age), step;
+			double begin = class_begin(class), at;
+
+			at = PARTS * (age - begin) / (survival__class_end(class) - begin);
+			step = (int)at < PARTS ? (int)at : PARTS - 1;
+			places[k][j] = (struct place){PARTS * class + step, at - step};
+		}
+	}
+	made = true;
+	return places[i];
+}
+
+/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
+ * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
+ * ones. last: the class of the run's length. */
+static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, struct ends *ret)
+{
+	double ended[STEPS], rest_ended[STEPS] = {}; /* in each step: of all, of what was left */
+	double m[STEPS + 1] = {};		     /* M at the beginnings of steps */
+	double f = 0, rest = 0, frees = 0;
+	struct hazards hazards;
+
+	find_hazards(sum, last, &hazards);
+	ret->known = hazards.known;
+	ret->known_s = hazards.known_s;
+	for (int i = 0; i < PARTS * (last + 1); i++) {
+		int class = i / PARTS;
+		double width = step_width(i), successors = 0, of_rest = 0, self = 0, before = f;
+		const struct place *places = places_of(i);
+
+		m[i + 1] = m[i]; /* until it is known */
+		for (int j = 0; j <= i; j++) {
+			self = m[places[j].step] + (m[places[j].step + 1] - m[places[j].step]) * places[j].part;
+			successors += j < i ? ended[j] * self : 0;
+			of_rest += j < i ? rest_ended[j] * self : 0;
+		}
+		if (class < hazards.n_young) {
+			f += (1 - f) * -expm1(-hazards.rate[class] * width);
+			ret->least[class] = 1 - f;
+		} else {
+			if (i == PARTS * hazards.n_young)
+				left = fmin(left, 1 - f);
+			frees += hazards.rate[class] * width;
+			rest_ended[i] = fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
+			rest += rest_ended[i];
+			f = fmax(f, 1 - left * (1 - rest));
+			ret->least[class] = left * (1 - frees);
+		}
+		ended[i] = f - before;
+		m[i + 1] = fmax(m[i], f + successors + ended[i] * self);
+		ret->s[class] = 1 - f;
+	}
+	for (int k = last + 1; k < SURVIVAL_CLASSES; k++) { /* older than the run: nobody asks */
+		ret->s[k] = ret->s[k - 1];
+		ret->least[k] = ret->least[k - 1];
+	}
+}
+
+/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of Mathematical Statistics 26,
+ * 1955). */
+static void pool_rising(double *value, const double *weight, int n)
+{
+	double mean[SURVIVAL_CLASSES], sum[SURVIVAL_CLASSES];
+	int length[SURVIVAL_CLASSES], top = 0, at = 0;
+
+	for (int i = 0; i < n; i++) {
+		mean[top] = value[i];
+		sum[top] = weight[i];
+		length[top++] = 1;
+		while (top > 1 && mean[top - 1] > mean[top - 2]) {
+			double both = sum[top - 2] + sum[top - 1];
+
+			mean[top - 2] = (mean[top - 2] * sum[top - 2] + mean[top - 1] * sum[top - 1]) / both;
+			sum[top - 2] = both;
+			length[top - 2] += length[top - 1];
+			top--;
+		}
+	}
+	for (int b = 0; b < top; b++)
+		for (int i = 0; i < length[b]; i++)
+			value[at++] = mean[b];
+}
+
+/* The class that the last age lies in ends later: the line to there goes on. */
+static double end_of_last(int class, double age, double value, const double s[SURVIVAL_CLASSES])
+{
+	double begin = class_begin(class), before = class ? s[class - 1] : 1;
+
+	if (begin >= age)
+		return before;
+	return fmin(fmax(before + (value - before) * (survival__class_end(class) - begin) / (age - begin), 0), before);
+}
+
+/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked at. false: nothing was
+ * at all. */
+static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike, const double by_ends[SURVIVAL_CLASSES],
+			   double s[SURVIVAL_CLASSES], double *ret_known_s)
+{
+	double value[SURVIVAL_CLASSES], weight[SURVIVAL_CLASSES], age[SURVIVAL_CLASSES];
+	int n = 0;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		if (!(sum[LOOKED][k] > 0))
+			continue;
+		value[n] = (sum[SAME][k] / sum[LOOKED][k] - alike) / (1 - alike);
+		value[n] = fmin(fmax(value[n], 0), 1);
+		weight[n] = sum[LOOKED][k];
+		age[n++] = sum[LOOKED_AT][k] / sum[LOOKED][k];
+	}
+	if (!n)
+		return false;
+	*ret_known_s = age[n - 1];
+	pool_rising(value, weight, n);
+	/* a class's value is that of its mean age; between two of them what ends tell, and what contents differ from that by, along
+	 * a straight line, or, where they are far apart, one by the logarithm of the age */
+	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
+		double end = survival__class_end(k), part, before, after;
+
+		while (i < n && age[i] <= end)
+			i++; /* age[i - 1] <= end < age[i] */
+		if (!i) {
+			s[k] = fmax(by_ends[k], value[0]);
+			continue;
+		}
+		if (i == n) {
+			s[k] = end_of_last(k, age[n - 1], value[n - 1], s);
+			continue;
+		}
+		part = age[i] < NEAR_AGE * age[i - 1] ? (end - age[i - 1]) / (age[i] - age[i - 1])
+						      : log(end / age[i - 1]) / log(age[i] / age[i - 1]);
+		before = value[i - 1] - at_age(by_ends, 1, age[i - 1]);
+		after = value[i] - at_age(by_ends, 1, age[i]);
+		s[k] = fmin(fmax(by_ends[k] + before + part * (after - before), value[i]), value[i - 1]);
+	}
+	return true;
+}
+
+/* Contents change while blocks live: more of them than have been freed. */
+static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends, double alike)
+{
+	double more = 0, all = 0;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		if (!(sum[LOOKED][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
+			continue;
+		more += sum[LOOKED][k] * ends->least[k] - (sum[SAME][k] - alike * sum[LOOKED][k]) / (1 - alike);
+		all += sum[LOOKED][k];
+	}
+	return more > CONTRADICTS * all;
+}
+
+void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s, double left,
+		     double alike, double length_s, struct survival *ret)
+{
+	double sum[SUMS][SURVIVAL_CLASSES], before = 1;
+	bool by_contents = false;
+	struct ends ends;
+
+	add_ages(groups, n, without, per_alloc_s, sum);
+	solve_ends(sum, left, survival__age_class(length_s), &ends);
+	ret->known_s = ends.known_s;
+	if (alike < MOST_ALIKE)
+		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&
+			      !is_mutated(sum, &ends, alike);
+	if (!by_contents)
+		ret->known_s = ends.known_s;
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		if (!by_contents)
+			ret->s[k] = ends.s[k];
+		ret->s[k] = before = fmin(ret->s[k], before);
+	}
+	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
+	integrate(ret);
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "session/budget.h"
+#include "session/internal.h"
+
+#define SELECTED_PROCESSES 2048 /* at a time, when they need not be named */
+
+/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and closing a window costs it,
+ * until the probes of malloc and free are out; the shortest window; and how long it may take to pay for both. */
+#define PERF_EDGES_S  0.4
+#define PERF_WINDOW_S 0.2
+#define PERF_PAYS_S   30
+
+int session__check_pid(pid_t pid, struct error *err)
+{
+	struct process_info info;
+	int rc = process__read(pid, &info);
+
+	if (rc == -ESRCH || rc == -ENOENT)
+		return error__set(err, -ESRCH, "there is no process with pid %d", pid);
+	if (rc)
+		return error__set(err, rc, "cannot read /proc/%d: %s", pid, strerror(-rc));
+	if (info.kernel_thread)
+		return error__set(err, -EINVAL,
+				  "pid %d (%s) is a kernel thread: it has no memory of its own",
+				  pid, info.comm);
+	if (info.tgid != pid)
+		return error__set(err, -EINVAL, "pid %d (%s) is a thread of process %d: use -p %d",
+				  pid, info.comm, info.tgid, info.tgid);
+	if (info.state == 'Z' && info.threads > 1)
+		return error__set(err, -ENOTSUP,
+				  "the main thread of pid %d (%s) has ended while others run: such "
+				  "a process cannot be traced",
+				  pid, info.comm);
+	if (info.state == 'Z' || info.state == 'X')
+		return error__set(err, -ESRCH, "pid %d (%s) has ended already", pid, info.comm);
+	if (info.compat32)
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s) is a 32-bit program: only 64-bit ones can be traced",
+				  pid, info.comm);
+	if (pid == getpid())
+		return error__set(err, -EINVAL, "memtrace cannot trace itself (pid %d)", pid);
+	return 0;
+}
+
+static int check_machine(struct error *err)
+{
+	char missing[256];
+
+	if (!features__has_privileges(missing, sizeof(missing)))
+		return error__set(err, -EPERM,
+				  "tracing needs root or the capabilities it stands for; missing: "
+				  "%s. Run it with sudo",
+				  missing);
+	if (!features__init_pid_ns())
+		return error__set(err, -ENOTSUP,
+				  "memtrace runs inside a pid namespace, where the kernel knows "
+				  "processes by other numbers: run it on the host, or in a "
+				  "container with the host's pids");
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return error__set(
+			err, -ENOTSUP,
+			"this kernel has no BTF (/sys/kernel/btf/vmlinux is not readable): "
+			"one built with CONFIG_DEBUG_INFO_BTF=y is needed");
+	return 0;
+}
+
+int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
+		  struct error *err)
+{
+	struct capture_options with_regions = *options;
+	struct capture *capture;
+	struct maps maps;
+	int rc;
+
+	rc = check_machine(err);
+	if (!rc)
+		rc = session__check_pid(pid, err);
+	if (rc)
+		return rc;
+	rc = maps__read(pid, &maps);
+	if (rc)
+		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
+				  strerror(-rc));
+	rc = region_source__find(pid, &maps, false, &ret->regions, err);
+	if (!rc)
+		rc = allocators__find(NULL, pid, &maps, false, options->extra, options->n_extra,
+				      &ret->allocators, &ret->no_allocator);
+	maps__free(&maps);
+	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
+		if (ret->no_allocator.text[0])
+			*err = ret->no_allocator;
+		goto fail;
+	}
+	rc = capture__new(options, &capture, err);
+	if (rc)
+		goto fail;
+	ret->kind = capture__kind(capture);
+	rc = capture__calibrate(capture, &ret->calibration);
+	capture__free(capture);
+	if (rc) {
+		error__set(err, rc, "cannot measure what probes cost: %s", strerror(-rc));
+		goto fail;
+	}
+	/* Not everywhere are there regions to be seen. */
+	with_regions.regions = true;
+	if (!capture__new(&with_regions, &capture, NULL)) {
+		ret->regions_calibrated =
+			!capture__calibrate_regions(capture, &ret->region_calibration);
+		capture__free(capture);
+	}
+	return 0;
+fail:
+	session_plan__clear(ret);
+	return rc;
+}
+
+void session_plan__clear(struct session_plan *plan)
+{
+	allocators__free(plan->allocators);
+	plan->allocators = NULL;
+	region_source__free(plan->regions);
+	plan->regions = NULL;
+}
+
+static int watch_target(struct session *s, struct target *t, struct error *err)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = t};
+
+	t->pidfd = (int)syscall(SYS_pidfd_open, t->info.pid, 0);
+	if (t->pidfd < 0)
+		return error__set(err, -errno, "pid %d: %s", t->info.pid,
+				  errno == ESRCH ? "it has ended" : strerror(errno));
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, t->pidfd, &event))
+		return error__set(err, -errno, "cannot watch pid %d: %s", t->info.pid,
+				  strerror(errno));
+	return 0;
+}
+
+/* Everything for one process but its allocator. */
+static int open_target(struct session *s, struct target *t, pid_t pid, struct error *err)
+{
+	int rc = session__check_pid(pid, err);
+
+	if (rc)
+		return rc;
+	t->pidfd = -1;
+	rc = process__read(pid, &t->info);
+	if (rc)
+		return error__set(err, rc, "pid %d has just ended", pid);
+	rc = watch_target(s, t, err);
+	if (rc)
+		return rc;
+	rc = targets__refresh_maps(s, t);
+	if (rc)
+		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
+				  t->info.comm, rc == -ESRCH ? "it has just ended" : strerror(-rc));
+	return capture__add_process(s->capture, pid, &t->process, err);
+}
+
+/* Probes in the target, or in the files of its allocators for all who run them. */
+static int attach_allocators(struct session *s, struct target *t, struct error *err)
+{
+	if (!s->everywhere)
+		return capture__attach(s->capture, t->allocators, t->info.pid, err);
+	return targets__attach_everywhere(s, t, err);
+}
+
+/* May a call of the target's be made to return through a probe? */
+static int check_returns(const struct target *t, struct error *err)
+{
+	if (t->info.seccomp && features__seccomp_kills())
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
+				  "return of a probed call would kill it: not traced",
+				  t->info.pid, t->info.comm);
+	return 0;
+}
+
+static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
+{
+	pid_t pid = t->info.pid;
+	struct process_info now;
+	int rc;
+
+	if (!(s->what & WHAT_HEAP) || t->heap_attached)
+		return 0;
+	rc = allocators__find(s->alloc_files, pid, &t->maps, loading, s->extra, s->n_extra,
+			      &t->allocators, err);
+	if (!rc)
+		rc = check_returns(t, err);
+	if (!rc)
+		rc = attach_allocators(s, t, err);
+	if (rc)
+		return rc;
+	t->heap_attached = true;
+	/* The kernel takes a pid: make sure that it was still the same process. */
+	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks || now.state == 'Z')
+		return error__set(err, -ESRCH,
+				  "pid %d (%s) has exited while the probes were being placed", pid,
+				  t->info.comm);
+	return 0;
+}
+
+static int attach_regions(struct session *s, bool loading, struct error *err)
+{
+	int rc = 0;
+
+	if (!(s->what & WHAT_REGIONS))
+		return 0;
+	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
+		rc = check_returns(s->targets[i], err);
+	if (!rc && s->regions_if_easy && capture__kind(s->capture) == PROBE_PERF)
+		rc = -ENOTSUP;
+	if (!rc)
+		rc = region_calls__attach(s, loading, err);
+	if (rc && s->regions_if_easy && !(rc == -ENOENT && loading)) {
+		s->what &= ~WHAT_REGIONS;
+		*err = (struct error){};
+		return 0;
+	}
+	return rc;
+}
+
+static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
+{
+	struct error none = {};
+	int rc, status = 0;
+
+	rc = launch__start(argv, &s->launch, err);
+	if (rc)
+		return rc;
+	/* Nothing of the program has run yet: it shall find the limit that we found. */
+	if (s->command_files.rlim_max)
+		prlimit(s->launch.pid, RLIMIT_NOFILE, &s->command_files, NULL);
+	rc = targets__add(s) ? open_target(s, s->targets[0], s->launch.pid, err)
+			     : error__set(err, -ENOMEM, "out of memory");
+	if (rc)
+		return rc;
+	/* News of its exec is still to come, and tells nothing new. */
+	s->targets[0]->begun_by_exec_ns = clock__now_ns(CLOCK_MONOTONIC);
+	if (!s->launch.loading) {
+		rc = attach_target(s, s->targets[0], false, err);
+		return rc ? rc : attach_regions(s, false, err);
+	}
+	/* The program itself may define malloc, or its dynamic linker be the whole C library
+	 * (musl). */
+	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
+		if (more == -ESRCH) {
+			if (ret_status)
+				*ret_status = status;
+			return error__set(err, -ECHILD,
+					  "%s ended while it was being loaded, before it could "
+					  "allocate",
+					  argv[0]);
+		}
+		if (more < 0)
+			return error__set(err, more, "cannot follow the loading of %s: %s", argv[0],
+					  strerror(-more));
+		targets__refresh_maps(s, s->targets[0]);
+		memset(&none, 0, sizeof(none));
+		rc = attach_target(s, s->targets[0], true, &none);
+		if (!rc)
+			rc = attach_regions(s, more, &none);
+		if (rc == -ENOENT && more)
+			continue;
+		if (rc)
+			return error__set(err, rc, "%s: %s", argv[0], none.text);
+		return 0;
+	}
+}
+
+/* Perf uprobes are let go one after the other, a tenth of a second each. */
+static int check_perf_limit(const struct session *s, struct error *err)
+{
+	double window_s = PERF_EDGES_S + PERF_WINDOW_S, pays_s = WINDOWS_FELT * window_s / s->max_overhead;
+
+	if (s->everywhere)
+		return error__set(err, -ENOTSUP,
+				  "this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
+				  "code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
+				  "processes with -p, or say --max-overhead off",
+				  SESSION_SEPARATE);
+	if (pays_s > PERF_PAYS_S)
+		return error__set(err, -ENOTSUP,
+				  "with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
+				  "of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
+				  "more, or off",
+				  WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
+				  ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
+	return 0;
+}
+
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where nobody asked for it. */
+static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
+{
+	*ret_refuse = false;
+	if (!(s->max_overhead > 0))
+		return 0;
+	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
+		return error__set(err, -ENOTSUP,
+				  "a limit of overhead is kept for the heap and, of a command or of "
+				  "up to %d processes given by -p, for regions, so far; not for growth",
+				  SESSION_SEPARATE);
+	if (!budget__cost_known(s))
+		return error__set(err, -ETIMEDOUT,
+				  "a limit of overhead cannot be kept: what probes cost here could not "
+				  "be measured");
+	*ret_refuse = capture__kind(s->capture) == PROBE_PERF && s->what & WHAT_HEAP;
+	return *ret_refuse ? check_perf_limit(s, err) : 0;
+}
+
+int session__open(const struct session_options *o, struct session **ret, struct error *err)
+{
+	struct watch_handlers handlers;
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+	struct capture_options capture_options = o->capture;
+	struct rlimit limit;
+	struct session *s;
+	bool refuse;
+	int rc;
+
+	rc = check_machine(err);
+	if (rc)
+		return rc;
+	/* A descriptor per mapped file, and the links. */
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error__set(err, -ENOMEM, "out of memory");
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		s->command_files = limit;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	s->epoll_fd = s->timer_fd = -1;
+	s->max_overhead = o->max_overhead;
+	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
+	s->max_host_overhead = o->max_host_overhead;
+	s->window_period_ns = o->window_period_ns;
+	s->interval = o->capture.interval;
+	s->extra = o->capture.extra;
+	s->n_extra = o->capture.n_extra;
+	s->what = o->what ? o->what : WHAT_HEAP;
+	s->everywhere = o->selection || o->n_pids > SESSION_SEPARATE;
+	s->regions_if_easy = o->regions_if_easy && !s->everywhere && !(s->what & WHAT_REGIONS);
+	if (s->regions_if_easy)
+		s->what |= WHAT_REGIONS;
+	s->region_place = s->regions_if_easy ? REGIONS_LIBC : o->region_place;
+	capture_options.regions = s->what & WHAT_REGIONS;
+	capture_options.growth = s->what & WHAT_GROWTH;
+	s->resident = o->resident;
+	s->selection = o->selection;
+	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
+		rc = error__set(err, -ENOTSUP,
+				"on this kernel the return of a probed call kills a process under a "
+				"seccomp filter, and probes in all processes would reach such ones: "
+				"name up to %d processes with -p",
+				SESSION_SEPARATE);
+		goto fail;
+	}
+	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||
+	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
+		rc = error__set(err, -ENOMEM, "out of memory");
+		goto fail;
+	}
+	/* Wrong pids are told before anything costs time. */
+	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
+		rc = session__check_pid(o->pids[i], err);
+		if (rc)
+			goto fail;
+	}
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd < 0) {
+		rc = error__set(err, -errno, "cannot make an epoll descriptor: %s",
+				strerror(errno));
+		goto fail;
+	}
+	if (s->selection) {
+		selection__to_kernel(s->selection, &capture_options.selection);
+		capture_options.max_processes = SELECTED_PROCESSES;
+	}
+	capture_options.windows = s->max_overhead > 0;
+	capture_options.machine = s->everywhere && s->max_overhead > 0 && s->what == WHAT_HEAP;
+	if (capture_options.max_processes < o->n_pids)
+		capture_options.max_processes = (uint32_t)o->n_pids;
+	rc = capture__new(&capture_options, &s->capture, err);
+	if (rc)
+		goto fail;
+	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
+	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
+		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
+	/* where a window is dear, a few of them cost more than nobody asked for */
+	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
+		s->max_overhead = s->max_steady_overhead;
+	rc = check_limit(s, &refuse, err);
+	if (rc && (o->overhead_given || refuse))
+		goto fail;
+	if (rc) {
+		s->max_overhead = 0;
+		*err = (struct error){};
+	}
+	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
+	if (rc)
+		goto fail;
+	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
+
+	handlers = targets__handlers(s);
+	/* Without it the maps are as old as the last look at /proc: no reason to give up. */
+	if (!watch__new(&handlers, &s->watch))
+		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
+
+	if (o->command) {
+		rc = open_command(s, o->command, o->ret_command_status, err);
+		if (rc)
+			goto fail;
+	}
+	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
+		struct target *t = targets__add(s);
+
+		rc = t ? open_target(s, t, o->pids[i], err)
+		       : error__set(err, -ENOMEM, "out of memory");
+		if (!rc)
+			rc = attach_target(s, t, false, err);
+		if (rc)
+			goto fail;
+	}
+	if (!o->command) {
+		rc = attach_regions(s, false, err);
+		if (rc)
+			goto fail;
+	}
+	if (s->selection) {
+		if (s->selection->dynamic && s->what & WHAT_HEAP)
+			targets__probe_own_libc(s);
+		rc = selection__scan(s, err);
+		if (rc)
+			goto fail;
+	}
+	targets__tell_mappings(s);
+	*ret = s;
+	return 0;
+fail:
+	session__free(s);
+	return rc;
+}

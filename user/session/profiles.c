@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/own.h"
+#include "session/books.h"
+#include "session/budget.h"
+#include "session/internal.h"
+
+#define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
+#define SETTLE_EVERY_NS 2000000000 /* and not more often */
+/* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
+#define MAX_ENDED	4096
+#define MAX_ENDED_BYTES (64U << 20)
+
+void profile_list__clear(struct profile_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		profile__free(list->at[i]);
+	free(list->at);
+	*list = (struct profile_list){};
+}
+
+/* Adds the target's to the list. now_ns: the end of a run that goes on for it. */
+static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
+			uint64_t now_ns, struct profile_list *list)
+{
+	uint64_t start_ns = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
+	uint64_t end_ns = t->ended ? t->end_ns : now_ns;
+	struct build build = {
+		.capture = s->capture,
+		.calibration = s->calibrated ? &s->calibration : NULL,
+		.drain = drain,
+		.target = t,
+		.series = s->series.n ? &s->series : NULL,
+		.begin_ns = start_ns,
+		.end_ns = end_ns,
+		.symbolizer = s->symbolizer,
+		.growth = s->what & WHAT_GROWTH,
+		.interval = s->interval,
+		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
+		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
+		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),
+		.cpu_time_ns = target__cpu_used_ns(t),
+		.watch_lost = s->watch_lost,
+		.events_lost = s->events_lost,
+		.ends_lost = s->ends_lost,
+		.forgotten = s->forgotten,
+		.files_refused = s->files_refused,
+		.processes_refused = capture__processes_refused(s->capture),
+		.missed_runs = capture__missed_runs(s->capture),
+	};
+	struct profile **profiles, *regions = NULL;
+	size_t first = list->n;
+	int rc;
+
+	profiles = reallocarray(list->at, list->n + 2, sizeof(struct profile *));
+	if (!profiles)
+		return -ENOMEM;
+	list->at = profiles;
+	/* What the program maps by itself is none of its heap's growth. */
+	if (s->what & WHAT_REGIONS) {
+		struct build of_regions = build;
+
+		of_regions.calibration = NULL;
+		if (!s->regions_calibrated)
+			of_regions.overhead_pct = -1;
+		rc = build__regions(&of_regions, &regions);
+		if (rc)
+			return rc;
+		build.regions_growth = profile__own_growth(regions);
+	}
+	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
+		rc = build__profile(&build, &list->at[list->n]);
+		if (rc) {
+			profile__free(regions);
+			return rc;
+		}
+		list->n++;
+	}
+	if (regions)
+		list->at[list->n++] = regions;
+	/* the process's first, whichever that is */
+	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
+			       &list->at[first]->resident);
+}
+
+/* One of the profiles kept. */
+struct kept {
+	size_t index;
+	double live_bytes;
+};
+
+static int compare_kept(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	if (x->live_bytes != y->live_bytes)
+		return x->live_bytes < y->live_bytes ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Of more ended processes than can be kept, those that held least go. */
+static void forget_least(struct session *s)
+{
+	_cleanup_free_ struct kept *kept = NULL;
+	size_t bytes = 0, left = s->profiles.n, n = 0;
+
+	for (size_t i = 0; i < s->profiles.n; i++)
+		bytes += profile__bytes(s->profiles.at[i]);
+	if (left <= MAX_ENDED && bytes <= MAX_ENDED_BYTES)
+		return;
+	kept = calloc(s->profiles.n, sizeof(*kept));
+	if (!kept)
+		return;
+	for (size_t i = 0; i < s->profiles.n; i++)
+		kept[i] = (struct kept){i, profile__live(s->profiles.at[i]).bytes};
+	qsort(kept, s->profiles.n, sizeof(*kept), compare_kept);
+	for (size_t i = 0; left > MAX_ENDED || (left > 1 && bytes > MAX_ENDED_BYTES); i++, left--) {
+		struct profile **least = &s->profiles.at[kept[i].index];
+
+		bytes -= profile__bytes(*least);
+		profile__free(*least);
+		*least = NULL;
+		s->forgotten++;
+	}
+	for (size_t i = 0; i < s->profiles.n; i++)
+		if (s->profiles.at[i])
+			s->profiles.at[n++] = s->profiles.at[i];
+	s->profiles.n = n;
+}
+
+void profiles__settle_ended(struct session *s)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	_cleanup_free_ uint32_t *gone = NULL;
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	size_t n = 0, n_gone = 0;
+
+	for (size_t i = 0; i < s->n_targets; i++)
+		n += s->targets[i]->ended && s->targets[i]->uninvited;
+	if (n < MIN_SETTLED || now < s->settle_next_ns)
+		return;
+	s->settle_next_ns = now + SETTLE_EVERY_NS;
+	scheduler__harvest(&s->scheduler);
+	gone = calloc(n, sizeof(*gone));
+	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
+		return;
+	for (size_t i = 0; i < s->n_targets;) {
+		struct target *t = s->targets[i];
+
+		if (!t->ended || !t->uninvited) {
+			i++;
+			continue;
+		}
+		if (make_profile(s, &drain, t, now, &s->profiles))
+			break; /* out of memory: it waits */
+		gone[n_gone++] = t->process;
+		targets__remove(s, t);
+	}
+	forget_least(s);
+	capture__drop_records(s->capture, &drain, gone, n_gone, !(s->what & WHAT_REGIONS));
+}
+
+/* What the run has cost ourselves, for all who are told of it. */
+static void note_own_cost(struct session *s)
+{
+	struct run_cost cost = {.known = true, .host_pct = budget__host_pct(s)};
+
+	cost.host_known = cost.host_pct >= 0;
+	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
+		return;
+	cost.cpu_pct = 100.0 * (double)s->own_cpu_ns / (double)(s->stop_ns - s->start_ns);
+	cost.kernel_bytes = capture__kernel_bytes(s->capture, &cost.at_most);
+	if (s->watch)
+		cost.kernel_bytes += watch__bytes(s->watch);
+	for (size_t i = 0; i < s->profiles.n; i++)
+		s->profiles.at[i]->own = cost;
+}
+
+int session__profiles(struct session *s, struct profile *const **ret, size_t *ret_n,
+		      struct error *err)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	int rc;
+
+	rc = capture__drain(s->capture, &drain, err);
+	if (rc)
+		return rc;
+	rc = build__prepare(&drain);
+	if (rc)
+		return error__set(err, rc, "out of memory");
+	for (size_t i = 0; i < s->n_targets; i++) {
+		rc = make_profile(s, &drain, s->targets[i], s->stop_ns, &s->profiles);
+		if (rc)
+			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
+					  s->targets[i]->info.pid, strerror(-rc));
+	}
+	note_own_cost(s);
+	*ret = s->profiles.at;
+	*ret_n = s->profiles.n;
+	return 0;
+}
+
+/* Brings a target's ledger up to date, a stretch that goes on included. */
+static void look_now(struct session *s, struct target *t)
+{
+	struct target *const only[] = {t};
+	struct budget *b = &t->budget;
+	struct paced *p = &b->pace;
+
+	targets__read(s, t);
+	books__read_bound(t);
+	if (b->stretch && !p->closing && p->windows.open) {
+		p->end_ns = clock__now_ns(CLOCK_MONOTONIC);
+		p->failed += books__harvest(s, only, 1) != 0;
+		p->start_ns = p->end_ns;
+	} else {
+		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
+	}
+}
+
+/* Adds the profiles of the moment: those of targets that have ended, too, or not. */
+static int look(struct session *s, bool ended, struct profile_list *list)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+	int rc = capture__drain(s->capture, &drain, NULL);
+
+	if (!rc)
+		rc = build__prepare(&drain);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->ended && (!ended || t->uninvited))
+			continue;
+		if (!t->ended && !s->stopped && t->budget.survivors.n_windows)
+			look_now(s, t);
+		rc = make_profile(s, &drain, t, now, list);
+	}
+	return rc;
+}
+
+int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
+{
+	struct profile_list list = {};
+	int rc = look(s, false, &list);
+
+	for (size_t i = 0; i < list.n && !rc; i++)
+		rc = fn(ctx, list.at[i]);
+	profile_list__clear(&list);
+	return rc;
+}
+
+int session__look(struct session *s, struct profile ***ret, size_t *ret_n)
+{
+	struct profile_list list = {};
+	int rc = look(s, true, &list);
+
+	if (rc) {
+		profile_list__clear(&list);
+		return rc;
+	}
+	*ret = list.at;
+	*ret_n = list.n;
+	return 0;
+}

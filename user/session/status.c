@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "session/budget.h"
+#include "session/internal.h"
+
+#define RECENT_WINDOWS 8 /* that tell how much is called now */
+
+/* All that a target has allocated, by what it allocated while its probes were in place. */
+static double allocated(const struct target *t)
+{
+	const struct survivors *s = &t->budget.survivors;
+	const struct net_clock *clock = &t->budget.clock;
+	double seen = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++)
+		seen += net_clock__at(clock, s->windows[i].end_ns) - net_clock__at(clock, s->windows[i].start_ns);
+	if (t->budget.stretch || !(seen > 0))
+		return (double)t->counters.alloc_bytes;
+	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
+}
+
+/* Calls that allocate and that free, per net second, of the last windows. false: there were none. */
+static bool call_rates(const struct target *t, double *ret_allocs, double *ret_frees)
+{
+	const struct survivors *s = &t->budget.survivors;
+	double seconds = 0, allocs = 0, frees = 0;
+
+	for (size_t i = s->n_windows > RECENT_WINDOWS ? s->n_windows - RECENT_WINDOWS : 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		seconds += net_clock__at(&t->budget.clock, w->end_ns) - net_clock__at(&t->budget.clock, w->start_ns);
+		allocs += (double)w->allocs;
+		frees += (double)w->allocs - (double)w->net_blocks;
+	}
+	if (!(seconds > 0))
+		return false;
+	*ret_allocs = allocs / seconds;
+	*ret_frees = fmax(frees / seconds, 0);
+	return true;
+}
+
+/* Brings the estimate of a target's calls up to date: what was counted where all is, else what its last windows say of the
+ * time that it has worked since. */
+static void estimate_calls(struct target *t)
+{
+	const struct net_clock *clock = &t->budget.clock;
+	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : 0;
+	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns), allocs, frees;
+
+	if (t->budget.pace.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
+		t->calls.allocs += allocs * worked;
+		t->calls.frees += frees * worked;
+	} else {
+		t->calls.allocs += (double)t->alloc_calls - (double)t->calls.seen_allocs;
+		t->calls.frees += (double)t->free_calls - (double)t->calls.seen_frees;
+	}
+	t->calls.clock_ns = last_ns;
+	t->calls.seen_allocs = t->alloc_calls;
+	t->calls.seen_frees = t->free_calls;
+}
+
+/* What it has allocated and not freed: windows do not see the frees, but there is the kernel's count of its memory. */
+static double held(const struct target *t)
+{
+	const struct sizes *anon = &t->anon;
+
+	if (!t->ended && !t->exec_ns && t->budget.pace.windows.n_windows > 1 && anon->n)
+		return (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
+	return (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
+}
+
+void session__status(struct session *s, struct session_status *ret)
+{
+	uint64_t cpu_ns = 0;
+	double probe_ns = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->elapsed_s =
+		(double)((s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC)) - s->start_ns) /
+		1e9;
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!s->stopped)
+			targets__read(s, t);
+		estimate_calls(t);
+		ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
+		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);
+		ret->samples += t->counters.samples;
+		ret->alloc_bytes += allocated(t);
+		ret->live_bytes += held(t);
+		ret->running += !t->ended;
+		if (s->what == WHAT_REGIONS) {
+			ret->alloc_calls += t->book.calls;
+			for (size_t j = 0; j < t->book.n_sites; j++)
+				ret->alloc_bytes += (double)t->book.sites[j].bytes;
+			ret->live_bytes += (double)region_book__live(&t->book, NULL);
+		}
+		cpu_ns += target__cpu_used_ns(t);
+		probe_ns += t->probe_ns;
+		ret->windowed += t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
+	}
+	if (ret->live_bytes < 0)
+		ret->live_bytes = 0;
+	ret->overhead_pct = session__share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
+}
+
+bool session_status__rates(const struct session_status *before, const struct session_status *now,
+			   struct session_rates *ret)
+{
+	double seconds = now->elapsed_s - before->elapsed_s;
+
+	if (seconds <= 0)
+		return false;
+	*ret = (struct session_rates){
+		.live_bytes = (now->live_bytes - before->live_bytes) / seconds,
+		.alloc_calls = now->alloc_calls > before->alloc_calls
+				       ? (double)(now->alloc_calls - before->alloc_calls) / seconds
+				       : 0,
+		.free_calls = now->free_calls > before->free_calls
+				      ? (double)(now->free_calls - before->free_calls) / seconds
+				      : 0,
+	};
+	return true;
+}
