@@ -157,11 +157,11 @@ def main():
     outcomes, seconds, failures, unsteady = {}, {}, {}, {}
 
     def note(name, outcome, why, took):
-        outcomes[name] = outcome
+        outcomes[name] = "failed" if name in failures and outcome == "skipped" else outcome
         seconds[name] = seconds.get(name, 0) + took
         if outcome == "failed":
             failures[name] = why
-        elif name in failures:
+        elif outcome == "passed" and name in failures:
             unsteady[name] = failures.pop(name)
 
     pairs = [name for name in names if name in harness.sociable and not args.single]

@@ -154,6 +154,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects (these two null when unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
+ *	growth_replaces (true: struct profile_site.replaces),
  *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects
  *	of 10 us and less, 100 us, ... 1000 s, more] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
  *	first], lines}] (those with anything live, or all)
@@ -232,7 +233,8 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
  *	encode_diff_json() of a diff
  *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of its anonymous memory;
  *	"stacks": of all of them together), growth_bytes_per_s (of that; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())
- *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown), live_bytes, frames, lines;
+ *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown), growth_replaces (as in
+ *	encode_json()), live_bytes, frames, lines;
  *	freed_with_age ("hardly any", "some" or "most"), young_s, young_held, old_s, old_held (the share that was still
  *	held of what got that old), oldest_s (some is older), rises of steps: where they are known}] */
 int encode_leaks_json(const struct profile *profile, struct sink *sink);

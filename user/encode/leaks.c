@@ -236,6 +236,7 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 static int put_suspects(const struct finding *finding, const struct table_options *options, struct sink *sink)
 {
 	size_t top = options->top ? options->top : DEFAULT_TOP, sure = finding->n_sure, shown = 0, maybe = 0;
+	bool replaced = false;
 	char rate[16];
 	int err = 0;
 
@@ -244,9 +245,10 @@ static int put_suspects(const struct finding *finding, const struct table_option
 
 		if (!s->sure && (sure || maybe++ >= MAYBE))
 			break;
+		replaced |= s->replaces;
 		err = put_suspect(s, ++shown, finding, options, sink);
 	}
-	if (!sure && finding->somebody && shown > 1)
+	if (!sure && finding->somebody && shown > 1 && !replaced)
 		sink__printf(sink, "More blocks come than go in the process as a whole, and its memory grows: windows do not tell which of "
 				   "these stacks it is. A longer run, or --max-overhead %d, would.\n", MUCH_PCT);
 	if (sure > shown)
@@ -389,7 +391,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				      .live = groups[i].live.bytes,
 				      .now = {.low = NAN},
 				      .sure = growth->low > 0,
-				      .replaces = groups[i].site->replaces};
+				      .replaces = groups[i].site->replaces && !(growth->low > 0)};
 		add_ages(s, profile, s->site, s->live);
 		finding->whole += s->rate;
 		s->index = finding->n++;

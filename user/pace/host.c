@@ -22,7 +22,6 @@
 #define CPU_WEIGHT    2
 #define ROUND_NS      (20 * S) /* in which everybody who waits should have a turn */
 #define MIN_TURN_NS   (500 * MS)
-#define MAX_TURN_NS   (2 * S)
 
 static double between(double x, double low, double high)
 {
@@ -97,7 +96,7 @@ uint64_t host__turn_ns(size_t n_waiting, size_t n_slots)
 {
 	if (!n_waiting)
 		return UINT64_MAX;
-	return (uint64_t)between(ROUND_NS * (double)n_slots / (double)n_waiting, MIN_TURN_NS, MAX_TURN_NS);
+	return (uint64_t)between(ROUND_NS * (double)n_slots / (double)n_waiting, MIN_TURN_NS, (double)HOST_LONGEST_TURN_NS);
 }
 
 bool host__may_return(const struct host *h, uint64_t now_ns, double forecast, bool over)

@@ -94,8 +94,10 @@ void host_process__watch_size(struct host_process *process, uint64_t now_ns, uin
 /* How much it deserves the next turn; 0: it needs none. */
 double host_process__urgency(const struct host_process *process, uint64_t now_ns);
 
-/* How long a turn may be while so many others wait, for slots at a time; UINT64_MAX: nobody waits. (Processes that are
- * traced cheaply stay when their window ends.) */
+#define HOST_LONGEST_TURN_NS 2000000000ull
+
+/* How long a turn may be while so many others wait, for slots at a time, HOST_LONGEST_TURN_NS at most; UINT64_MAX: nobody waits.
+ * (Processes that are traced cheaply stay when their window ends.) */
 uint64_t host__turn_ns(size_t n_waiting, size_t n_slots);
 
 /* May a window be opened now? pending_ns: what the open ones are still expected to cost. */

@@ -145,6 +145,13 @@ static void adapt_interval(struct scheduler *sc, struct paced *p, double cost, d
 	p->piece_cpu_ns = cpu;
 }
 
+/* Is it traced continuously? A turn that has to make room for another process's is a window, however little it costs: who has
+ * nothing but such turns is known by what windows tell. (The limit of turns comes and goes with the last free slot.) */
+static bool is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
+{
+	return p->windows.continuous && (!sc->limits.shared || now > p->open_ns + 2 * HOST_LONGEST_TURN_NS);
+}
+
 /* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known. Where all has been
  * continuous so far there is nothing to be pieced together. */
 static void take_pieces(struct scheduler *sc)
@@ -173,7 +180,10 @@ static void take_pieces(struct scheduler *sc)
 		if (sc->host.everywhere)
 			continue;
 		read_totals(sc, p, &cost, &cpu);
-		adapt_interval(sc, p, cost, cpu);
+		if (!is_stretch(sc, p, now))
+			adapt_interval(sc, p, cost, cpu);
+		p->piece_cost_ns = cost;
+		p->piece_cpu_ns = cpu;
 	}
 }
 
@@ -314,7 +324,7 @@ static enum windows_action step(struct scheduler *sc, struct paced *p, uint64_t 
 
 	read_totals(sc, p, &cost, &cpu);
 	action = windows__step(&p->windows, now, cost, cpu);
-	if (action == WINDOWS_NONE && p->windows.continuous) /* samples need not come by the window */
+	if (action == WINDOWS_NONE && is_stretch(sc, p, now)) /* samples need not come by the window */
 		sc->ops->restore_interval(sc->ctx, p);
 	return action;
 }
@@ -397,10 +407,10 @@ static void come_back(struct scheduler *sc)
 
 		if (!is_kept(p))
 			continue;
-		sc->ops->restore_interval(sc->ctx, p);
 		read_totals(sc, p, &cost, &cpu);
 		p->start_ns = now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
+		sc->ops->restore_interval(sc->ctx, p); /* it is none: a stretch begins */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
 	host__returned(&sc->host, now_ns(sc));

@@ -72,7 +72,8 @@ struct pace_ops {
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
 	/* Is there a window of it that was taken in? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
-	/* Sets its sampling by what its window, or a piece, has cost and used; back to what was asked for. */
+	/* Sets its sampling by what its window, or a piece, has cost and used; back to what was asked for, as its window is, or became,
+	 * continuous tracing, which stands for itself. */
 	void (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
 	void (*restore_interval)(void *ctx, struct paced *process);
 	/* Looks at all its blocks once more, at the end. */

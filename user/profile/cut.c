@@ -60,6 +60,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	a->freed_bytes += b->freed_bytes;
 	site_life__merge(&a->life, &b->life);
 	resident_bytes__add(&a->resident, &b->resident);
+	a->replaces |= b->replaces;
 	a->truncated |= b->truncated;
 	a->complete &= b->complete;
 	free(b->locations);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define TABLE_DF 12
+#define NONE_SEEN 3.69 /* -log 0.025: of so many that are expected none comes in one of 40 cases */
 /* By what share the rest of blocks that go on dying falls from third to third of the segments. Of one that falls more
  * slowly the segments show too little. */
 #define Q_LEAST 0.4
@@ -79,10 +80,11 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 			       bool dying)
 {
 	struct growth growth = {.low = NAN, .high = NAN};
-	double bytes = 0, seconds = 0, squares = 0, error, least;
+	double bytes = 0, moved = 0, seconds = 0, squares = 0, error, least;
 
 	for (size_t i = 0; i < n; i++) {
 		bytes += segments[i].bytes;
+		moved += fabs(segments[i].bytes);
 		seconds += segments[i].seconds;
 	}
 	if (!(seconds > 0))
@@ -98,7 +100,7 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 	}
 	error = student_quantile(n - 1, false) *
 		sqrt((double)(n - 1) / (double)n * squares) / seconds;
-	least = quantum / seconds;
+	least = (moved < quantum / 2 ? NONE_SEEN : 1) * quantum / seconds;
 	error = error > least ? error : least;
 	growth.low = growth.bytes_per_s - error;
 	growth.high = growth.bytes_per_s + error;

@@ -18,7 +18,8 @@
  *
  * a segment that is longer than the others draws r to itself, and its miss is taken for more. The interval
  * is r +- t(0.975; n - 1) sqrt(V). What is sampled can leave no spread at all where
- * little was seen: V is at least what one more block of the largest size seen would make of it.
+ * little was seen: the interval reaches at least as far as one more block of the largest size seen would make it, and
+ * where none was seen as far as 3.7 of them would: so many may be expected and none come (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) grows
  * as well, for a while, and by less and less. When the rates of the segments fall - by a line fitted

@@ -352,15 +352,26 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 	return sum;
 }
 
+/* What was allocated while nobody looked, bytes. */
+static double allocated_unseen(const struct context *c)
+{
+	double sum = 0;
+
+	for (size_t h = 0; h < c->strata->n; h++)
+		if (!c->strata->at[h].continuous)
+			sum += c->rates[h] * (c->strata->at[h].to_s - c->strata->at[h].from_s);
+	return sum;
+}
+
 /* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
- * know a spread: as if they were all of a kind that may be twice as much, or nothing. */
+ * know a spread: what they stand for may be twice as much, or nothing. */
 static double variance_of(const struct context *c, const double *values, double share)
 {
 	double between = windowed__jackknife(c->strata, values);
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
 
 	if (isnan(between))
-		between = c->strata->n_groups ? values[0] * values[0] : 0;
+		between = pow(fmin(allocated_unseen(c), values[0]), 2);
 	/* the normal quantile is what readers of a variance take */
 	if (c->strata->n_groups >= 2)
 		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / Z, 2);
@@ -456,7 +467,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
 	ret->alloc_variance = variance_of(&c, alloc, 1) + pow(ret->alloc_bytes * strata->clock_error, 2);
-	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
+	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0) +
+			     ret->live_bytes * (objects > 0 ? bytes / objects : 0);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] = survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;

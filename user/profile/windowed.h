@@ -34,7 +34,8 @@
  *
  * ERRORS. Windows are few and differ: the error of every figure is that of a jackknife that leaves out one group of
  * windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance Estimation, chapter 4), with Student's
- * quantile for the number of groups. What all figures share is the error of the clock (profile/balance.h). */
+ * quantile for the number of groups. How many blocks live at one moment is chance as well, with the variance of their mean
+ * number (Poisson): of z bytes each, L(t) z. What all figures share is the error of the clock (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
 

@@ -304,6 +304,7 @@ static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
 	}
 	capture__set_window(s->capture, t->info.pid, start_ns);
 	note_edge(s, p);
+	t->budget.stretch = false;
 	books__opened(s, t);
 }
 

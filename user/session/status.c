@@ -9,6 +9,11 @@
 
 #define RECENT_WINDOWS 8 /* that tell how much is called now */
 
+static bool is_continuous(const struct target *t)
+{
+	return t->budget.stretch && t->budget.pace.windows.open && !t->budget.pace.closing;
+}
+
 /* All that a target has allocated, by what it allocated while its probes were in place. */
 static double allocated(const struct target *t)
 {
@@ -18,7 +23,7 @@ static double allocated(const struct target *t)
 
 	for (size_t i = 0; i < s->n_windows; i++)
 		seen += net_clock__at(clock, s->windows[i].end_ns) - net_clock__at(clock, s->windows[i].start_ns);
-	if (t->budget.stretch || !(seen > 0))
+	if (is_continuous(t) || !(seen > 0))
 		return (double)t->counters.alloc_bytes;
 	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
 }
@@ -51,7 +56,7 @@ static void estimate_calls(struct target *t)
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : 0;
 	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns), allocs, frees;
 
-	if (t->budget.pace.windows.budget > 0 && !t->budget.stretch && call_rates(t, &allocs, &frees)) {
+	if (t->budget.pace.windows.budget > 0 && !is_continuous(t) && call_rates(t, &allocs, &frees)) {
 		t->calls.allocs += allocs * worked;
 		t->calls.frees += frees * worked;
 	} else {

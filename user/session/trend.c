@@ -419,31 +419,46 @@ static struct growth all_growth(const struct profile *p)
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
+	uint64_t begin_ns = b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
 	double net = 0, wall = 0;
 
 	for (size_t i = 0; i < s->n_windows; i++) {
 		if (!s->windows[i].continuous)
 			continue;
 		net += run->windows[i].end_s - run->windows[i].begin_s;
-		wall += seconds_in(&s->windows[i], b->begin_ns, b->end_ns);
+		wall += seconds_in(&s->windows[i], begin_ns, b->end_ns);
 	}
-	return run->end_s > 0 && run->wall_s > 0 ? fmax(1 - net / run->end_s, 1 - wall / run->wall_s) : 1;
+	return run->end_s > 0 && run->wall_s > 0 ? fmax(fmax(1 - net / run->end_s, 1 - wall / run->wall_s), 0) : 1;
 }
 
-/* Growth of a run that was interrupted for so little that it is like a continuous one: what was missed may have been nothing, or
- * twice as much. */
+/* Can growth be read as that of a continuous run? Not when blocks were let go, which the kernel's tables then lack. */
+static bool is_nearly_continuous(const struct build *b, double unseen)
+{
+	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
+}
+
+/* Growth of a run that was interrupted for so little that it is like a continuous one. What was allocated meanwhile is not in
+ * it, nor what was freed: either may be as much as is allocated in that time. */
 static int add_interrupted_growth(const struct build *b, struct profile *p, const struct process_sites *sites, double unseen)
 {
+	bool enough = p->has_growth;
 	int rc = trend__add_growth(b, p, sites);
 
-	for (size_t i = 0; i < p->n_sites && !rc && p->has_growth; i++) {
-		struct growth *growth = &p->sites[i].growth;
-		double error = unseen * fabs(growth->bytes_per_s);
-
-		growth->low -= error;
-		growth->high += error;
+	if (rc || !p->has_growth) {
+		p->has_growth = enough; /* by windows, then */
+		return rc;
 	}
-	return rc;
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+		double error = b->end_ns > b->begin_ns
+				       ? unseen * site->alloc_bytes / ((double)(b->end_ns - b->begin_ns) * NS)
+				       : 0;
+
+		site->growth.low -= error;
+		site->growth.high += error;
+		site->replaces = false;
+	}
+	return 0;
 }
 
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
@@ -454,6 +469,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	struct windowed_run run;
 	struct growth anon;
 	double scale, unseen;
+	bool nearly;
 	int rc = describe_run(b, &windows, &run);
 
 	if (rc)
@@ -484,16 +500,17 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (!rc)
 		rc = add_live_reallocs(b, p, sites, scale);
 	unseen = unseen_share(b, &run);
+	nearly = is_nearly_continuous(b, unseen);
 	if (!rc)
-		rc = unseen <= MOST_UNSEEN ? add_interrupted_growth(b, p, sites, unseen)
-					   : add_reallocs_growth(b, p, sites, &run, &anon, scale);
+		rc = nearly ? add_interrupted_growth(b, p, sites, unseen)
+			    : add_reallocs_growth(b, p, sites, &run, &anon, scale);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
-	if (unseen > MOST_UNSEEN)
+	if (!nearly || !p->has_growth)
 		p->growth.attributed = all_growth(p);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
@@ -563,6 +580,13 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	for (size_t site = 0; site < sites->n; site++)
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 			rows->at[site][i].seconds = (double)step * NS;
+	for (size_t i = 0; i < sites->n; i++) { /* of which nothing may be held */
+		double objects = (double)sites->sites[i].alloc_objects_q16 / 65536;
+		double samples = (double)sites->sites[i].alloc_samples;
+
+		if (samples > 0 && samples < objects)
+			rows->quantum[i] = (double)sites->sites[i].alloc_bytes / samples * sqrt(1 - samples / objects);
+	}
 	while ((held = next_held(&walk))) {
 		long site = process_sites__find(sites, &held->stack);
 		uint64_t slice = held->birth_ns < from ? SERIES_SEGMENTS : (held->birth_ns - from) / step;

@@ -6,9 +6,8 @@
 
 #include "session/build.h"
 
-/* In the place of the kernel's live table: the blocks that are known from windows, each standing for
- * as many as the share of time is that windows took. (Those that changed under our eyes, in use or replaced, are not
- * among them; they are counted.) 0 or -ENOMEM. */
+/* What windows tell of a process and its stacks, in the place of the kernel's live table: live bytes and what was allocated by the
+ * model of profile/windowed.h, and growth, which is read as below where continuous tracing missed little. 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
 			const struct process_sites *sites);
 

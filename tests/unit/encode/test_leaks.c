@@ -198,6 +198,10 @@ static void what_windows_cannot_tell_is_said(void **state)
 	free(json.bytes);
 	profile->growth.blocks_low = 3;
 	text = leaks(profile);
+	assert_null(strstr(text, which)); /* it would contradict what is said of the first */
+	free(text);
+	profile->sites[cache].replaces = false;
+	text = leaks(profile);
 	assert_has(text, which);
 	free(text);
 	profile__free(profile);

@@ -520,6 +520,29 @@ static void modest_ones_keep_their_turn(void **state)
 	end(m);
 }
 
+/* Where more want a turn than there is room for, even cheap turns are short, and are windows: what happened between them must
+ * be concluded from them. */
+static void turns_in_a_crowd_are_windows(void **state)
+{
+	struct machine *m = machine(true);
+	unsigned opened = 0, restored = 0;
+
+	(void)state;
+	add(m, WILD);
+	for (int i = 0; i < 40; i++)
+		add(m, MODEST);
+	drive(m, 60);
+	assert_false(m->everywhere);
+	assert_int_equal(m->most_open, PACE_SLOTS);
+	for (size_t i = 1; i < m->n; i++) {
+		opened += m->processes[i].opened;
+		restored += m->processes[i].restored;
+	}
+	assert_true(opened > 80);
+	assert_true(restored < opened / 20);
+	end(m);
+}
+
 static void it_comes_back_when_the_storm_is_over(void **state)
 {
 	struct machine *m = machine(true);
@@ -608,6 +631,7 @@ int main(void)
 		cmocka_unit_test(quiet_machines_are_traced_everywhere),
 		cmocka_unit_test(many_share_the_hosts_limit),
 		cmocka_unit_test(modest_ones_keep_their_turn),
+		cmocka_unit_test(turns_in_a_crowd_are_windows),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
 		cmocka_unit_test(turns_end_with_their_process),
 		cmocka_unit_test(turns_with_nothing_to_see_go_on),
