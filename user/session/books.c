@@ -219,7 +219,7 @@ void books__read_bound(struct target *t)
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct map_entry *e = &maps.entries[i];
 
-		if (!e->file.inode && e->perms[1] == 'w' && e->perms[3] == 'p')
+		if (!e->file.inode && e->perms[1] == 'w' && e->perms[3] == 'p' && strcmp(e->path, "[stack]"))
 			sum += e->end - e->start;
 	}
 	maps__free(&maps);
