@@ -64,13 +64,13 @@ def find_vector(seconds, function, truth_key, arguments):
 @test(beside=True)
 def vectors_one_that_grows():
     return find_vector(20, "grow_vector", "vector",
-                 ("--vector", "300000", "--sessions", "200"))
+                       ("--vector", "300000", "--sessions", "200"))
 
 
 @test(beside=True)
 def vectors_many_that_grow():
-    return find_vector(20, "grow_many", "many",
-                 ("--many", "300000", "--step", "200", "--sessions", "200"))
+    return find_vector(30, "grow_many", "many",
+                       ("--many", "300000", "--step", "200", "--sessions", "200"))
 
 
 @test(beside=True)

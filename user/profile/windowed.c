@@ -418,8 +418,11 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		r->growth.low = fmin(r->growth.low, 0);
 	/* nothing grows by more, or loses more, than the heap has */
 	if (c->run->bound_bytes > 0) {
-		r->growth.low = fmax(r->growth.low, fmin(-c->run->bound_bytes / wall, grown[0]));
-		r->growth.high = fmin(r->growth.high, fmax(c->run->bound_bytes / wall, grown[0]));
+		double most = c->run->bound_bytes / wall;
+
+		r->growth.bytes_per_s = fmin(fmax(grown[0], -most), most);
+		r->growth.low = fmin(fmax(r->growth.low, -most), most);
+		r->growth.high = fmin(fmax(r->growth.high, -most), most);
 	}
 	/* the process must have room for it */
 	size = r->live_objects > 0 && r->live_bytes > 0 ? r->live_bytes / r->live_objects

@@ -245,6 +245,8 @@ static void test_more_than_is_mapped(void **state)
 	show(&s, &forever, 1);
 	r = estimate(&s);
 	assert_true(r.growth.low <= 0);
+	assert_true(r.growth.bytes_per_s <= s.run.bound_bytes / (0.75 * s.run.wall_s));
+	assert_true(r.growth.high <= s.run.bound_bytes / (0.75 * s.run.wall_s));
 }
 
 /* A cache that turns over half in the run: its fall is seen, and it is not said to grow. */
