@@ -349,6 +349,19 @@ static void weights_and_their_squares(void **state)
 	assert_close(estimate__weight_at((1 << 20) + 8, 1 << 20, 1 << 16), (1 << 16) + 8, 1e-5);
 }
 
+/* Windows may know a figure to less than itself: the interval does not end at it then. */
+static void test_error_larger_than_the_figure(void **state)
+{
+	(void)state;
+	for (double error = 1.1; error < 1000; error *= 1.5) {
+		struct estimate e = {.samples = 5, .objects = 10, .bytes = 1e6, .variance = 1e12 * error * error};
+		struct interval interval = estimate__interval(&e);
+
+		assert_true(interval.high >= 1e6 * (1 + 1.95 * error));
+		assert_true(interval.low < 1e5);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +378,7 @@ int main(void)
 		cmocka_unit_test(intervals_hold_the_truth),
 		cmocka_unit_test(merge_is_addition),
 		cmocka_unit_test(weights_and_their_squares),
+		cmocka_unit_test(test_error_larger_than_the_figure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
