@@ -239,6 +239,26 @@ static void fit_into(struct windowed_result *results, size_t n, double bound_byt
 	}
 }
 
+/* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the place of what was there before. */
+static void fit_growth_into(struct windowed_result *results, size_t n, const struct windowed_run *run)
+{
+	double most = run->wall_s > 0 ? run->bound_bytes / (WINDOWED_GROWTH_PART * run->wall_s) : 0;
+
+	for (size_t i = 0; i < n && most > 0; i++) {
+		struct growth *growth = &results[i].growth;
+
+		if (isnan(growth->low))
+			continue;
+		if (growth->low > most) {
+			growth->low = 0;
+			results[i].replaces = true;
+		}
+		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
+		growth->low = fmax(growth->low, -most);
+		growth->high = fmin(fmax(growth->high, -most), most);
+	}
+}
+
 int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
 		      const struct growth *anon, struct windowed_process *ret_process, struct windowed_result *results)
 {
@@ -266,5 +286,6 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 	allow_for_wall_clock(run, results, n, anon->bytes_per_s);
 	demand_growth(results, n, anon);
 	fit_into(results, n, run->bound_bytes);
+	fit_growth_into(results, n, run);
 	return 0;
 }

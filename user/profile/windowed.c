@@ -9,7 +9,6 @@
 #define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
 #define NOBODY	   (-1) /* no group is left out */
-#define Z	   1.9599640 /* the normal distribution's quantile 0.975 */
 
 /* --- strata --- */
 
@@ -374,7 +373,7 @@ static double variance_of(const struct context *c, const double *values, double 
 		between = pow(fmin(allocated_unseen(c), values[0]), 2);
 	/* the normal quantile is what readers of a variance take */
 	if (c->strata->n_groups >= 2)
-		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / Z, 2);
+		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / NORMAL_QUANTILE, 2);
 	return between + sampling * share * share;
 }
 
@@ -393,7 +392,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 {
 	const struct windowed_strata *s = c->strata;
 	double grown[WINDOWED_GROUPS + 1], stay[WINDOWED_GROUPS + 1], fall[WINDOWED_GROUPS + 1];
-	double wall = 0.75 * c->run->wall_s, size, error, one;
+	double wall = WINDOWED_GROWTH_PART * c->run->wall_s, size, error, one;
 	bool falls;
 
 	r->growth = (struct growth){.low = NAN, .high = NAN};
@@ -416,23 +415,10 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
-	/* nothing grows by more, or loses more, than the heap has */
-	if (c->run->bound_bytes > 0) {
-		double most = c->run->bound_bytes / wall;
-
-		r->growth.bytes_per_s = fmin(fmax(grown[0], -most), most);
-		r->growth.low = fmin(fmax(r->growth.low, -most), most);
-		r->growth.high = fmin(fmax(r->growth.high, -most), most);
-	}
 	/* the process must have room for it */
 	size = r->live_objects > 0 && r->live_bytes > 0 ? r->live_bytes / r->live_objects
 							 : r->alloc_bytes / fmax(r->alloc_objects, 1);
 	if (r->growth.low > 0 && size > 0 && r->growth.low / size > process->blocks_high) {
-		r->growth.low = 0;
-		r->replaces = true;
-	}
-	if (r->growth.low > 0 && c->run->bound_bytes > 0 &&
-	    r->growth.low * wall > fmax(c->run->hidden, 1) * c->run->bound_bytes) {
 		r->growth.low = 0;
 		r->replaces = true;
 	}
@@ -494,7 +480,7 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 	figure(&c, NOBODY, &all);
 	*ret_live = all.live;
 	if (run->wall_s > 0)
-		*ret_grows = (all.live - all.quarter) / (0.75 * run->wall_s);
+		*ret_grows = (all.live - all.quarter) / (WINDOWED_GROWTH_PART * run->wall_s);
 	free(c.rates);
 }
 
@@ -504,7 +490,7 @@ struct windowed_process windowed__process(const struct windowed_run *run, const 
 {
 	struct windowed_process ret = {NAN, -INFINITY, INFINITY, s->clock_error};
 	double *rates = calloc(s->n + 1, sizeof(*rates));
-	double value[WINDOWED_GROUPS + 1] = {}, wall = 0.75 * run->wall_s, error;
+	double value[WINDOWED_GROUPS + 1] = {}, wall = WINDOWED_GROWTH_PART * run->wall_s, error;
 
 	for (int g = WINDOWED_GROUPS; rates && wall > 0 && g >= 0; g--) {
 		if (g && !s->has_group[g - 1])

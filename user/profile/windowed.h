@@ -94,6 +94,8 @@ struct windowed_run {
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 };
 
+#define WINDOWED_GROWTH_PART 0.75 /* of the run's wall time, its last: what grows is told of that */
+
 #define WINDOWED_OLDER 5
 
 struct windowed_result {

@@ -231,24 +231,6 @@ static void test_process_does_not_grow(void **state)
 	assert_true(r.replaces);
 }
 
-/* Neither can more grow than the process has mapped. */
-static void test_more_than_is_mapped(void **state)
-{
-	const struct life forever = {0, 1};
-	struct windowed_result r;
-	struct sim s;
-
-	(void)state;
-	begin(&s);
-	s.net_blocks = RATE / SIZE;
-	s.run.bound_bytes = RATE;
-	show(&s, &forever, 1);
-	r = estimate(&s);
-	assert_true(r.growth.low <= 0);
-	assert_true(r.growth.bytes_per_s <= s.run.bound_bytes / (0.75 * s.run.wall_s));
-	assert_true(r.growth.high <= s.run.bound_bytes / (0.75 * s.run.wall_s));
-}
-
 /* A cache that turns over half in the run: its fall is seen, and it is not said to grow. */
 static void test_slow_cache(void **state)
 {
@@ -427,6 +409,61 @@ static void test_live_is_mapped(void **state)
 	}
 }
 
+/* Neither can more grow than the process has mapped. */
+static void test_more_than_is_mapped(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common, most;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 1);
+	s.run.bound_bytes = RATE;
+	r = balanced(&s, 1, unknown, &sum, &common);
+	most = s.run.bound_bytes / (0.75 * s.run.wall_s);
+	assert_true(r.growth.low <= 0 && r.replaces);
+	assert_true(r.growth.bytes_per_s <= most && r.growth.high <= most);
+}
+
+/* Two leaks that go by the wall clock, in a program that windows slow: by net time they show many times as much as the heap has.
+ * They keep their ratio, and each its own rate. */
+static void test_leaks_by_the_wall_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	const double ratio = 8, hidden = 20, fast_rate = RATE / hidden, memory = balance__footprint(SIZE) / SIZE;
+	const double anon = fast_rate * (1 + 1 / ratio) * memory;
+	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
+	struct sim fast, slow;
+	const struct windowed_stack *stacks[] = {&fast.stack, &slow.stack};
+	struct windowed_process process;
+	struct windowed_result r[2];
+
+	(void)state;
+	begin(&fast);
+	begin(&slow);
+	fast.net_blocks = RATE / SIZE * (1 + 1 / ratio);
+	show(&fast, &forever, 0);
+	show(&slow, &forever, 0);
+	for (size_t i = 0; i < WINDOWS; i++) {
+		slow.born[i].bytes /= ratio;
+		slow.born[i].objects /= ratio;
+		slow.born[i].left_bytes /= ratio;
+	}
+	fast.run.hidden = hidden;
+	fast.run.clock_error = 0.1;
+	fast.run.bound_bytes = anon * RUN_S;
+	assert_int_equal(balance__estimate(&fast.run, stacks, 2, &grows, &process, r), 0);
+	for (int i = 0; i < 2; i++) {
+		double truth = fast_rate / (i ? ratio : 1);
+
+		assert_near(r[i].growth.bytes_per_s, truth, 0.2 * truth);
+		assert_true(r[i].growth.low > 0 && r[i].growth.low < truth && r[i].growth.high > truth);
+	}
+}
+
 /* What is freed all at once, between windows, looks as if it stayed. The process's memory does not grow. */
 static void test_nothing_grows_in_a_process_that_does_not(void **state)
 {
@@ -460,7 +497,6 @@ int main(void)
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_share_that_leaks),
 		cmocka_unit_test(test_process_does_not_grow),
-		cmocka_unit_test(test_more_than_is_mapped),
 		cmocka_unit_test(test_slow_cache),
 		cmocka_unit_test(test_stretch_stands_for_itself),
 		cmocka_unit_test(test_coarse_window_is_left_out),
@@ -468,6 +504,8 @@ int main(void)
 		cmocka_unit_test(test_common_error),
 		cmocka_unit_test(test_growth_of_memory_sets_the_clock),
 		cmocka_unit_test(test_live_is_mapped),
+		cmocka_unit_test(test_more_than_is_mapped),
+		cmocka_unit_test(test_leaks_by_the_wall_clock),
 		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
 	};
 
