@@ -83,6 +83,17 @@ int snapshot__sort_live(struct capture_table *live)
 	return sort_table(live, sizeof(struct abi_live_key), sizeof(struct abi_live), compare_live);
 }
 
+int snapshot__sort_drain(struct capture_drain *drain)
+{
+	int rc = snapshot__sort_stacks(&drain->stacks);
+
+	if (!rc)
+		rc = snapshot__sort_sites(&drain->sites);
+	if (!rc)
+		rc = snapshot__sort_live(&drain->live);
+	return rc;
+}
+
 /* Position of the first key of a sorted table that is not of a process before this one. process_at: where keys
  * have it. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,

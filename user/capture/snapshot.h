@@ -12,6 +12,9 @@ int snapshot__sort_stacks(struct capture_table *stacks);
 int snapshot__sort_sites(struct capture_table *sites);
 int snapshot__sort_live(struct capture_table *live);
 
+/* The three tables of a drain, once for all processes. 0 or -ENOMEM. */
+int snapshot__sort_drain(struct capture_drain *drain);
+
 /* The part of one process, in a sorted table; both arrays are the table's. keys: ascending, by stack and by address. */
 struct snapshot_sites {
 	const struct abi_site_key *keys;

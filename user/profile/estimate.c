@@ -26,7 +26,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define Z		  1.9599640 /* the normal distribution's quantile 0.975 */
+#include "profile/growth.h"
+
 #define CHI2_EXPANSION_DF 2000.0
 #define MAX_TERMS	  5000
 #define MAX_STEPS	  200
@@ -152,7 +153,7 @@ struct interval estimate__interval(const struct estimate *estimate)
 	interval.high = gamma_quantile(0.975, y + sqrt(w2), v + w2);
 	/* where the error is larger than the figure most of a gamma distribution lies at nothing, and its quantiles with it */
 	if (v > y * y)
-		interval.high = fmax(interval.high, y + Z * sqrt(v));
+		interval.high = fmax(interval.high, y + NORMAL_QUANTILE * sqrt(v));
 	if (interval.low < (double)estimate->sampled_bytes)
 		interval.low = (double)estimate->sampled_bytes;
 	/* Only rounding can put the ends on the wrong sides of y: sizes above 2^53, v near 0. */

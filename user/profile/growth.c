@@ -17,7 +17,7 @@ double student_quantile(size_t df, bool one_sided)
 					     2.3646,  2.3060, 2.2622, 2.2281, 2.2010, 2.1788};
 	static const double one[TABLE_DF] = {6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432,
 					     1.8946, 1.8595, 1.8331, 1.8125, 1.7959, 1.7823};
-	double z = one_sided ? 1.6448536 : 1.9599640, z3 = z * z * z, z5 = z3 * z * z, n;
+	double z = one_sided ? 1.6448536 : NORMAL_QUANTILE, z3 = z * z * z, z5 = z3 * z * z, n;
 
 	if (df <= TABLE_DF)
 		return one_sided ? one[df - 1] : two[df - 1];

@@ -56,6 +56,8 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 /* Adds that of another stack: their errors are independent. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
+#define NORMAL_QUANTILE 1.9599640 /* the normal distribution's, 0.975 */
+
 /* Does it grow, or shrink, more than chance explains? */
 bool growth__is_significant(const struct growth *growth);
 

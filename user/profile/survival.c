@@ -230,6 +230,12 @@ static const struct place *places_of(int i)
 	return places[i];
 }
 
+/* m: at the beginnings of steps; linear between them. */
+static double at_place(const double m[STEPS + 1], const struct place *place)
+{
+	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;
+}
+
 /* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
  * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
  * ones. last: the class of the run's length. */
@@ -245,15 +251,17 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, s
 	ret->known_s = hazards.known_s;
 	for (int i = 0; i < PARTS * (last + 1); i++) {
 		int class = i / PARTS;
-		double width = step_width(i), successors = 0, of_rest = 0, self = 0, before = f;
+		double width = step_width(i), successors = 0, of_rest = 0, self, before = f;
 		const struct place *places = places_of(i);
 
 		m[i + 1] = m[i]; /* until it is known */
-		for (int j = 0; j <= i; j++) {
-			self = m[places[j].step] + (m[places[j].step + 1] - m[places[j].step]) * places[j].part;
-			successors += j < i ? ended[j] * self : 0;
-			of_rest += j < i ? rest_ended[j] * self : 0;
+		for (int j = 0; j < i; j++) {
+			double since = at_place(m, &places[j]);
+
+			successors += ended[j] * since;
+			of_rest += rest_ended[j] * since;
 		}
+		self = at_place(m, &places[i]);
 		if (class < hazards.n_young) {
 			f += (1 - f) * -expm1(-hazards.rate[class] * width);
 			ret->least[class] = 1 - f;
@@ -378,7 +386,6 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without, 
 
 	add_ages(groups, n, without, per_alloc_s, sum);
 	solve_ends(sum, left, survival__age_class(length_s), &ends);
-	ret->known_s = ends.known_s;
 	if (alike < MOST_ALIKE)
 		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&
 			      !is_mutated(sum, &ends, alike);

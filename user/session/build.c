@@ -43,18 +43,7 @@ void target__clear(struct target *t)
 	t->pidfd = t->perf_map.root_fd = -1;
 }
 
-/* --- the drained tables --- */
-
-int build__prepare(struct capture_drain *drain)
-{
-	int rc = snapshot__sort_stacks(&drain->stacks);
-
-	if (!rc)
-		rc = snapshot__sort_sites(&drain->sites);
-	if (!rc)
-		rc = snapshot__sort_live(&drain->live);
-	return rc;
-}
+/* --- the sites of a process --- */
 
 static int compare_site_stacks(const void *a, const void *b)
 {
@@ -195,45 +184,34 @@ static int open_pagemap(const struct build *b)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-size_t build__live_blocks(const struct build *b, const struct abi_live_key **ret_keys,
-			  const struct abi_live **ret_blocks)
-{
-	struct snapshot_live live = snapshot__live_of(&b->drain->live, b->target->process);
-
-	*ret_keys = live.keys;
-	*ret_blocks = live.blocks;
-	return live.n;
-}
-
 static int add_live(const struct build *b, struct profile *p, const struct process_sites *s)
 {
 	_cleanup_close_ int pagemap = open_pagemap(b);
-	const struct abi_live_key *keys;
-	const struct abi_live *blocks;
-	size_t n = build__live_blocks(b, &keys, &blocks);
+	struct snapshot_live live = snapshot__live_of(&b->drain->live, b->target->process);
 	uint64_t dropped = 0;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < live.n; i++) {
+		const struct abi_live *block = &live.blocks[i];
 		size_t thread;
 		long site;
 		int rc;
 
-		if (blocks[i].birth == BIRTH_ENDED)
+		if (block->birth == BIRTH_ENDED)
 			continue;
-		if (blocks[i].birth_ns < b->target->exec_ns) {
+		if (block->birth_ns < b->target->exec_ns) {
 			dropped++;
 			continue;
 		}
-		site = process_sites__find(s, &blocks[i].stack);
-		if (site < 0 || page_gone(pagemap, keys[i].addr))
+		site = process_sites__find(s, &block->stack);
+		if (site < 0 || page_gone(pagemap, live.keys[i].addr))
 			continue;
-		rc = profile__add_thread(p, blocks[i].tid, "", &thread);
+		rc = profile__add_thread(p, block->tid, "", &thread);
 		if (!rc)
-			rc = profile__add_live(p, s->site_of[site], thread, blocks[i].size);
+			rc = profile__add_live(p, s->site_of[site], thread, block->size);
 		if (rc)
 			return rc;
-		p->sites[s->site_of[site]].life.living[profile_age_class(b->end_ns - blocks[i].birth_ns)] +=
-			1 / estimate__probability(blocks[i].size, blocks[i].interval);
+		p->sites[s->site_of[site]].life.living[profile_age_class(b->end_ns - block->birth_ns)] +=
+			1 / estimate__probability(block->size, block->interval);
 	}
 	/* The kernel side has counted those that it met itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
@@ -748,10 +726,9 @@ static int compare_addrs(const void *a, const void *b)
 static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 {
 	const struct survivors *survivors = &b->target->budget.survivors;
-	const struct abi_live_key *keys;
-	const struct abi_live *blocks;
-	size_t n = build__live_blocks(b, &keys, &blocks), found = 0;
-	uint64_t *addrs = calloc(n + survivors->n_blocks + 1, sizeof(*addrs));
+	struct snapshot_live live = snapshot__live_of(&b->drain->live, b->target->process);
+	size_t found = 0;
+	uint64_t *addrs = calloc(live.n + survivors->n_blocks + 1, sizeof(*addrs));
 
 	if (!addrs)
 		return -ENOMEM;
@@ -760,9 +737,9 @@ static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 			if (!survivors->blocks[i].ended && !survivors->blocks[i].changed)
 				addrs[found++] = survivors->blocks[i].addr;
 	} else {
-		for (size_t i = 0; i < n; i++)
-			if (blocks[i].birth_ns >= b->target->exec_ns && blocks[i].birth != BIRTH_ENDED)
-				addrs[found++] = keys[i].addr;
+		for (size_t i = 0; i < live.n; i++)
+			if (live.blocks[i].birth_ns >= b->target->exec_ns && live.blocks[i].birth != BIRTH_ENDED)
+				addrs[found++] = live.keys[i].addr;
 	}
 	qsort(addrs, found, sizeof(*addrs), compare_addrs);
 	*ret = addrs;

@@ -125,13 +125,6 @@ struct process_sites {
 /* Which of the sites has that stack, or -1: none that is in the profile. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
 
-/* The blocks of the process that the kernel side follows, ascending by address. Their number. */
-size_t build__live_blocks(const struct build *build, const struct abi_live_key **ret_keys,
-			  const struct abi_live **ret_blocks);
-
-/* Sorts the drained tables for lookup, once for all processes. 0 or -ENOMEM. */
-int build__prepare(struct capture_drain *drain);
-
 /* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
 int build__profile(const struct build *build, struct profile **ret);
 int build__regions(const struct build *build, struct profile **ret);

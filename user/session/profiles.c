@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "capture/snapshot.h"
 #include "proc/own.h"
 #include "session/books.h"
 #include "session/budget.h"
@@ -147,7 +148,7 @@ void profiles__settle_ended(struct session *s)
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
 	scheduler__harvest(&s->scheduler);
 	gone = calloc(n, sizeof(*gone));
-	if (!gone || capture__drain(s->capture, &drain, NULL) || build__prepare(&drain))
+	if (!gone || capture__drain(s->capture, &drain, NULL) || snapshot__sort_drain(&drain))
 		return;
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
@@ -190,7 +191,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	rc = capture__drain(s->capture, &drain, err);
 	if (rc)
 		return rc;
-	rc = build__prepare(&drain);
+	rc = snapshot__sort_drain(&drain);
 	if (rc)
 		return error__set(err, rc, "out of memory");
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -231,7 +232,7 @@ static int look(struct session *s, bool ended, struct profile_list *list)
 	int rc = capture__drain(s->capture, &drain, NULL);
 
 	if (!rc)
-		rc = build__prepare(&drain);
+		rc = snapshot__sort_drain(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		struct target *t = s->targets[i];
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "capture/snapshot.h"
 #include "profile/balance.h"
 
 #define NS 1e-9
@@ -65,14 +66,19 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 
 /* --- windows --- */
 
+/* An exec begins anew: what came before it is no more, and took no time. */
+static uint64_t program_begin_ns(const struct build *b)
+{
+	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+}
+
 /* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
 static int describe_run(const struct build *b, struct windowed_window **ret_windows, struct windowed_run *ret)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	const struct net_clock *clock = &b->target->budget.clock;
 	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
-	/* an exec begins anew: windows before it are empty, and of no time */
-	uint64_t begin_ns = b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+	uint64_t begin_ns = program_begin_ns(b);
 	double net = 0, cost = 0, origin = net_clock__at(clock, begin_ns);
 
 	if (!windows)
@@ -419,7 +425,7 @@ static struct growth all_growth(const struct profile *p)
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
-	uint64_t begin_ns = b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+	uint64_t begin_ns = program_begin_ns(b);
 	double net = 0, wall = 0;
 
 	for (size_t i = 0; i < s->n_windows; i++) {
@@ -509,6 +515,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
+		site->replaces = site->replaces && !(site->growth.low > 0); /* what its vectors grow by may be sure all the same */
 	}
 	if (!nearly || !p->has_growth)
 		p->growth.attributed = all_growth(p);
@@ -530,26 +537,23 @@ static const struct series no_series;
 
 /* The i-th block that is held, in the kernel's table. NULL: there are no more. */
 struct held_walk {
-	const struct build *build;
-	const struct abi_live *blocks;
-	size_t n, i;
+	struct snapshot_live live;
+	uint64_t exec_ns;
+	size_t i;
 };
 
 static struct held_walk walk_held(const struct build *b)
 {
-	struct held_walk walk = {.build = b};
-	const struct abi_live_key *keys;
-
-	walk.n = build__live_blocks(b, &keys, &walk.blocks);
-	return walk;
+	return (struct held_walk){.live = snapshot__live_of(&b->drain->live, b->target->process),
+				  .exec_ns = b->target->exec_ns};
 }
 
 static const struct abi_live *next_held(struct held_walk *walk)
 {
-	while (walk->i < walk->n) {
-		const struct abi_live *block = &walk->blocks[walk->i++];
+	while (walk->i < walk->live.n) {
+		const struct abi_live *block = &walk->live.blocks[walk->i++];
 
-		if (block->birth_ns >= walk->build->target->exec_ns && block->birth != BIRTH_ENDED)
+		if (block->birth_ns >= walk->exec_ns && block->birth != BIRTH_ENDED)
 			return block;
 	}
 	return NULL;
