@@ -271,7 +271,7 @@ struct abi_live {
  * each of them with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
-	END_MOVED,     /* realloc has put another in its place, anywhere; the address is not watched on */
+	END_MOVED,     /* realloc has put another in its place, anywhere */
 	END_UNSEEN,    /* another sampled block stands there: its free was not seen */
 	END_AGAIN,     /* another block at its address was freed: told once in a window */
 };

@@ -558,8 +558,10 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 				lose_insert(cpu, err, LOST_LIVE_FULL);
 			return;
 		}
-		if (live_settle(cpu, process, &call->old, ret ? LIVE_MOVED : LIVE_FREED))
-			live_tell(process, &call->old, call->old_addr, END_MOVED);
+		if (live_settle(cpu, process, &call->old, ret ? LIVE_MOVED : LIVE_FREED)) {
+			live_tell(process, &call->old, old_addr, END_MOVED);
+			live_watch_on(process, old_addr, &call->old);
+		}
 	}
 	if (!call->sampled || !ret)
 		return;

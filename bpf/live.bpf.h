@@ -124,11 +124,17 @@ static __noinline int live_tell(const struct abi_process *process, const struct 
 	return 0;
 }
 
+/* The window that a free belongs to now, for abi_live.grown; 0: none. It begins some ms behind its probes. */
+static __always_inline __s64 live_window(const struct abi_process *process)
+{
+	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
+}
+
 /* The address of a block that was freed before: is this a free that is to be told? */
 static __always_inline void live_free_again(const struct abi_process *process, struct abi_live *ended,
 					    __u64 addr)
 {
-	if (ended->grown == (__s64)process->window_ns)
+	if (ended->grown == (__s64)process->window_ns || !live_window(process))
 		return;
 	ended->grown = (__s64)process->window_ns;
 	live_tell(process, ended, addr, END_AGAIN);
@@ -154,12 +160,27 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 			 */
 	if (process->watch) {
 		found->birth = BIRTH_ENDED;
-		found->grown = (__s64)process->window_ns;
+		found->grown = live_window(process);
 	} else if (!live_delete(&key)) {
 		return;
 	}
 	if (live_settle(cpu, process, &block, LIVE_FREED))
 		live_tell(process, &block, addr, END_FREED);
+}
+
+/* realloc has moved a block away from addr, or freed it: what ends there next is told, as behind a free. Not where another one
+ * stands already. */
+static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr, struct abi_live *block)
+{
+	struct abi_live_key key = {.addr = addr, .process = process->id};
+
+	if (!process->watch)
+		return;
+	block->birth = BIRTH_ENDED;
+	block->grown = live_window(process);
+	filter_add(live_filter, &key);
+	if (bpf_map_update_elem(&live, &key, block, BPF_NOEXIST))
+		filter_remove(live_filter, &key);
 }
 
 static __always_inline void note_high(struct abi_site *site)

@@ -268,14 +268,25 @@ static bool is_followed(struct survivors *s, struct survivors_block *block)
 	return !block->let_go;
 }
 
-static bool is_lucky(struct survivors *s, struct survivors_block *block)
+/* Lets half of the blocks go, by chance. Addresses at which none is left need not be watched. 0 or -ENOMEM. */
+static int halve(struct survivors *s)
 {
-	bool keep = draw(s) & 1;
+	_cleanup_free_ uint64_t *addrs = calloc(s->n_blocks + 1, sizeof(*addrs));
+	size_t n = 0;
 
-	if (!keep && !block->older)
-		forget(s, block->addr);
-	s->counts.let_go += !keep;
-	return keep;
+	if (!addrs)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		s->blocks[i].let_go = draw(s) & 1;
+		if (s->blocks[i].let_go)
+			addrs[n++] = s->blocks[i].addr;
+	}
+	keep_some(s, is_followed);
+	for (size_t i = 0; i < n; i++)
+		if (!newest(s, addrs[i]))
+			forget(s, addrs[i]);
+	s->counts.let_go += n;
+	return 0;
 }
 
 static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t window)
@@ -324,9 +335,8 @@ static int let_go(struct survivors *s)
 	size_t n, at = 0;
 
 	before = weigh_hashed(s, &n);
-	if (!before)
+	if (!before || halve(s))
 		return -ENOMEM;
-	keep_some(s, is_lucky);
 	after = weigh_hashed(s, &n);
 	if (!after)
 		return -ENOMEM;
@@ -449,15 +459,15 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	return rc;
 }
 
-/* Counts that it was watched in the window of its birth, up to age_s. */
-static void add_watched(struct survival_ages *ages, double weight, double age_s)
+/* Counts that it was watched in the window of its birth, up to age_s. per_s: what a second of that counts. */
+static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 {
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		double begin = k ? survival__class_end(k - 1) : 0;
 
 		if (age_s <= begin)
 			break;
-		ages->watched[k] += (float)(weight * (fmin(age_s, survival__class_end(k)) - begin));
+		ages->watched[k] += (float)(per_s * (fmin(age_s, survival__class_end(k)) - begin));
 	}
 }
 
@@ -499,7 +509,8 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 	born->squares += weight * weight * (1 - p);
 	age_s = s->last_s * (double)((died_ns ? died_ns : w->end_ns) - live->birth_ns) /
 		(double)(w->end_ns - w->start_ns);
-	add_watched(ages, weight, age_s);
+	if (s->last_s > 0)
+		add_watched(ages, weight * (double)w->allocs / s->last_s, age_s);
 	if (died_ns)
 		ages->ended[survival__age_class(age_s)] += (float)weight;
 	else

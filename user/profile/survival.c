@@ -104,7 +104,7 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 		if ((int)g == without)
 			continue;
 		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-			sum[WATCHED][k] += (double)a->watched[k];
+			sum[WATCHED][k] += (double)a->watched[k] * per_alloc_s;
 			sum[ENDED][k] += (double)a->ended[k];
 			sum[PAIRS][k] += (double)a->pairs[k];
 			sum[EXPOSED][k] += (double)a->exposed[k] * per_alloc_s;

@@ -31,9 +31,10 @@
 int survival__age_class(double age_s);
 double survival__class_end(int class);
 
-/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p) and, for watched, bytes times seconds. */
+/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p), and for how long: times the calls that allocate, which
+ * are a window's clock (profile/windowed.h). */
 struct survival_ages {
-	/* In the window of birth. */
+	/* In the window of birth: bytes times calls while they lived; what ended. */
 	float watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 	/* In later windows: pairs of a block and a window; the same times the window's calls that allocate; pairs with a free
 	 * at the address. */

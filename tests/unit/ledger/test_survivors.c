@@ -42,6 +42,12 @@ static void forget(void *ctx, uint64_t addr)
 	forgotten[n_forgotten++ % BLOCKS] = addr;
 }
 
+/* ctx: a flag for each address from FIRST on. */
+static void mark_forgotten(void *ctx, uint64_t addr)
+{
+	((bool *)ctx)[addr - FIRST] = true;
+}
+
 struct fixture {
 	struct survivors s;
 	struct net_clock clock; /* runs as the wall does */
@@ -146,8 +152,8 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_true(stack->born[0].bytes == 4 * SIZE && stack->born[0].left_bytes == 3 * SIZE);
 	assert_int_equal(stack->born[0].samples, 4);
 	assert_true(total(stack, ended) == SIZE);
-	/* the three for all of it, the one for 10 ms */
-	assert_true(fabs(total(stack, watched) - SIZE * (3 * 0.04 + 0.01)) < 1e-3);
+	/* the three for all of its 100 calls, the one for 10 of 40 ms */
+	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* nobody follows that address */
 	end(&f);
@@ -305,6 +311,42 @@ static void test_let_go(void **state)
 	free(addrs);
 }
 
+/* An address is watched as long as any block there is followed: here an old one and a new one, of which chance keeps some. */
+static void test_let_go_of_addresses(void **state)
+{
+	const size_t n = SURVIVORS_MAX / 2 + 1000;
+	struct abi_live *live = calloc(n, sizeof(*live));
+	uint64_t *addrs = calloc(n, sizeof(*addrs));
+	bool *forgotten_at = calloc(n, sizeof(*forgotten_at));
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	f.s.forget = mark_forgotten;
+	f.s.ctx = forgotten_at;
+	for (uint64_t start = 10 * S; start <= 11 * S; start += S) {
+		const struct survivors_window w = {.start_ns = start, .end_ns = start + 40 * MS, .interval = 1, .allocs = 1};
+
+		for (size_t i = 0; i < n; i++) {
+			addrs[i] = FIRST + i;
+			live[i] = block_of(start + 1, 1);
+		}
+		assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
+		harvest(&f);
+	}
+	assert_int_equal(f.s.counts.let_go + f.s.n_blocks, 2 * n);
+	for (size_t i = 0; i < f.s.n_blocks; i++) {
+		assert_false(forgotten_at[f.s.blocks[i].addr - FIRST]);
+		live[f.s.blocks[i].addr - FIRST].size = 0; /* it is there */
+	}
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(forgotten_at[i], live[i].size != 0);
+	end(&f);
+	free(forgotten_at);
+	free(live);
+	free(addrs);
+}
+
 /* A continuous stretch: what it bore is told by sites, and what is gone at its end has ended. */
 static void test_stretch(void **state)
 {
@@ -389,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_not_filled_in),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_let_go),
+		cmocka_unit_test(test_let_go_of_addresses),
 		cmocka_unit_test(test_stretch),
 		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_process_is_gone),

@@ -87,7 +87,7 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 
 	(void)state;
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
-		ages.watched[k] = 1e6f;
+		ages.watched[k] = (float)(1e6 / PER_ALLOC_S);
 		ages.ended[k] = (float)(RATE * 1e6);
 	}
 	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
