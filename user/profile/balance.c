@@ -14,6 +14,7 @@
 #define HELD_ERROR   0.05 /* relative, at least: of the sum of live bytes */
 #define HALF_STAY    0.5  /* of a stack's blocks */
 #define MUCH_MORE    3	  /* times as much: beyond all errors */
+#define MOST_ABOVE   2	  /* standard errors of a figure that may be of the one case or the other, in times of it */
 
 double balance__footprint(double size)
 {
@@ -103,11 +104,29 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 	return ret;
 }
 
+/* Where weights at equally distant places are highest, in places: by a parabola through the logarithms of the three around it. */
+static double mode_of(const double weight[BALANCE_GRID])
+{
+	int best = 0;
+	double before, after, bend;
+
+	for (int i = 1; i < BALANCE_GRID; i++)
+		if (weight[i] > weight[best])
+			best = i;
+	if (!best || best == BALANCE_GRID - 1)
+		return best;
+	before = log(fmax(weight[best - 1], 1e-300) / weight[best]);
+	after = log(fmax(weight[best + 1], 1e-300) / weight[best]);
+	bend = -(before + after);
+	return bend > 0 ? best + (after - before) / bend / 2 : best;
+}
+
 /* What is known of the clock's factor by now: into the run. anon: NaN where the process does not surely grow. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata, double clock_error,
 		       const struct windowed_stack *const *stacks, size_t n, const struct windowed_result *shown, double anon)
 {
-	double weight[BALANCE_GRID], sum = 0, mean = 0, square = 0, live_error, grows_error, base = run->scale;
+	const double step = 2 * WIDEST / (BALANCE_GRID - 1);
+	double weight[BALANCE_GRID], sum = 0, square = 0, live_error, grows_error, base = run->scale, mode;
 
 	if (!(run->bound_bytes > 0) && !(anon > 0))
 		return 0;
@@ -116,7 +135,7 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		return 0;
 	live_error = fmax(live_error, HELD_ERROR);
 	for (int i = 0; i < BALANCE_GRID; i++) {
-		double z = WIDEST * (2.0 * i / (BALANCE_GRID - 1) - 1);
+		double z = step * i - WIDEST;
 		struct sums at;
 		int rc = sums_at(*run, base * exp(z * clock_error), stacks, n, shown, &at, NULL);
 
@@ -124,16 +143,15 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 			return rc;
 		weight[i] = exp(-z * z / 2) * likelihood(run, &at, live_error, grows_error, anon);
 		sum += weight[i];
-		mean += weight[i] * z * clock_error;
-		square += weight[i] * z * clock_error * z * clock_error;
 	}
 	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is told */
 		return 0;
-	mean /= sum;
-	run->scale = base * exp(mean);
+	mode = (step * mode_of(weight) - WIDEST) * clock_error;
+	for (int i = 0; i < BALANCE_GRID; i++)
+		square += weight[i] / sum * pow((step * i - WIDEST) * clock_error - mode, 2);
+	run->scale = base * exp(mode);
 	/* the spread of windows is added again where the strata are made */
-	run->clock_error = sqrt(fmax(square / sum - mean * mean -
-				     (clock_error * clock_error - run->clock_error * run->clock_error), 0));
+	run->clock_error = sqrt(fmax(square - (clock_error * clock_error - run->clock_error * run->clock_error), 0));
 	return 0;
 }
 
@@ -178,15 +196,29 @@ static int add_common(const struct windowed_run *run, double clock_error, const 
 	return rc;
 }
 
-static void allow_for_wall_clock(const struct windowed_run *run, struct windowed_result *results, size_t n, double anon)
+/* Blocks per second that the stacks seem to grow by whose blocks stay. */
+static double staying_blocks(const struct windowed_result *results, size_t n)
 {
-	double grows = 0, k;
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (results[i].stays > HALF_STAY && results[i].growth.bytes_per_s > 0 && results[i].alloc_bytes > 0)
+			sum += results[i].growth.bytes_per_s * results[i].alloc_objects / results[i].alloc_bytes;
+	return sum;
+}
+
+static void allow_for_wall_clock(const struct windowed_run *run, const struct windowed_process *process,
+				 struct windowed_result *results, size_t n, const struct growth *anon)
+{
+	double grows = 0, k, rest;
 
 	for (size_t i = 0; i < n; i++)
 		grows += fmax(results[i].growth.bytes_per_s, 0);
-	if (!(anon > 0) || !(grows > anon))
+	/* a process that has no more blocks than before replaces old ones, whatever clock it goes by */
+	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) || staying_blocks(results, n) > process->blocks_high)
 		return;
-	k = fmax(anon / grows, 1 / fmax(run->hidden, 1));
+	k = fmax(anon->bytes_per_s / grows, 1 / fmax(run->hidden, 1));
+	rest = fmin(1 / k - 1, MOST_ABOVE);
 	for (size_t i = 0; i < n; i++) {
 		struct windowed_result *r = &results[i];
 
@@ -197,27 +229,27 @@ static void allow_for_wall_clock(const struct windowed_run *run, struct windowed
 		r->live_bytes *= k;
 		r->live_objects *= k;
 		/* the interval reaches from the one case to the other */
-		r->live_variance = fmin(r->live_variance, r->live_bytes * r->live_bytes * fmin(1 / k, 4));
+		r->live_variance = fmax(r->live_variance * k * k, pow(r->live_bytes * rest, 2));
 		r->live_common *= k;
 	}
 }
 
-static void demand_growth(struct windowed_result *results, size_t n, const struct growth *anon)
+static void demand_growth(const struct windowed_process *process, struct windowed_result *results, size_t n,
+			  const struct growth *anon)
 {
-	if (isnan(anon->low)) /* too short a time */
-		return;
+	bool known = !isnan(anon->low); /* not in too short a time */
+	double most = known ? MUCH_MORE * fmax(anon->high, 0) : INFINITY;
+
 	for (size_t i = 0; i < n; i++) {
 		struct windowed_result *r = &results[i];
+		bool may = anon->low > 0 || (r->by == SURVIVAL_CONTENTS && process->blocks_low > 0);
 
-		if (r->growth.bytes_per_s > MUCH_MORE * fmax(anon->high, 0)) /* or it was freed, and nobody saw it */
+		if (r->growth.bytes_per_s > most) /* or it was freed, and nobody saw it */
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
-		if (!(r->growth.low > 0))
+		if (!(r->growth.low > 0) || (may && r->growth.low <= most))
 			continue;
-		if (r->growth.low > MUCH_MORE * fmax(anon->high, 0) ||
-		    (r->by != SURVIVAL_CONTENTS && !(anon->low > 0))) {
-			r->growth.low = 0;
-			r->replaces = true;
-		}
+		r->growth.low = 0;
+		r->replaces = known;
 	}
 }
 
@@ -283,8 +315,8 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 	windowed_strata__free(strata);
 	if (rc)
 		return rc;
-	allow_for_wall_clock(run, results, n, anon->bytes_per_s);
-	demand_growth(results, n, anon);
+	allow_for_wall_clock(run, ret_process, results, n, anon);
+	demand_growth(ret_process, results, n, anon);
 	fit_into(results, n, run->bound_bytes);
 	fit_growth_into(results, n, run);
 	return 0;

@@ -13,16 +13,21 @@
  *  ANON_ERROR for what allocators keep for themselves. Or, with the chance BY_CLOCK, what grows goes by the wall clock (below),
  *  and log(A / G) may be anything down to -log(hidden); or, with the chance OTHER_THINGS, A is of other things.
  *
- * The mean of log k by these weights is what windows are taken to stand for, its deviation the error that is left.
+ * The likeliest k by these weights is what windows are taken to stand for, the deviation from it the error that is left. (Not
+ * their mean: B is a limit on one side alone, so that of a wide error the mean is far below it, whatever there is. Caches whose heap
+ * has a fifth more than they hold came out at 0.6.)
  *
  * WALL CLOCK. What goes by the wall clock (a timer, clients that wait for no answer) is not slowed by windows: of it
  * windows show by net time up to windowed_run.hidden times as much as there is. When all stacks together grow by more
- * than the process's anonymous memory, those whose blocks stay are taken to be such, as far as that explains it.
+ * than the process's anonymous memory, which surely grows, those whose blocks stay are taken to be such, as far as that
+ * explains it; unless the process has not as many blocks more as they would have: then they replace older ones (a table that
+ * turns over slowly).
  *
  * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is not seen to be freed by windows,
  * nor is it by the counts of calls in them. So where frees tell what survives, nothing is sure unless the anonymous memory
- * surely grows; where contents tell it, unless it surely does not. And none grows by much more than that memory does: what seems to
- * may be gone, or have taken the place of what was there before the run, so little of it is sure to live. */
+ * surely grows; where contents tell it, unless that or the number of the process's blocks does. And none grows by much more than that
+ * memory does: what seems to may be gone, or have taken the place of what was there before the run, so little of it is sure to
+ * live. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 

@@ -138,7 +138,9 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		windowed_strata__free(s);
 		return NULL;
 	}
-	for (size_t i = 0; i <= run->n_windows; i++) {
+	while (first < run->n_windows && !(run->windows[first].end_s > 0))
+		first++; /* of the program before an exec */
+	for (size_t i = first; i <= run->n_windows; i++) {
 		const struct windowed_window *w = &run->windows[i];
 		bool stretch = i < run->n_windows && w->continuous;
 

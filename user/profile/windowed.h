@@ -51,7 +51,7 @@
 #define WINDOWED_GROUPS 16 /* of windows, that are left out in turn; window i is of group i modulo that */
 
 struct windowed_window {
-	double begin_s, end_s; /* of the net clock; ascending, apart from each other */
+	double begin_s, end_s; /* of the net clock; ascending, apart from each other. Both 0: of the program before an exec */
 	double interval_bytes; /* mean, at which it sampled */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks that came less blocks that went */

@@ -475,6 +475,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	struct windowed_run run;
 	struct growth anon;
 	double scale, unseen;
+	uint64_t begin_ns = program_begin_ns(b);
 	bool nearly;
 	int rc = describe_run(b, &windows, &run);
 
@@ -494,7 +495,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
 		p->evidence.unchanged += s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
-	anon = sizes__trend(&b->target->anon, b->begin_ns + (b->end_ns - b->begin_ns) / 4, b->end_ns);
+	anon = sizes__trend(&b->target->anon, begin_ns + (b->end_ns - begin_ns) / 4, b->end_ns);
 	p->growth.bytes_per_s = anon.bytes_per_s;
 	p->growth.regions = b->regions_growth;
 	anon.bytes_per_s -= b->regions_growth;
