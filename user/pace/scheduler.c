@@ -24,6 +24,7 @@
 #define ATTACH_NS      (40 * MS)  /* what it may take to open a window or to close some */
 #define REST	       4	  /* times as long as that took nothing is opened: the kernel keeps all forks waiting
 				   * meanwhile, and asks every process that maps the file */
+#define QUIET_NS       (200 * MS) /* nothing is opened for so long after that was asked for */
 #define RETURN_LOOK_NS (500 * MS)
 #define PIECE_NS       (2000 * MS)  /* of a long window */
 #define MANY_PIECE_NS  (10000 * MS) /* of everybody's */
@@ -688,6 +689,22 @@ uint64_t scheduler__keep(struct scheduler *sc)
 		if (is_kept(sc->processes[i]))
 			next = earlier(next, keep_own(sc, sc->processes[i]));
 	return next;
+}
+
+bool scheduler__is_quiet(struct scheduler *sc)
+{
+	bool quiet = true;
+
+	if (!sc->begun || sc->stopped)
+		return true;
+	if (sc->limits.shared && sc->rest_ns < now_ns(sc) + QUIET_NS)
+		sc->rest_ns = now_ns(sc) + QUIET_NS;
+	for (size_t i = 0; i < sc->n && quiet; i++) {
+		const struct paced *p = sc->processes[i];
+
+		quiet = !is_kept(p) || !(p->closing || (p->windows.open && !p->windows.continuous));
+	}
+	return quiet;
 }
 
 /* Its last window, if it has one, ends now. */

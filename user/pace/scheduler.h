@@ -136,6 +136,10 @@ int scheduler__add(struct scheduler *scheduler, struct paced *process, void *own
 /* Does what is due. When there is something again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
+/* Somebody is about to work for long, and calls nothing here meanwhile: is no window open that would last as much longer? While
+ * that is asked shared windows end, and no others begin. */
+bool scheduler__is_quiet(struct scheduler *scheduler);
+
 /* The process has ended: its last window ends with it. It stays known until it is forgotten: what is due of it is taken
  * in by then. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);

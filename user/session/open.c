@@ -433,8 +433,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 
 		rc = t ? open_target(s, t, o->pids[i], err)
 		       : error__set(err, -ENOMEM, "out of memory");
-		if (!rc)
-			rc = attach_target(s, t, false, err);
+		if (rc)
+			goto fail;
+	}
+	/* Probes come last: each call is slowed from then on, and unwind tables of a large program take a while. */
+	targets__tell_mappings(s);
+	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
+		rc = attach_target(s, s->targets[i], false, err);
 		if (rc)
 			goto fail;
 	}
@@ -444,13 +449,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 			goto fail;
 	}
 	if (s->selection) {
-		if (s->selection->dynamic && s->what & WHAT_HEAP)
-			targets__probe_own_libc(s);
 		rc = selection__scan(s, err);
 		if (rc)
 			goto fail;
 	}
 	targets__tell_mappings(s);
+	if (s->selection && s->selection->dynamic && s->what & WHAT_HEAP)
+		targets__probe_own_libc(s);
 	*ret = s;
 	return 0;
 fail:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 #define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS 2000000000 /* and not more often */
+#define GAP_WITHIN_NS	1000000000 /* a look at what goes on waits for a gap between windows for no longer, */
+#define GAP_LOOK_MS	5	   /* and asks so often */
 /* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
@@ -224,13 +227,29 @@ static void look_now(struct session *s, struct target *t)
 	}
 }
 
+/* Profiles take their time, and a window that is open has nobody to close it meanwhile: all its calls would be slowed for
+ * ten times as long. It is over in half a second, as a rule. */
+static void await_gap(struct session *s)
+{
+	uint64_t until = clock__now_ns(CLOCK_MONOTONIC) + GAP_WITHIN_NS;
+	struct pollfd news = {.fd = s->epoll_fd, .events = POLLIN};
+
+	while (!scheduler__is_quiet(&s->scheduler) && clock__now_ns(CLOCK_MONOTONIC) < until) {
+		poll(&news, 1, GAP_LOOK_MS);
+		session__dispatch(s);
+	}
+}
+
 /* Adds the profiles of the moment: those of targets that have ended, too, or not. */
 static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
-	int rc = capture__drain(s->capture, &drain, NULL);
+	uint64_t now;
+	int rc;
 
+	await_gap(s);
+	now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+	rc = capture__drain(s->capture, &drain, NULL);
 	if (!rc)
 		rc = snapshot__sort_drain(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

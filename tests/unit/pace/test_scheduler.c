@@ -463,6 +463,30 @@ static void the_end_takes_the_last_window_in(void **state)
 	end(m);
 }
 
+/* Who asks waits for a gap, and it comes soon: what takes long does not make a window last as long. */
+static void work_waits_for_a_gap(void **state)
+{
+	(void)state;
+	for (int shared = 0; shared < 2; shared++) {
+		struct machine *m = machine(shared);
+		unsigned waited = 0;
+
+		for (int i = 0; i < (shared ? 20 : 1); i++)
+			add(m, WILD);
+		add(m, MODEST);
+		for (int i = 0; i < 6000 && !(m->processes[0].in && !m->everywhere && m->processes[0].opened > 1); i++)
+			drive(m, 0.005);
+		assert_true(m->processes[0].in && !m->everywhere);
+		assert_false(scheduler__is_quiet(&m->scheduler));
+		for (; waited < 1000 && !scheduler__is_quiet(&m->scheduler); waited++)
+			drive(m, 0.005);
+		assert_in_range(waited, 1, 120);
+		for (size_t i = 0; i < m->n; i++)
+			assert_true(!is_in(m, &m->processes[i]) || m->processes[i].pace.windows.continuous);
+		end(m);
+	}
+}
+
 /* --- shared --- */
 
 static void quiet_machines_are_traced_everywhere(void **state)
@@ -628,6 +652,7 @@ int main(void)
 		cmocka_unit_test(probes_that_cannot_be_placed),
 		cmocka_unit_test(a_process_may_end_in_its_window),
 		cmocka_unit_test(the_end_takes_the_last_window_in),
+		cmocka_unit_test(work_waits_for_a_gap),
 		cmocka_unit_test(quiet_machines_are_traced_everywhere),
 		cmocka_unit_test(many_share_the_hosts_limit),
 		cmocka_unit_test(modest_ones_keep_their_turn),
