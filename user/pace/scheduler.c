@@ -216,6 +216,8 @@ static int open_window(struct scheduler *sc, struct paced *p)
 	p->piece_cpu_ns = p->open_cpu_ns;
 	p->noted_cost_ns = p->open_cost_ns - p->extra_ns;
 	windows__done(&p->windows, WINDOWS_OPEN, now, p->open_cost_ns, p->open_cpu_ns);
+	if (is_stretch(sc, p, now)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
+		sc->ops->restore_interval(sc->ctx, p);
 	if (sc->limits.shared)
 		sc->open[sc->n_open++] = p;
 	return 0;
