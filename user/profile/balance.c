@@ -244,12 +244,12 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 		struct windowed_result *r = &results[i];
 		bool may = anon->low > 0 || (r->by == SURVIVAL_CONTENTS && process->blocks_low > 0);
 
-		if (r->growth.bytes_per_s > most) /* or it was freed, and nobody saw it */
+		if (r->growth.low > 0 && !(may && r->growth.low <= most)) {
+			r->growth.low = 0;
+			r->replaces = known;
+		}
+		if (r->growth.bytes_per_s > most || r->replaces) /* or it was freed, and nobody saw it */
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
-		if (!(r->growth.low > 0) || (may && r->growth.low <= most))
-			continue;
-		r->growth.low = 0;
-		r->replaces = known;
 	}
 }
 

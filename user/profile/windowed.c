@@ -353,6 +353,17 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 	return sum;
 }
 
+/* The share of the run in which nobody looked. */
+static double unseen_share(const struct context *c)
+{
+	double sum = 0;
+
+	for (size_t h = 0; h < c->strata->n; h++)
+		if (!c->strata->at[h].continuous)
+			sum += c->strata->at[h].to_s - c->strata->at[h].from_s;
+	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
+}
+
 /* What was allocated while nobody looked, bytes. */
 static double allocated_unseen(const struct context *c)
 {
@@ -365,14 +376,15 @@ static double allocated_unseen(const struct context *c)
 }
 
 /* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
- * know a spread: what they stand for may be twice as much, or nothing. */
+ * know a spread: what they stand for may be twice as much, or nothing, or what the heap has room for: the rest of the time may be
+ * unlike the one window. */
 static double variance_of(const struct context *c, const double *values, double share)
 {
 	double between = windowed__jackknife(c->strata, values);
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
 
 	if (isnan(between))
-		between = pow(fmin(allocated_unseen(c), values[0]), 2);
+		between = pow(fmax(fmin(allocated_unseen(c), values[0]), unseen_share(c) * c->run->bound_bytes / 2), 2);
 	/* the normal quantile is what readers of a variance take */
 	if (c->strata->n_groups >= 2)
 		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / NORMAL_QUANTILE, 2);
