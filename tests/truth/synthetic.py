@@ -142,6 +142,11 @@ DEVELOP = {
                          "relink:n=50000:every=4:size=192:equal=1 request"),
     "cache_listed_equal": case("the same, and what hides it: a block's first 128 bytes have no links in them",
                                "relink:n=50000:every=4:size=192:equal=1:links_at=160 request"),
+    # were in the judge until a change was made because of them
+    "fifo_4_equal": case("fifo, 4 s, equal contents; requests", "fifo:life_s=4:every=8:size=96:equal=1 request"),
+    "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests", "fifo:life_s=4:every=8:size=96 request"),
+    "buffers": case("buffers that live 1 to 50 ms; requests", "buffer:every=4:size=1000 request"),
+    "table": case("a table that turns over in 5 minutes; requests", "table:life_s=300:every=400:size=200 request"),
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
 }
@@ -154,12 +159,12 @@ DEVELOP["control_leak"] = case("control, continuous: a leak by the clock, 500 bl
 DEVELOP["slow_probes"]["args"] += ["--work", "5"]
 
 JUDGE = {
-    "fifo_4_equal": case("fifo, 4 s, equal contents; requests", "fifo:life_s=4:every=8:size=96:equal=1 request"),
-    "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests", "fifo:life_s=4:every=8:size=96 request"),
+    "fifo_1.5_equal": case("fifo, 1.5 s, equal contents; requests", "fifo:life_s=1.5:every=6:size=160:equal=1 request"),
+    "fifo_9_distinct": case("fifo, 9 s, distinct contents; requests", "fifo:life_s=9:every=12:size=96 request"),
     "leak_0.5_equal": leak_share("0.5", 1),
     "batch_distinct": batch(0),
-    "buffers": case("buffers that live 1 to 50 ms; requests", "buffer:every=4:size=1000 request"),
-    "table": case("a table that turns over in 5 minutes; requests", "table:life_s=300:every=400:size=200 request"),
+    "buffers_small": case("small buffers that live 1 to 50 ms; requests", "buffer:every=8:size=300 request"),
+    "table_100": case("a table that turns over in 100 s, distinct contents; requests", "table:life_s=100:every=150:size=400 request"),
     "relink_leak": case("entries that stay, on a list that is relinked all the time; requests",
                         "relink_leak:every=100:size=128:equal=1 request"),
     "threads_4_cache": cache(1, 0, every=8, what="4 threads: cache of 1 s, distinct contents; requests"),
