@@ -162,7 +162,7 @@ def traced(*args, columns=110, lines=30, **options):
             screen.until_words(r"nothing was sampled yet|^ +\d")
             truth = target.go()
             name, nbytes = by_live(truth)[0]
-            screen.until(lambda s: f"{shown(nbytes)} " in s.top_row() and name in s.top_row(), "the truth on top")
+            screen.until(lambda s: re.match(rf" *{re.escape(shown(nbytes))} .* {name} ", s.top_row()), "the truth on top")
             yield screen, target, truth
 
 

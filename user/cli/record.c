@@ -487,8 +487,10 @@ static int show_leader(void *ctx, const struct profile *profile)
  * time. */
 static double show_leaders(struct session *s)
 {
-	double start = clock__monotonic_s(), took;
+	double start, took;
 
+	session__await_gap(s);
+	start = clock__monotonic_s();
 	session__peek(s, show_leader, NULL);
 	took = clock__monotonic_s() - start;
 	return clock__monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
@@ -549,17 +551,23 @@ static bool take_signal(int signal_fd, struct session *s, struct snapshots *snap
 	return false;
 }
 
-static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line)
+static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line, double *ret_took_s)
 {
 	enum snapshot_cause cause;
 	struct session_status st;
+	double start;
+	int status;
 
 	session__status(s, &st);
 	cause = snapshots__due(&c->snapshots, st.elapsed_s, st.alloc_bytes, st.live_bytes);
 	if (cause == SNAPSHOT_NONE)
 		return 0;
 	clear_status(line);
-	return take_snapshot(c, s, cause);
+	session__await_gap(s);
+	start = clock__monotonic_s();
+	status = take_snapshot(c, s, cause);
+	*ret_took_s = clock__monotonic_s() - start;
+	return status;
 }
 
 /* 0, or the status when a snapshot could not be written. */
@@ -591,12 +599,12 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		if (session__dispatch(s))
 			break;
 		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
-			double asked = clock__monotonic_s();
+			double took = 0;
 
-			if (keep_snapshots(c, s, &line))
+			if (keep_snapshots(c, s, &line, &took))
 				status = EXIT_FAILED;
 			/* a tenth of our time at most: what is due meanwhile is one snapshot */
-			snapshots = clock__monotonic_s() + fmax(every, 10 * (clock__monotonic_s() - asked));
+			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given && clock__monotonic_s() >= leaders) {
 			clear_status(&line);

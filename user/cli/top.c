@@ -129,11 +129,13 @@ static void take_status(struct run *run)
 /* A new state for the screen. When the next one may be taken. */
 static double look(struct run *run)
 {
-	double start = clock__monotonic_s(), took;
 	struct profile **profiles;
 	size_t n, kept = 0;
+	double start, took;
 	int rc;
 
+	session__await_gap(run->session);
+	start = clock__monotonic_s();
 	/* the state's age is told by the status' clock */
 	take_status(run);
 	rc = session__look(run->session, &profiles, &n);

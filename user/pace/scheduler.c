@@ -358,7 +358,7 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 	uint64_t now = now_ns(sc), due;
 
 	if (!p->closing && now >= p->windows.next_ns &&
-	    (p->windows.open || sc->ops->can_open(sc->ctx, p)))
+	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
 	due = p->closing ? p->closed_look_ns : p->windows.next_ns;
 	return due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
@@ -699,7 +699,7 @@ bool scheduler__is_quiet(struct scheduler *sc)
 
 	if (!sc->begun || sc->stopped)
 		return true;
-	if (sc->limits.shared && sc->rest_ns < now_ns(sc) + QUIET_NS)
+	if (sc->rest_ns < now_ns(sc) + QUIET_NS)
 		sc->rest_ns = now_ns(sc) + QUIET_NS;
 	for (size_t i = 0; i < sc->n && quiet; i++) {
 		const struct paced *p = sc->processes[i];

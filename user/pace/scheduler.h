@@ -117,7 +117,7 @@ struct scheduler {
 	size_t n_open;
 	bool was_busy, returning;
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns; /* when to do these again */
-	uint64_t rest_ns;	      /* no window is opened before */
+	uint64_t rest_ns;	      /* no window is opened before; own, too */
 	uint64_t turn_ns;	      /* how long a turn may be at present */
 	size_t watch_next;	      /* where the rounds have come to */
 	size_t n_due;		      /* windows of ended processes that were not taken in yet */
@@ -137,7 +137,7 @@ int scheduler__add(struct scheduler *scheduler, struct paced *process, void *own
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
 /* Somebody is about to work for long, and calls nothing here meanwhile: is no window open that would last as much longer? While
- * that is asked shared windows end, and no others begin. */
+ * that is asked no others begin. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
 /* The process has ended: its last window ends with it. It stays known until it is forgotten: what is due of it is taken

@@ -227,16 +227,15 @@ static void look_now(struct session *s, struct target *t)
 	}
 }
 
-/* Profiles take their time, and a window that is open has nobody to close it meanwhile: all its calls would be slowed for
- * ten times as long. It is over in half a second, as a rule. */
-static void await_gap(struct session *s)
+void session__await_gap(struct session *s)
 {
 	uint64_t until = clock__now_ns(CLOCK_MONOTONIC) + GAP_WITHIN_NS;
 	struct pollfd news = {.fd = s->epoll_fd, .events = POLLIN};
+	bool all_ended = false;
 
-	while (!scheduler__is_quiet(&s->scheduler) && clock__now_ns(CLOCK_MONOTONIC) < until) {
+	while (!all_ended && !scheduler__is_quiet(&s->scheduler) && clock__now_ns(CLOCK_MONOTONIC) < until) {
 		poll(&news, 1, GAP_LOOK_MS);
-		session__dispatch(s);
+		all_ended = session__dispatch(s);
 	}
 }
 
@@ -244,12 +243,9 @@ static void await_gap(struct session *s)
 static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t now;
-	int rc;
+	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+	int rc = capture__drain(s->capture, &drain, NULL);
 
-	await_gap(s);
-	now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
-	rc = capture__drain(s->capture, &drain, NULL);
 	if (!rc)
 		rc = snapshot__sort_drain(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

@@ -107,6 +107,10 @@ struct session_rates {
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
+/* Before what takes long, and is done while the run goes on (the next two): waits until no window is open that would stay open as
+ * long, half a second as a rule, one at most. */
+void session__await_gap(struct session *session);
+
 /* How things stand while the run goes on: calls fn for the profile of each target that has not ended, in order,
  * until it returns something else than 0, which is then returned; the profile is gone afterwards. Takes as
  * long as reading all tables does. 0 or negative errno. */
