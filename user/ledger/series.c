@@ -184,10 +184,14 @@ struct growth sizes__trend(const struct sizes *s, uint64_t from_ns, uint64_t to_
 	struct growth_segment segments[SIZES_SEGMENTS];
 	struct growth ret = {NAN, NAN, NAN};
 	uint64_t step = to_ns > from_ns ? (to_ns - from_ns) / SIZES_SEGMENTS : 0;
+	size_t known = 0;
 	double before;
 
 	ret.bytes_per_s = sizes__growth(s, from_ns, to_ns);
-	if (isnan(ret.bytes_per_s) || step < s->period_ns)
+	for (size_t i = 0; i < s->n; i++)
+		known += s->at[i].time_ns >= from_ns && s->at[i].time_ns <= to_ns;
+	/* a line between two of them would be sure of anything */
+	if (isnan(ret.bytes_per_s) || step < s->period_ns || known < SIZES_SEGMENTS)
 		return ret;
 	before = size_at(s, from_ns);
 	for (size_t i = 0; i < SIZES_SEGMENTS; i++) {

@@ -399,7 +399,8 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended. */
+/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended. Nor is an address watched on
+ * from which a block has gone: what was there tells no more. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live, size_t n)
 {
 	_cleanup_free_ uint64_t *there = calloc(n + 1, sizeof(*there));
@@ -417,8 +418,10 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		struct survivors_block *b = &s->blocks[i];
 
-		if (b->ended || (newest(s, b->addr) == b &&
-				 bsearch(&b->addr, there, n_there, sizeof(*there), compare_addrs)))
+		bool held = bsearch(&b->addr, there, n_there, sizeof(*there), compare_addrs);
+
+		b->let_go = b->let_go || !held;
+		if (b->ended || (held && newest(s, b->addr) == b))
 			continue;
 		b->ended = true;
 		s->counts.freed++;

@@ -18,6 +18,8 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
+#define SIZES_AT_ONCE 32 /* of processes; some 50 us each */
+
 void session__free(struct session *s)
 {
 	if (!s)
@@ -52,16 +54,30 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
+/* What the processes have of memory. Of many those alone that have windows: it is what tells the growth of a stack from noise. */
+static void watch_sizes(struct session *s, uint64_t now)
+{
+	size_t n_read = 0;
+
+	if (!s->started || s->stopped)
+		return;
+	for (size_t i = 0; i < s->n_targets && n_read < SIZES_AT_ONCE; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->ended || now < t->anon.next_ns || (s->everywhere && !t->budget.survivors.n_windows))
+			continue;
+		targets__read_size(t);
+		n_read++;
+	}
+}
+
 /* Of many processes the tables take too long to read, again and again. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
-	if (!s->everywhere && s->started && !s->stopped)
-		for (size_t i = 0; i < s->n_targets; i++)
-			if (now >= s->targets[i]->anon.next_ns)
-				targets__read_size(s->targets[i]);
+	watch_sizes(s, now);
 	if (s->everywhere || !s->started || s->stopped || !(s->what & WHAT_HEAP) ||
 	    !series__is_due(&s->series, now))
 		return;

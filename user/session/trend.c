@@ -79,6 +79,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	const struct net_clock *clock = &b->target->budget.clock;
 	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
 	uint64_t begin_ns = program_begin_ns(b);
+	size_t n_before = 0;
 	double net = 0, cost = 0, origin = net_clock__at(clock, begin_ns);
 
 	if (!windows)
@@ -92,8 +93,10 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 			.interval_bytes = (double)w->interval,
 			.continuous = w->continuous,
 		};
-		if (w->end_ns <= begin_ns)
+		if (w->end_ns <= begin_ns) {
+			n_before++;
 			continue;
+		}
 		windows[i].allocs = (double)w->allocs;
 		windows[i].net_blocks = (double)w->net_blocks;
 		if (w->continuous)
@@ -105,6 +108,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	*ret = (struct windowed_run){
 		.windows = windows,
 		.n_windows = s->n_windows,
+		.n_before = n_before,
 		.quarter_s = net_clock__at(clock, begin_ns + (b->end_ns - begin_ns) / 4) - origin,
 		.end_s = net_clock__at(clock, b->end_ns) - origin,
 		.wall_s = (double)(b->end_ns - begin_ns) * NS,

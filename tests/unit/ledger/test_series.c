@@ -107,6 +107,12 @@ static void sizes_have_a_trend(void **state)
 		sizes__add(&sizes, (1 + i) * second, (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
 	growth = sizes__trend(&sizes, 7 * second, 31 * second);
 	assert_true(growth.low < 0 && growth.high > 0);
+	/* a line between two is known, and says nothing of how sure that is */
+	sizes = (struct sizes){};
+	sizes__add(&sizes, 1 * second, 100 << 20);
+	sizes__add(&sizes, 31 * second, 101 << 20);
+	growth = sizes__trend(&sizes, 7 * second, 31 * second);
+	assert_true(growth.bytes_per_s > 0 && isnan(growth.low) && isnan(growth.high));
 }
 
 int main(void)
