@@ -263,7 +263,7 @@ struct abi_live {
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: more than the block that it took the place of: bytes; not below -size.
-	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last. */
+	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last in a window; 0: in none. */
 	__s64 grown;
 };
 

@@ -559,8 +559,8 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 			return;
 		}
 		if (live_settle(cpu, process, &call->old, ret ? LIVE_MOVED : LIVE_FREED)) {
-			live_tell(process, &call->old, old_addr, END_MOVED);
 			live_watch_on(process, old_addr, &call->old);
+			live_tell(process, &call->old, old_addr, END_MOVED);
 		}
 	}
 	if (!call->sampled || !ret)

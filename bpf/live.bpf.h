@@ -173,6 +173,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr, struct abi_live *block)
 {
 	struct abi_live_key key = {.addr = addr, .process = process->id};
+	__u32 birth = block->birth;
+	__s64 grown = block->grown;
 
 	if (!process->watch)
 		return;
@@ -181,6 +183,8 @@ static __always_inline void live_watch_on(const struct abi_process *process, __u
 	filter_add(live_filter, &key);
 	if (bpf_map_update_elem(&live, &key, block, BPF_NOEXIST))
 		filter_remove(live_filter, &key);
+	block->birth = birth;
+	block->grown = grown;
 }
 
 static __always_inline void note_high(struct abi_site *site)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define WIDEST	     2.5  /* standard deviations, to which the grid reaches */
+#define FINER	     20	  /* places between two of the grid at which facts are weighed */
 #define ANON_ERROR   0.2  /* what allocators keep for themselves differs by so much, relative */
 #define OTHER_THINGS 0.05 /* chance that memory grows by what is not in any stack, */
 #define OTHER_RANGE  7.0  /* by any factor up to 30 either way, logarithmic */
@@ -104,21 +105,16 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 	return ret;
 }
 
-/* Where weights at equally distant places are highest, in places: by a parabola through the logarithms of the three around it. */
-static double mode_of(const double weight[BALANCE_GRID])
+/* Sums between two neighbours of the grid: their logarithms are about linear. */
+static struct sums between(const struct sums *a, const struct sums *b, double part)
 {
-	int best = 0;
-	double before, after, bend;
+	struct sums ret = {a->live + part * (b->live - a->live), a->grows + part * (b->grows - a->grows)};
 
-	for (int i = 1; i < BALANCE_GRID; i++)
-		if (weight[i] > weight[best])
-			best = i;
-	if (!best || best == BALANCE_GRID - 1)
-		return best;
-	before = log(fmax(weight[best - 1], 1e-300) / weight[best]);
-	after = log(fmax(weight[best + 1], 1e-300) / weight[best]);
-	bend = -(before + after);
-	return bend > 0 ? best + (after - before) / bend / 2 : best;
+	if (a->live > 0 && b->live > 0)
+		ret.live = a->live * pow(b->live / a->live, part);
+	if (a->grows > 0 && b->grows > 0)
+		ret.grows = a->grows * pow(b->grows / a->grows, part);
+	return ret;
 }
 
 /* What is known of the clock's factor by now: into the run. anon: NaN where the process does not surely grow. */
@@ -126,7 +122,8 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		       const struct windowed_stack *const *stacks, size_t n, const struct windowed_result *shown, double anon)
 {
 	const double step = 2 * WIDEST / (BALANCE_GRID - 1);
-	double weight[BALANCE_GRID], sum = 0, square = 0, live_error, grows_error, base = run->scale, mode;
+	double sum = 0, first = 0, second = 0, live_error, grows_error, base = run->scale, best = 0, mode = 0;
+	struct sums at[BALANCE_GRID];
 
 	if (!(run->bound_bytes > 0) && !(anon > 0))
 		return 0;
@@ -135,23 +132,30 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		return 0;
 	live_error = fmax(live_error, HELD_ERROR);
 	for (int i = 0; i < BALANCE_GRID; i++) {
-		double z = step * i - WIDEST;
-		struct sums at;
-		int rc = sums_at(*run, base * exp(z * clock_error), stacks, n, shown, &at, NULL);
+		int rc = sums_at(*run, base * exp((step * i - WIDEST) * clock_error), stacks, n, shown, &at[i], NULL);
 
 		if (rc)
 			return rc;
-		weight[i] = exp(-z * z / 2) * likelihood(run, &at, live_error, grows_error, anon);
-		sum += weight[i];
+	}
+	for (int i = 0; i < (BALANCE_GRID - 1) * FINER; i++) {
+		double part = (i % FINER + 0.5) / FINER, z = step * (i / FINER + part) - WIDEST, weight;
+		struct sums here = between(&at[i / FINER], &at[i / FINER + 1], part);
+
+		weight = exp(-z * z / 2) * likelihood(run, &here, live_error, grows_error, anon);
+		if (weight > best) {
+			best = weight;
+			mode = z * clock_error;
+		}
+		sum += weight;
+		first += weight * z * clock_error;
+		second += weight * z * clock_error * z * clock_error;
 	}
 	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is told */
 		return 0;
-	mode = (step * mode_of(weight) - WIDEST) * clock_error;
-	for (int i = 0; i < BALANCE_GRID; i++)
-		square += weight[i] / sum * pow((step * i - WIDEST) * clock_error - mode, 2);
 	run->scale = base * exp(mode);
-	/* the spread of windows is added again where the strata are made */
-	run->clock_error = sqrt(fmax(square - (clock_error * clock_error - run->clock_error * run->clock_error), 0));
+	/* around the mode; the spread of windows is added again where the strata are made */
+	run->clock_error = sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
+				     (clock_error * clock_error - run->clock_error * run->clock_error), 0));
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #define STRATUM	   8	/* windows: enough for a spread, few enough to follow a program's phases */
 #define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
+#define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
 
 /* --- strata --- */
@@ -126,7 +127,7 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 {
 	struct windowed_strata *s = calloc(1, sizeof(*s));
 	double from_s = 0, seconds, allocs;
-	size_t first = 0;
+	size_t first = run->n_before;
 
 	if (!s)
 		return NULL;
@@ -138,8 +139,6 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		windowed_strata__free(s);
 		return NULL;
 	}
-	while (first < run->n_windows && !(run->windows[first].end_s > 0))
-		first++; /* of the program before an exec */
 	for (size_t i = first; i <= run->n_windows; i++) {
 		const struct windowed_window *w = &run->windows[i];
 		bool stretch = i < run->n_windows && w->continuous;
@@ -380,14 +379,17 @@ static double allocated_unseen(const struct context *c)
  * unlike the one window. */
 static double variance_of(const struct context *c, const double *values, double share)
 {
-	double between = windowed__jackknife(c->strata, values);
-	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2);
+	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2), between;
 
-	if (isnan(between))
-		between = pow(fmax(fmin(allocated_unseen(c), values[0]), unseen_share(c) * c->run->bound_bytes / 2), 2);
-	/* the normal quantile is what readers of a variance take */
-	if (c->strata->n_groups >= 2)
-		between *= pow(student_quantile((size_t)c->strata->n_groups - 1, false) / NORMAL_QUANTILE, 2);
+	if (c->strata->n_groups >= 2) { /* the normal quantile is what readers of a variance take */
+		between = windowed__jackknife(c->strata, values) *
+			  pow(student_quantile((size_t)c->strata->n_groups - 1, false) / NORMAL_QUANTILE, 2);
+	} else {
+		between = fmin(allocated_unseen(c), values[0]);
+		if (unseen_share(c) > MOSTLY)
+			between = fmax(between, unseen_share(c) * c->run->bound_bytes / 2);
+		between *= between;
+	}
 	return between + sampling * share * share;
 }
 

@@ -51,7 +51,7 @@
 #define WINDOWED_GROUPS 16 /* of windows, that are left out in turn; window i is of group i modulo that */
 
 struct windowed_window {
-	double begin_s, end_s; /* of the net clock; ascending, apart from each other. Both 0: of the program before an exec */
+	double begin_s, end_s; /* of the net clock; ascending, apart from each other. */
 	double interval_bytes; /* mean, at which it sampled */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks that came less blocks that went */
@@ -85,6 +85,7 @@ struct windowed_process {
 struct windowed_run {
 	const struct windowed_window *windows;
 	size_t n_windows;
+	size_t n_before; /* the first of them, that are of the program before an exec: nobody's */
 	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over, and at its end */
 	double wall_s;	    /* the run's length by the wall clock */
 	double clock_error; /* standard error of the net time of windows, relative */
