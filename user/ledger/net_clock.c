@@ -8,7 +8,7 @@
 #define NS 1e-9
 #define APART_NS 200000000ULL
 #define LEAST_NET 0.02
-#define WINDOW	  0.2 /* share of the CPU time that is cost: more of it only in windows */
+#define WINDOW	  0.2 /* share of the CPU time that is cost: more of it not in gaps */
 #define BESIDE	  4   /* windows, up to which gaps are asked */
 #define LEAST_N	  4   /* windows, for a spread */
 #define DOUBT	  3   /* standard errors */
@@ -55,9 +55,16 @@ static double net_between(const struct net_clock *c, const struct net_clock_poin
 	return fmax(cpu - felt * (to->cost_s - from->cost_s), LEAST_NET * cpu);
 }
 
-int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, double work, bool keep)
+int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, double work,
+		   enum net_clock_edge edge)
 {
-	struct net_clock_point point = {.wall_ns = wall_ns, .work = work, .keep = keep}, *last = c->n ? &c->at[c->n - 1] : NULL;
+	struct net_clock_point *last = c->n ? &c->at[c->n - 1] : NULL;
+	struct net_clock_point point = {
+		.wall_ns = wall_ns,
+		.work = work,
+		.keep = edge != NET_CLOCK_NONE,
+		.window = edge == NET_CLOCK_BEGINS || (edge == NET_CLOCK_NONE && last && last->window),
+	};
 	int rc;
 
 	if (!last) {
@@ -79,7 +86,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 		return rc;
 	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(c, &c->at[c->n - 1], &point) : 0;
 	c->at[c->n++] = point;
-	c->n_free += !keep;
+	c->n_free += !point.keep;
 	return 0;
 }
 
@@ -131,7 +138,7 @@ double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 /* What lies between a point and the next. */
 struct span {
 	double cpu_s, cost_s, net_s, work;
-	bool window;
+	bool window, gap; /* or neither: probes come and go */
 };
 
 /* The i-th. false: it says nothing. */
@@ -139,8 +146,9 @@ static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 {
 	const struct net_clock_point *a = &c->at[i], *b = a + 1;
 
-	*ret = (struct span){b->cpu_s - a->cpu_s, b->cost_s - a->cost_s, net_between(c, a, b), b->work - a->work, false};
-	ret->window = ret->cost_s > WINDOW * ret->cpu_s;
+	*ret = (struct span){b->cpu_s - a->cpu_s, b->cost_s - a->cost_s, net_between(c, a, b), b->work - a->work, false, false};
+	ret->gap = ret->cost_s <= WINDOW * ret->cpu_s;
+	ret->window = a->window && !ret->gap;
 	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
 }
 
@@ -156,16 +164,16 @@ static double rate_around(const struct net_clock *c, size_t i)
 		bool known = span_at(c, j, &span);
 
 		windows += span.window;
-		work += known && !span.window ? span.work : 0;
-		net += known && !span.window ? span.net_s : 0;
+		work += known && span.gap ? span.work : 0;
+		net += known && span.gap ? span.net_s : 0;
 	}
 	windows = 0;
 	for (size_t j = i + 1; j + 1 < c->n && windows < BESIDE; j++) {
 		bool known = span_at(c, j, &span);
 
 		windows += span.window;
-		work += known && !span.window ? span.work : 0;
-		net += known && !span.window ? span.net_s : 0;
+		work += known && span.gap ? span.work : 0;
+		net += known && span.gap ? span.net_s : 0;
 	}
 	return net > 0 ? work / net : 0;
 }
@@ -178,14 +186,14 @@ static double rate_variance(const struct net_clock *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i + 1 < c->n; i++) {
-		if (!span_at(c, i, &span) || span.window)
+		if (!span_at(c, i, &span) || !span.gap)
 			continue;
 		work += span.work;
 		net += span.net_s;
 		n++;
 	}
 	for (size_t i = 0; i + 1 < c->n && net > 0; i++)
-		if (span_at(c, i, &span) && !span.window)
+		if (span_at(c, i, &span) && span.gap)
 			squares += pow(span.work - work / net * span.net_s, 2);
 	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
 }

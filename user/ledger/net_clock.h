@@ -33,7 +33,8 @@ struct net_clock {
 		uint64_t wall_ns;	/* monotonic */
 		double net_s, cpu_s, cost_s;	/* since the first point */
 		double work;		/* bytes, total; NaN: not known */
-		bool keep;		/* as given */
+		bool keep;		/* it is an edge */
+		bool window;		/* a window goes on from here */
 	} *at; /* ascending in each field but work */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
@@ -46,10 +47,17 @@ struct net_clock {
 
 void net_clock__free(struct net_clock *clock);
 
-/* The totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not known. keep: it is the beginning
- * or end of a window, of which what comes next must not take the place. A total of time that steps back counts as if it stood
- * still, one of work as not known. Of NET_CLOCK_MAX points that need not be kept every second one goes. 0 or -ENOMEM. */
-int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns, double work, bool keep);
+enum net_clock_edge {
+	NET_CLOCK_NONE,
+	NET_CLOCK_BEGINS, /* a window, */
+	NET_CLOCK_ENDS,	  /* and its end */
+};
+
+/* The totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not known. What comes next does not take
+ * the place of an edge. A total of time that steps back counts as if it stood
+ * still, one of work as not known. Of NET_CLOCK_MAX points that are no edges every second one goes. 0 or -ENOMEM. */
+int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns, double work,
+		   enum net_clock_edge edge);
 
 /* Finds F from what is known so far, and reckons all net time by it from now on. Of a long run, not each time. */
 void net_clock__learn(struct net_clock *clock);

@@ -197,6 +197,17 @@ static void forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
+/* What the coming of its probes has held up is made up for. Its window begins now, and the clock is read: what those
+ * milliseconds took is no part of it. */
+static void begin_window(struct scheduler *sc, struct paced *p)
+{
+	p->settling = false;
+	p->start_ns = now_ns(sc);
+	sc->ops->set_window(sc->ctx, p, p->start_ns);
+	if (is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
+		sc->ops->restore_interval(sc->ctx, p);
+}
+
 /* 0, or negative errno: there is nothing to open. */
 static int open_window(struct scheduler *sc, struct paced *p)
 {
@@ -205,19 +216,18 @@ static int open_window(struct scheduler *sc, struct paced *p)
 
 	note_others(sc);
 	p->cut = p->over = false;
+	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
 	rc = sc->ops->open(sc->ctx, p);
 	if (rc)
 		return rc;
 	now = now_ns(sc);
 	p->start_ns = p->open_ns = now + SETTLE_NS;
-	sc->ops->set_window(sc->ctx, p, p->start_ns);
+	p->settling = true;
 	read_totals(sc, p, &p->open_cost_ns, &p->open_cpu_ns);
 	p->piece_cost_ns = p->open_cost_ns;
 	p->piece_cpu_ns = p->open_cpu_ns;
 	p->noted_cost_ns = p->open_cost_ns - p->extra_ns;
 	windows__done(&p->windows, WINDOWS_OPEN, now, p->open_cost_ns, p->open_cpu_ns);
-	if (is_stretch(sc, p, now)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
-		sc->ops->restore_interval(sc->ctx, p);
 	if (sc->limits.shared)
 		sc->open[sc->n_open++] = p;
 	return 0;
@@ -227,6 +237,8 @@ static int open_window(struct scheduler *sc, struct paced *p)
  * has done: others' windows do not wait for that. */
 static void begin_close(struct scheduler *sc, struct paced *p)
 {
+	if (p->settling) /* it is an empty one */
+		begin_window(sc, p);
 	p->end_ns = now_ns(sc);
 	p->closing = true;
 	p->calls = UINT64_MAX;
@@ -300,6 +312,14 @@ static void end_closes(struct scheduler *sc)
 	free(closed);
 }
 
+/* When something is to be done about its window. */
+static uint64_t due_ns(const struct paced *p)
+{
+	if (p->closing)
+		return p->closed_look_ns;
+	return p->settling ? earlier(p->start_ns, p->windows.next_ns) : p->windows.next_ns;
+}
+
 /* --- own: each by its windows alone --- */
 
 /* How much of a core the machine has left idle of late. */
@@ -357,10 +377,12 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = now_ns(sc), due;
 
+	if (p->settling && now >= p->start_ns)
+		begin_window(sc, p);
 	if (!p->closing && now >= p->windows.next_ns &&
 	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
-	due = p->closing ? p->closed_look_ns : p->windows.next_ns;
+	due = due_ns(p);
 	return due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
 }
 
@@ -460,9 +482,14 @@ static void close_turns(struct scheduler *sc)
 {
 	uint64_t now = now_ns(sc);
 
-	for (size_t i = 0; i < sc->n_open; i++)
-		if (!sc->open[i]->closing && is_over(sc, sc->open[i], now))
-			begin_close(sc, sc->open[i]);
+	for (size_t i = 0; i < sc->n_open; i++) {
+		struct paced *p = sc->open[i];
+
+		if (p->settling && now >= p->start_ns)
+			begin_window(sc, p);
+		if (!p->closing && is_over(sc, p, now))
+			begin_close(sc, p);
+	}
 }
 
 /* What the open windows are still expected to cost. */
@@ -609,7 +636,7 @@ static uint64_t keep_turns(struct scheduler *sc)
 	}
 	next = sc->tick_ns;
 	for (size_t i = 0; i < sc->n_open; i++)
-		next = earlier(next, sc->open[i]->closing ? sc->open[i]->closed_look_ns : sc->open[i]->windows.next_ns);
+		next = earlier(next, due_ns(sc->open[i]));
 	return next;
 }
 
@@ -713,8 +740,9 @@ bool scheduler__is_quiet(struct scheduler *sc)
 static void end_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = now_ns(sc);
-	bool pieced = (sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p);
+	bool pieced = !p->settling && ((sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p));
 
+	p->settling = false;
 	if (p->closing) {
 		end_close(sc, p);
 		return;

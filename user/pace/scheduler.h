@@ -26,6 +26,7 @@ struct paced {
 	struct host_process turn; /* shared */
 	bool begun, ended;
 	uint64_t start_ns, end_ns; /* of the present or last window: all probes were in place */
+	bool settling;		   /* its probes have come, its window begins at start_ns */
 	bool closing;		   /* the window is over, its probes are on their way out */
 	bool cut;		   /* its window is to end now (an exec); the owner may set it */
 	uint64_t failed;	   /* windows that could not be opened or taken in; the ops may count them as well */
@@ -63,8 +64,8 @@ struct pace_ops {
 	void (*begin_close)(void *ctx, struct paced *process);
 	/* Have all gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);
-	/* Its probes are all in place from start_ns on; UINT64_MAX: they are not. What comes with the others is no
-	 * window's. */
+	/* Its window begins, now: the clock is to be read. (start_ns of the first is when tracing began.) UINT64_MAX: there is
+	 * none any more. What comes outside of windows is no window's. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
 	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes are in no order, and it

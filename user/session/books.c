@@ -45,21 +45,21 @@ void books__free(struct target *t)
 }
 
 /* What is read and written is of use beside windows only, and to ask for it takes a while: all threads are asked. */
-void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep)
+void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
+			enum net_clock_edge edge)
 {
 	uint64_t bytes;
 	double work = NAN;
 
-	if ((keep || t->budget.pace.windows.n_windows) && !process__io_bytes(t->info.pid, &bytes))
+	if ((edge || t->budget.pace.windows.n_windows) && !process__io_bytes(t->info.pid, &bytes))
 		work = (double)bytes;
-	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, keep);
+	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, edge);
 }
 
 static void note_calls(struct budget *b, const struct target *t)
 {
 	b->open_allocs = t->alloc_calls;
 	b->open_net_blocks = capture__net_blocks(&t->counters);
-	b->open_read_ns = clock__now_ns(CLOCK_MONOTONIC);
 }
 
 void books__opened(struct session *s, struct target *t)
@@ -116,7 +116,6 @@ static int meet(struct target *t, const struct capture_table *live)
 	struct snapshot_live his = snapshot__live_of(live, t->process);
 	_cleanup_free_ struct abi_live *blocks = calloc(his.n + 1, sizeof(*blocks));
 	_cleanup_free_ uint64_t *addrs = calloc(his.n + 1, sizeof(*addrs));
-	double whole, part;
 	size_t found = 0;
 
 	if (!blocks || !addrs)
@@ -129,12 +128,8 @@ static int meet(struct target *t, const struct capture_table *live)
 		addrs[found] = his.keys[i].addr;
 		blocks[found++] = his.blocks[i];
 	}
-	/* the counters were read when the probes came, a little before the window begins */
-	whole = (double)(window.end_ns - b->open_read_ns);
-	part = whole > 0 ? (double)(window.end_ns - window.start_ns) / whole : 1;
-	part = part < 1 ? part : 1;
-	window.allocs = (uint64_t)(part * (double)(t->alloc_calls - b->open_allocs));
-	window.net_blocks = (int64_t)(part * (double)(capture__net_blocks(&t->counters) - b->open_net_blocks));
+	window.allocs = t->alloc_calls - b->open_allocs;
+	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs, blocks, found, read_memory, t);
 }
 

@@ -9,9 +9,9 @@
 int books__begin(struct session *session, struct target *target);
 void books__free(struct target *target);
 
-/* The totals of the target at a moment, as they were read: the ledger's clock goes by them. keep: a window begins or
- * ends. */
-void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns, bool keep);
+/* The totals of the target at a moment, as they were read: the ledger's clock goes by them. */
+void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns,
+			enum net_clock_edge edge);
 
 /* A window has been opened: budget.pace.start_ns is set, the target's counters are read. */
 void books__opened(struct session *session, struct target *target);

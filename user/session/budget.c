@@ -191,16 +191,16 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, false);
+	books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
 /* The same where a window begins or ends. */
-static void note_edge(struct session *s, struct paced *p)
+static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
 	double cost, cpu;
 
 	read_totals(s, p, &cost, &cpu);
-	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, true);
+	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
 }
 
 static uint64_t calls(void *ctx, struct paced *p)
@@ -282,7 +282,7 @@ static void begin_close(void *ctx, struct paced *p)
 	struct target *t = p->owner, *const only[] = {t};
 	struct session *s = ctx;
 	if (!t->ended && !p->ended) { /* what lives is looked at while it is known to live */
-		note_edge(s, p);
+		note_edge(s, p, NET_CLOCK_ENDS);
 		p->failed += books__meet(s, only, 1) != 0;
 	}
 	capture__pause(s->capture, t->info.pid);
@@ -303,7 +303,7 @@ static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
 		return;
 	}
 	capture__set_window(s->capture, t->info.pid, start_ns);
-	note_edge(s, p);
+	note_edge(s, p, NET_CLOCK_BEGINS);
 	t->budget.stretch = false;
 	books__opened(s, t);
 }

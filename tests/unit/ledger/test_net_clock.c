@@ -18,9 +18,9 @@ static void test_cost_is_taken_off(void **state)
 
 	(void)state;
 	assert_near(net_clock__at(&c, 5), 0);
-	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, true), 0);
-	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, true), 0); /* a gap: two seconds of CPU time */
-	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, true), 0); /* a window: most of it is felt as cost */
+	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
+	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, NET_CLOCK_ENDS), 0); /* a gap: two seconds of CPU time */
+	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, NET_CLOCK_ENDS), 0); /* a window: most of it is felt as cost */
 	assert_near(net_clock__at(&c, 10 * S), 0);
 	assert_near(net_clock__at(&c, 11 * S), 1);
 	assert_near(net_clock__at(&c, 13 * S), 3 - 0.6 * NET_CLOCK_FELT);
@@ -35,10 +35,10 @@ static void test_never_stands_still(void **state)
 	struct net_clock c = {};
 
 	(void)state;
-	net_clock__add(&c, 1 * S, 0, 0, NAN, true);
-	net_clock__add(&c, 2 * S, 1e9, 3e9, NAN, true);
+	net_clock__add(&c, 1 * S, 0, 0, NAN, NET_CLOCK_ENDS);
+	net_clock__add(&c, 2 * S, 1e9, 3e9, NAN, NET_CLOCK_ENDS);
 	assert_true(net_clock__at(&c, 2 * S) > 0.01);
-	net_clock__add(&c, 3 * S, 0.5e9, 2e9, NAN, true); /* totals that step back */
+	net_clock__add(&c, 3 * S, 0.5e9, 2e9, NAN, NET_CLOCK_ENDS); /* totals that step back */
 	assert_true(net_clock__at(&c, 3 * S) >= net_clock__at(&c, 2 * S));
 	net_clock__free(&c);
 }
@@ -50,7 +50,7 @@ static void test_room(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 100000; i++)
-		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, NAN, i % 100 == 0), 0);
+		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, NAN, i % 100 ? NET_CLOCK_NONE : NET_CLOCK_ENDS), 0);
 	assert_true(c.n <= NET_CLOCK_MAX);
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_true(fabs(net_clock__at(&c, (i * 100 + 1) * S / 100) - (double)i) < 1e-6);
@@ -65,21 +65,25 @@ static struct net_clock run_of(double felt, double share, int n)
 	double cpu = 0, cost = 0, work = 0;
 	uint64_t now = S;
 
-	net_clock__add(&c, now, cpu, cost, work, true);
+	net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_ENDS);
 	for (int i = 0; i < n; i++) {
 		double price = 0.03 * 0.9 / felt, net;
 
 		now += S / 2;
 		cpu += 0.5e9;
 		work += 0.5 * 1e6;
-		net_clock__add(&c, now, cpu, cost, work, true);
+		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_NONE);
+		now += 3 * S / 1000; /* the probes' coming holds all up: that is no part of the window */
+		cpu += 0.003e9;
+		cost += 0.001e9;
+		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_BEGINS);
 		price *= i % 2 ? 1.02 : 0.98;
 		net = 0.03 - felt * price;
 		now += 30 * S / 1000;
 		cpu += 0.03e9;
 		cost += price * 1e9;
 		work += 1e6 * (share * 0.03 + (1 - share) * net);
-		net_clock__add(&c, now, cpu, cost, work, true);
+		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_ENDS);
 		net_clock__learn(&c);
 	}
 	return c;

@@ -63,8 +63,8 @@ static void begin(struct fixture *f)
 	n_forgotten = 0;
 	for (size_t i = 0; i < BLOCKS; i++)
 		memset(memory[i], (int)i + 1, SIZE);
-	net_clock__add(&f->clock, S, 0, 0, NAN, true);
-	net_clock__add(&f->clock, 1000 * S, 999e9, 0, NAN, true);
+	net_clock__add(&f->clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
+	net_clock__add(&f->clock, 1000 * S, 999e9, 0, NAN, NET_CLOCK_ENDS);
 }
 
 static void end(struct fixture *f)

@@ -95,6 +95,14 @@ static void drive(struct machine *m, double seconds)
 	}
 }
 
+/* Time passes until that is so; for half a minute at most. */
+#define until(m, condition)                                                                                  \
+	do {                                                                                                 \
+		for (int steps = 0; steps < 15000 && !(condition); steps++)                                  \
+			drive(m, 0.002);                                                                     \
+		assert_true(condition);                                                                      \
+	} while (0)
+
 /* --- ops --- */
 
 static struct process *of(struct paced *paced)
@@ -188,9 +196,12 @@ static bool fake_is_gone(void *ctx, struct paced *paced)
 
 static void fake_set_window(void *ctx, struct paced *paced, uint64_t start_ns)
 {
-	(void)ctx;
-	of(paced)->inside = start_ns != UINT64_MAX;
-	of(paced)->window_ns = start_ns;
+	struct process *p = of(paced);
+
+	/* the clock is read now: a window begins in no other moment */
+	assert_true(start_ns == UINT64_MAX || start_ns == ((struct machine *)ctx)->now);
+	p->inside = start_ns != UINT64_MAX;
+	p->window_ns = start_ns;
 }
 
 static void fake_harvest(void *ctx, struct paced **processes, size_t n)
@@ -366,7 +377,7 @@ static void an_idle_process_is_continuous_again(void **state)
 	(void)state;
 	drive(m, 0.1);
 	p->program = ASLEEP;
-	for (int i = 0; i < 1500 && !p->opened; i++)
+	for (int i = 0; i < 1500 && !(p->opened && p->inside); i++)
 		drive(m, 0.002);
 	assert_int_equal(p->restored, 1); /* a stretch from its first moment: it might be busy at the first look */
 	drive(m, 3);
@@ -423,14 +434,12 @@ static void a_process_may_end_in_its_window(void **state)
 	unsigned harvests;
 
 	(void)state;
-	while (!(p->in && p->opened > 2))
-		drive(m, 0.002);
+	until(m, p->inside && p->opened > 2);
 	harvests = p->harvests;
 	p->gone = true;
 	scheduler__end(&m->scheduler, &p->pace);
 	assert_int_equal(p->harvests, harvests + 1);
-	while (!closing->pace.closing)
-		drive(m, 0.002);
+	until(m, closing->pace.closing);
 	harvests = closing->harvests;
 	closing->gone = true;
 	scheduler__end(&m->scheduler, &closing->pace);
@@ -452,8 +461,7 @@ static void the_end_takes_the_last_window_in(void **state)
 	unsigned harvests;
 
 	(void)state;
-	while (!(p->in && p->opened > 2))
-		drive(m, 0.002);
+	until(m, p->in && p->opened > 2);
 	drive(m, 0.006);
 	harvests = p->harvests;
 	scheduler__stop(&m->scheduler);
@@ -587,6 +595,44 @@ static void it_comes_back_when_the_storm_is_over(void **state)
 	end(m);
 }
 
+/* What the coming of probes holds up is no part of the window. */
+static void windows_begin_when_probes_have_settled(void **state)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		struct machine *m = machine(shared);
+		struct process *p = add(m, WILD), *closing = add(m, WILD);
+		uint64_t open_ns;
+		unsigned harvests;
+
+		(void)state;
+		for (int i = 0; i < 3; i++) {
+			until(m, !p->in);
+			until(m, p->in);
+			open_ns = m->now;
+			assert_false(p->inside);
+			until(m, p->inside);
+			assert_in_range(p->window_ns - open_ns, 1 * MS, 5 * MS);
+			assert_int_equal(p->window_ns, p->pace.start_ns);
+		}
+		/* nothing is taken in of one that ends before */
+		until(m, !closing->in);
+		until(m, closing->in);
+		assert_false(closing->inside);
+		harvests = closing->harvests;
+		closing->gone = true;
+		scheduler__end(&m->scheduler, &closing->pace);
+		drive(m, 1);
+		assert_int_equal(closing->harvests, harvests);
+		/* another program meanwhile */
+		until(m, !p->in);
+		until(m, p->in);
+		p->pace.cut = true;
+		drive(m, 0.1);
+		assert_false(p->inside && p->pace.cut);
+		end(m);
+	}
+}
+
 static void turns_end_with_their_process(void **state)
 {
 	struct machine *m = machine(true);
@@ -594,8 +640,7 @@ static void turns_end_with_their_process(void **state)
 	unsigned harvests;
 
 	(void)state;
-	while (!(p->in && p->opened > 2))
-		drive(m, 0.002);
+	until(m, p->inside && p->opened > 2);
 	harvests = p->harvests;
 	p->gone = true;
 	scheduler__end(&m->scheduler, &p->pace);
@@ -608,8 +653,7 @@ static void turns_end_with_their_process(void **state)
 	drive(m, 10);
 	assert_true(other->opened > harvests);
 	/* another program in the middle of a window: it ends */
-	while (!(other->in && !other->pace.closing))
-		drive(m, 0.002);
+	until(m, other->in && !other->pace.closing);
 	other->pace.cut = true;
 	drive(m, 0.15);
 	assert_false(other->in && other->pace.cut);
@@ -660,6 +704,7 @@ int main(void)
 		cmocka_unit_test(modest_ones_keep_their_turn),
 		cmocka_unit_test(turns_in_a_crowd_are_windows),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
+		cmocka_unit_test(windows_begin_when_probes_have_settled),
 		cmocka_unit_test(turns_end_with_their_process),
 		cmocka_unit_test(turns_with_nothing_to_see_go_on),
 		cmocka_unit_test(nobody_comes_by_chance),

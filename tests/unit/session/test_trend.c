@@ -43,8 +43,8 @@ static struct growth growth_in(uint64_t process_rate)
 
 	site = (struct abi_site){};
 	survivors__init(survivors, (const uint64_t[2]){1, 2});
-	net_clock__add(clock, S, 0, 0, NAN, true);
-	net_clock__add(clock, (1 + RUN_S) * S, RUN_S * 1e9, 0, NAN, true);
+	net_clock__add(clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
+	net_clock__add(clock, (1 + RUN_S) * S, RUN_S * 1e9, 0, NAN, NET_CLOCK_ENDS);
 	assert_non_null(profile);
 	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
 	for (uint64_t i = 0; i < RUN_S; i++) {
