@@ -2,6 +2,7 @@
 #include "session/budget.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,24 +391,40 @@ static const struct pace_ops ops = {
 
 /* --- regions --- */
 
+/* What seeing the process's regions may have cost for so much CPU and wall time: half of what tracing may cost as it is done
+ * now, for the heap is seen by what is left. (By half of what continuous tracing may cost, beside windows, a python that
+ * grew left these a third of their limit: one window in half a minute.) */
+static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns, double wall_ns)
+{
+	double steady = s->max_steady_overhead * fmax(cpu_ns, s->scheduler.spare * wall_ns); /* as in windows.h */
+
+	if (!(s->what & WHAT_HEAP))
+		return BUDGET_AIM * steady;
+	return 0.5 * BUDGET_AIM * (t->budget.pace.windows.continuous ? steady : s->max_overhead * cpu_ns);
+}
+
 /* Calls of mmap and its like are few, as a rule, and seen all the time, beside whatever windows. A program that
  * makes so many of them that this alone is too dear is told from a burst by what has come together. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
-	double since = (double)(now_ns - s->start_ns), used, left;
+	struct region_budget *r = &t->budget.regions;
+	double cost;
 
 	targets__read(s, t);
-	used = (double)(t->cpu_now_ns - t->cpu_start_ns);
-	used = used > s->scheduler.spare * since ? used : s->scheduler.spare * since; /* as in windows.h */
-	left = t->budget.regions_share * used + REGIONS_CREDIT_NS - regions_cost_of(s, &t->counters);
-	if (left < 0) {
+	cost = regions_cost_of(s, &t->counters);
+	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns, (double)(now_ns - r->at_ns)) -
+		      (cost - r->cost_ns);
+	r->at_ns = now_ns;
+	r->cpu_ns = (double)t->cpu_now_ns;
+	r->cost_ns = cost;
+	if (r->left_ns < 0) {
 		region_calls__stop(s, t);
 		return UINT64_MAX;
 	}
 	/* all of a core cannot have used up what is left before that */
-	return now_ns + (left < REGIONS_OFTEN_NS    ? REGIONS_OFTEN_NS
-			 : left > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
-						    : (uint64_t)left);
+	return now_ns + (r->left_ns < REGIONS_OFTEN_NS	  ? REGIONS_OFTEN_NS
+			 : r->left_ns > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
+							  : (uint64_t)r->left_ns);
 }
 
 uint64_t budget__keep(struct session *s)
@@ -415,14 +432,14 @@ uint64_t budget__keep(struct session *s)
 	uint64_t next = scheduler__keep(&s->scheduler);
 
 	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
-		struct budget *b = &s->targets[i]->budget;
+		struct region_budget *r = &s->targets[i]->budget.regions;
 		uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
-		if (s->targets[i]->ended || !(b->regions_share > 0) || s->targets[i]->regions_stopped_ns)
+		if (s->targets[i]->ended || !r->next_ns || s->targets[i]->regions_stopped_ns)
 			continue;
-		if (now >= b->regions_next_ns)
-			b->regions_next_ns = keep_regions(s, s->targets[i], now);
-		next = b->regions_next_ns < next ? b->regions_next_ns : next;
+		if (now >= r->next_ns)
+			r->next_ns = keep_regions(s, s->targets[i], now);
+		next = r->next_ns < next ? r->next_ns : next;
 	}
 	return next;
 }
@@ -443,10 +460,13 @@ int budget__welcome(struct session *s, struct target *t)
 	if (rc)
 		return rc;
 	b->interval = s->interval;
-	/* Where there is a heap to be seen as well, regions leave half to it. */
 	if (s->what & WHAT_REGIONS)
-		b->regions_share = BUDGET_AIM * s->max_steady_overhead * (s->what & WHAT_HEAP ? 0.5 : 1);
-	b->regions_next_ns = now + REGIONS_OFTEN_NS;
+		b->regions = (struct region_budget){
+			.left_ns = REGIONS_CREDIT_NS,
+			.at_ns = now,
+			.cpu_ns = (double)t->cpu_start_ns,
+			.next_ns = now + REGIONS_OFTEN_NS,
+		};
 	if (!(s->what & WHAT_HEAP))
 		return 0;
 	rc = scheduler__add(&s->scheduler, &b->pace, t, seed, s->everywhere && t->start_ns ? t->start_ns : now);

@@ -24,12 +24,16 @@ struct budget {
 	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
 	struct reallocs reallocs; /* and of those that realloc has grown */
 	struct net_clock clock;
-	uint64_t open_allocs, open_read_ns; /* when the window began: calls that allocated, when that was read, and */
-	int64_t open_net_blocks;	     /* the balance of blocks */
+	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
+	int64_t open_net_blocks; /* and the balance of blocks */
 	bool stretch; /* the window at hand is, or became, continuous tracing: it stands for itself */
 	uint64_t interval, samples; /* of the present or last window; samples: when it or its last piece began */
-	double regions_share;	 /* of CPU time, that seeing its regions may cost; 0: no limit, or none are seen */
-	uint64_t regions_next_ns; /* when that is looked at again */
+	struct region_budget {
+		double left_ns; /* of what seeing its regions may cost, */
+		uint64_t at_ns; /* as of that look, when totals were: */
+		double cpu_ns, cost_ns;
+		uint64_t next_ns; /* of the next look; 0: there is no limit, or none are seen */
+	} regions;
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
 	double rare_ns; /* what it has cost more that its calls came rarely, up to when it was last read: */
