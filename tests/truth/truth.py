@@ -8,7 +8,7 @@ usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME
        tests/truth/truth.py list                                 the cases
        tests/truth/truth.py tables [FILE]                        make truth-tables: into FILE (docs/windows.md)
 
-  SET=develop,judge  sets of cases       ONLY=redis_new,cache_*  cases (shell patterns)
+  SET=develop,judge,crowd  sets of cases     ONLY=redis_new,cache_*  cases (shell patterns)
   RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
   RESULTS=FILE       another file of results   COMMIT=ID (tables) runs of that commit (default: the last run's)
 
@@ -37,12 +37,14 @@ import harness  # noqa: E402
 from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
 from leaks import keep_all, read_results  # noqa: E402
 from judge import growth_between, judge, rows_of  # noqa: E402,F401
+import crowd  # noqa: E402
 import servers  # noqa: E402
 import synthetic  # noqa: E402
 
 RESULTS = os.path.join(ROOT, "build", "truth", "results.jsonl")
 TWINS = os.path.join(ROOT, "build", "truth", "twins.json")
-SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthetic.JUDGE, **servers.JUDGE}}
+SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthetic.JUDGE, **servers.JUDGE},
+        "crowd": crowd.CASES}
 
 
 # --- one run ---
@@ -68,11 +70,11 @@ def heap_mappings(pid):
 class Tracing:
     """memtrace, and when it began."""
 
-    def __init__(self, directory, memtrace, pid, seconds, options):
+    def __init__(self, directory, memtrace, who, seconds, options):
         self.json_path, self.err_path = directory + "/json", directory + "/err"
         self.seconds = seconds
         with open(self.err_path, "w", encoding="utf-8") as err:
-            self.process = start([memtrace, "-v", "-p", pid, "-d", seconds, "--json=" + self.json_path, "-f", "pprof",
+            self.process = start([memtrace, "-v", *who, "-d", seconds, "--json=" + self.json_path, "-f", "pprof",
                                   "-o", directory + "/out", *options], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=err)
         wait_until(lambda: "; tracing\n" in self.log() or self.process.poll() is not None, "memtrace came to trace")
@@ -154,7 +156,7 @@ def measure_twin(case, memtrace):
     with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
         os.chmod(directory, 0o755)
         subject.load()
-        tracing = Tracing(directory, memtrace, subject.pid, servers.TWIN_S, ["-i", "1", "--max-overhead", "off"])
+        tracing = Tracing(directory, memtrace, ["-p", subject.pid], servers.TWIN_S, ["-i", "1", "--max-overhead", "off"])
         try:
             before = subject.sample()
             time.sleep(max(tracing.begin + servers.TWIN_S - time.monotonic(), 0))
@@ -204,6 +206,9 @@ MOST_GAP_S = 1
 
 def measure(name, case, seconds, memtrace, twin=None):
     """One run: its record."""
+    if "members" in case:
+        return crowd.measure(case, seconds, lambda directory, *more: Tracing(directory, memtrace, ["-a"], *more),
+                             heap_mappings, begin_of)
     case = {**case, "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
     twin = twin or twin_of(name, case, memtrace)
     with place() as directory, case["subject"](case, seconds) as subject:
@@ -212,7 +217,7 @@ def measure(name, case, seconds, memtrace, twin=None):
         with Watch(subject) as watch:
             time.sleep(1)
             started = time.monotonic()
-            tracing = Tracing(directory, memtrace, subject.pid, seconds, case["options"])
+            tracing = Tracing(directory, memtrace, ["-p", subject.pid], seconds, case["options"])
             try:
                 mark = subject.mark()
                 time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
@@ -256,6 +261,8 @@ def interval(figure):
 
 
 def describe(record):
+    if "processes" in record:
+        return "\n".join(map(describe, crowd.flat([record])))
     lines = [f"{record['case']} {record['run']}: {record['mode']}, {record['n_windows']} windows, cost "
              f"{record['overhead_pct']} %; live {interval(record['total']['live'])} for "
              f"{number(record['total']['truth'])}; heap's mappings {number(record['heap']['size'])}"
@@ -318,7 +325,7 @@ def run_all(settings, memtrace):
 
 
 def main():
-    settings = {"SET": "develop,judge", "ONLY": "*", "RUNS": "4", "SECONDS": "40", "JOBS": "1", "RESULTS": RESULTS,
+    settings = {"SET": "develop,judge,crowd", "ONLY": "*", "RUNS": "4", "SECONDS": "40", "JOBS": "1", "RESULTS": RESULTS,
                 "COMMIT": ""}
     words, memtrace = sys.argv[1:], harness.MEMTRACE
     if "--memtrace" in words:

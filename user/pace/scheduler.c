@@ -562,13 +562,14 @@ static void open_next(struct scheduler *sc)
 {
 	uint64_t now = now_ns(sc);
 	struct paced *p;
+	bool full = false;
 	size_t n = 0;
 	double cost, cpu;
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
+		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
 		/* those everywhere must be out: a call that meets two probes counts twice */
-		if (sc->n_open == PACE_SLOTS || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
-		    !host__may_open(&sc->host, pending_ns(sc, now)) || is_near_end(sc, now))
+		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) || is_near_end(sc, now))
 			break;
 		if (now - p->turn.turn_ns < TICK_NS || !sc->ops->can_open(sc->ctx, p)) {
 			p->windows.next_ns = now + TICK_NS; /* its last one's may not be gone, either */
@@ -580,7 +581,8 @@ static void open_next(struct scheduler *sc)
 			break;
 		}
 	}
-	sc->turn_ns = sc->n_open == PACE_SLOTS ? host__turn_ns(n, PACE_SLOTS) : UINT64_MAX;
+	/* Who is traced cheaply stays while there is room: for others, and of the host's limit, which a few such ones can use up. */
+	sc->turn_ns = full ? host__turn_ns(n, sc->n_open) : host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
 }
 
 static void watch_some(struct scheduler *sc)

@@ -336,6 +336,7 @@ static void end(struct machine *m)
 
 static const struct program WILD = {5, 500, 1};
 static const struct program MODEST = {50000, 500, 0.2};
+static const struct program EASY = {12000, 500, 1};
 static const struct program ASLEEP = {1000, 500, 1e-4};
 
 /* --- own --- */
@@ -577,6 +578,32 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
+/* A few that are traced cheaply, each by itself, can use up what all may cost: others get their windows all the same. */
+static void cheap_ones_leave_others_their_part(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *wild = add(m, WILD);
+	double begun;
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		add(m, EASY); /* a fifth of a core together, of 0.08 */
+	drive(m, 120);
+	begun = (double)(m->now - 1000 * MS);
+	assert_false(m->everywhere);
+	assert_true(m->cost < HOST * CPUS * begun * 1.1);
+	for (size_t i = 0; i < m->n; i++)
+		assert_true(m->processes[i].opened >= 5);
+	/* and when they are alone */
+	wild->gone = true;
+	scheduler__end(&m->scheduler, &wild->pace);
+	begun = (double)m->now;
+	m->cost = 0;
+	drive(m, 60);
+	assert_true(m->everywhere || m->cost < HOST * CPUS * ((double)m->now - begun) * 1.2);
+	end(m);
+}
+
 static void it_comes_back_when_the_storm_is_over(void **state)
 {
 	struct machine *m = machine(true);
@@ -703,6 +730,7 @@ int main(void)
 		cmocka_unit_test(many_share_the_hosts_limit),
 		cmocka_unit_test(modest_ones_keep_their_turn),
 		cmocka_unit_test(turns_in_a_crowd_are_windows),
+		cmocka_unit_test(cheap_ones_leave_others_their_part),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
 		cmocka_unit_test(windows_begin_when_probes_have_settled),
 		cmocka_unit_test(turns_end_with_their_process),

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A machine full of processes, traced all together (-a) at the host's limit: each is judged by its own account, as if it were alone.
+Those that are busy must be seen as well as one process is; of the others nothing false may be said."""
+import contextlib
+import os
+import threading
+import time
+
+from harness import PATIENCE_S, Failure, end, place
+from judge import judge
+from synthetic import Lives, cache, case, leak_share
+
+BUSY = 0.02  # of a core: less is not called busy
+
+
+def some(n, one, *options):
+    """n processes of a case, with more options for each."""
+    return [{**one, "args": [*options, *one["args"]]} for _ in range(n)]
+
+
+LEAK = case("a leak by work", "leak_work:every=100:size=200 cache:life_s=1:every=8 request")
+SLOW_LEAK = case("a leak by the clock", "leak_clock:per_s=50:size=2000 cache:life_s=1:size=400 request")
+
+# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full: on one that is, Linux 6.18's
+# scheduler has let the thread that all RCU waits for stand in line for a minute, and probes come and go by RCU.
+CROWD = [
+    *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
+    *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),
+    *some(2, leak_share("2", 0, every=4), "--rate", "20000"),
+    *some(2, case("buffers that live 1 to 50 ms", "buffer:every=4:size=1000 request"), "--rate", "20000"),
+    *some(4, cache(2, 1, size=400), "--rate", "1000"), *some(4, SLOW_LEAK, "--rate", "1000"),
+    *some(12, cache(2, 1, size=400), "--rate", "20"),
+]
+CASES = {"crowd": {"what": f"{len(CROWD)} processes of mixed kinds at once, -a", "grows": [], "members": CROWD}}
+
+
+class Slowly(Lives):
+    """Asked less often: thirty of them are."""
+    every_s = 0.5
+
+
+class Watches:
+    """All accounts, one after the other, again and again."""
+
+    def __init__(self, subjects):
+        self.subjects, self.series, self.error = subjects, [[] for _ in subjects], None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join(PATIENCE_S)
+
+    def go(self):
+        try:
+            while not self.over.is_set():
+                for subject, series in zip(self.subjects, self.series):
+                    series.append(subject.sample())
+                self.over.wait(Slowly.every_s)
+        except (Failure, OSError, ValueError) as error:
+            self.error = error
+
+
+def cpu_share(series):
+    """Of a core, on the average."""
+    return (series[-1]["cpu_s"] - series[0]["cpu_s"]) / (series[-1]["t"] - series[0]["t"])
+
+
+def name_of(member, i):
+    return f"{i + 1}: {member['what']}"
+
+
+def measure(one, seconds, tracing_of, heap_of, begin_of):
+    """One run of all: a record with a list of records, of those processes of which a profile is due."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(place())
+        os.chmod(directory, 0o755)
+        members = one["members"]
+        subjects = [stack.enter_context(Slowly(member, seconds)) for member in members]
+        for subject in subjects:
+            subject.say("go")
+        time.sleep(5)  # caches are full after that
+        with Watches(subjects) as watches:
+            time.sleep(1)
+            tracing = tracing_of(directory, seconds, ["--leaks"])
+            try:
+                marks = [subject.mark() for subject in subjects]
+                time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
+                heaps = [heap_of(subject.pid) for subject in subjects]
+                profiles = {profile["pid"]: profile for profile in tracing.wait()}
+            finally:
+                end(tracing.process)
+        if watches.error:
+            raise Failure(f"no account: {watches.error}")
+        records, log = [], tracing.log()
+        for i, (member, subject, series) in enumerate(zip(members, subjects, watches.series)):
+            share, profile = cpu_share(series), profiles.get(subject.pid)
+            if not profile:
+                raise Failure(f"no profile of pid {subject.pid}, which used {100 * share:.1f} % of a core")
+            begin = begin_of(f"{directory}/out.{subject.pid}.pb.gz")
+            own = "\n".join(line for line in log.splitlines() if f"pid {subject.pid} " in line)
+            record = judge(member, profile, own, series, begin, heaps[i])
+            records.append({"case": name_of(member, i), "share": share, "busy": share >= BUSY, "gap_s": marks[i]["t"] - begin, **record})
+        for subject in subjects:
+            subject.stop()
+    return {"case": "crowd", "processes": records}
+
+
+def flat(records):
+    """Each process of a crowd that is busy as a record of its own, beside the others."""
+    for record in records:
+        whole = {key: value for key, value in record.items() if key != "processes"}
+        yield from ([{**whole, **one} for one in record["processes"] if one["busy"]] if "processes" in record else [record])
