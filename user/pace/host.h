@@ -17,6 +17,9 @@
  * weight 1, and each gets its turn. The weight is 1, up to 8 more for growth (resident set and page faults, read from
  * outside) and up to 2 more for CPU time.
  *
+ * Processes that are traced cheaply stay when their window ends, up to HOST_LONGEST_TURN_NS while others wait whom the slots or the
+ * limit have no room for: each may cost a few per cent of a core, idle as it is, and some together can use up what all may cost.
+ *
  * The way back is tried when what is known of all processes (their cost per CPU time, learnt in their windows, times
  * the CPU time that they use now) fits half of the budget, and no one would exceed its own. What such a forecast
  * does not know, processes that are not traced but meet the probes everywhere, shows at the attempt: each that
@@ -96,8 +99,7 @@ double host_process__urgency(const struct host_process *process, uint64_t now_ns
 
 #define HOST_LONGEST_TURN_NS 2000000000ull
 
-/* How long a turn may be while so many others wait, for slots at a time, HOST_LONGEST_TURN_NS at most; UINT64_MAX: nobody waits.
- * (Processes that are traced cheaply stay when their window ends.) */
+/* How long a turn may be while so many others wait, for slots at a time, HOST_LONGEST_TURN_NS at most; UINT64_MAX: nobody waits. */
 uint64_t host__turn_ns(size_t n_waiting, size_t n_slots);
 
 /* May a window be opened now? pending_ns: what the open ones are still expected to cost. */

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "pace/internal.h"
+
+#define SETTLE_NS      (3 * MS)	  /* after probes came: what their coming has held up is made up for, and not counted */
+#define OTHERS_COST    0.07	  /* of a call's cost, for each other process's probes (measured) */
+#define HARVEST_NS     (250 * MS)   /* of processes that have ended, not more often */
+
+/* --- totals --- */
+
+/* The one place where they are read. */
+void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu)
+{
+	sc->ops->read_totals(sc->ctx, p, ret_cost, ret_cpu);
+	*ret_cost += p->extra_ns;
+	if (sc->ops->note_totals)
+		sc->ops->note_totals(sc->ctx, p, pace__now_ns(sc), *ret_cpu, *ret_cost);
+}
+
+double pace__machine_cost_ns(struct scheduler *sc)
+{
+	return sc->ops->machine_cost_ns(sc->ctx) + sc->extra_ns;
+}
+
+void pace__book(struct scheduler *sc)
+{
+	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
+}
+
+/* A call in one process with a window costs more for each other that has one on the same file: the kernel asks all
+ * their probes, and of some awaits the return. Before that number changes, what it was is added. */
+void pace__note_others(struct scheduler *sc)
+{
+	for (size_t i = 0; i < sc->n_open; i++) {
+		struct paced *p = sc->open[i];
+		double cost, cpu, extra;
+
+		pace__read_totals(sc, p, &cost, &cpu);
+		cost -= p->extra_ns;
+		extra = OTHERS_COST * (double)(sc->n_open - 1) * (cost - p->noted_cost_ns);
+		p->noted_cost_ns = cost;
+		p->extra_ns += extra;
+		sc->extra_ns += extra;
+	}
+}
+
+/* What its windows cost beyond what is calibrated is the machine's cost, too. */
+void pace__note_felt(struct scheduler *sc, struct paced *p)
+{
+	sc->extra_ns += p->windows.felt_ns - p->noted_felt_ns;
+	p->noted_felt_ns = p->windows.felt_ns;
+}
+
+/* --- what windows have brought --- */
+
+int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
+{
+	if (*n == *room) {
+		size_t more = *room ? 2 * *room : 16;
+		struct paced **grown = reallocarray(*due, more, sizeof(struct paced *));
+
+		if (!grown)
+			return -ENOMEM;
+		*due = grown;
+		*room = more;
+	}
+	(*due)[(*n)++] = p;
+	return 0;
+}
+
+/* One harvest for all windows that are over. */
+void pace__harvest(struct scheduler *sc)
+{
+	struct paced **due = NULL;
+	size_t n = 0, room = 0;
+
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+
+		if (!p->due)
+			continue;
+		p->due = false;
+		p->failed += pace__add_due(&due, &n, &room, p) != 0;
+	}
+	if (n)
+		sc->ops->harvest(sc->ctx, due, n);
+	free(due);
+	sc->n_due = 0;
+	sc->harvest_ns = pace__now_ns(sc) + HARVEST_NS;
+}
+
+void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu)
+{
+	sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
+	p->piece_cost_ns = cost;
+	p->piece_cpu_ns = cpu;
+}
+
+/* Is it traced continuously? A turn that has to make room for another process's is a window, however little it costs: who has
+ * nothing but such turns is known by what windows tell. (The limit of turns comes and goes with the last free slot.) */
+bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
+{
+	return p->windows.continuous && (!sc->limits.shared || now > p->open_ns + 2 * HOST_LONGEST_TURN_NS);
+}
+
+/* --- opening and closing a process's own probes --- */
+
+void pace__forget_turn(struct scheduler *sc, const struct paced *p)
+{
+	for (size_t i = 0; i < sc->n_open; i++)
+		if (sc->open[i] == p)
+			sc->open[i--] = sc->open[--sc->n_open];
+}
+
+/* What the coming of its probes has held up is made up for. Its window begins now, and the clock is read: what those
+ * milliseconds took is no part of it. */
+void pace__begin_window(struct scheduler *sc, struct paced *p)
+{
+	p->settling = false;
+	p->start_ns = pace__now_ns(sc);
+	sc->ops->set_window(sc->ctx, p, p->start_ns);
+	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
+		sc->ops->restore_interval(sc->ctx, p);
+}
+
+/* 0, or negative errno: there is nothing to open. */
+int pace__open_window(struct scheduler *sc, struct paced *p)
+{
+	uint64_t now;
+	int rc;
+
+	pace__note_others(sc);
+	p->cut = p->over = false;
+	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
+	rc = sc->ops->open(sc->ctx, p);
+	if (rc)
+		return rc;
+	now = pace__now_ns(sc);
+	p->start_ns = p->open_ns = now + SETTLE_NS;
+	p->settling = true;
+	pace__read_totals(sc, p, &p->open_cost_ns, &p->open_cpu_ns);
+	p->piece_cost_ns = p->open_cost_ns;
+	p->piece_cpu_ns = p->open_cpu_ns;
+	p->noted_cost_ns = p->open_cost_ns - p->extra_ns;
+	windows__done(&p->windows, WINDOWS_OPEN, now, p->open_cost_ns, p->open_cpu_ns);
+	if (sc->limits.shared)
+		sc->open[sc->n_open++] = p;
+	return 0;
+}
+
+/* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
+ * has done: others' windows do not wait for that. */
+void pace__begin_close(struct scheduler *sc, struct paced *p)
+{
+	if (p->settling) /* it is an empty one */
+		pace__begin_window(sc, p);
+	p->end_ns = pace__now_ns(sc);
+	p->closing = true;
+	p->calls = UINT64_MAX;
+	p->closed_look_ns = p->end_ns + CLOSED_LOOK_NS;
+	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
+	sc->ops->begin_close(sc->ctx, p);
+}
+
+/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
+ * time may still have them, and it does not matter.) */
+static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
+{
+	uint64_t before = p->calls;
+	double cost, cpu;
+
+	if (now < p->closed_look_ns)
+		return false;
+	p->closed_look_ns = now + CLOSED_LOOK_NS;
+	pace__read_totals(sc, p, &cost, &cpu);
+	p->calls = sc->ops->calls(sc->ctx, p);
+	return p->calls == before || sc->ops->is_gone(sc->ctx, p);
+}
+
+void pace__end_close(struct scheduler *sc, struct paced *p)
+{
+	uint64_t now = pace__now_ns(sc);
+	double cost, cpu;
+
+	p->closing = false;
+	p->due = true;
+	if (sc->limits.shared)
+		pace__note_others(sc);
+	pace__read_totals(sc, p, &cost, &cpu);
+	if (p->over)
+		windows__done(&p->windows, WINDOWS_CLOSE, now, cost, cpu);
+	else
+		windows__cut(&p->windows, now, cost, cpu, -1);
+	p->over = p->cut = false;
+	if (!sc->limits.shared)
+		return;
+	host_process__learn(&p->turn, cost - p->open_cost_ns, cpu - p->open_cpu_ns);
+	host_process__end_turn(&p->turn, now, cpu);
+	pace__note_felt(sc, p);
+	pace__forget_turn(sc, p);
+}
+
+/* All that are closed by now, for one harvest. The interval of a window is the one at which it sampled: it changes only
+ * behind the harvest. */
+void pace__end_closes(struct scheduler *sc)
+{
+	struct paced **closed = NULL;
+	uint64_t now = pace__now_ns(sc);
+	size_t n = 0, room = 0;
+
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+
+		if (!paced__is_kept(p) || !p->closing || !is_closed(sc, p, now))
+			continue;
+		pace__end_close(sc, p);
+		pace__add_due(&closed, &n, &room, p);
+	}
+	if (n)
+		pace__harvest(sc);
+	for (size_t i = 0; i < n; i++) {
+		double cost, cpu;
+
+		pace__read_totals(sc, closed[i], &cost, &cpu);
+		pace__adapt_interval(sc, closed[i], cost, cpu);
+	}
+	free(closed);
+}
+
+/* When something is to be done about its window. */
+uint64_t pace__due_ns(const struct paced *p)
+{
+	if (p->closing)
+		return p->closed_look_ns;
+	return p->settling ? pace__earlier(p->start_ns, p->windows.next_ns) : p->windows.next_ns;
+}
+
+/* What the process's windows want at a moment that they asked for. */
+enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now)
+{
+	enum windows_action action;
+	double cost, cpu;
+
+	pace__read_totals(sc, p, &cost, &cpu);
+	action = windows__step(&p->windows, now, cost, cpu);
+	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now)) /* samples need not come by the window */
+		sc->ops->restore_interval(sc->ctx, p);
+	return action;
+}

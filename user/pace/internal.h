@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the scheduler's files share, and nobody else sees: scheduler.c (the run, and processes with probes of their own), shared.c (probes in
+ * everybody's code, and turns) and edges.c (totals, windows' beginnings and ends, what they bring). */
+#ifndef MEMTRACE_PACE_INTERNAL_H
+#define MEMTRACE_PACE_INTERNAL_H
+
+#include "pace/scheduler.h"
+
+#define MS 1000000ULL
+
+#define CLOSED_LOOK_NS (10 * MS)  /* how often to ask whether a window's probes are out */
+#define TICK_NS	       (100 * MS) /* between looks at costs, and at whose turn it is */
+
+static inline uint64_t pace__now_ns(struct scheduler *sc)
+{
+	return sc->ops->now_ns(sc->ctx);
+}
+
+static inline uint64_t pace__earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline bool paced__is_kept(const struct paced *p)
+{
+	return p->begun && !p->ended;
+}
+
+/* --- edges.c --- */
+
+/* Totals of a process: the one place where they are read. */
+void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu);
+double pace__machine_cost_ns(struct scheduler *sc);
+/* Books the time since the last booking. */
+void pace__book(struct scheduler *sc);
+/* The number of processes with windows of their own is about to change. */
+void pace__note_others(struct scheduler *sc);
+void pace__note_felt(struct scheduler *sc, struct paced *p);
+
+/* Appends to a list that grows. 0 or -ENOMEM. */
+int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p);
+/* Takes in what is due of all. */
+void pace__harvest(struct scheduler *sc);
+void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
+bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);
+
+/* Puts a process's own probes in place; its window begins when they have settled. 0, or negative errno: there is nothing
+ * to open. */
+int pace__open_window(struct scheduler *sc, struct paced *p);
+void pace__begin_window(struct scheduler *sc, struct paced *p);
+/* Takes them out, and what the window has brought in. */
+void pace__begin_close(struct scheduler *sc, struct paced *p);
+void pace__end_close(struct scheduler *sc, struct paced *p);
+/* All that are closed by now, for one harvest. */
+void pace__end_closes(struct scheduler *sc);
+void pace__forget_turn(struct scheduler *sc, const struct paced *p);
+/* What the process's windows want at a moment that they asked for, */
+enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
+/* and when something is to be done about its window. */
+uint64_t pace__due_ns(const struct paced *p);
+
+/* --- shared.c --- */
+
+/* Does what is due. When there is something again. */
+uint64_t shared__keep(struct scheduler *sc);
+
+#endif

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "pace/internal.h"
+
+#define BUSY_TICK_NS   (50 * MS)  /* instead of TICK_NS while much is being spent, */
+#define FIRST_TICK_NS  (20 * MS)  /* and in the first second: who does nothing but allocate does so from the start */
+#define FIRST_NS       (1000 * MS)
+#define TICK_EACH_NS   200000ULL  /* longer by that for each process: no more than 5,000 are looked at a second */
+#define MAX_TICK_NS    (500 * MS)
+#define CLOCKS_A_TICK  256	  /* CPU times that are read of processes in turn, */
+#define SIZES_A_TICK   64	  /* and sizes of those that have used some */
+#define OFFERS_A_TICK  4	  /* processes that are asked, before nobody is taken */
+#define ATTACH_NS      (40 * MS)  /* what it may take to open a window or to close some */
+#define REST	       4	  /* times as long as that took nothing is opened: the kernel keeps all forks waiting
+				   * meanwhile, and asks every process that maps the file */
+#define RETURN_LOOK_NS (500 * MS)
+#define PIECE_NS       (2000 * MS)  /* of a long window */
+#define MANY_PIECE_NS  (10000 * MS) /* of everybody's */
+
+/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known. Where all has been
+ * continuous so far there is nothing to be pieced together. */
+static void take_pieces(struct scheduler *sc)
+{
+	uint64_t now = pace__now_ns(sc);
+
+	sc->piece_ns = now + (sc->host.everywhere ? MANY_PIECE_NS : PIECE_NS);
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+
+		if (!paced__is_kept(p) || !p->windows.open || p->closing || !p->windows.continuous ||
+		    now <= p->start_ns + PIECE_NS / 2 ||
+		    (sc->host.everywhere && !sc->ops->has_windows(sc->ctx, p)))
+			continue;
+		p->due = true;
+		p->end_ns = now;
+	}
+	pace__harvest(sc);
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+		double cost, cpu;
+
+		if (!paced__is_kept(p) || !p->windows.continuous || p->end_ns != now)
+			continue;
+		p->start_ns = now;
+		if (sc->host.everywhere)
+			continue;
+		pace__read_totals(sc, p, &cost, &cpu);
+		if (!pace__is_stretch(sc, p, now))
+			pace__adapt_interval(sc, p, cost, cpu);
+		p->piece_cost_ns = cost;
+		p->piece_cpu_ns = cpu;
+	}
+}
+
+/* --- shared: out of everybody's code, and back --- */
+
+static void leave(struct scheduler *sc)
+{
+	uint64_t end = pace__now_ns(sc);
+
+	sc->ops->pause_all(sc->ctx);
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+		struct host_process *turn = &p->turn;
+		double cost, cpu;
+
+		if (!paced__is_kept(p))
+			continue;
+		pace__read_totals(sc, p, &cost, &cpu);
+		/* what it was over minutes says little of now */
+		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, turn->known ? turn->share * turn->cpu_rate : -1);
+		host_process__end_turn(turn, pace__now_ns(sc), cpu);
+		pace__note_felt(sc, p);
+		p->due = true;
+		p->end_ns = end;
+	}
+	pace__harvest(sc);
+	pace__book(sc);
+	host__left(&sc->host, pace__now_ns(sc));
+	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
+}
+
+/* No process has a window of its own any more. */
+static void come_back(struct scheduler *sc)
+{
+	int rc = sc->ops->resume_all(sc->ctx);
+
+	sc->returning = false;
+	pace__book(sc);
+	if (rc) {
+		sc->host.n_returns++;
+		host__left(&sc->host, pace__now_ns(sc));
+		return;
+	}
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+		double cost, cpu;
+
+		if (!paced__is_kept(p))
+			continue;
+		pace__read_totals(sc, p, &cost, &cpu);
+		p->start_ns = pace__now_ns(sc);
+		sc->ops->set_window(sc->ctx, p, p->start_ns);
+		sc->ops->restore_interval(sc->ctx, p); /* it is none: a stretch begins */
+		windows__hold(&p->windows, p->start_ns, cost, cpu);
+	}
+	host__returned(&sc->host, pace__now_ns(sc));
+}
+
+/* While probes are everywhere: does it fit still? */
+static void watch_costs(struct scheduler *sc)
+{
+	uint64_t tick = TICK_EACH_NS * sc->n;
+	bool over = false, was_busy = sc->was_busy;
+
+	pace__book(sc);
+	sc->was_busy = host__is_busy(&sc->host);
+	for (size_t i = 0; i < sc->n && sc->was_busy; i++) {
+		struct paced *p = sc->processes[i];
+		double cost, cpu;
+
+		if (!paced__is_kept(p))
+			continue;
+		pace__read_totals(sc, p, &cost, &cpu);
+		over |= host_process__judge(&p->turn, &sc->host, pace__now_ns(sc), cost, cpu);
+	}
+	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ? FIRST_TICK_NS : sc->was_busy ? BUSY_TICK_NS : TICK_NS;
+	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
+	/* Not at once: of whom it is there is nothing known yet. */
+	if (over || (was_busy && host__is_over(&sc->host))) {
+		leave(sc);
+		sc->tick_ns = pace__now_ns(sc);
+	}
+}
+
+/* --- shared: turns --- */
+
+/* Is the window of this one over? */
+static bool is_over(struct scheduler *sc, struct paced *p, uint64_t now)
+{
+	if (now >= p->windows.next_ns)
+		p->over = pace__step(sc, p, now) == WINDOWS_CLOSE;
+	return p->over || p->cut || sc->returning ||
+	       (p->windows.continuous && now > p->open_ns && sc->turn_ns < now - p->open_ns);
+}
+
+static void close_turns(struct scheduler *sc)
+{
+	uint64_t now = pace__now_ns(sc);
+
+	for (size_t i = 0; i < sc->n_open; i++) {
+		struct paced *p = sc->open[i];
+
+		if (p->settling && now >= p->start_ns)
+			pace__begin_window(sc, p);
+		if (!p->closing && is_over(sc, p, now))
+			pace__begin_close(sc, p);
+	}
+}
+
+/* What the open windows are still expected to cost. */
+static double pending_ns(const struct scheduler *sc, uint64_t now)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < sc->n_open; i++) {
+		const struct windows *w = &sc->open[i]->windows;
+		double left = !sc->open[i]->closing && w->next_ns > now ? (double)(w->next_ns - now) : 0;
+
+		/* what is traced all the time has shown that it costs no more than its share */
+		if (w->continuous)
+			sum += w->budget * (left + (double)ATTACH_NS);
+		else
+			sum += (w->cost_rate > 0 ? w->cost_rate : 1) * (left + (double)ATTACH_NS);
+	}
+	return sum;
+}
+
+/* The closed one that deserves a window most, or NULL. *ret_n: how many would like one. */
+static struct paced *choose(struct scheduler *sc, uint64_t now, size_t *ret_n)
+{
+	struct paced *best = NULL;
+	double most = 0;
+
+	*ret_n = 0;
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+		double urgency;
+
+		if (!paced__is_kept(p) || p->windows.open || p->closing || now < p->windows.next_ns)
+			continue;
+		urgency = host_process__urgency(&p->turn, now);
+		*ret_n += urgency > 0;
+		if (urgency > most) {
+			most = urgency;
+			best = p;
+		}
+	}
+	return best;
+}
+
+/* Does a window end so soon that it would have to wait for the opening of another? */
+static bool is_near_end(const struct scheduler *sc, uint64_t now)
+{
+	for (size_t i = 0; i < sc->n_open; i++) {
+		const struct paced *p = sc->open[i];
+
+		if (!p->closing && !p->windows.continuous && p->windows.next_ns < now + ATTACH_NS)
+			return true;
+	}
+	return false;
+}
+
+static void open_turn(struct scheduler *sc, struct paced *p)
+{
+	uint64_t begin = pace__now_ns(sc);
+	double cost, cpu;
+
+	if (pace__open_window(sc, p)) { /* nothing that could be seen */
+		pace__read_totals(sc, p, &cost, &cpu);
+		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
+		return;
+	}
+	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
+}
+
+static void open_next(struct scheduler *sc)
+{
+	uint64_t now = pace__now_ns(sc);
+	struct paced *p;
+	bool full = false;
+	size_t n = 0;
+	double cost, cpu;
+
+	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
+		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
+		/* those everywhere must be out: a call that meets two probes counts twice */
+		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) || is_near_end(sc, now))
+			break;
+		if (now - p->turn.turn_ns < TICK_NS || !sc->ops->can_open(sc->ctx, p)) {
+			p->windows.next_ns = now + TICK_NS; /* its last one's may not be gone, either */
+			continue;
+		}
+		pace__read_totals(sc, p, &cost, &cpu);
+		if (windows__step(&p->windows, now, cost, cpu) == WINDOWS_OPEN) {
+			open_turn(sc, p);
+			break;
+		}
+	}
+	/* Who is traced cheaply stays while there is room: for others, and of the host's limit, which a few such ones can use up. */
+	sc->turn_ns = full ? host__turn_ns(n, sc->n_open) : host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
+}
+
+static void watch_some(struct scheduler *sc)
+{
+	size_t sizes = 0;
+
+	for (size_t i = 0; i < CLOCKS_A_TICK && i < sc->n && sizes < SIZES_A_TICK; i++) {
+		struct paced *p = sc->processes[sc->watch_next++ % sc->n];
+		uint64_t rss, faults;
+		double cpu;
+
+		if (!paced__is_kept(p) || sc->ops->watch(sc->ctx, p, &cpu) ||
+		    !host_process__watch(&p->turn, pace__now_ns(sc), cpu))
+			continue;
+		sizes++;
+		if (!sc->ops->watch_size(sc->ctx, p, &rss, &faults))
+			host_process__watch_size(&p->turn, pace__now_ns(sc), rss, faults);
+	}
+}
+
+static bool fits_everywhere(struct scheduler *sc)
+{
+	double sum = 0;
+	bool over = false;
+
+	for (size_t i = 0; i < sc->n; i++)
+		if (paced__is_kept(sc->processes[i]))
+			over |= host_process__forecast(&sc->processes[i]->turn, &sc->host, &sum);
+	return host__may_return(&sc->host, pace__now_ns(sc), sum, over);
+}
+
+static uint64_t keep_turns(struct scheduler *sc)
+{
+	uint64_t next;
+
+	close_turns(sc);
+	pace__end_closes(sc);
+	if (sc->returning && !sc->n_open) {
+		come_back(sc);
+		sc->tick_ns = pace__now_ns(sc) + TICK_NS;
+		return sc->tick_ns;
+	}
+	if (pace__now_ns(sc) >= sc->tick_ns) {
+		pace__book(sc);
+		watch_some(sc);
+		if (pace__now_ns(sc) >= sc->return_look_ns) {
+			sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
+			sc->returning = sc->ops->all_gone(sc->ctx) && fits_everywhere(sc);
+			close_turns(sc);
+		}
+		open_next(sc);
+		sc->tick_ns = pace__now_ns(sc) + (sc->returning ? CLOSED_LOOK_NS : TICK_NS);
+	}
+	next = sc->tick_ns;
+	for (size_t i = 0; i < sc->n_open; i++)
+		next = pace__earlier(next, pace__due_ns(sc->open[i]));
+	return next;
+}
+
+uint64_t shared__keep(struct scheduler *sc)
+{
+	uint64_t next;
+
+	if (sc->host.everywhere && pace__now_ns(sc) >= sc->tick_ns)
+		watch_costs(sc);
+	next = sc->host.everywhere ? sc->tick_ns : keep_turns(sc);
+	if (sc->n_due && pace__now_ns(sc) >= sc->harvest_ns)
+		pace__harvest(sc);
+	if (pace__now_ns(sc) >= sc->piece_ns)
+		take_pieces(sc);
+	return pace__earlier(next, sc->piece_ns);
+}
