@@ -26,6 +26,52 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
+#define MOST_BROKEN_PCT 50 /* of the stacks are complete: with fewer that is said before anything else */
+
+/* Why stacks end before their start: what is counted under names that begin with stacks_end_. */
+static const char *why_they_end(const struct profile *profile)
+{
+	static const struct {
+		const char *name, *words;
+	} reasons[] = {
+		{"stacks_end_no_mapping", "in code of no known file, as a JIT makes it"},
+		{"stacks_end_no_table", "in a file whose unwind table is not loaded"},
+		{"stacks_end_no_rule", "in code without unwind information (.eh_frame)"},
+		{"stacks_end_bad_rule", "in code whose unwind information is not understood"},
+		{"stacks_end_unreadable", "where the stack could not be read"},
+		{"stacks_end_no_progress", "where unwinding came to no caller"},
+		{"stacks_end_frame_pointers", "where frame pointers end, and there is nothing else to go by"},
+		{"stacks_truncated", "at the limit of frames"},
+	};
+	const char *words = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
+		uint64_t n = profile__lost_count(profile, reasons[i].name);
+
+		if (n > most) {
+			most = n;
+			words = reasons[i].words;
+		}
+	}
+	return words;
+}
+
+/* A table of leaves looks like any other. */
+static void put_broken(const struct profile *profile, struct sink *sink)
+{
+	const char *why = why_they_end(profile);
+
+	if (!profile->stacks_walked || profile__stacks_complete_pct(profile) >= MOST_BROKEN_PCT)
+		return;
+	sink__printf(sink, "CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be "
+			   "one",
+		     profile__stacks_complete_pct(profile));
+	if (why)
+		sink__printf(sink, "; most end %s", why);
+	sink__puts(sink, "\n");
+}
+
 /* Growth: page faults in the place of allocations. */
 static void put_growth_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
@@ -262,6 +308,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 
 	if (!comm)
 		return -ENOMEM;
+	put_broken(profile, sink);
 	if (profile__is_regions(profile))
 		put_regions_head(profile, &live, sink, comm);
 	else if (profile__is_growth(profile))

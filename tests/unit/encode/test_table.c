@@ -197,6 +197,30 @@ static void odd_stacks_have_a_place(void **state)
 	profile__free(profile);
 }
 
+/* A table of leaves looks like any other. */
+static void broken_stacks_are_said_first(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
+	profile->stacks_walked = 10;
+	profile->stacks_complete = 4;
+	assert_int_equal(profile__add_lost(profile, "stacks_end_no_table", 1), 0);
+	assert_int_equal(profile__add_lost(profile, "stacks_end_no_rule", 5), 0);
+	text = table(profile, (struct table_options){});
+	assert_ptr_equal(strstr(text, "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of different callers "
+				      "may be one; most end in code without unwind information (.eh_frame)\n"),
+			 text);
+	free(text);
+	profile->stacks_complete = 5;
+	text = table(profile, (struct table_options){});
+	assert_null(strstr(text, "MISSING"));
+	free(text);
+	profile__free(profile);
+}
+
 static void nothing_live_is_one_sentence(void **state)
 {
 	struct profile *profile = new_profile(524288);
@@ -384,6 +408,7 @@ int main(void)
 		cmocka_unit_test(frames_fill_the_width_and_no_more),
 		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),
+		cmocka_unit_test(broken_stacks_are_said_first),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
