@@ -120,7 +120,8 @@ install: $(B)/memtrace
 # --- tests -------------------------------------------------------------------------------------
 PROG_C   := $(filter-out %/library.c %/leaking_plugin.c %/chains_step.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
-CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie)
+CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie) \
+	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro lld_static_pie mold mold_shared)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
@@ -179,6 +180,18 @@ endef
 $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
+comma := ,
+# What linkers make of segments: their own pages or shared ones, code with or without what is only read.
+$(eval $(call chains_rules,_bfd_shared,,-Wl$(comma)-z$(comma)noseparate-code))
+$(eval $(call chains_rules,_gold,,-fuse-ld=gold))
+$(eval $(call chains_rules,_lld,,-fuse-ld=lld))
+$(eval $(call chains_rules,_lld_one,,-fuse-ld=lld -Wl$(comma)--no-rosegment))
+$(eval $(call chains_rules,_lld_separate,,-fuse-ld=lld -Wl$(comma)-z$(comma)separate-code))
+$(eval $(call chains_rules,_lld_huge,,-fuse-ld=lld -Wl$(comma)-z$(comma)max-page-size=0x200000))
+$(eval $(call chains_rules,_lld_norelro,,-fuse-ld=lld -Wl$(comma)-z$(comma)norelro))
+$(eval $(call chains_rules,_lld_static_pie,-DSTATIC -fPIE,-static-pie -fuse-ld=lld))
+$(eval $(call chains_rules,_mold,,-fuse-ld=mold))
+$(eval $(call chains_rules,_mold_shared,,-fuse-ld=mold -Wl$(comma)-z$(comma)noseparate-code))
 
 # The same truth with other allocators inside.
 $(B)/progs/%_static: tests/progs/%.c $(wildcard tests/progs/*.h)

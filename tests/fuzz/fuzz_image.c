@@ -68,6 +68,7 @@ static void look(const struct elf_image *image, size_t file_size)
 		require(elf_image__read_code(image, end, code, sizeof(code)) == -ERANGE);
 		require(!elf_image__vaddr_to_off(image, start, &off) && off < file_size);
 		require(!elf_image__off_to_vaddr(image, off, &vaddr));
+		elf_image__mapping_to_vaddr(image, off & ~0xfffull, &vaddr);
 		n = elf_image__direct_callers(image, start, callers, 4);
 		for (size_t i = 0; i < n && i < 4; i++)
 			require(callers[i] > start && callers[i] <= end);

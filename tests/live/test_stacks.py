@@ -26,6 +26,10 @@ CHAINS = {
     "chains_mixed_static_pie": [],
     "chains_cxx": [],
 }
+# The same by other linkers, and otherwise laid out.
+LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "library.so")] for how in
+          ("bfd_shared", "gold", "lld", "lld_one", "lld_separate", "lld_huge", "lld_norelro", "lld_static_pie", "mold",
+           "mold_shared")}
 
 
 def check_stack(what, stack, wanted, own):
@@ -101,20 +105,36 @@ def stacks_as_declared(kind):
     """What each program says of each block's stack: deep chains, callbacks of C and C++, signal
     handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
     traced; in code with tables, with frame pointers, with both in turn."""
+    return trace_chains(CHAINS, "--probe-kind", kind)
+
+
+@test(beside=True)
+def stacks_by_any_linker():
+    """LLD's segments share pages of the file: a mapping's first bytes may be of the segment before."""
+    shared = 0
+    for program in LINKED:
+        result = run(["readelf", "-lW", os.path.join(PROGS, program)])
+        loads = re.findall(r"LOAD +0x(\w+) 0x\w+ 0x\w+ 0x(\w+) 0x\w+ ([RWE ]{3})", result.out)
+        ends = [int(off, 16) + int(size, 16) for off, size, _ in loads]
+        begins = [int(off, 16) for off, _, mode in loads if "E" in mode]
+        shared += any(begin % 4096 and any(begin - begin % 4096 < end <= begin for end in ends) for begin in begins)
+    expect(shared >= 3, f"only {shared} programs in which code shares a page with another segment")
+    return trace_chains(LINKED)
+
+
+def trace_chains(programs, *options):
     n = 0
     with contextlib.ExitStack() as ends:
-        targets = {program: ends.enter_context(Target(program, *args))
-                   for program, args in CHAINS.items()}
+        targets = {program: ends.enter_context(Target(program, *args)) for program, args in programs.items()}
         pids = ",".join(str(t.pid) for t in targets.values())
-        tracer = ends.enter_context(Tracer("-p", pids, "-i", "1", "-f", "none", "--json",
-                                           "--probe-kind", kind))
+        tracer = ends.enter_context(Tracer("-p", pids, "-i", "1", "-f", "none", "--json", *options))
         truths = {program: target.go() for program, target in targets.items()}
         lines = tracer.stop().out.splitlines()
         profiles = {profile["pid"]: profile for profile in map(json.loads, lines)}
         for program, target in targets.items():
             expect_equal(target.quit(), 0, f"status of {program}")
             n += check_stacks(program, truths[program], profiles[target.pid])
-    return f"{n} stacks in {len(CHAINS)} programs"
+    return f"{n} stacks in {len(programs)} programs"
 
 
 def check_complete(profile, what, at_least=100):

@@ -344,19 +344,6 @@ static int add_user(struct unwind_store *store, uint32_t process, struct unwind_
 	return 0;
 }
 
-/* The ELF address of a mapping's first byte. A segment need not begin on a page, its mapping does.
- */
-static int vaddr_of_start(const struct elf_image *image, uint64_t off, uint64_t *ret)
-{
-	int rc = elf_image__off_to_vaddr(image, off, ret);
-
-	if (rc) {
-		rc = elf_image__off_to_vaddr(image, off + 4095, ret);
-		*ret -= 4095;
-	}
-	return rc;
-}
-
 /* Fills in *to for a mapping, and uses[] with the entry whose table it names. */
 static int set_mapping(struct capture *c, const struct binaries *binaries,
 		       const struct map_entry *e, struct abi_mapping *to, size_t *uses,
@@ -368,7 +355,7 @@ static int set_mapping(struct capture *c, const struct binaries *binaries,
 	int rc;
 
 	*to = (struct abi_mapping){.start = e->start, .end = e->end};
-	if (!binary || !binary->image || vaddr_of_start(binary->image, e->off, &vaddr))
+	if (!binary || !binary->image || elf_image__mapping_to_vaddr(binary->image, e->off, &vaddr))
 		return 0;
 	entry = &c->unwind.entries[binary->index];
 	rc = provide_table(c, binary, entry);

@@ -29,6 +29,7 @@
 #define MAX_NOTE_BYTES	(64u << 10)
 #define MAX_DYNAMIC	(64u << 10)  /* bytes of PT_DYNAMIC */
 #define MAX_SCAN_BYTES	(1ull << 30) /* of code searched for callers */
+#define PAGE		4096ull	     /* of x86-64 */
 #define SCAN_CHUNK	(256u << 10)
 #define MAX_EH_FRAME	(128u << 20)
 #define MAX_COPY_BYTES	(256u << 20) /* of any other section */
@@ -449,6 +450,26 @@ int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_
 		}
 	}
 	return -ERANGE;
+}
+
+int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr)
+{
+	const struct segment *found = NULL;
+
+	for (size_t i = 0; i < image->n_segments; i++) {
+		const struct segment *segment = &image->segments[i];
+		uint64_t first = segment->off & ~(PAGE - 1);
+
+		if (!segment->executable || off < first || off - first >= segment->size + (segment->off - first))
+			continue;
+		/* of two that share the page: the one whose own mapping begins with it */
+		if (!found || off == first)
+			found = segment;
+	}
+	if (!found)
+		return -ERANGE;
+	*ret_vaddr = found->vaddr + (off - found->off);
+	return 0;
 }
 
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off)

@@ -50,6 +50,11 @@ const char *elf_image__build_id(const struct elf_image *image);
 int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off);
 
+/* The address that the first byte of an executable mapping has in the file, which begins at off, a multiple of the page size (ELF gABI,
+ * "Program Loading"). Not elf_image__off_to_vaddr(): a mapping has whole pages, and its first may begin with bytes of the
+ * segment before (LLD lets segments share pages of the file). 0 or -ERANGE: no executable segment has bytes in that page. */
+int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
+
 /* Bytes at vaddr, at most len, of the file's executable PT_LOAD segments; fewer at a segment's end.
  * Returns how many were copied to buf, or -ERANGE when vaddr lies in no executable segment. */
 long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *buf, size_t len);

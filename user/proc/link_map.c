@@ -11,13 +11,14 @@
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
 
-/* Run-time address of the program's dynamic section; 0 when it has none. */
+/* Run-time address of the program's dynamic section; 0 when it has none, or none that a dynamic linker reads: a static PIE has one
+ * for itself, and a list of its own (glibc) that says nothing of how its calls go. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);
 	uint64_t bias = 0, dynamic = 0;
 	Elf64_Phdr phdrs[MAX_PHDRS];
-	bool has_dynamic = false;
+	bool has_dynamic = false, has_interp = false;
 	int code;
 
 	if (!phdrs_addr || !n || n > MAX_PHDRS)
@@ -28,12 +29,13 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 	for (uint64_t i = 0; i < n; i++) {
 		if (phdrs[i].p_type == PT_PHDR)
 			bias = phdrs_addr - phdrs[i].p_vaddr;
+		has_interp |= phdrs[i].p_type == PT_INTERP;
 		if (phdrs[i].p_type == PT_DYNAMIC) {
 			dynamic = phdrs[i].p_vaddr;
 			has_dynamic = true;
 		}
 	}
-	*ret_addr = has_dynamic ? bias + dynamic : 0;
+	*ret_addr = has_dynamic && has_interp ? bias + dynamic : 0;
 	return 0;
 }
 
@@ -61,7 +63,7 @@ long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 		if (dyn.d_tag == DT_DEBUG)
 			debug_addr = dyn.d_un.d_ptr;
 	}
-	if (!debug_addr) /* a static-PIE program, or the dynamic linker has not come so far */
+	if (!debug_addr) /* the dynamic linker has not come so far */
 		return -ENODATA;
 	code = process__read_memory(pid, debug_addr, &debug, sizeof(debug));
 	if (code)

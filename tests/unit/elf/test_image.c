@@ -9,10 +9,13 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "elf/image.h"
@@ -161,6 +164,65 @@ static void test_libc(void **state)
 		assert_int_equal(elf_image__find_function(image, "cfree", &symbol), 0);
 	dlclose(handle);
 	elf_image__free(image);
+}
+
+/* Writes an ELF file with nothing but such program headers and so many bytes. */
+static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, size_t size)
+{
+	Elf64_Ehdr header = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_phoff = sizeof(header),
+		.e_ehsize = sizeof(header),
+		.e_phentsize = sizeof(*phdrs),
+		.e_phnum = (Elf64_Half)n,
+	};
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(&header, sizeof(header), 1, file), 1);
+	assert_int_equal(fwrite(phdrs, sizeof(*phdrs), n, file), n);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(truncate(path, (off_t)size), 0);
+}
+
+/* LLD's segments share pages of the file: a mapping of code begins with bytes of the segment before. */
+static void test_mappings_of_shared_pages(void **state)
+{
+	const Elf64_Phdr phdrs[] = {
+		{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x6ac, .p_memsz = 0x6ac, .p_align = 4096},
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x6b0, .p_vaddr = 0x16b0, .p_filesz = 0x4000,
+		 .p_memsz = 0x4000, .p_align = 4096},
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = 0x46b0, .p_vaddr = 0x66b0, .p_filesz = 0x100,
+		 .p_memsz = 0x100, .p_align = 4096},
+		/* code that shares its first page with other code */
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x47b0, .p_vaddr = 0x87b0, .p_filesz = 0x2000,
+		 .p_memsz = 0x2000, .p_align = 4096},
+	};
+	char path[] = "/tmp/memtrace-image-XXXXXX";
+	struct elf_image *image;
+	int fd = mkstemp(path);
+	uint64_t vaddr;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	write_loads(path, phdrs, 4, 0x7000);
+	image = open_path(path);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0, &vaddr), 0);
+	assert_int_equal(vaddr, 0x1000);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x2000, &vaddr), 0); /* a mapping that was split */
+	assert_int_equal(vaddr, 0x3000);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x4000, &vaddr), 0);
+	assert_int_equal(vaddr, 0x8000);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x6000, &vaddr), 0);
+	assert_int_equal(vaddr, 0xa000);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x7000, &vaddr), -ERANGE);
+	assert_int_equal(elf_image__mapping_to_vaddr(image, ~0xfffull, &vaddr), -ERANGE);
+	elf_image__free(image);
+	unlink(path);
 }
 
 static void test_ranges(void **state)
@@ -730,6 +792,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_libc),
+		cmocka_unit_test(test_mappings_of_shared_pages),
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_own_program),
 		cmocka_unit_test(test_versions_and_ranks),
