@@ -118,8 +118,12 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
  * milliseconds took is no part of it. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
+	uint64_t planned = p->start_ns;
+
 	p->settling = false;
 	p->start_ns = pace__now_ns(sc);
+	if (!p->windows.continuous && p->start_ns > planned) /* others have kept us: it is as long all the same */
+		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
 	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
 		sc->ops->restore_interval(sc->ctx, p);

@@ -108,6 +108,7 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else
 		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, 0);
+	p->windows.windows_ns = 0;
 	host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 	return 0;
 }
@@ -139,7 +140,7 @@ bool scheduler__is_quiet(struct scheduler *sc)
 	for (size_t i = 0; i < sc->n && quiet; i++) {
 		const struct paced *p = sc->processes[i];
 
-		quiet = !paced__is_kept(p) || !(p->closing || (p->windows.open && !p->windows.continuous));
+		quiet = !paced__is_kept(p) || !(p->closing || p->settling || (p->windows.open && !p->windows.continuous));
 	}
 	return quiet;
 }
@@ -148,9 +149,14 @@ bool scheduler__is_quiet(struct scheduler *sc)
 static void end_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc);
-	bool pieced = !p->settling && ((sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p));
+	bool pieced = (sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p);
 
-	p->settling = false;
+	if (p->settling) { /* it has not begun */
+		p->settling = false;
+		windows__withdraw(&p->windows);
+		pace__note_felt(sc, p);
+		return;
+	}
 	if (p->closing) {
 		pace__end_close(sc, p);
 		return;

@@ -120,6 +120,7 @@ struct scheduler {
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns; /* when to do these again */
 	uint64_t rest_ns;	      /* no window is opened before; own, too */
 	uint64_t turn_ns;	      /* how long a turn may be at present */
+	unsigned full_ticks;  /* in which others waited, and there was no room */
 	size_t watch_next;	      /* where the rounds have come to */
 	size_t n_due;		      /* windows of ended processes that were not taken in yet */
 };

@@ -9,6 +9,7 @@
 #define CLOCKS_A_TICK  256	  /* CPU times that are read of processes in turn, */
 #define SIZES_A_TICK   64	  /* and sizes of those that have used some */
 #define OFFERS_A_TICK  4	  /* processes that are asked, before nobody is taken */
+#define FULL_TICKS     5	  /* in a row: there is no room */
 #define ATTACH_NS      (40 * MS)  /* what it may take to open a window or to close some */
 #define REST	       4	  /* times as long as that took nothing is opened: the kernel keeps all forks waiting
 				   * meanwhile, and asks every process that maps the file */
@@ -246,8 +247,11 @@ static void open_next(struct scheduler *sc)
 			break;
 		}
 	}
-	/* Who is traced cheaply stays while there is room: for others, and of the host's limit, which a few such ones can use up. */
-	sc->turn_ns = full ? host__turn_ns(n, sc->n_open) : host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
+	/* Who is traced cheaply stays while there is room: for others, and of the host's limit, which a few such ones can use up. (One
+	 * window that is dear fills it for a moment, too.) */
+	sc->full_ticks = full ? sc->full_ticks + 1 : 0;
+	full = sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS;
+	sc->turn_ns = full && n ? host__turn_ns(n, sc->n_open) : host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
 }
 
 static void watch_some(struct scheduler *sc)

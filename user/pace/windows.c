@@ -334,6 +334,12 @@ void windows__hold(struct windows *w, uint64_t now_ns, double cost_ns, double cp
 	w->next_ns = UINT64_MAX;
 }
 
+void windows__withdraw(struct windows *w)
+{
+	w->open = false;
+	w->n_windows--;
+}
+
 bool windows__end(struct windows *w, uint64_t now_ns)
 {
 	bool open = w->open;

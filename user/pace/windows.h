@@ -119,6 +119,9 @@ void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, doub
 /* Its probes are in place for as long as somebody else wants. The totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
+/* The window that was opened last did not come about: the process has ended before its probes had settled. */
+void windows__withdraw(struct windows *windows);
+
 /* The run is over. Were the probes in place? */
 bool windows__end(struct windows *windows, uint64_t now_ns);
 

@@ -275,6 +275,8 @@ static int open_window(void *ctx, struct paced *p)
 	}
 	targets__read(s, t);
 	t->budget.samples = t->counters.samples;
+	if (!rc) /* the gap ends here: what comes until the window begins is neither */
+		note_edge(s, p, NET_CLOCK_ENDS);
 	return rc;
 }
 
@@ -414,6 +416,8 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	cost = regions_cost_of(s, &t->counters);
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns, (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
+	if (s->what & WHAT_HEAP && !t->budget.pace.windows.continuous) /* what it has not spent while it was idle is no window's */
+		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
 	r->at_ns = now_ns;
 	r->cpu_ns = (double)t->cpu_now_ns;
 	r->cost_ns = cost;

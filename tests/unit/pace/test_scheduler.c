@@ -33,7 +33,7 @@ struct process {
 	double told, cost, cpu, calls, seen, noted_cpu, noted_cost;
 	bool in, gone, fails, starved, inside; /* inside: its window counts */
 	uint64_t out_ns, window_ns;		/* its own probes are out by then */
-	uint64_t taken_until_ns;
+	uint64_t taken_until_ns, shortest_ns; /* of its windows that were taken in; 0: none was */
 	unsigned opened, closed, harvests, last_looks, notes, adapted, restored;
 };
 
@@ -216,6 +216,8 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 		assert_true(p->pace.start_ns >= p->taken_until_ns);
 		assert_true(p->pace.end_ns <= m->now);
 		p->taken_until_ns = p->pace.end_ns;
+		if (!p->shortest_ns || p->pace.end_ns - p->pace.start_ns < p->shortest_ns)
+			p->shortest_ns = p->pace.end_ns - p->pace.start_ns;
 		p->harvests++;
 	}
 }
@@ -628,7 +630,7 @@ static void windows_begin_when_probes_have_settled(void **state)
 	for (int shared = 0; shared < 2; shared++) {
 		struct machine *m = machine(shared);
 		struct process *p = add(m, WILD), *closing = add(m, WILD);
-		uint64_t open_ns;
+		uint64_t open_ns, windows;
 		unsigned harvests;
 
 		(void)state;
@@ -645,11 +647,14 @@ static void windows_begin_when_probes_have_settled(void **state)
 		until(m, !closing->in);
 		until(m, closing->in);
 		assert_false(closing->inside);
+		assert_false(scheduler__is_quiet(&m->scheduler));
 		harvests = closing->harvests;
+		windows = closing->pace.windows.n_windows;
 		closing->gone = true;
 		scheduler__end(&m->scheduler, &closing->pace);
 		drive(m, 1);
 		assert_int_equal(closing->harvests, harvests);
+		assert_int_equal(closing->pace.windows.n_windows, windows - 1); /* nor counted */
 		/* another program meanwhile */
 		until(m, !p->in);
 		until(m, p->in);
@@ -658,6 +663,23 @@ static void windows_begin_when_probes_have_settled(void **state)
 		assert_false(p->inside && p->pace.cut);
 		end(m);
 	}
+}
+
+/* Who comes late to a window's beginning, for others' probes take their time, does not end it at once. */
+static void windows_are_whole_however_late_they_begin(void **state)
+{
+	struct machine *m = machine(false);
+
+	(void)state;
+	m->open_takes_ns = 60 * MS;
+	for (int i = 0; i < 4; i++)
+		add(m, WILD);
+	drive(m, 60);
+	for (size_t i = 0; i < m->n; i++) {
+		assert_true(m->processes[i].harvests > 3);
+		assert_true(m->processes[i].shortest_ns > 5 * MS); /* half of the least mean, less what settling took */
+	}
+	end(m);
 }
 
 static void turns_end_with_their_process(void **state)
@@ -733,6 +755,7 @@ int main(void)
 		cmocka_unit_test(cheap_ones_leave_others_their_part),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
 		cmocka_unit_test(windows_begin_when_probes_have_settled),
+		cmocka_unit_test(windows_are_whole_however_late_they_begin),
 		cmocka_unit_test(turns_end_with_their_process),
 		cmocka_unit_test(turns_with_nothing_to_see_go_on),
 		cmocka_unit_test(nobody_comes_by_chance),
