@@ -466,8 +466,8 @@ int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uin
 		if (!found || off == first)
 			found = segment;
 	}
-	if (!found)
-		return -ERANGE;
+	if (!found) /* where everything is executable (personality READ_IMPLIES_EXEC) one mapping has several segments */
+		return elf_image__off_to_vaddr(image, off, ret_vaddr);
 	*ret_vaddr = found->vaddr + (off - found->off);
 	return 0;
 }

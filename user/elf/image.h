@@ -52,7 +52,8 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
 
 /* The address that the first byte of an executable mapping has in the file, which begins at off, a multiple of the page size (ELF gABI,
  * "Program Loading"). Not elf_image__off_to_vaddr(): a mapping has whole pages, and its first may begin with bytes of the
- * segment before (LLD lets segments share pages of the file). 0 or -ERANGE: no executable segment has bytes in that page. */
+ * segment before (LLD lets segments share pages of the file). Where no executable segment has bytes in that page, that of
+ * any other. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 
 /* Bytes at vaddr, at most len, of the file's executable PT_LOAD segments; fewer at a segment's end.
