@@ -99,7 +99,7 @@ def case_rows(cases, by_case):
 
 
 def tables(records, sets):
-    if not records:
+    if not list(flat(records)):
         yield "Nothing has been measured."
         return
     seconds = sorted({r["duration_s"] for r in flat(records)})

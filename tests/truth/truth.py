@@ -201,7 +201,6 @@ def twin_of(name, case, memtrace):
 
 
 TWIN_LOCK = threading.Lock()
-MOST_GAP_S = 1
 
 
 def measure(name, case, seconds, memtrace, twin=None):
@@ -233,7 +232,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
+    if gap_s > crowd.MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series, mark, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
@@ -308,6 +307,8 @@ def run_all(settings, memtrace):
     cases, have = dict(chosen(settings)), {key_of(r) for r in read_results(path)}
     if not cases:
         sys.exit("truth.py: no case is called so; `truth.py list` names them")
+    if "crowd" in cases and settings["JOBS"] != "1":
+        sys.exit("truth.py: -a traces what runs beside it: JOBS=1, or other sets")
     keys = [(name, float(settings["SECONDS"]), i + 1) for i in range(int(settings["RUNS"])) for name in cases]
 
     def one(key):
