@@ -59,6 +59,19 @@ static void open_standard_streams(void)
 		close(fd);
 }
 
+/* What is not a command may be a process, by pid or by name, or a program: a line. */
+static void hint(const char *word)
+{
+	if (!*word || word[strcspn(word, " \t\r\n\033'\"$`\\")])
+		fputs("Try 'memtrace --help'.\n", stderr);
+	else if (!word[strspn(word, "0123456789")])
+		fprintf(stderr, "Try 'memtrace -p %s' for that process, or 'memtrace --help'.\n", word);
+	else if (strchr(word, '/'))
+		fprintf(stderr, "Try 'memtrace -- %s' to start that program, or 'memtrace --help'.\n", word);
+	else
+		fprintf(stderr, "Try 'memtrace --comm %s' for what runs by that name, or 'memtrace --help'.\n", word);
+}
+
 int main(int argc, char **argv)
 {
 	open_standard_streams();
@@ -79,7 +92,7 @@ int main(int argc, char **argv)
 			return commands[i].run(argc - 1, argv + 1);
 	if (argv[1][0] != '-') {
 		complain("there is no command '%s'", argv[1]);
-		fputs("Try 'memtrace --help'.\n", stderr);
+		hint(argv[1]);
 		return EXIT_USAGE;
 	}
 	return cmd_record(argc, argv);

@@ -221,6 +221,17 @@ def end_by_signal():
 
 
 @test(beside=True)
+def end_by_signal_of_a_background_job():
+    """A shell without job control starts `memtrace ... &` with SIGINT ignored. Who sends one means it."""
+    with Target("truth_basic") as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none",
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as tracer:
+            truth = target.go()
+            profile = tracer.stop(signal.SIGINT).json()
+        expect_equal(profile["live_bytes"], sum(f["live_bytes"] for f in truth["functions"].values()), "live bytes")
+
+
+@test(beside=True)
 def end_of_the_target():
     """The target's exit ends the run. Its memory at the end and the names are still found."""
     with Target("truth_basic") as target, place() as directory:

@@ -20,8 +20,9 @@ const char trace_options_help[] =
 	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
 	"                             growth: what becomes resident, by page faults\n"
 	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
-	"      --max-overhead PCT     share of its CPU time that tracing may cost a process: where it\n"
-	"                             is more, in random short windows (default: 5 all the time,\n"
+	"      --max-overhead PCT     share of its CPU time that tracing may cost a process, or of a\n"
+	"                             core, where it leaves that idle: where it is more, it is\n"
+	"                             traced in random short windows (default: 5 all the time,\n"
 	"                             else 1 in windows; 5: more windows, answers sooner; off: no\n"
 	"                             limit, the default with -i 1 and for a COMMAND)\n"
 	"      --max-host-overhead PCT\n"
@@ -80,7 +81,7 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 		bool known = false;
 
 		if (parse_count(item, 1, INT32_MAX, &pid))
-			return usage_error(command, "'%s' is not a pid", item);
+			return usage_error(command, "'%s' is not a pid; processes of a name are traced with --comm NAME", item);
 		for (size_t i = 0; i < c->n_pids; i++)
 			known = known || c->pids[i] == (pid_t)pid;
 		if (known)
