@@ -27,6 +27,7 @@
 #define SAMPLES_FOUND 20
 #define LONGEST	      1000 /* times as long a run is no advice */
 #define MUCH_PCT      20   /* of CPU time: a limit for who wants to know */
+#define GROWS	      (16 << 10) /* bytes per second that a process gains, which are not passed over */
 
 /* What is told of one stack, or of those that read the same. */
 struct suspect {
@@ -228,6 +229,9 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 	else if (sure)
 		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
 			     sure == 1 ? "s" : "");
+	else if (finding->of_process && finding->whole >= GROWS)
+		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
+			     finding->n ? "these stacks may have it" : "none of the stacks that were seen has it");
 	else
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
