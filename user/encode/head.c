@@ -12,13 +12,28 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
+#define LITTLE_CPU 0.5 /* of a core: who uses less may be given a share of one (pace/windows.h) */
+#define DEAR_PCT   1   /* of that: what is worth a word */
+
+/* What tracing took. Of a process that is idle for the most part a share of its own time says nothing of what is felt. */
+static void put_cost(const struct profile *profile, struct sink *sink)
+{
+	double cores = profile->duration_s > 0 ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s : 0;
+
+	if (profile->overhead_pct >= DEAR_PCT && cores > 0 && cores < LITTLE_CPU)
+		sink__printf(sink, "cost to the target: %.2g %% of a core, which is %.1f %% of the CPU time that it uses",
+			     profile->overhead_pct * cores, profile->overhead_pct);
+	else
+		sink__printf(sink, "cost to the target: %.1f %% of its CPU time", profile->overhead_pct);
+}
+
 /* What it took, and how whole stacks are, where it is known: a line. */
 static void put_quality(const struct profile *profile, struct sink *sink)
 {
 	bool cost = profile->overhead_pct >= 0;
 
 	if (cost)
-		sink__printf(sink, "cost to the target: %.1f %% of its CPU time", profile->overhead_pct);
+		put_cost(profile, sink);
 	if (profile->stacks_walked)
 		sink__printf(sink, "%s%.1f %% of stacks complete", cost ? "; " : "",
 			     profile__stacks_complete_pct(profile));
@@ -201,8 +216,9 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			   "what the one before its exec held is gone");
 	} else {
 		sink__printf(sink,
-			     "live heap: nothing is live, all of the %s allocations that "
-			     "were recorded are freed again",
+			     profile->samples == 1 ? "live heap: nothing is live, the %s allocation that was recorded is freed again"
+						   : "live heap: nothing is live, all of the %s allocations that were recorded are "
+						     "freed again",
 			     with_commas(profile->samples, a));
 	}
 	if (profile->dropped)

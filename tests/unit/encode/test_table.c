@@ -221,6 +221,25 @@ static void broken_stacks_are_said_first(void **state)
 	profile__free(profile);
 }
 
+static void cost_is_told_as_it_is_felt(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
+	profile->overhead_pct = 62.1;
+	profile->cpu_time_ns = 85000000; /* in ten seconds: 0.85 % of a core */
+	text = table(profile, (struct table_options){});
+	assert_has(text, "cost to the target: 0.53 % of a core, which is 62.1 % of the CPU time that it uses\n");
+	free(text);
+	profile->cpu_time_ns = 9000000000;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "cost to the target: 62.1 % of its CPU time\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void nothing_live_is_one_sentence(void **state)
 {
 	struct profile *profile = new_profile(524288);
@@ -409,6 +428,7 @@ int main(void)
 		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),
 		cmocka_unit_test(broken_stacks_are_said_first),
+		cmocka_unit_test(cost_is_told_as_it_is_felt),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
