@@ -10,7 +10,6 @@
 
 /* --- totals --- */
 
-/* The one place where they are read. */
 void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu)
 {
 	sc->ops->read_totals(sc->ctx, p, ret_cost, ret_cpu);
@@ -129,7 +128,6 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 		sc->ops->restore_interval(sc->ctx, p);
 }
 
-/* 0, or negative errno: there is nothing to open. */
 int pace__open_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now;
@@ -137,10 +135,10 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 
 	pace__note_others(sc);
 	p->cut = p->over = false;
-	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
 	rc = sc->ops->open(sc->ctx, p);
 	if (rc)
 		return rc;
+	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
 	now = pace__now_ns(sc);
 	p->start_ns = p->open_ns = now + SETTLE_NS;
 	p->settling = true;
@@ -233,7 +231,6 @@ void pace__end_closes(struct scheduler *sc)
 	free(closed);
 }
 
-/* When something is to be done about its window. */
 uint64_t pace__due_ns(const struct paced *p)
 {
 	if (p->closing)
@@ -241,7 +238,6 @@ uint64_t pace__due_ns(const struct paced *p)
 	return p->settling ? pace__earlier(p->start_ns, p->windows.next_ns) : p->windows.next_ns;
 }
 
-/* What the process's windows want at a moment that they asked for. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	enum windows_action action;

@@ -27,7 +27,6 @@ static void watch_spare(struct scheduler *sc)
 	sc->spare_next_ns = now + SPARE_EVERY_NS;
 }
 
-
 static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	p->windows.spare = sc->spare;
@@ -89,6 +88,7 @@ void scheduler__free(struct scheduler *sc)
 
 int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t seed, uint64_t start_ns)
 {
+	bool everywhere = !sc->limits.shared || sc->host.everywhere;
 	double cost, cpu;
 
 	if (pace__add_due(&sc->processes, &sc->n, &sc->room, p))
@@ -96,18 +96,18 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 	p->owner = owner;
 	p->begun = true;
 	p->start_ns = start_ns;
-	sc->ops->set_window(sc->ctx, p, start_ns);
+	sc->ops->set_window(sc->ctx, p, everywhere ? start_ns : UINT64_MAX);
 	pace__read_totals(sc, p, &cost, &cpu);
 	windows__begin(&p->windows, sc->limits.aim, sc->limits.steady, seed, pace__now_ns(sc), cost, cpu);
 	if (sc->limits.period_ns)
 		windows__set_period(&p->windows, sc->limits.period_ns);
 	if (!sc->limits.shared)
 		return 0;
-	p->windows.n_windows = 0;
-	if (sc->host.everywhere)
+	if (everywhere)
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else
 		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, 0);
+	p->windows.n_windows = 0; /* begin counts a first one, and this has had none */
 	p->windows.windows_ns = 0;
 	host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 	return 0;

@@ -64,8 +64,8 @@ struct pace_ops {
 	void (*begin_close)(void *ctx, struct paced *process);
 	/* Have all gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);
-	/* Its window begins, now: the clock is to be read. (start_ns of the first is when tracing began.) UINT64_MAX: there is
-	 * none any more. What comes outside of windows is no window's. */
+	/* The clock is to be read: its window begins, now. (start_ns of the first is when tracing began.) UINT64_MAX: its window
+	 * is over, or the gap is, and probes come. What comes outside of windows is no window's. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
 	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes are in no order, and it
@@ -120,7 +120,7 @@ struct scheduler {
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns; /* when to do these again */
 	uint64_t rest_ns;	      /* no window is opened before; own, too */
 	uint64_t turn_ns;	      /* how long a turn may be at present */
-	unsigned full_ticks;  /* in which others waited, and there was no room */
+	unsigned full_ticks;	      /* in which others waited, and there was no room */
 	size_t watch_next;	      /* where the rounds have come to */
 	size_t n_due;		      /* windows of ended processes that were not taken in yet */
 };

@@ -58,6 +58,9 @@ static void leave(struct scheduler *sc)
 {
 	uint64_t end = pace__now_ns(sc);
 
+	for (size_t i = 0; i < sc->n; i++)
+		if (paced__is_kept(sc->processes[i]))
+			sc->ops->set_window(sc->ctx, sc->processes[i], UINT64_MAX);
 	sc->ops->pause_all(sc->ctx);
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
@@ -224,6 +227,15 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
+/* How long a turn may be that costs little, while others wait for one. Who is traced cheaply stays while there is room: for others,
+ * and of the host's limit, which a few such ones can use up. (One window that is dear fills it for a moment, too.) */
+static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
+{
+	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))
+		return host__turn_ns(n_waiting, sc->n_open);
+	return host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
+}
+
 static void open_next(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -247,11 +259,8 @@ static void open_next(struct scheduler *sc)
 			break;
 		}
 	}
-	/* Who is traced cheaply stays while there is room: for others, and of the host's limit, which a few such ones can use up. (One
-	 * window that is dear fills it for a moment, too.) */
 	sc->full_ticks = full ? sc->full_ticks + 1 : 0;
-	full = sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS;
-	sc->turn_ns = full && n ? host__turn_ns(n, sc->n_open) : host__is_over(&sc->host) ? HOST_LONGEST_TURN_NS : UINT64_MAX;
+	sc->turn_ns = longest_turn_ns(sc, n);
 }
 
 static void watch_some(struct scheduler *sc)

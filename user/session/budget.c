@@ -273,10 +273,6 @@ static int open_window(void *ctx, struct paced *p)
 		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, &none) != 0;
 		targets__attach_own(s, t); /* to what was loaded meanwhile */
 	}
-	targets__read(s, t);
-	t->budget.samples = t->counters.samples;
-	if (!rc) /* the gap ends here: what comes until the window begins is neither */
-		note_edge(s, p, NET_CLOCK_ENDS);
 	return rc;
 }
 
@@ -284,10 +280,9 @@ static void begin_close(void *ctx, struct paced *p)
 {
 	struct target *t = p->owner, *const only[] = {t};
 	struct session *s = ctx;
-	if (!t->ended && !p->ended) { /* what lives is looked at while it is known to live */
-		note_edge(s, p, NET_CLOCK_ENDS);
+
+	if (!t->ended && !p->ended) /* what lives is looked at while it is known to live */
 		p->failed += books__meet(s, only, 1) != 0;
-	}
 	capture__pause(s->capture, t->info.pid);
 }
 
@@ -303,10 +298,13 @@ static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
 
 	if (start_ns == UINT64_MAX) {
 		capture__set_window(s->capture, t->info.pid, ABI_NO_WINDOW);
+		if (!t->ended)
+			note_edge(s, p, NET_CLOCK_ENDS);
 		return;
 	}
 	capture__set_window(s->capture, t->info.pid, start_ns);
 	note_edge(s, p, NET_CLOCK_BEGINS);
+	t->budget.samples = t->counters.samples;
 	t->budget.stretch = false;
 	books__opened(s, t);
 }
