@@ -3,15 +3,15 @@
 Those that are busy must be seen as well as one process is; of the others nothing false may be said."""
 import contextlib
 import os
-import threading
 import time
 
-from harness import PATIENCE_S, Failure, end, place
+from account import MOST_GAP_S, Watch
+from harness import Failure, end, place
 from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
 BUSY = 0.02  # of a core: less is not called busy
-MOST_GAP_S = 1  # of what was born between the beginning and the mark an account does not know that it is new
+EVERY_S = 0.5  # between accounts: thirty are asked
 
 
 def some(n, one, *options):
@@ -35,37 +35,6 @@ CROWD = [
 CASES = {"crowd": {"what": f"{len(CROWD)} processes of mixed kinds at once, -a", "grows": [], "members": CROWD}}
 
 
-class Slowly(Lives):
-    """Asked less often: thirty of them are."""
-    every_s = 0.5
-
-
-class Watches:
-    """All accounts, one after the other, again and again."""
-
-    def __init__(self, subjects):
-        self.subjects, self.series, self.error = subjects, [[] for _ in subjects], None
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.go, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join(PATIENCE_S)
-
-    def go(self):
-        try:
-            while not self.over.is_set():
-                for subject, series in zip(self.subjects, self.series):
-                    series.append(subject.sample())
-                self.over.wait(Slowly.every_s)
-        except (Failure, OSError, ValueError) as error:
-            self.error = error
-
-
 def cpu_share(series):
     """Of a core, on the average."""
     return (series[-1]["cpu_s"] - series[0]["cpu_s"]) / (series[-1]["t"] - series[0]["t"])
@@ -81,11 +50,11 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
         directory = stack.enter_context(place())
         os.chmod(directory, 0o755)
         members = one["members"]
-        subjects = [stack.enter_context(Slowly(member, seconds)) for member in members]
+        subjects = [stack.enter_context(Lives(member, seconds)) for member in members]
         for subject in subjects:
             subject.say("go")
         time.sleep(5)  # caches are full after that
-        with Watches(subjects) as watches:
+        with Watch(subjects, EVERY_S) as watch:
             time.sleep(1)
             tracing = tracing_of(directory, seconds, ["--leaks"])
             try:
@@ -95,10 +64,10 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
                 profiles = {profile["pid"]: profile for profile in tracing.wait()}
             finally:
                 end(tracing.process)
-        if watches.error:
-            raise Failure(f"no account: {watches.error}")
+        if watch.error:
+            raise Failure(f"no account: {watch.error}")
         records, log = [], tracing.log()
-        for i, (member, subject, series) in enumerate(zip(members, subjects, watches.series)):
+        for i, (member, subject, series) in enumerate(zip(members, subjects, watch.series)):
             share, profile = cpu_share(series), profiles.get(subject.pid)
             if not profile:
                 raise Failure(f"no profile of pid {subject.pid}, which used {100 * share:.1f} % of a core")

@@ -37,6 +37,7 @@ import harness  # noqa: E402
 from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
 from leaks import keep_all, read_results  # noqa: E402
 from judge import growth_between, judge, rows_of  # noqa: E402,F401
+from account import MOST_GAP_S, Watch  # noqa: E402
 import crowd  # noqa: E402
 import servers  # noqa: E402
 import synthetic  # noqa: E402
@@ -125,31 +126,6 @@ def begin_of(path):
     raise Failure(f"{path}: no time of its beginning")
 
 
-class Watch:
-    """Accounts of the subject, again and again, until it is stopped."""
-
-    def __init__(self, subject):
-        self.subject, self.series, self.error = subject, [], None
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.go, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join(harness.PATIENCE_S)
-
-    def go(self):
-        try:
-            while not self.over.is_set():
-                self.series.append(self.subject.sample())
-                self.over.wait(self.subject.every_s)
-        except (Failure, OSError, ValueError) as error:
-            self.error = error
-
-
 def measure_twin(case, memtrace):
     """Continuous tracing of each allocation under the same load: by group the bytes that live at its end, and what
     the server's own account had grown by (or was above that of the server at rest)."""
@@ -213,7 +189,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     with place() as directory, case["subject"](case, seconds) as subject:
         os.chmod(directory, 0o755)
         subject.load()
-        with Watch(subject) as watch:
+        with Watch([subject], subject.every_s) as watch:
             time.sleep(1)
             started = time.monotonic()
             tracing = Tracing(directory, memtrace, ["-p", subject.pid], seconds, case["options"])
@@ -232,9 +208,9 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > crowd.MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
+    if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
-    series = subject.account(watch.series, mark, twin)
+    series = subject.account(watch.series[0], mark, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
     return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
 

@@ -14,6 +14,7 @@
 
 #define LITTLE_CPU 0.5 /* of a core: who uses less may be given a share of one (pace/windows.h) */
 #define DEAR_PCT   1   /* of that: what is worth a word */
+#define MOST_BROKEN_PCT 50 /* of the stacks are complete: with fewer that is said before anything else */
 
 /* What tracing took. Of a process that is idle for the most part a share of its own time says nothing of what is felt. */
 static void put_cost(const struct profile *profile, struct sink *sink)
@@ -40,8 +41,6 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 	if (cost || profile->stacks_walked)
 		sink__puts(sink, "\n");
 }
-
-#define MOST_BROKEN_PCT 50 /* of the stacks are complete: with fewer that is said before anything else */
 
 /* Why stacks end before their start: what is counted under names that begin with stacks_end_. */
 static const char *why_they_end(const struct profile *profile)
@@ -75,13 +74,14 @@ static const char *why_they_end(const struct profile *profile)
 /* A table of leaves looks like any other. */
 static void put_broken(const struct profile *profile, struct sink *sink)
 {
-	const char *why = why_they_end(profile);
+	const char *why;
 
 	if (!profile->stacks_walked || profile__stacks_complete_pct(profile) >= MOST_BROKEN_PCT)
 		return;
-	sink__printf(sink, "CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be "
-			   "one",
+	sink__printf(sink,
+		     "CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be one",
 		     profile__stacks_complete_pct(profile));
+	why = why_they_end(profile);
 	if (why)
 		sink__printf(sink, "; most end %s", why);
 	sink__puts(sink, "\n");

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the programs that are traced say of themselves while they are."""
+import threading
+
+from harness import PATIENCE_S, Failure
+
+MOST_GAP_S = 1  # of what was born between the beginning and the mark an account does not know that it is new
+
+
+class Watch:
+    """Accounts of all subjects, one after the other, again and again, until it is stopped: a series of each."""
+
+    def __init__(self, subjects, every_s):
+        self.subjects, self.every_s, self.series, self.error = subjects, every_s, [[] for _ in subjects], None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.go, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join(PATIENCE_S)
+
+    def go(self):
+        try:
+            while not self.over.is_set():
+                for subject, series in zip(self.subjects, self.series):
+                    series.append(subject.sample())
+                self.over.wait(self.every_s)
+        except (Failure, OSError, ValueError) as error:
+            self.error = error
