@@ -498,7 +498,7 @@ static double show_leaders(struct session *s)
 
 static void show_status(struct session *s, struct status_line *line)
 {
-	char text[512] = "", live[16], growth[16];
+	char text[512] = "", live[16], growth[16], cost[32];
 	struct session_rates rates;
 	struct session_status st;
 	struct winsize size;
@@ -515,9 +515,10 @@ static void show_status(struct session *s, struct status_line *line)
 	add_field(text, columns, "%.0f s", st.elapsed_s);
 	add_field(text, columns, "  live ~%s %c%s/s", format_bytes(st.live_bytes, live),
 		  rates.live_bytes < 0 ? '-' : '+', growth);
-	if (st.overhead_pct >= 0)
-		add_field(text, columns, "  cost ~%.*f %%", st.overhead_pct < 10 ? 1 : 0,
-			  st.overhead_pct);
+	if (st.overhead_pct >= 0) {
+		format_cost(st.overhead_pct, st.cpu_cores, cost);
+		add_field(text, columns, "  cost ~%s", cost);
+	}
 	if (st.windowed)
 		add_field(text, columns, " (in windows)");
 	add_field(text, columns, "  alloc %.0f/s", rates.alloc_calls);

@@ -115,13 +115,12 @@ static void take_status(struct run *run)
 	if (!session_status__rates(&run->last, &now, &rates) && !run->ended)
 		return;
 	top_view__set_status(run->view, &(struct top_status){.elapsed_s = now.elapsed_s,
-							     .live_bytes = now.live_bytes,
 							     .overhead_pct = now.overhead_pct,
+							     .cpu_cores = now.cpu_cores,
 							     .running = now.running,
 							     .windowed = now.windowed,
 							     .alloc_per_s = rates.alloc_calls,
 							     .free_per_s = rates.free_calls,
-							     .samples = now.samples,
 							     .ended = run->ended});
 	run->last = now;
 }

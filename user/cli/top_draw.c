@@ -181,7 +181,10 @@ static void fill_numbers(struct cells *cells, const struct profile *profile, con
 
 	snprintf(cells->at[LIVE], CELL_BYTES, "%s%s", least, format_bytes(n->live.bytes, buf));
 	format_known(top_live_interval(profile, &n->live), cells->at[LIVE_INTERVAL]);
-	snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least, format_bytes(n->growth.bytes_per_s, buf));
+	if (isfinite(n->growth.bytes_per_s))
+		snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least, format_bytes(n->growth.bytes_per_s, buf));
+	else
+		strcpy(cells->at[GROWTH], "?");
 	format_growth_interval(&n->growth, cells->at[GROWTH_INTERVAL]);
 	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", least, format_bytes(n->rate, buf));
 	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
@@ -425,7 +428,9 @@ static int describe(const struct row *row, size_t width, struct text *text)
 		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
 		       profile__is_windowed(profile) ? ", from windows" : "", cells.at[OBJECTS], n->live.samples,
 		       total > 0 ? 100 * n->live.bytes / total : 0);
-	if (!rc)
+	if (!rc && !isfinite(n->growth.bytes_per_s))
+		rc = put_words(text, width, "growth:  not known yet");
+	else if (!rc)
 		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
 			       in_brackets(cells.at[GROWTH_INTERVAL], buf, sizeof(buf)),
 			       profile->has_growth ? "" : "  on average since the start");
@@ -485,17 +490,36 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 	return rc;
 }
 
-/* By how much all on the screen grow, bytes per second; NaN: not known yet. (What is live now less what was a second ago
- * is mostly chance.) */
-static double growth_of_all(const struct top_view *view)
+/* What the rows of the processes say, all together: head and rows are of one moment, and of one estimate. growth: bytes per
+ * second; NaN: not known yet. (What is live now less what was a second ago is mostly chance.) */
+struct sum {
+	double live_bytes, growth;
+	uint64_t samples;
+};
+
+/* Of heaps, where there are any: what an allocator maps for them is the same memory. */
+static bool is_summed(const struct top_view *view, const struct process *process)
 {
-	double sum = NAN;
+	bool heaps = false;
+
+	for (size_t i = 0; i < view->n_processes; i++)
+		heaps = heaps || !profile__is_regions(view->processes[i].profile);
+	return !process->gone && !(heaps && profile__is_regions(process->profile));
+}
+
+static struct sum sum_of_all(const struct top_view *view)
+{
+	struct sum sum = {.growth = NAN};
 
 	for (size_t i = 0; i < view->n_processes; i++) {
 		const struct process *p = &view->processes[i];
 
-		if (!p->gone && p->profile->has_growth)
-			sum = (isfinite(sum) ? sum : 0) + p->profile->growth.attributed.bytes_per_s;
+		if (!is_summed(view, p))
+			continue;
+		sum.live_bytes += p->numbers.live.bytes;
+		sum.samples += p->profile->samples;
+		if (p->profile->has_growth)
+			sum.growth = (isfinite(sum.growth) ? sum.growth : 0) + p->profile->growth.attributed.bytes_per_s;
 	}
 	return sum;
 }
@@ -503,24 +527,29 @@ static double growth_of_all(const struct top_view *view)
 static int draw_head(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	const struct top_status *s = &view->status;
-	double age = s->elapsed_s - view->elapsed_s, growth = growth_of_all(view);
-	char line[512], live[16], size[20], change[40] = "", mode[64] = "continuous", cost[32] = "", old[48] = "";
+	struct sum sum = sum_of_all(view);
+	double age = s->elapsed_s - view->elapsed_s;
+	char line[512], live[32] = "", bytes[16], size[20], change[40] = "", mode[64] = "continuous", took[32], cost[48] = "", old[48] = "";
 
 	if (s->windowed && s->windowed < s->running)
 		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
 	else if (s->windowed)
 		strcpy(mode, "in windows");
-	if (s->overhead_pct >= 0)
-		snprintf(cost, sizeof(cost), "  cost ~%.*f %%", s->overhead_pct < 10 ? 1 : 0, s->overhead_pct);
+	if (s->overhead_pct >= 0) {
+		format_cost(s->overhead_pct, s->cpu_cores, took);
+		snprintf(cost, sizeof(cost), "  cost ~%s", took);
+	}
+	if (view->known)
+		snprintf(live, sizeof(live), "  live ~%s", format_bytes(sum.live_bytes, bytes));
 	if (view->known && (view->paused || age >= 2) && !s->ended)
 		snprintf(old, sizeof(old), "  shown: %.0f s ago", fmax(age, 0));
-	if (isfinite(growth))
-		snprintf(change, sizeof(change), " growth %s/s", format_change(growth, size));
+	if (isfinite(sum.growth))
+		snprintf(change, sizeof(change), " growth %s/s", format_change(sum.growth, size));
 	/* What matters most comes first: a narrow terminal loses the end. */
 	snprintf(line, sizeof(line),
-		 "%s%.0f s  live ~%s%s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
-		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, format_bytes(s->live_bytes, live),
-		 change, cost, old, mode, s->alloc_per_s, s->free_per_s, s->samples);
+		 "%s%.0f s%s%s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
+		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, live, change, cost, old, mode,
+		 s->alloc_per_s, s->free_per_s, sum.samples);
 	return text__wrap(text, TOP_HEAD, line, width, most);
 }
 

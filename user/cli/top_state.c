@@ -95,9 +95,12 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 }
 
 /* Until it is known by how much something grows, or where that is not followed: all of it came
- * since the start. No interval: what fills up does so at first, and is not surely growing. */
+ * since the start. No interval: what fills up does so at first, and is not surely growing. (Of windows it is an estimate of what
+ * a process holds that may have held as much before: that says nothing.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
+	if (profile__is_windowed(profile))
+		return (struct growth){NAN, NAN, NAN};
 	return (struct growth){profile->duration_s > 0 ? live->bytes / profile->duration_s : 0, NAN, NAN};
 }
 
@@ -228,8 +231,8 @@ static int compare_numbers(const struct numbers *a, const struct numbers *b, enu
 
 		if (sure_x != sure_y)
 			return sure_x ? -1 : 1;
-		x = a->growth.bytes_per_s;
-		y = b->growth.bytes_per_s;
+		x = isfinite(a->growth.bytes_per_s) ? a->growth.bytes_per_s : 0;
+		y = isfinite(b->growth.bytes_per_s) ? b->growth.bytes_per_s : 0;
 	} else if (sort == TOP_BY_RATE) {
 		x = a->rate;
 		y = b->rate;

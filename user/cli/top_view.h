@@ -62,13 +62,13 @@ struct top_screen {
 
 void top_screen__clear(struct top_screen *screen);
 
-/* How the run stands: what record's status line tells. */
+/* How the run stands, beyond what the profiles tell. */
 struct top_status {
-	double elapsed_s, live_bytes;
+	double elapsed_s;
 	double overhead_pct;	    /* negative: unknown */
+	double cpu_cores;	    /* that all processes together use, on the average */
 	size_t running, windowed;   /* processes */
 	double alloc_per_s, free_per_s; /* calls */
-	uint64_t samples;
 	bool ended; /* all of them have */
 };
 

@@ -247,4 +247,8 @@ const char *diff_leaks__refusal(const struct diff *diff);
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);
 
+/* What tracing takes: "12 %" of the CPU time of who is traced, or "0.4 % of a core" of who uses little of one (a share of that
+ * says nothing of what is felt): true. overhead_pct: of their CPU time; cpu_cores: that they use on the average, 0: not known. */
+bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
+
 #endif

@@ -12,18 +12,17 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define LITTLE_CPU 0.5 /* of a core: who uses less may be given a share of one (pace/windows.h) */
-#define DEAR_PCT   1   /* of that: what is worth a word */
 #define MOST_BROKEN_PCT 50 /* of the stacks are complete: with fewer that is said before anything else */
 
 /* What tracing took. Of a process that is idle for the most part a share of its own time says nothing of what is felt. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	double cores = profile->duration_s > 0 ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s : 0;
+	char cost[32];
 
-	if (profile->overhead_pct >= DEAR_PCT && cores > 0 && cores < LITTLE_CPU)
-		sink__printf(sink, "cost to the target: %.2g %% of a core, which is %.1f %% of the CPU time that it uses",
-			     profile->overhead_pct * cores, profile->overhead_pct);
+	if (format_cost(profile->overhead_pct, cores, cost))
+		sink__printf(sink, "cost to the target: %s, which is %.1f %% of the CPU time that it uses", cost,
+			     profile->overhead_pct);
 	else
 		sink__printf(sink, "cost to the target: %.1f %% of its CPU time", profile->overhead_pct);
 }

@@ -383,7 +383,7 @@ static void put_head(const struct run *run, struct sink *sink)
 {
 	const struct profile *first = run->processes[0].profile;
 	uint64_t samples = 0, calls = 0, dropped = 0;
-	size_t windowed = 0;
+	size_t windowed = 0, by_blocks = 0;
 	char a[32], b[32];
 	const char *unit;
 	double size;
@@ -393,6 +393,7 @@ static void put_head(const struct run *run, struct sink *sink)
 		calls += run->processes[i].profile->alloc_calls;
 		dropped += run->processes[i].profile->dropped;
 		windowed += profile__is_windowed(run->processes[i].profile);
+		by_blocks += is_by_blocks(run->processes[i].profile);
 	}
 	sink__puts(sink, "memtrace: ");
 	put_count(run->n, "process", "es", sink);
@@ -409,9 +410,12 @@ static void put_head(const struct run *run, struct sink *sink)
 			     unit, with_commas(samples, a), samples == 1 ? "" : "s",
 			     with_commas(calls, b));
 	}
-	sink__printf(sink,
-		     "LIVE was allocated during the run and not freed; GROWTH/s is LIVE / %.1f s\n",
-		     run->duration_s);
+	sink__puts(sink, "LIVE was allocated during the run and not freed; ");
+	if (by_blocks == run->n)
+		sink__puts(sink, "GROWTH/s is that of its stacks\n");
+	else
+		sink__printf(sink, "GROWTH/s is LIVE / %.1f s%s\n", run->duration_s,
+			     by_blocks ? ", and in windows that of its stacks" : "");
 	if (dropped)
 		sink__printf(sink,
 			     "INCOMPLETE: %s samples had no room and are missing (--max-live, "

@@ -12,6 +12,9 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
+#define LITTLE_CPU 0.5 /* of a core: who uses less may be given a share of one (pace/windows.h) */
+#define DEAR_PCT   1   /* of that: what is worth a word */
+
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -273,6 +276,15 @@ void format_range(double low, double high, char *buf, size_t size)
 	decimals = *unit == 'B' ? 0 : 1;
 	snprintf(buf, size, "%+.*f to %+.*f %s", decimals, low / divisor, decimals, high / divisor,
 		 unit);
+}
+
+bool format_cost(double overhead_pct, double cpu_cores, char buf[32])
+{
+	bool of_a_core = overhead_pct >= DEAR_PCT && cpu_cores > 0 && cpu_cores < LITTLE_CPU;
+	double pct = of_a_core ? overhead_pct * cpu_cores : overhead_pct;
+
+	snprintf(buf, 32, "%.*f %%%s", of_a_core && pct < 1 ? 2 : pct < 10 ? 1 : 0, pct, of_a_core ? " of a core" : "");
+	return of_a_core;
 }
 
 const char *with_commas(uint64_t value, char *buf)

@@ -92,6 +92,7 @@ struct session_status {
 	double live_bytes;   /* the same, and not freed */
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
+	double cpu_cores;    /* that the targets use, on the average since the start */
 	size_t running;	     /* targets that have not ended */
 	size_t windowed;     /* of all, those that are traced in windows at present */
 };

@@ -111,6 +111,7 @@ void session__status(struct session *s, struct session_status *ret)
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
+	ret->cpu_cores = ret->elapsed_s > 0 ? (double)cpu_ns / 1e9 / ret->elapsed_s : 0;
 	ret->overhead_pct = session__share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
 }
 

@@ -512,24 +512,26 @@ static void test_head(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
 	struct top_status status = {.elapsed_s = 61,
-				    .live_bytes = 3 << 20,
 				    .overhead_pct = 1.25,
 				    .running = 1,
 				    .alloc_per_s = 1000,
-				    .free_per_s = 900,
-				    .samples = 123};
-	static const char *const words[] = {"61 s", "~3.0 MiB growth +2.0 KiB/s", "cost ~1.2 %", "continuous",
+				    .free_per_s = 900};
+	static const char *const words[] = {"61 s", "live ~60.0 MiB growth +2.0 KiB/s", "cost ~1.2 %", "continuous",
 					    "alloc 1000/s", "free 900/s", "samples 123"};
 
 	struct profile *profile = three();
 
 	(void)state;
 	profile->growth.attributed.bytes_per_s = 2048;
+	profile->samples = 123;
 	update_one(view, 60, profile);
 	top_view__set_status(view, &status);
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		assert_true(shows(view, words[i]));
 	assert_false(shows(view, "ago"));
+	status.cpu_cores = 0.25;
+	top_view__set_status(view, &status);
+	assert_true(shows(view, "cost ~0.31 % of a core"));
 	status.windowed = 1;
 	status.elapsed_s = 65;
 	top_view__set_status(view, &status);
@@ -554,6 +556,42 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
+/* The head is the sum of the rows, of one moment; what an allocator maps for a heap is no second one. */
+static void test_head_of_many(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
+	struct profile *regions = process(1, "one", "mapper", 700);
+	const struct top_status status = {.elapsed_s = 20, .overhead_pct = -1, .running = 2};
+
+	(void)state;
+	regions->what = "regions";
+	update(view, 20, 3, (struct profile *[]){process(1, "one", "f", 1024), process(2, "two", "g", 2048), regions});
+	top_view__set_status(view, &status);
+	assert_true(shows(view, "live ~2.9 MiB"));
+	assert_false(shows(view, "cost"));
+	top_view__free(view);
+}
+
+/* Windows tell growth, or nothing does: what is estimated to live need not have come since the start. */
+static void test_growth_that_is_not_known(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_GROWTH, false);
+	struct profile *p = process(1, "one", "holder", 1000);
+
+	(void)state;
+	p->duration_s = 10;
+	update_one(view, 10, p);
+	assert_true(shows(view, " 97.7 KiB ")); /* a second: 1,000,000 bytes in ten */
+	p = process(1, "one", "holder", 1000);
+	p->duration_s = 10;
+	p->n_windows = 3;
+	update_one(view, 10, p);
+	assert_true(shows(view, " ? "));
+	top_view__press(view, TOP_KEY_ENTER);
+	assert_true(shows(view, "growth:  not known yet"));
+	top_view__free(view);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -569,6 +607,8 @@ int main(void)
 		cmocka_unit_test(test_scrolling_a_stack),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_head_of_many),
+		cmocka_unit_test(test_growth_that_is_not_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

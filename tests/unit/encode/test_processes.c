@@ -441,6 +441,11 @@ static void own_cost_is_told_once(void **state)
 	text = table((struct process_table_options){.width = 120});
 	assert_has(text, "memtrace: 2 processes, ");
 	assert_has(text, " s, 1 of them windowed, ");
+	assert_has(text, " s\n"); /* GROWTH/s is LIVE / 1 s */
+	free(text);
+	((struct profile *)all[1])->has_growth = true;
+	text = table((struct process_table_options){.width = 120});
+	assert_has(text, " s, and in windows that of its stacks\n");
 	assert_has(text, "\ncost to the machine: 1.23 % of its CPU time\nmemtrace itself: ");
 	assert_has(text, " of one core, at most 80.5 MiB, of which 60.5 MiB in the kernel\n");
 	free(text);
