@@ -257,6 +257,15 @@ def end_of_one_of_two():
         expect_equal([json.loads(line)["live_bytes"] for line in lines], [live, live], "live bytes")
 
 
+@test(beside=True)
+def leaks_of_a_moment():
+    """A run that is too short to tell growth says so, instead of leaving the column out."""
+    with Target("truth_basic") as target:
+        result = memtrace("-p", target.pid, "-d", "0.3", "-f", "none", "--leaks")
+        expect_words(result.out, "which stacks leak cannot be told: it does not tell growth, for")
+        expect("GROWTH/s" not in result.out, "a growth that nobody knows:\n" + result.out)
+
+
 # --- commands ---
 
 def command(*args, **options):

@@ -345,6 +345,17 @@ static int encode_objects(const void *what, struct sink *sink)
 }
 
 /* The tables that were asked for besides. */
+static int put_leaks(const struct record_config *c, const struct profile *profile, const struct table_options *options,
+		     struct sink *sink)
+{
+	if (profile->has_growth)
+		return sink__puts(sink, "\n") ?: encode_leaks(profile, options, sink);
+	if (trace_config__is_aside(&c->trace, profile))
+		return 0;
+	return sink__printf(sink, "\nmemtrace: pid %d: which stacks leak cannot be told: %s\n", (int)profile->pid,
+			    leaks__refusal(profile));
+}
+
 static int put_views(const struct record_config *c, const struct profile *profile, const struct table_options *options,
 		     struct sink *sink)
 {
@@ -387,8 +398,8 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (i)
 			sink__puts(&sink, "\n");
 		rc = encode_table(profiles[i], &options, &sink);
-		if (!rc && c->trace.leaks && profiles[i]->has_growth)
-			rc = sink__puts(&sink, "\n") ?: encode_leaks(profiles[i], &options, &sink);
+		if (!rc && c->trace.leaks)
+			rc = put_leaks(c, profiles[i], &options, &sink);
 		if (!rc)
 			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))

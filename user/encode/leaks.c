@@ -358,6 +358,9 @@ const char *leaks__refusal(const struct profile *profile)
 {
 	if (profile->has_growth)
 		return NULL;
+	if (profile__is_windowed(profile))
+		return "it does not tell growth, for it had fewer than three windows: a longer run has more, and so has one with "
+		       "--max-overhead 5";
 	return profile->start_unix_ns ? "it does not tell growth, for its run was too short: half a minute does, or an "
 					"older profile of the process: memtrace leaks OLD NEW"
 				      : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";

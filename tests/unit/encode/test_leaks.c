@@ -160,6 +160,9 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile->has_growth = false;
 	profile->start_unix_ns = 1700000000000000000;
 	assert_has(leaks__refusal(profile), "does not tell growth, for its run was too short");
+	profile->n_windows = 2;
+	assert_has(leaks__refusal(profile), "fewer than three windows: a longer run has more");
+	profile->n_windows = 0;
 	profile->start_unix_ns = 0;
 	assert_has(leaks__refusal(profile), "files of its kind keep neither growth nor time");
 	profile__free(profile);
