@@ -18,7 +18,6 @@
 #define MAX_COMMENTS 65536
 #define MAX_TRIES    100	  /* stacks to look at for the allocator */
 #define MAX_AGE_S    1e9
-#define PER_HOUR     3600.0
 
 struct bytes {
 	const uint8_t *pos, *end;
@@ -642,7 +641,7 @@ static int take_comments(struct reader *r)
 		profile->start_unix_ns = (uint64_t)r->time_ns;
 	if (r->duration_ns > 0)
 		profile->duration_s = (double)r->duration_ns / 1e9;
-	if (text_is(r, r->period_type, "space") && text_is(r, r->period_unit, "bytes") &&
+	if (text_is(r, r->period_type, PERIOD_TYPE) && text_is(r, r->period_unit, PERIOD_UNIT) &&
 	    r->period <= MAX_INTERVAL)
 		profile->interval_bytes = r->period;
 	profile->no_objects = r->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;
@@ -696,7 +695,7 @@ static int by_start(const void *a, const void *b)
 
 static int add_mapping(struct reader *r, const struct file_mapping *mapping, const uint8_t *at)
 {
-	static const char deleted[] = " (deleted)";
+	static const char deleted[] = DELETED_SUFFIX;
 	_cleanup_free_ char *path = copy_text(r, mapping->filename),
 			    *build_id = copy_text(r, mapping->build_id);
 	struct profile_mapping add = {.start = mapping->start,
@@ -830,7 +829,7 @@ static enum unresolved_reason reason_of(const struct reader *r, uint64_t system_
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX; i++) {
 		char word[48];
 
-		snprintf(word, sizeof(word), "[%s]",
+		snprintf(word, sizeof(word), REASON_SYSTEM_NAME,
 			 unresolved_reason__name((enum unresolved_reason)i));
 		if (text_is(r, system_name, word))
 			return (enum unresolved_reason)i;
@@ -1081,10 +1080,10 @@ struct labels {
 static enum label_kind find_kind(const struct reader *r, uint64_t key)
 {
 	static const char *const names[] = {
-		[KIND_THREAD] = "thread",
-		[KIND_TID] = "tid",
-		[KIND_PID] = "pid",
-		[KIND_COMM] = "comm",
+		[KIND_THREAD] = LABEL_THREAD,
+		[KIND_TID] = LABEL_TID,
+		[KIND_PID] = LABEL_PID,
+		[KIND_COMM] = LABEL_COMM,
 		[KIND_INCOMPLETE] = LABEL_INCOMPLETE,
 		[KIND_TRUNCATED] = LABEL_TRUNCATED,
 		[KIND_ALLOCATORS_OWN] = LABEL_ALLOCATORS_OWN,
@@ -1178,9 +1177,9 @@ static void use_label(struct reader *r, const struct label *label, struct labels
 		return;
 	default:
 		if (r->kinds[label->key] < KIND_OLDER)
-			labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = within(number / 1e6, 0, 1);
+			labels->survival[r->kinds[label->key] - KIND_SURVIVAL] = within(number / PPM, 0, 1);
 		else
-			labels->older[r->kinds[label->key] - KIND_OLDER] = within(number / 1e6, 0, 1);
+			labels->older[r->kinds[label->key] - KIND_OLDER] = within(number / PPM, 0, 1);
 	}
 }
 

@@ -27,7 +27,6 @@
 #define CHUNK	       65536
 #define MAX_DROP       16  /* names of allocators' functions that readers leave out, at most; */
 #define MAX_DROP_BYTES 100 /* of each */
-#define PER_HOUR       3600
 #define CLEARLY	       1.01 /* more, before it is said */
 
 /* A message that grows. */
@@ -244,7 +243,7 @@ static void add_share(struct pprof *p, const char *label, double age_s, double s
 		p->error = -ENOMEM;
 		return;
 	}
-	add_label(p, key, NULL, to_signed(p, 1e6 * share), "ppm");
+	add_label(p, key, NULL, to_signed(p, PPM * share), "ppm");
 }
 
 /* The labels of a stack as such. True: there are any. */
@@ -313,8 +312,8 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 	message__bytes(&p->message, SAMPLE_VALUE, p->part.bytes, p->part.len);
 	if (thread) {
 		if (*thread->name)
-			add_label(p, "thread", thread->name, 0, NULL);
-		add_label(p, "tid", NULL, thread->tid, NULL);
+			add_label(p, LABEL_THREAD, thread->name, 0, NULL);
+		add_label(p, LABEL_TID, NULL, thread->tid, NULL);
 	} else if (add_site_labels(p, site) || !site->n_threads) {
 		any = true;
 	}
@@ -323,11 +322,11 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		return;
 	}
 	if (profile->pid)
-		add_label(p, "pid", NULL, profile->pid, NULL);
+		add_label(p, LABEL_PID, NULL, profile->pid, NULL);
 	if (*profile->comm)
-		add_label(p, "comm", profile->comm, 0, NULL);
+		add_label(p, LABEL_COMM, profile->comm, 0, NULL);
 	if (objects > 0)
-		add_label(p, "bytes", NULL, to_signed(p, bytes / objects), "bytes");
+		add_label(p, LABEL_BYTES, NULL, to_signed(p, bytes / objects), "bytes");
 	put_message(p, PROFILE_SAMPLE);
 }
 
@@ -389,7 +388,7 @@ static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapp
 	_cleanup_free_ char *name = NULL;
 
 	if (asprintf(&name, "%s%s", mapping->path ? mapping->path : "",
-		     mapping->deleted ? " (deleted)" : "") < 0) {
+		     mapping->deleted ? DELETED_SUFFIX : "") < 0) {
 		name = NULL;
 		p->error = -ENOMEM;
 		return 0;
@@ -463,7 +462,8 @@ static uint64_t function(struct pprof *p, const struct profile_location *locatio
 	if (outer && location->reason != UNRESOLVED_NAMED) {
 		char reason[48];
 
-		snprintf(reason, sizeof(reason), "[%s]", unresolved_reason__name(location->reason));
+		snprintf(reason, sizeof(reason), REASON_SYSTEM_NAME,
+			 unresolved_reason__name(location->reason));
 		key[1] = (uint32_t)string(p, reason);
 	}
 	if (intern__add(&p->functions, key, sizeof(key), &number) < 0)
@@ -690,7 +690,7 @@ static void put_profile(struct pprof *p)
 	put_number(p, PROFILE_TIME_NANOS, profile->start_unix_ns);
 	put_number(p, PROFILE_DURATION_NANOS, to_integer(duration_ns));
 	if (profile->interval_bytes) {
-		put_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
+		put_value_type(p, PROFILE_PERIOD_TYPE, PERIOD_TYPE, PERIOD_UNIT);
 		put_number(p, PROFILE_PERIOD, profile->interval_bytes);
 	}
 	put_comments(p);

@@ -92,7 +92,7 @@ enum pprof_line_field {
 enum pprof_function_field {
 	FUNCTION_ID = 1,
 	FUNCTION_NAME,
-	FUNCTION_SYSTEM_NAME, /* of a frame without a name: "[no_symbols]", ... the reason */
+	FUNCTION_SYSTEM_NAME, /* of a frame without a name: why, REASON_SYSTEM_NAME */
 	FUNCTION_FILENAME,
 	FUNCTION_START_LINE,
 };
@@ -120,6 +120,23 @@ enum pprof_value {
 extern const struct pprof_value_name {
 	const char *type, *unit;
 } pprof_values[VALUES];
+
+/* Of PROFILE_PERIOD: the sampling interval. */
+#define PERIOD_TYPE "space"
+#define PERIOD_UNIT "bytes"
+
+#define PER_HOUR 3600.0 /* growth is per second in a profile, per hour in its file */
+#define PPM	 1e6	/* shares are parts of one in a profile, of a million in its file */
+
+#define DELETED_SUFFIX	   " (deleted)" /* of a mapping's filename, as the kernel shows it */
+#define REASON_SYSTEM_NAME "[%s]"	/* unresolved_reason__name(): FUNCTION_SYSTEM_NAME */
+
+/* Labels of any sample; other tools write the same. */
+#define LABEL_THREAD "thread" /* its name */
+#define LABEL_TID    "tid"
+#define LABEL_PID    "pid"
+#define LABEL_COMM   "comm"
+#define LABEL_BYTES  "bytes" /* the mean size of a block */
 
 /* Numeric labels of a stack's sample without a thread. */
 #define LABEL_INCOMPLETE     "stack_incomplete"	      /* 1: it does not reach the start */
