@@ -12,25 +12,13 @@
 
 #include "base/cleanup.h"
 #include "decode/internal.h"
+#include "decode/wire.h"
 #include "profile/pprof.h"
 
 #define MAX_TYPES    64
 #define MAX_COMMENTS 65536
 #define MAX_TRIES    100	  /* stacks to look at for the allocator */
 #define MAX_AGE_S    1e9
-
-struct bytes {
-	const uint8_t *pos, *end;
-};
-
-/* A field as it stands in a message: a number, or bytes. */
-struct field {
-	uint32_t number;
-	bool is_bytes;
-	uint64_t value;
-	struct bytes bytes;
-	const uint8_t *at;
-};
 
 struct table_item {
 	uint64_t id;
@@ -116,112 +104,10 @@ struct reader {
 	size_t n_values;
 };
 
-/* --- the wire --- */
-
-static int bad(const struct reader *r, const uint8_t *at, const char *what)
-{
-	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s", what);
-}
-
-/* The same of what is not even of protobuf's form: it may be anything. */
-static int malformed(const struct reader *r, const uint8_t *at, const char *what)
-{
-	return input__bad_byte(r->in, -EINVAL, (size_t)((const char *)at - r->in->bytes), "%s%s", what,
-			       r->in->packed ? "" : " (what is no text is read as pprof)");
-}
-
-/* The same for what is too much, with the reason that is there. */
+/* What is too much, with the reason that is there. */
 static int too_much(const struct reader *r, const uint8_t *at)
 {
-	return input__bad_byte(r->in, -EFBIG, (size_t)((const char *)at - r->in->bytes), "%s", r->making->why);
-}
-
-static int take_varint(const struct reader *r, struct bytes *in, uint64_t *ret)
-{
-	const uint8_t *start = in->pos;
-	uint64_t value = 0;
-
-	for (int shift = 0; shift < 70; shift += 7) {
-		uint8_t byte;
-
-		if (in->pos == in->end)
-			return malformed(r, start, "a number is cut short");
-		byte = *in->pos++;
-		if (shift == 63 && byte > 1)
-			break;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80)) {
-			*ret = value;
-			return 0;
-		}
-	}
-	return malformed(r, start, "a number is longer than 64 bits");
-}
-
-/* Takes the next field. 1, 0 at the end, negative errno. */
-static int take_field(const struct reader *r, struct bytes *in, struct field *ret)
-{
-	uint64_t tag, len;
-	size_t skip = 0;
-
-	if (in->pos == in->end)
-		return 0;
-	*ret = (struct field){.at = in->pos};
-	if (take_varint(r, in, &tag))
-		return -EINVAL;
-	if (!(tag >> 3) || tag >> 3 > UINT32_MAX)
-		return malformed(r, ret->at, "no field of a pprof profile");
-	ret->number = (uint32_t)(tag >> 3);
-	switch (tag & 7) {
-	case WIRE_VARINT:
-		return take_varint(r, in, &ret->value) ? -EINVAL : 1;
-	case WIRE_FIXED64: /* pprof has none: of a later version, whatever it says */
-	case WIRE_FIXED32:
-		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
-		if ((size_t)(in->end - in->pos) < skip)
-			return malformed(r, ret->at, "a field is cut short");
-		in->pos += skip;
-		ret->number = 0;
-		return 1;
-	case WIRE_BYTES:
-		if (take_varint(r, in, &len))
-			return -EINVAL;
-		if (len > (uint64_t)(in->end - in->pos))
-			return malformed(r, ret->at, "a field is longer than what is left");
-		ret->is_bytes = true;
-		ret->bytes = (struct bytes){in->pos, in->pos + len};
-		in->pos += len;
-		return 1;
-	default:
-		return malformed(r, ret->at, "no field of a pprof profile");
-	}
-}
-
-/* A field that is a message or a text must be bytes; one that is a number must be one. */
-static int want_bytes(const struct reader *r, const struct field *field)
-{
-	return field->is_bytes ? 0 : malformed(r, field->at, "a number where a message is due");
-}
-
-static int want_number(const struct reader *r, const struct field *field)
-{
-	return field->is_bytes ? malformed(r, field->at, "bytes where a number is due") : 0;
-}
-
-/* The numbers of a repeated field, one after the other: packed ones, or the single one, after which
- * *done is set. 1, 0 at the end, negative errno. */
-static int take_repeated(const struct reader *r, struct field *field, bool *done, uint64_t *ret)
-{
-	if (!field->is_bytes) {
-		if (*done)
-			return 0;
-		*done = true;
-		*ret = field->value;
-		return 1;
-	}
-	if (field->bytes.pos == field->bytes.end)
-		return 0;
-	return take_varint(r, &field->bytes, ret) ? -EINVAL : 1;
+	return wire__bad(r->in, -EFBIG, at, r->making->why);
 }
 
 /* --- tables --- */
@@ -253,15 +139,15 @@ static int table__add(struct reader *r, struct table *table, const struct field 
 	struct table_item *items;
 	struct field part;
 	uint64_t id = 0;
-	int rc = want_bytes(r, field);
+	int rc = wire__want_bytes(r->in, field);
 
 	if (rc)
 		return rc;
 	if (table->n == r->making->limits->items)
 		return too_many(r, field->at);
-	while ((rc = take_field(r, &in, &part)) > 0)
+	while ((rc = wire__next(r->in, &in, &part)) > 0)
 		if (part.number == MAPPING_ID) { /* and LOCATION_ID, FUNCTION_ID */
-			rc = want_number(r, &part);
+			rc = wire__want_number(r->in, &part);
 			if (rc)
 				return rc;
 			id = part.value;
@@ -269,7 +155,7 @@ static int table__add(struct reader *r, struct table *table, const struct field 
 	if (rc < 0)
 		return rc;
 	if (!id)
-		return bad(r, field->at, "an entry of a table without an id");
+		return wire__bad(r->in, -EINVAL, field->at, "an entry of a table without an id");
 	items = grow(table->items, table->n, &table->room, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
@@ -291,7 +177,7 @@ static int table__sort(const struct reader *r, struct table *table)
 		qsort(table->items, table->n, sizeof(*table->items), by_id);
 	for (size_t i = 1; i < table->n; i++)
 		if (table->items[i].id == table->items[i - 1].id)
-			return bad(r, table->items[i].bytes.pos, "an id that is there twice");
+			return wire__bad(r->in, -EINVAL, table->items[i].bytes.pos, "an id that is there twice");
 	return 0;
 }
 
@@ -339,17 +225,17 @@ static char *copy_text(const struct reader *r, uint64_t number)
 
 static int want_string(const struct reader *r, const struct field *field)
 {
-	int rc = want_number(r, field);
+	int rc = wire__want_number(r->in, field);
 
 	if (!rc && field->value >= r->n_strings)
-		return bad(r, field->at, "a text that is not in the table of strings");
+		return wire__bad(r->in, -EINVAL, field->at, "a text that is not in the table of strings");
 	return rc;
 }
 
 static int add_string(struct reader *r, const struct field *field)
 {
 	struct bytes *strings;
-	int rc = want_bytes(r, field);
+	int rc = wire__want_bytes(r->in, field);
 
 	if (rc)
 		return rc;
@@ -369,7 +255,7 @@ static int add_comments(struct reader *r, struct field *field)
 	uint64_t number;
 	int rc;
 
-	while ((rc = take_repeated(r, field, &done, &number)) > 0) {
+	while ((rc = wire__next_number(r->in, field, &done, &number)) > 0) {
 		uint64_t *comments =
 			grow(r->comments, r->n_comments, &r->comments_room, sizeof(*comments));
 
@@ -388,13 +274,13 @@ static int take_value_type(const struct reader *r, const struct field *field, ui
 {
 	struct bytes in = field->bytes;
 	struct field part;
-	int rc = want_bytes(r, field);
+	int rc = wire__want_bytes(r->in, field);
 
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number != VALUE_TYPE_TYPE && part.number != VALUE_TYPE_UNIT)
 			continue;
-		rc = want_number(r, &part);
+		rc = wire__want_number(r->in, &part);
 		*(part.number == VALUE_TYPE_TYPE ? ret_type : ret_unit) = part.value;
 	}
 	return rc;
@@ -403,23 +289,22 @@ static int take_value_type(const struct reader *r, const struct field *field, ui
 /* The first pass. */
 static int take_tables(struct reader *r)
 {
-	struct bytes in = {(const uint8_t *)r->in->bytes,
-			   (const uint8_t *)r->in->bytes + r->in->len};
+	struct bytes in = wire__message(r->in);
 	struct field field;
 	int rc = 0;
 
-	while (!rc && (rc = take_field(r, &in, &field)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &field)) > 0) {
 		rc = 0;
 		switch (field.number) {
 		case PROFILE_SAMPLE_TYPE:
 			if (r->n_types == MAX_TYPES)
-				return bad(r, field.at, "more types of values than can be read");
+				return wire__bad(r->in, -EINVAL, field.at, "more types of values than can be read");
 			rc = take_value_type(r, &field, &r->types[r->n_types].type,
 					     &r->types[r->n_types].unit);
 			r->n_types++;
 			break;
 		case PROFILE_SAMPLE:
-			rc = want_bytes(r, &field);
+			rc = wire__want_bytes(r->in, &field);
 			break;
 		case PROFILE_MAPPING:
 			rc = table__add(r, &r->mappings, &field);
@@ -443,7 +328,7 @@ static int take_tables(struct reader *r)
 		case PROFILE_DURATION_NANOS:
 		case PROFILE_PERIOD:
 		case PROFILE_DROP_FRAMES:
-			rc = want_number(r, &field);
+			rc = wire__want_number(r->in, &field);
 			if (field.number == PROFILE_TIME_NANOS)
 				r->time_ns = (int64_t)field.value;
 			else if (field.number == PROFILE_DURATION_NANOS)
@@ -658,7 +543,7 @@ static int read_mapping(struct reader *r, size_t index)
 	int rc = 0;
 
 	mapping->id = r->mappings.items[index].id;
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		switch (part.number) {
 		case MAPPING_START:
@@ -762,7 +647,7 @@ static int read_location(struct reader *r, size_t index)
 	int rc = 0;
 
 	location->message = in;
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number == LOCATION_ADDRESS) {
 			location->address = part.value;
@@ -770,7 +655,7 @@ static int read_location(struct reader *r, size_t index)
 			ptrdiff_t found = table__find(&r->mappings, part.value);
 
 			if (found < 0)
-				return bad(r, part.at, "a mapping that is not there");
+				return wire__bad(r->in, -EINVAL, part.at, "a mapping that is not there");
 			location->mapping = (uint64_t)found + 1;
 		}
 	}
@@ -845,7 +730,7 @@ static int read_function(const struct reader *r, size_t index)
 	struct field part;
 	int rc = 0;
 
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number < FUNCTION_NAME || part.number > FUNCTION_FILENAME)
 			continue;
@@ -882,9 +767,9 @@ static int read_frame(struct reader *r, const struct field *line, struct profile
 	uint64_t id = 0, number = 0;
 	struct field part;
 	ptrdiff_t found;
-	int rc = want_bytes(r, line);
+	int rc = wire__want_bytes(r->in, line);
 
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number == LINE_FUNCTION_ID)
 			id = part.value;
@@ -895,7 +780,7 @@ static int read_frame(struct reader *r, const struct field *line, struct profile
 		return rc;
 	found = table__find(&r->functions, id);
 	if (found < 0)
-		return bad(r, line->at, "a function that is not there");
+		return wire__bad(r->in, -EINVAL, line->at, "a function that is not there");
 	function = &r->file_functions[found];
 	text_of = text(r, function->name);
 	if (text_of.pos == text_of.end) /* some writers leave it out */
@@ -924,7 +809,7 @@ static int count_lines(struct reader *r, struct bytes in, size_t *ret_n)
 	size_t n = 0;
 	int rc;
 
-	while ((rc = take_field(r, &in, &part)) > 0)
+	while ((rc = wire__next(r->in, &in, &part)) > 0)
 		n += part.number == LOCATION_LINE;
 	if (rc < 0)
 		return rc;
@@ -951,7 +836,7 @@ static int read_frames(struct reader *r, const struct file_location *from,
 	draft.frames = calloc(n_lines, sizeof(*draft.frames));
 	if (!draft.frames)
 		return -ENOMEM;
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number != LOCATION_LINE)
 			continue;
@@ -1019,13 +904,13 @@ static int take_stack(struct reader *r, struct field *field)
 	uint64_t id;
 	int rc;
 
-	while ((rc = take_repeated(r, field, &done, &id)) > 0) {
+	while ((rc = wire__next_number(r->in, field, &done, &id)) > 0) {
 		ptrdiff_t found = table__find(&r->locations, id);
 
 		if (found < 0)
-			return bad(r, field->at, "a location that is not there");
+			return wire__bad(r->in, -EINVAL, field->at, "a location that is not there");
 		if (r->n_addrs == MAX_STACK_FRAMES)
-			return bad(r, field->at, "a stack of more frames than can be read");
+			return wire__bad(r->in, -EINVAL, field->at, "a stack of more frames than can be read");
 		r->addrs[r->n_addrs++] = r->file_locations[found].addr;
 	}
 	return rc;
@@ -1037,9 +922,9 @@ static int take_values(struct reader *r, struct field *field)
 	uint64_t value;
 	int rc;
 
-	while ((rc = take_repeated(r, field, &done, &value)) > 0) {
+	while ((rc = wire__next_number(r->in, field, &done, &value)) > 0) {
 		if (r->n_values == r->n_types)
-			return bad(r, field->at, "a sample with more values than types of them");
+			return wire__bad(r->in, -EINVAL, field->at, "a sample with more values than types of them");
 		r->values[r->n_values++] = (int64_t)value;
 	}
 	return rc;
@@ -1049,11 +934,11 @@ static int take_label(const struct reader *r, const struct field *field, struct 
 {
 	struct bytes in = field->bytes;
 	struct field part;
-	int rc = want_bytes(r, field);
+	int rc = wire__want_bytes(r->in, field);
 
 	*ret = (struct label){};
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
-		rc = part.number == LABEL_NUM				    ? want_number(r, &part)
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
+		rc = part.number == LABEL_NUM				    ? wire__want_number(r->in, &part)
 		     : part.number == LABEL_KEY || part.number == LABEL_STR ? want_string(r, &part)
 									    : 0;
 		if (part.number == LABEL_KEY)
@@ -1252,7 +1137,7 @@ static int add_sample(struct reader *r, const struct field *field, const struct 
 
 	for (int i = 0; i < VALUE_GROWTH; i++)
 		if (value_of(r, (enum pprof_value)i) < 0)
-			return bad(r, field->at,
+			return wire__bad(r->in, -EINVAL, field->at,
 				   "a negative value: it is the difference of two profiles");
 	live = live_of(r, labels);
 	rc = making__site(r->making, r->addrs, r->n_addrs, &index);
@@ -1290,7 +1175,7 @@ static int take_sample(struct reader *r, const struct field *field)
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		labels.survival[i] = labels.older[i] = NAN;
 	r->n_addrs = r->n_values = 0;
-	while (!rc && (rc = take_field(r, &in, &part)) > 0) {
+	while (!rc && (rc = wire__next(r->in, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number == SAMPLE_LOCATION_ID) {
 			rc = take_stack(r, &part);
@@ -1305,7 +1190,7 @@ static int take_sample(struct reader *r, const struct field *field)
 	if (rc)
 		return rc;
 	if (r->n_values != r->n_types)
-		return bad(r, field->at, "a sample with fewer values than types of them");
+		return wire__bad(r->in, -EINVAL, field->at, "a sample with fewer values than types of them");
 	rc = add_sample(r, field, &labels);
 	return rc == -EFBIG ? too_much(r, field->at) : rc;
 }
@@ -1313,8 +1198,7 @@ static int take_sample(struct reader *r, const struct field *field)
 /* The second pass. */
 static int take_samples(struct reader *r)
 {
-	struct bytes in = {(const uint8_t *)r->in->bytes,
-			   (const uint8_t *)r->in->bytes + r->in->len};
+	struct bytes in = wire__message(r->in);
 	struct field field;
 	int rc = 0;
 
@@ -1322,7 +1206,7 @@ static int take_samples(struct reader *r)
 	r->kinds = calloc(r->n_strings + 1, 1);
 	if (!r->addrs || !r->kinds)
 		return -ENOMEM;
-	while (!rc && (rc = take_field(r, &in, &field)) > 0)
+	while (!rc && (rc = wire__next(r->in, &in, &field)) > 0)
 		rc = field.number == PROFILE_SAMPLE ? take_sample(r, &field) : 0;
 	return rc;
 }

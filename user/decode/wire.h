@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: protobuf's wire format, which pprof's profiles have. A message is a row of fields, and a
+ * field is a number or bytes, which may be a message again. Messages are read where they lie in the input: nothing is
+ * allocated. Errors are -EINVAL, and tell the place. */
+#ifndef MEMTRACE_DECODE_WIRE_H
+#define MEMTRACE_DECODE_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "decode/internal.h"
+
+/* A part of the input: from pos up to end. Readers move pos. */
+struct bytes {
+	const uint8_t *pos, *end;
+};
+
+struct field {
+	uint32_t number; /* in its message; 0: of a type that no field of pprof has */
+	bool is_bytes;
+	uint64_t value;	    /* unless it is bytes */
+	struct bytes bytes; /* if it is */
+	const uint8_t *at;  /* where it begins in the input */
+};
+
+/* The whole input as a message. */
+struct bytes wire__message(const struct input *input);
+
+/* Sets the error "NAME: byte N: WHAT", N being the place of at, and returns code. */
+int wire__bad(const struct input *input, int code, const uint8_t *at, const char *what);
+
+/* Takes the next field of a message. 1; 0 at its end; negative errno. */
+int wire__next(const struct input *input, struct bytes *message, struct field *ret);
+
+/* Takes the next number of a repeated field: the next one of packed ones, or the single one, after which *done is
+ * set, which begins as false. 1; 0 at the end; negative errno. */
+int wire__next_number(const struct input *input, struct field *field, bool *done, uint64_t *ret);
+
+/* 0, or negative errno when the field is not of this type. */
+int wire__want_bytes(const struct input *input, const struct field *field);
+int wire__want_number(const struct input *input, const struct field *field);
+
+#endif
