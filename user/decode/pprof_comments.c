@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "decode/pprof_parts.h"
+
+#define MAX_AGE_S    1e9
+#define MAX_COUNTERS 1000
+
+/* Of COMMENT_WHAT and COMMENT_MODE. */
+static const char *const whats[] = {"heap", "regions", "growth", NULL};
+static const char *const modes[] = {"continuous", "windowed", NULL};
+
+/* The value's word in the list; NULL: it is none of these. */
+static const char *find_word(const char *const *words, const char *value)
+{
+	while (*words && strcmp(*words, value))
+		words++;
+	return *words;
+}
+
+/* Is the text a number in digits and nothing else? */
+static bool take_number(const char *text, uint64_t *ret)
+{
+	const char *pos = text;
+
+	return !take_decimal(&pos, text + strlen(text), ret) && !*pos;
+}
+
+/* The real number that a text begins with; NaN: none. */
+static double real_number(const char *text)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	return end > text ? value : NAN;
+}
+
+/* The value, cut to what there can be; NaN stays. */
+static double within(double value, double low, double high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+static void set_fact(struct profile *profile, const struct pprof_fact *fact, const char *value)
+{
+	void *at = (char *)profile + fact->offset;
+	uint64_t n;
+
+	if (fact->type == FACT_REAL || fact->type == FACT_SIGNED) {
+		double real = within(real_number(value), fact->type == FACT_SIGNED ? -MAX_VALUE : 0, MAX_VALUE);
+
+		if (isfinite(real))
+			*(double *)at = real;
+		return;
+	}
+	if (!take_number(value, &n))
+		return;
+	if (fact->type == FACT_UINT64)
+		*(uint64_t *)at = n;
+	else if (fact->type == FACT_BOOL)
+		*(bool *)at = n != 0;
+	else if (n <= INT32_MAX)
+		*(uint32_t *)at = (uint32_t)n;
+}
+
+/* Names go to terminals as they are: no others than such as ours. */
+static bool is_counter_name(const char *name)
+{
+	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] && strlen(name) < 64;
+}
+
+static int add_counter(struct profile *profile, const char *name, const char *value, bool of_run)
+{
+	const char *kept;
+	uint64_t n;
+
+	if (!take_number(value, &n) || !is_counter_name(name) || profile->n_lost >= MAX_COUNTERS)
+		return 0;
+	kept = profile__keep(profile, name);
+	if (!kept)
+		return -ENOMEM;
+	return of_run ? profile__add_run_lost(profile, kept, n)
+		      : profile__add_lost(profile, kept, n);
+}
+
+static void set_survival_ages(struct profile *profile, const char *value)
+{
+	char *end;
+
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++, value = end) {
+		double age = strtod(value, &end);
+
+		if (end == value)
+			break;
+		profile->survival_age_s[i] = isnan(age) ? 0 : within(age, 0, MAX_AGE_S);
+	}
+}
+
+/* What follows word in key, or NULL. */
+static const char *behind(const char *key, const char *word)
+{
+	return strncmp(key, word, strlen(word)) ? NULL : key + strlen(word);
+}
+
+/* A comment that is one of ours. What is there already stays: it is the first one's of merged
+ * profiles. */
+static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
+{
+	const char *rest;
+
+	for (size_t i = 0; i < n_pprof_facts; i++) {
+		if (strcmp(key, pprof_facts[i].key) || *seen >> i & 1)
+			continue;
+		*seen |= 1ULL << i;
+		set_fact(profile, &pprof_facts[i], value);
+		return 0;
+	}
+	if (!strcmp(key, COMMENT_WHAT) && !profile->what) {
+		const char *what = find_word(whats, value);
+
+		profile->what = what ? what : whats[0];
+	} else if (!strcmp(key, COMMENT_MODE) && !profile->mode) {
+		profile->mode = find_word(modes, value);
+	} else if (!strcmp(key, COMMENT_COMM) && !*profile->comm) {
+		snprintf(profile->comm, sizeof(profile->comm), "%s", value);
+	} else if (!strcmp(key, COMMENT_EXE) && !profile->exe) {
+		profile->exe = strdup(value);
+		return profile->exe ? 0 : -ENOMEM;
+	} else if (!strcmp(key, COMMENT_SURVIVAL) && !(profile->survival_age_s[0] > 0)) {
+		set_survival_ages(profile, value);
+	} else if ((rest = behind(key, COMMENT_KIND))) {
+		for (int i = 0; i < REGION_MEMORY_KINDS; i++)
+			if (!strcmp(rest, region_memory__name((enum region_memory)i)))
+				profile->kind_bytes[i] = fmax(within(real_number(value), 0, MAX_VALUE), 0);
+	} else if ((rest = behind(key, COMMENT_RUN_LOST))) {
+		return add_counter(profile, rest, value, true);
+	} else if ((rest = behind(key, COMMENT_LOST))) {
+		return add_counter(profile, rest, value, false);
+	}
+	return 0;
+}
+
+/* Is the comment one that only memtrace writes, and always? */
+static bool is_own(const struct pprof_file *file, uint64_t comment)
+{
+	char line[64];
+
+	for (size_t i = 0; whats[i]; i++) {
+		snprintf(line, sizeof(line), COMMENT_WHAT ": %s", whats[i]);
+		if (pprof_file__text_is(file, comment, line))
+			return true;
+	}
+	return false;
+}
+
+int pprof_comments__read(struct pprof_file *file)
+{
+	struct profile *profile = file->making->profile;
+	uint64_t seen = 0; /* of pprof_facts[] */
+
+	for (size_t i = 0; i < file->n_comments && !file->own; i++)
+		file->own = is_own(file, file->comments[i]);
+	for (size_t i = 0; i < file->n_comments && file->own; i++) {
+		_cleanup_free_ char *comment = pprof_file__copy_text(file, file->comments[i]);
+		char *colon = comment ? strstr(comment, ": ") : NULL;
+		int rc;
+
+		if (!comment)
+			return -ENOMEM;
+		if (!colon)
+			continue;
+		*colon = '\0';
+		rc = take_comment(profile, comment, colon + 2, &seen);
+		if (rc)
+			return rc;
+	}
+	profile->has_growth &= file->value_at[VALUE_GROWTH] >= 0;
+	if (file->time_ns > 0)
+		profile->start_unix_ns = (uint64_t)file->time_ns;
+	if (file->duration_ns > 0)
+		profile->duration_s = (double)file->duration_ns / 1e9;
+	if (pprof_file__text_is(file, file->period_type, PERIOD_TYPE) &&
+	    pprof_file__text_is(file, file->period_unit, PERIOD_UNIT) && file->period <= MAX_INTERVAL)
+		profile->interval_bytes = file->period;
+	profile->no_objects = file->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;
+	return 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages of a file refer to
+ * each other by number and may come in any order, so the tables are read first (pprof_file), then what the comments
+ * say (pprof_comments), then mappings and locations (pprof_places), to which the samples refer (pprof_samples), and
+ * at last the names of the locations that are in the profile (pprof_names).
+ *
+ * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is allocated by what a file
+ * says of itself, only by what is really there. */
+#ifndef MEMTRACE_DECODE_PPROF_PARTS_H
+#define MEMTRACE_DECODE_PPROF_PARTS_H
+
+#include "decode/wire.h"
+#include "profile/pprof.h"
+
+/* --- pprof_file: what the file consists of, and the look-up of strings and ids --- */
+
+#define PPROF_MAX_TYPES 64
+
+/* Messages by their ids, ascending. The items point into the input. */
+struct pprof_table {
+	struct pprof_table_item {
+		uint64_t id;
+		struct bytes message;
+	} *items;
+	size_t n, room;
+};
+
+/* Texts are numbers in the table of strings. */
+struct pprof_file {
+	const struct input *input;
+	struct making *making; /* the profile to be */
+	struct bytes *strings;
+	size_t n_strings, strings_room;
+	struct pprof_table mappings, locations, functions;
+	struct {
+		uint64_t type, unit; /* texts */
+	} types[PPROF_MAX_TYPES];    /* of the values of each sample */
+	size_t n_types;
+	int value_at[VALUES]; /* index among these; -1: none */
+	uint64_t *comments;   /* texts */
+	size_t n_comments, comments_room;
+	uint64_t drop_frames, period_type, period_unit; /* texts */
+	uint64_t period;
+	int64_t time_ns, duration_ns;
+	bool own; /* memtrace has written it: set by pprof_comments__read() */
+};
+
+/* Reads all but the contents of samples, mappings, locations and functions. input and making are set, the rest is
+ * zero. -EINVAL: also a profile of something other than a heap. */
+int pprof_file__read(struct pprof_file *file);
+
+void pprof_file__clear(struct pprof_file *file);
+
+/* Set the error at this place and return -EINVAL or, for the reason that making has refused something for, -EFBIG. */
+int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
+int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
+
+/* A text, cut at a NUL and to MAX_NAME_BYTES; empty, with pos NULL, if there is none of that number. */
+struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
+bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
+
+/* A copy that the caller frees; NULL: no memory. */
+char *pprof_file__copy_text(const struct pprof_file *file, uint64_t number);
+
+/* A field of a message, and where its number goes. */
+struct pprof_member {
+	uint32_t field;
+	enum {
+		MEMBER_ANY,    /* bytes are taken for 0 */
+		MEMBER_NUMBER, /* no bytes */
+		MEMBER_TEXT,   /* the number of a string that is there */
+	} type;
+	uint64_t *ret; /* stays where the message has no such field; of several the last one counts */
+};
+
+/* Reads these fields of a message, and no others. */
+int pprof_file__members(const struct pprof_file *file, struct bytes message, const struct pprof_member *members,
+			size_t n);
+
+/* The index of an id, or -1. */
+ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
+
+/* --- pprof_comments: what is said of the whole --- */
+
+/* Fills in the profile from the comments, if they are memtrace's own, and from time, duration and period. */
+int pprof_comments__read(struct pprof_file *file);
+
+/* --- pprof_places: mappings and locations --- */
+
+struct pprof_mapping {
+	uint64_t start, limit, off;
+	uint64_t filename, build_id; /* texts */
+	bool used;		     /* it is one of the profile's: sound, and no other lies over it */
+};
+
+struct pprof_location {
+	uint64_t mapping; /* index + 1; 0: none */
+	uint64_t address; /* as the file has it */
+	uint64_t addr;	  /* as the profile has it: no other location has the same */
+	struct bytes message;
+};
+
+/* Zeroed at the beginning. */
+struct pprof_places {
+	struct pprof_mapping *mappings;	  /* as in file->mappings */
+	struct pprof_location *locations; /* as in file->locations */
+	struct pprof_location **order;	  /* these, ascending by addr */
+};
+
+/* Adds the mappings to the profile, and gives each location its addr. */
+int pprof_places__read(struct pprof_places *places, const struct pprof_file *file);
+
+void pprof_places__clear(struct pprof_places *places);
+
+/* --- pprof_samples --- */
+
+/* Adds all samples to the profile's sites. */
+int pprof_samples__read(const struct pprof_file *file, const struct pprof_places *places);
+
+/* --- pprof_names: functions, and what locations say of them --- */
+
+/* Gives the profile's locations their frames. Its sites are all there and sorted. */
+int pprof_names__read(const struct pprof_file *file, const struct pprof_places *places);
+
+#endif
