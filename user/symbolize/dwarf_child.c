@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* It indexes the ranges of the compile units once, keeping only those that hold an address
+ * (.debug_aranges is not asked, for clang writes none), then walks the DIEs of each of these units
+ * once, into what holds an address only. */
+#include "symbolize/dwarf_child.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+
+#include "symbolize/clean.h"
+#include "symbolize/dwarf_alternate.h"
+#include "symbolize/sandbox.h"
+
+#define MEMORY_BYTES  (4ull << 30) /* files not counted */
+#define UNITS_AT_ONCE 64
+#define MAX_DEPTH     512 /* of nested DIEs; real ones reach some 50 */
+#define NONE	      UINT32_MAX
+
+/* Where sandbox__leave puts them. */
+enum { FILE_FD = SANDBOX_FIRST_FD, OUT_FD };
+
+/* --- which unit holds which address --- */
+
+/* Our own memory is not freed here: the child ends soon, and all at once. */
+struct unit {
+	Dwarf_Die die;
+	const char *directory;	/* or NULL */
+	Dwarf_Files *files;	/* or NULL */
+	const uint64_t *vaddrs; /* those in this unit, ascending */
+	const uint32_t *at;	/* their indexes in the whole */
+	uint32_t *scope;	/* per address the innermost known scope of it, or NONE */
+	size_t n;
+	struct scope {
+		Dwarf_Die die;
+		uint32_t parent; /* index of the scope it was inlined to; NONE: it was not */
+	} * scopes;
+	size_t n_scopes, room;
+};
+
+static void *must(void *memory)
+{
+	if (!memory)
+		_exit(DWARF_EXIT_FAILED);
+	return memory;
+}
+
+/* First index with vaddrs[index] >= vaddr. */
+static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (vaddrs[mid] < vaddr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The next range of a DIE that is not empty. What a linker has thrown away starts at 0, or at 1
+ * where a 0 would end the list, and lies above real code then. *off begins at 0. */
+static bool next_range(Dwarf_Die *die, ptrdiff_t *off, uint64_t *ret_start, uint64_t *ret_end)
+{
+	Dwarf_Addr base;
+
+	while ((*off = dwarf_ranges(die, *off, &base, ret_start, ret_end)) > 0)
+		if (*ret_start > 1 && *ret_start < *ret_end)
+			return true;
+	return false;
+}
+
+/* For each address its unit, and the length of the range that says so: of several the shortest is
+ * believed, for wrong ones are long. */
+struct claim {
+	uint64_t len;
+	uint32_t unit; /* index, or NONE */
+};
+
+/* The offsets of the units that hold an address. */
+static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct claim *claims,
+			  Dwarf_Off **ret_units)
+{
+	size_t n_units = 0, room = 0;
+	Dwarf_CU *cu = NULL;
+	Dwarf_Off *units = NULL;
+	Dwarf_Die die;
+	uint8_t type;
+
+	for (size_t i = 0; i < n; i++)
+		claims[i] = (struct claim){UINT64_MAX, NONE};
+	/* Ends at the first header that is broken: what follows cannot be found. */
+	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, NULL)) {
+		uint64_t start, end;
+		ptrdiff_t off = 0;
+		bool used = false;
+
+		if ((type != DW_UT_compile && type != DW_UT_skeleton) ||
+		    (dwarf_tag(&die) != DW_TAG_compile_unit &&
+		     dwarf_tag(&die) != DW_TAG_skeleton_unit))
+			continue;
+		while (next_range(&die, &off, &start, &end)) {
+			for (size_t i = lower_bound(vaddrs, n, start); i < n && vaddrs[i] < end;
+			     i++) {
+				if (end - start >= claims[i].len)
+					continue;
+				claims[i] = (struct claim){end - start, (uint32_t)n_units};
+				used = true;
+			}
+		}
+		if (!used)
+			continue;
+		if (n_units == room) {
+			room = room ? 2 * room : 256;
+			units = must(reallocarray(units, room, sizeof(*units)));
+		}
+		units[n_units++] = dwarf_dieoffset(&die);
+	}
+	*ret_units = units;
+	return n_units;
+}
+
+/* --- which functions, inlined in which, hold an address --- */
+
+/* Gives the DIE's addresses that so far belong to parent to a new scope, if there are any. Its
+ * index or NONE. */
+static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
+{
+	uint32_t scope = NONE;
+	uint64_t start, end;
+	ptrdiff_t off = 0;
+
+	while (next_range(die, &off, &start, &end)) {
+		for (size_t i = lower_bound(unit->vaddrs, unit->n, start);
+		     i < unit->n && unit->vaddrs[i] < end; i++) {
+			if (unit->scope[i] != parent)
+				continue;
+			if (scope == NONE) {
+				if (unit->n_scopes == unit->room) {
+					unit->room = unit->room ? 2 * unit->room : 1024;
+					unit->scopes = must(reallocarray(unit->scopes, unit->room,
+									 sizeof(*unit->scopes)));
+				}
+				scope = (uint32_t)unit->n_scopes++;
+				unit->scopes[scope] = (struct scope){*die, parent};
+			}
+			unit->scope[i] = scope;
+		}
+	}
+	return scope;
+}
+
+/* May a block hold addresses of the scope? One without ranges of its own may. */
+static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scope)
+{
+	uint64_t start, end;
+	ptrdiff_t off = 0;
+
+	if (!dwarf_hasattr(die, DW_AT_ranges) && !dwarf_hasattr(die, DW_AT_high_pc))
+		return true;
+	while (next_range(die, &off, &start, &end))
+		for (size_t i = lower_bound(unit->vaddrs, unit->n, start);
+		     i < unit->n && unit->vaddrs[i] < end; i++)
+			if (unit->scope[i] == scope)
+				return true;
+	return false;
+}
+
+/* Walks the children of a DIE that lies in scope (NONE: in no function). everywhere: also into
+ * functions that hold no address themselves, for functions that are nested in them. */
+static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool everywhere, int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > MAX_DEPTH || dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		uint32_t entered;
+
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+			entered = enter_scope(unit, &die, NONE);
+			if (entered != NONE || everywhere)
+				walk(unit, &die, entered, everywhere, depth + 1);
+			break;
+		case DW_TAG_inlined_subroutine:
+			entered = scope == NONE ? NONE : enter_scope(unit, &die, scope);
+			if (entered != NONE || everywhere)
+				walk(unit, &die, entered, everywhere, depth + 1);
+			break;
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+		case DW_TAG_with_stmt:
+			if (everywhere || (scope != NONE && block_matters(unit, &die, scope)))
+				walk(unit, &die, scope, everywhere, depth + 1);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+		case DW_TAG_class_type:
+		case DW_TAG_structure_type:
+		case DW_TAG_union_type:
+		case DW_TAG_interface_type:
+		case DW_TAG_enumeration_type: /* Rust's have methods */
+			if (everywhere || scope == NONE)
+				walk(unit, &die, NONE, everywhere, depth + 1);
+			break;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+}
+
+/* --- what to say of an address --- */
+
+struct answer {
+	struct dwarf_wire_frame wire;
+	const char *function, *file, *directory; /* directory: goes before file, or NULL */
+};
+
+static void set_function(struct answer *answer, Dwarf_Die *die)
+{
+	static const unsigned int names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name,
+					     DW_AT_name};
+	Dwarf_Attribute attr;
+
+	for (size_t i = 0; !answer->function && i < sizeof(names) / sizeof(*names); i++)
+		answer->function = dwarf_formstring(dwarf_attr_integrate(die, names[i], &attr));
+}
+
+static void set_file(struct answer *answer, const struct unit *unit, const char *file)
+{
+	if (!file || !*file || !strcmp(file, "???")) /* libdw's word for none */
+		return;
+	answer->file = file;
+	answer->directory = *file == '/' ? NULL : unit->directory;
+}
+
+static uint64_t number(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+
+	return dwarf_formudata(dwarf_attr(die, name, &attr), &value) ? 0 : value;
+}
+
+/* Where the address is. */
+static void set_line(struct answer *answer, struct unit *unit, uint64_t vaddr)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, vaddr);
+	int number;
+
+	if (!line)
+		return;
+	set_file(answer, unit, dwarf_linesrc(line, NULL, NULL));
+	if (!dwarf_lineno(line, &number) && number > 0)
+		answer->wire.line = (uint32_t)number;
+}
+
+/* Where the inlined function of die was called. */
+static void set_call(struct answer *answer, const struct unit *unit, Dwarf_Die *die)
+{
+	uint64_t line = number(die, DW_AT_call_line);
+
+	if (unit->files && dwarf_hasattr(die, DW_AT_call_file))
+		set_file(answer, unit,
+			 dwarf_filesrc(unit->files, number(die, DW_AT_call_file), NULL, NULL));
+	answer->wire.line = line <= INT32_MAX ? (uint32_t)line : 0;
+}
+
+static uint32_t cut(size_t len)
+{
+	return len < NAME_MAX_BYTES ? (uint32_t)len : NAME_MAX_BYTES;
+}
+
+static void send(FILE *out, const void *data, size_t len)
+{
+	if (len && fwrite(data, len, 1, out) != 1)
+		_exit(DWARF_EXIT_FAILED);
+}
+
+static void send_answer(FILE *out, struct answer *answer)
+{
+	char joined[NAME_MAX_BYTES + 1];
+	const char *file = answer->file;
+
+	if (file && answer->directory) {
+		size_t len = strlen(answer->directory);
+
+		snprintf(joined, sizeof(joined), "%s%s%s", answer->directory,
+			 len && answer->directory[len - 1] == '/' ? "" : "/", file);
+		file = joined;
+	}
+	answer->wire.function_len =
+		answer->function ? cut(strlen(answer->function)) : DWARF_NO_STRING;
+	answer->wire.file_len = file ? cut(strlen(file)) : DWARF_NO_STRING;
+	send(out, &answer->wire, sizeof(answer->wire));
+	if (answer->function)
+		send(out, answer->function, answer->wire.function_len);
+	if (file)
+		send(out, file, answer->wire.file_len);
+}
+
+static void send_address(FILE *out, struct unit *unit, size_t i)
+{
+	struct answer answers[DWARF_MAX_FRAMES] = {0};
+	uint32_t scope = unit->scope[i];
+	size_t n = 0;
+
+	set_line(&answers[0], unit, unit->vaddrs[i]);
+	if (scope != NONE) {
+		while (unit->scopes[scope].parent != NONE) {
+			set_function(&answers[n], &unit->scopes[scope].die);
+			if (n < DWARF_MAX_FRAMES - 1)
+				n++;
+			answers[n] = (struct answer){0};
+			set_call(&answers[n], unit, &unit->scopes[scope].die);
+			scope = unit->scopes[scope].parent;
+		}
+		set_function(&answers[n], &unit->scopes[scope].die);
+	} else if (!answers[0].file && !answers[0].wire.line) {
+		return;
+	}
+	n++;
+	send(out, &(struct dwarf_record){unit->at[i], (uint32_t)n}, sizeof(struct dwarf_record));
+	for (size_t k = 0; k < n; k++)
+		send_answer(out, &answers[k]);
+}
+
+static void resolve_unit(FILE *out, struct unit *unit)
+{
+	Dwarf_Attribute attr;
+	size_t n_files, missing = 0;
+
+	unit->directory = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &attr));
+	if (dwarf_getsrcfiles(&unit->die, &unit->files, &n_files))
+		unit->files = NULL;
+	for (size_t i = 0; i < unit->n; i++)
+		unit->scope[i] = NONE;
+	unit->n_scopes = 0;
+	walk(unit, &unit->die, NONE, false, 0);
+	for (size_t i = 0; i < unit->n; i++)
+		missing += unit->scope[i] == NONE;
+	if (missing)
+		walk(unit, &unit->die, NONE, true, 0);
+	for (size_t i = 0; i < unit->n; i++)
+		send_address(out, unit, i);
+	if (fflush(out)) /* from here on the parent has it */
+		_exit(DWARF_EXIT_FAILED);
+}
+
+/* The whole; an exit status. */
+static int resolve(FILE *out, int alternate_fd, const uint64_t *vaddrs, size_t n)
+{
+	struct claim *claims = must(calloc(n, sizeof(*claims)));
+	uint32_t *at = must(calloc(n, sizeof(*at))), *ends;
+	uint64_t *sorted = must(calloc(n, sizeof(*sorted)));
+	struct unit unit = {.scope = must(calloc(n, sizeof(*unit.scope)))};
+	size_t n_units;
+	Dwarf *dwarf, *alternate = NULL;
+	Dwarf_Off *units;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(FILE_FD, ELF_C_READ_MMAP, NULL);
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	if (!dwarf)
+		return DWARF_EXIT_NO_DWARF;
+	if (alternate_fd >= 0)
+		alternate = dwarf_alternate__check(dwarf, alternate_fd);
+
+	/* Addresses by unit, ascending in each: a counting sort. */
+	n_units = index_units(dwarf, vaddrs, n, claims, &units);
+	ends = must(calloc(n_units + 1, sizeof(*ends)));
+	for (size_t i = 0; i < n; i++)
+		if (claims[i].unit != NONE)
+			ends[claims[i].unit + 1]++;
+	for (size_t u = 0; u < n_units; u++)
+		ends[u + 1] += ends[u];
+	for (size_t i = 0; i < n; i++) {
+		if (claims[i].unit == NONE)
+			continue;
+		at[ends[claims[i].unit]] = (uint32_t)i;
+		sorted[ends[claims[i].unit]++] = vaddrs[i];
+	}
+	for (size_t u = 0, begin = 0; u < n_units; begin = ends[u++]) {
+		if (u % UNITS_AT_ONCE == 0) { /* libdw keeps all it has read of a unit */
+			dwarf_end(dwarf);
+			dwarf = must(dwarf_begin_elf(elf, DWARF_C_READ, NULL));
+			if (alternate)
+				dwarf_setalt(dwarf, alternate);
+		}
+		unit.vaddrs = sorted + begin;
+		unit.at = at + begin;
+		unit.n = ends[u] - begin;
+		if (unit.n && dwarf_offdie(dwarf, units[u], &unit.die))
+			resolve_unit(out, &unit);
+	}
+	return DWARF_EXIT_DONE;
+}
+
+_Noreturn void dwarf_child__run(const struct dwarf_child *child)
+{
+	const int fds[] = {child->file_fd, child->out_fd};
+	uint64_t memory_bytes = MEMORY_BYTES;
+	int alternate_fd;
+	struct stat st;
+	FILE *out;
+
+	if (sandbox__leave(child->parent, fds, sizeof(fds) / sizeof(*fds)))
+		_exit(DWARF_EXIT_NO_SANDBOX);
+	out = must(fdopen(OUT_FD, "w"));
+	alternate_fd = dwarf_alternate__open(FILE_FD, child->hooks->debug_root);
+	/* Files are mapped whole, which costs no memory. */
+	if (!fstat(FILE_FD, &st))
+		memory_bytes += (uint64_t)st.st_size;
+	if (alternate_fd >= 0 && !fstat(alternate_fd, &st))
+		memory_bytes += (uint64_t)st.st_size;
+	if (sandbox__seal(child->cpu_s, memory_bytes, OUT_FD))
+		_exit(DWARF_EXIT_NO_SANDBOX);
+
+	if (child->hooks->in_child)
+		child->hooks->in_child();
+	_exit(resolve(out, alternate_fd, child->vaddrs, child->n));
+}
