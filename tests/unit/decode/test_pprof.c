@@ -10,30 +10,16 @@
 
 #include "profile/pprof.h"
 #include "tests/unit/decode/fixture.h"
+#include "tests/unit/decode/pprof_fixture.h"
 
 /* As Go writes it: ids are not those of places in tables; a stack is there twice, with blocks of 16 and of
  * 524288 bytes, another one has no names. */
-#define TYPES "\x0a\x04\x08\x01\x10\x02" "\x0a\x04\x08\x03\x10\x04" /* inuse_objects, inuse_space */
-#define STRINGS                                                                                    \
-	"\x32\x00" "\x32\x0d" "inuse_objects" "\x32\x05" "count" "\x32\x0b" "inuse_space"          \
-	"\x32\x05" "bytes" "\x32\x05" "space" "\x32\x06" "main.f" "\x32\x04" "x.go"                \
-	"\x32\x09" "/bin/prog" "\x32\x04" "beef" "\x32\x06" "main.g" "\x32\x06" "thread"           \
-	"\x32\x03" "one"
-#define PERIOD "\x5a\x04\x08\x05\x10\x04" "\x60\x80\x80\x20" /* space/bytes, 524288 */
-#define TABLES                                                                                     \
-	"\x1a\x0e\x08\x05\x10\x80\x20\x18\x80\x40\x28\x08\x30\x09\x38\x01" /* mapping 5: 0x1000.. */ \
-	"\x22\x0f\x08\x2a\x10\x05\x18\x90\x20\x22\x06\x08\x64\x10\x90\x80\x01" /* 42: f, line 16400 */ \
-	"\x22\x12\x08\x2b\x10\x05\x18\xa0\x20\x22\x04\x08\x64\x10\x02\x22\x03\x08\xc8\x01" /* 43: f in g */ \
-	"\x22\x07\x08\x2c\x10\x05\x18\xb0\x20"				/* 44: 0x1030 */           \
-	"\x2a\x06\x08\x64\x10\x06\x20\x07"				/* function 100: main.f */ \
-	"\x2a\x05\x08\xc8\x01\x10\x0a"					/* function 200: main.g */
-
 static const char foreign[] = TYPES
 	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 32768 of 524288 bytes, */
 	"\x1a\x06\x08\x04\x18\x10\x20\x04"			     /* of 16 bytes each */
 	"\x12\x0c\x08\x2a\x08\x2b\x10\x01\x10\x80\x80\x20\x38\x00" /* the same unpacked: one of 524288 */
 	"\x12\x0e\x0a\x01\x2c\x12\x03\x02\x80\x08\x1a\x04\x08\x0b\x10\x0c" /* 44: 2 of 1024, thread one */
-	TABLES PERIOD STRINGS;
+	GOOD;
 
 static void others_profiles_are_read(void **state)
 {
@@ -411,8 +397,6 @@ static void what_was_unknown_stays_unknown(void **state)
 	profile__free(profile);
 }
 
-#define GOOD TABLES PERIOD STRINGS
-
 static void what_is_wrong_is_told(void **state)
 {
 	static const struct {
@@ -464,7 +448,7 @@ static void odd_addresses_do_no_harm(void **state)
 {
 	static const char odd[] = TYPES
 		"\x12\x09\x0a\x03\x2a\x2c\x2e\x12\x02\x01\x05" /* 42 44 46 */
-		TABLES PERIOD STRINGS
+		GOOD
 		"\x1a\x0a\x08\x06\x10\x80\x30\x18\x80\x50\x28\x08" /* mapping 6: 0x1800 to 0x2800 */
 		"\x22\x07\x08\x2e\x10\x06\x18\x90\x40"	       /* 46: 0x2010, in 6 */
 		"\x22\x07\x08\x2f\x10\x05\x18\x90\x20"	       /* 47: 0x1010, as 42 */
@@ -513,254 +497,6 @@ static void damage_does_no_harm(void **state)
 	profile__free(profile);
 }
 
-/* 300 MiB of zeros in little more than one. */
-static void bombs_are_refused(void **state)
-{
-	size_t room = 1 << 21, chunk = 1 << 20;
-	uint8_t *bytes = malloc(room), *zeros = calloc(1, chunk);
-	z_stream zip = {};
-
-	(void)state;
-	assert_int_equal(deflateInit2(&zip, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-	zip.next_out = bytes;
-	zip.avail_out = (uInt)room;
-	zip.next_in = zeros;
-	for (int i = 0; i < 300; i++) {
-		zip.next_in = zeros;
-		zip.avail_in = (uInt)chunk;
-		assert_int_equal(deflate(&zip, i == 299 ? Z_FINISH : Z_NO_FLUSH),
-				 i == 299 ? Z_STREAM_END : Z_OK);
-	}
-	assert_refused_bytes(bytes, zip.total_out, "FILE: more than 256 MiB when unpacked");
-	deflateEnd(&zip);
-	free(bytes);
-	free(zeros);
-}
-
-/* A profile with these lines of a message, whose strings are those of STRINGS, and behind them one of len 'n'. */
-static struct text with_long_string(size_t len)
-{
-	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7), (uint8_t)(len >> 14)};
-	struct text text = {};
-	char *name = malloc(len);
-
-	memset(name, 'n', len);
-	text_write(&text, TYPES STRINGS, sizeof(TYPES STRINGS) - 1);
-	text_write(&text, head, sizeof(head));
-	text_write(&text, name, len); /* number 13 */
-	free(name);
-	return text;
-}
-
-/* Location and sample number i < 2^14, with these fields of the location. */
-static void put_place(struct text *text, unsigned i, const char *fields, size_t len)
-{
-	const uint8_t location[] = {0x22, (uint8_t)(3 + len), 0x08, (uint8_t)(0x80 | i), (uint8_t)(i >> 7)};
-	const uint8_t sample[] = {0x12, 0x08, 0x0a, 0x02, (uint8_t)(0x80 | i), (uint8_t)(i >> 7), 0x12, 0x02, 0x01, 0x01};
-
-	text_write(text, location, sizeof(location));
-	text_write(text, fields, len);
-	text_write(text, sample, sizeof(sample));
-}
-
-static const char too_much_memory[] = "names and tables take more memory than any profile does";
-
-/* What it takes to refuse the file is far less than what reading it would take. */
-static void assert_takes_too_much(const struct text *text, uint64_t bytes)
-{
-	const struct decode_limits limits = LIMITS(bytes, bytes), more = LIMITS(bytes, 4 * bytes);
-	struct profile *profile = NULL;
-	struct error err = {};
-
-	assert_int_equal(decode_within(&limits, "FILE", text->bytes, text->len, &profile, &err), -EFBIG);
-	if (!strstr(err.text, too_much_memory))
-		fail_msg("%s", err.text);
-	assert_int_equal(decode_within(&more, "FILE", text->bytes, text->len, &profile, &err), 0);
-	/* counted is at least what is held */
-	assert_true(profile__bytes(profile) > bytes / 4);
-	profile__free(profile);
-}
-
-/* Many names of one long string: they are not all copied. */
-static void names_are_bounded(void **state)
-{
-	struct text text = with_long_string(65536);
-
-	(void)state;
-	text_write(&text, "\x2a\x06\x08\x01\x10\x0d\x20\x0d", 8); /* function 1: name and file */
-	for (unsigned i = 1; i <= 1000; i++)
-		put_place(&text, i, "\x22\x02\x08\x01", 4);
-	assert_takes_too_much(&text, 6 << 20); /* 1000 names and files of 4096 */
-	free(text.bytes);
-}
-
-/* Nor are those that are made of the path of a mapping. */
-static void names_by_offset_are_bounded(void **state)
-{
-	struct text text = with_long_string(65536);
-
-	(void)state;
-	text_write(&text, "\x1a\x09\x08\x05\x10\x00\x18\x80\x40\x28\x0d", 11); /* mapping 5, up to 0x2000 */
-	for (unsigned i = 1; i <= 1000; i++)
-		put_place(&text, i, "\x10\x05", 2); /* without an address */
-	assert_takes_too_much(&text, 3 << 20);
-	for (unsigned i = 1; i <= 1000; i++) {
-		const char fields[] = {0x10, 0x05, 0x18, (char)(0x80 | i), (char)(i >> 7)};
-
-		put_place(&text, i + 1000, fields, sizeof(fields)); /* at i */
-	}
-	assert_takes_too_much(&text, 6 << 20);
-	free(text.bytes);
-}
-
-/* A frame takes more than the letter that is its name. */
-static void small_frames_are_counted(void **state)
-{
-	struct text text = with_long_string(1);
-	struct decode_limits less;
-	char lines[30 * 4], error[128];
-
-	(void)state;
-	text_write(&text, "\x2a\x06\x08\x01\x10\x0d\x20\x0d", 8);
-	for (size_t i = 0; i < sizeof(lines); i += 4)
-		memcpy(lines + i, "\x22\x02\x08\x01", 4);
-	for (unsigned i = 1; i <= 1000; i++)
-		put_place(&text, i, lines, sizeof(lines));
-	assert_takes_too_much(&text, 2 << 20); /* 30,000 of 24 + 32 + 32 bytes */
-	less = LIMITS(items, 29999);
-	snprintf(error, sizeof(error), "FILE: byte %zu: more lines of locations than any profile has",
-		 text.len - 10 - sizeof(lines) - 3); /* the last location, from its id on */
-	assert_refused_within(&less, text.bytes, text.len, error);
-	free(text.bytes);
-}
-
-/* Of everything that a file can have many of there is a last one. */
-static void numbers_of_items_are_bounded(void **state)
-{
-	struct text text = {};
-	char error[128];
-	size_t last = 0;
-
-	(void)state;
-	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
-	for (uint8_t i = 1; i <= 30; i++) { /* stack 42, of thread i */
-		const uint8_t sample[] = {0x12, 0x0f, 0x0a, 0x01, 0x2a, 0x12, 0x02, 0x01, 0x01,
-					  0x1a, 0x06, 0x08, 0x0d, 0x18, i, 0x20, 0x00};
-
-		last = text.len;
-		text_write(&text, sample, sizeof(sample));
-	}
-	text_write(&text, "\x32\x03tid", 5); /* number 13 */
-	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
-	assert_limit(items, 30, text.bytes, text.len, error);
-	/* all the same thread: shares are counted */
-	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
-		text.bytes[at + 14] = 1;
-	snprintf(error, sizeof(error), "FILE: byte %zu: more shares of threads in stacks than any profile has", last);
-	assert_limit(items, 30, text.bytes, text.len, error);
-	text.len = 0;
-	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
-	for (uint8_t i = 0; i < 30; i++) {
-		const uint8_t mapping[] = {0x1a, 0x08, 0x08, (uint8_t)(i + 10), 0x10, (uint8_t)(2 * i),
-					   0x18, (uint8_t)(2 * i + 1), 0x28, 0x08};
-
-		last = text.len;
-		text_write(&text, mapping, sizeof(mapping));
-	}
-	snprintf(error, sizeof(error), "FILE: byte %zu: more entries of a table than any profile has", last);
-	assert_limit(items, 31, text.bytes, text.len, error);
-	free(text.bytes);
-}
-
-/* Two stacks of two locations of two functions each. */
-static void stacks_are_bounded(void **state)
-{
-	static const char file[] = TYPES GOOD
-		"\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05" "\x12\x09\x0a\x03\x2b\x2b\x2c\x12\x02\x01\x05";
-	const size_t len = sizeof(file) - 1;
-
-	(void)state;
-	assert_limit(written_frames, 9, file, len, "FILE: its stacks, written out, are longer than any profile's");
-	assert_limit(frames, 5, file, len, "FILE: byte 212: more frames in all stacks than any profile has");
-	assert_limit(locations, 2, file, len, "FILE: byte 212: more addresses than any profile has");
-}
-
-#define MANY "\xff\xff\xff\xff\xff\xff\xff\xff\x3f" /* 2^62 - 1 */
-
-/* What no machine has does not go into any sum. */
-static void values_are_bounded(void **state)
-{
-	static const char file[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY "\x12\x07\x0a\x01\x2b\x12\x02\x01\x01",
-			  more[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY
-				   "\x12\x0f\x0a\x01\x2b\x12\x0a\x01" MANY;
-	struct profile *profile = decoded_bytes(file, sizeof(file) - 1);
-
-	(void)state;
-	assert_near(profile__live(profile).bytes, 0x1p62, 1e-9);
-	profile__free(profile);
-	assert_refused_bytes(more, sizeof(more) - 1,
-			     "FILE: byte 219: up to here it counts more than 2^62 objects or bytes: no machine has them");
-}
-
-/* A profile of ours with one sample of 5 bytes, this comment, and this label of that number. */
-static struct profile *with(const char *comment, const char *label, int64_t number)
-{
-	struct text text = {};
-	uint8_t sample[32] = "\x12\x00\x0a\x01\x2a\x12\x02\x01\x05\x1a\x00\x08\x0f\x18", *end = sample + 14;
-	uint8_t comments[] = {0x6a, 0x03, 13, 14, 16};
-	const char *texts[] = {"what: heap", "survival_age_s: 1 2 3 4 5", label, comment};
-
-	for (uint64_t left = (uint64_t)number; left >= 0x80 || end == sample + 14 || left; left >>= 7) {
-		*end++ = (uint8_t)(left & 0x7f) | (left >= 0x80 ? 0x80 : 0);
-		if (left < 0x80)
-			break;
-	}
-	sample[10] = (uint8_t)(end - sample - 11);
-	sample[1] = (uint8_t)(end - sample - 2);
-	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
-	text_write(&text, sample, (size_t)(end - sample));
-	for (int i = 0; i < 4; i++) {
-		uint8_t head[] = {0x32, (uint8_t)strlen(texts[i])};
-
-		text_write(&text, head, 2);
-		text_write(&text, texts[i], strlen(texts[i]));
-	}
-	text_write(&text, comments, sizeof(comments));
-
-	struct profile *profile = decoded_bytes(text.bytes, text.len);
-
-	free(text.bytes);
-	return profile;
-}
-
-static void what_cannot_be_is_cut(void **state)
-{
-	static const struct {
-		int64_t ppm;
-		double survival;
-	} cases[] = {{500000, 0.5}, {3000000, 1}, {-1, 0}, {INT64_MIN, 0}};
-	struct profile *profile;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		profile = with("", "survival_1s_ppm", cases[i].ppm);
-		assert_near(profile->sites[0].survival[0], cases[i].survival, 1e-9);
-		profile__free(profile);
-	}
-	profile = with("live_bytes_of_kind_stack: inf", "x", 1);
-	assert_true(profile->kind_bytes[REGION_OF_STACK] <= 0x1p62);
-	profile__free(profile);
-	profile = with("live_bytes_of_kind_stack: nan", "x", 1);
-	assert_true(profile->kind_bytes[REGION_OF_STACK] == 0);
-	profile__free(profile);
-	profile = with("windows_s: -1e300", "x", 1);
-	assert_true(profile->windows_s == 0);
-	profile__free(profile);
-	profile = with("resident_change_bytes: -1e300", "x", 1);
-	assert_true(profile->resident_change_bytes == -0x1p62);
-	profile__free(profile);
-}
-
 /* A number that no thread of the kernel's can have is no other thread's. */
 static void large_tids_are_kept_apart(void **state)
 {
@@ -779,35 +515,6 @@ static void large_tids_are_kept_apart(void **state)
 	profile__free(profile);
 }
 
-/* One location with 16384 lines of a function that has no name, but 1 MiB of what no function has: it
- * is read once, and not for each of them, which would be 16 GiB. */
-static void functions_are_read_once(void **state)
-{
-	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* 1, and 1 MiB */
-	const uint8_t location[] = {0x22, 0x82, 0x80, 0x04, 0x08, 0x01}; /* 1, and 64 KiB */
-	uint8_t *junk = malloc(1 << 20), *lines = malloc(1 << 16);
-	struct text text = {};
-	struct profile *profile;
-
-	(void)state;
-	for (size_t i = 0; i < 1 << 20; i += 2)
-		memcpy(junk + i, "\x78\x00", 2); /* field 15 */
-	for (size_t i = 0; i < 1 << 16; i += 4)
-		memcpy(lines + i, "\x22\x02\x08\x01", 4);
-	text_write(&text, TYPES STRINGS, sizeof(TYPES STRINGS) - 1);
-	text_write(&text, function, sizeof(function));
-	text_write(&text, junk, 1 << 20);
-	text_write(&text, location, sizeof(location));
-	text_write(&text, lines, 1 << 16);
-	text_write(&text, "\x12\x07\x0a\x01\x01\x12\x02\x01\x05", 9);
-	profile = decoded_bytes(text.bytes, text.len);
-	assert_site(profile, 0, 5, 1, "0x0");
-	profile__free(profile);
-	free(text.bytes);
-	free(junk);
-	free(lines);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -820,16 +527,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_told),
 		cmocka_unit_test(odd_addresses_do_no_harm),
 		cmocka_unit_test(damage_does_no_harm),
-		cmocka_unit_test(bombs_are_refused),
-		cmocka_unit_test(names_are_bounded),
-		cmocka_unit_test(names_by_offset_are_bounded),
-		cmocka_unit_test(small_frames_are_counted),
-		cmocka_unit_test(numbers_of_items_are_bounded),
-		cmocka_unit_test(stacks_are_bounded),
-		cmocka_unit_test(values_are_bounded),
-		cmocka_unit_test(what_cannot_be_is_cut),
 		cmocka_unit_test(large_tids_are_kept_apart),
-		cmocka_unit_test(functions_are_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
