@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/unwind_rows.h"
 
 #define MAGIC_118 0xfffffff0
 #define MAGIC_120 0xfffffff1
@@ -56,9 +57,8 @@ struct table {
 };
 
 struct rows {
-	uint64_t base;
-	struct unwind_row *rows;
-	size_t n, room, max;
+	uint64_t base; /* vaddr of pc 0 */
+	struct unwind_rows made;
 };
 
 struct function {
@@ -187,28 +187,12 @@ static bool is_called(const struct table *table, const struct function *function
 /* 0; -ENOEXEC when vaddr is out of order or range; -E2BIG, -ENOMEM. */
 static int add_row(struct rows *rows, uint64_t vaddr, uint32_t rule)
 {
+	const struct unwind_rows *made = &rows->made;
 	uint64_t pc = vaddr - rows->base;
-	struct unwind_row *bigger;
 
-	if (vaddr < rows->base || pc > UINT32_MAX || (rows->n && pc < rows->rows[rows->n - 1].pc))
+	if (vaddr < rows->base || pc > UINT32_MAX || (made->n && pc < made->rows[made->n - 1].pc))
 		return -ENOEXEC;
-	if (rows->n && rows->rows[rows->n - 1].pc == pc)
-		rows->n--;
-	if (rule == (rows->n ? rows->rows[rows->n - 1].rule : UNWIND_NONE))
-		return 0;
-	if (rows->n >= rows->max)
-		return -E2BIG;
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 64;
-
-		bigger = reallocarray(rows->rows, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		rows->rows = bigger;
-		rows->room = room;
-	}
-	rows->rows[rows->n++] = (struct unwind_row){.pc = pc, .rule = rule};
-	return 0;
+	return unwind_rows__add(&rows->made, pc, rule);
 }
 
 /* A number of seven bits to a byte, the lowest first. False: there is none. */
@@ -309,7 +293,7 @@ static int add_function(struct rows *rows, const struct elf_image *image, const 
 int go_code__rows(const struct elf_image *image, uint64_t base, size_t max_rows,
 		  struct unwind_row **ret_rows, size_t *ret_n)
 {
-	struct rows rows = {.base = base, .max = max_rows};
+	struct rows rows = {.base = base, .made.max = max_rows};
 	_cleanup_free_ unsigned char *bytes = NULL;
 	struct function function = {0};
 	struct table table = {0};
@@ -323,13 +307,13 @@ int go_code__rows(const struct elf_image *image, uint64_t base, size_t max_rows,
 		if (!err)
 			err = add_function(&rows, image, &table, &function);
 	}
-	if (!err && rows.n)
+	if (!err && rows.made.n)
 		err = add_row(&rows, function.end, UNWIND_NONE);
 	if (err) {
-		free(rows.rows);
+		free(rows.made.rows);
 		return err;
 	}
-	*ret_rows = rows.rows;
-	*ret_n = rows.n;
+	*ret_rows = rows.made.rows;
+	*ret_n = rows.made.n;
 	return 0;
 }

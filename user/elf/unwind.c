@@ -25,6 +25,7 @@
 
 #include "base/cleanup.h"
 #include "elf/go_code.h"
+#include "elf/unwind_rows.h"
 
 #define DEFAULT_MAX_ROWS 16777216
 #define MAX_REMEMBERED	 64 /* states on the stack; compilers nest one or two */
@@ -96,8 +97,8 @@ struct builder {
 	size_t n_cies, cies_room;
 	struct fde *fdes;
 	size_t n_fdes, fdes_room;
-	size_t rows_room, max_rows;
-	struct unwind_table *table;
+	struct unwind_rows rows;
+	struct unwind_table *table; /* gets the rows when all are made */
 };
 
 /* The function whose program runs; absent while a CIE's does. */
@@ -237,26 +238,6 @@ static void *grow(void *array, size_t n, size_t *room, size_t size)
 	if (array)
 		*room = bigger;
 	return array;
-}
-
-/* From pc on, rule holds. pc never descends; a row at the same pc is replaced. */
-static int add_row(struct builder *b, uint32_t pc, uint32_t rule)
-{
-	struct unwind_table *table = b->table;
-	struct unwind_row *rows;
-
-	if (table->n && table->rows[table->n - 1].pc == pc)
-		table->n--;
-	if (rule == (table->n ? table->rows[table->n - 1].rule : UNWIND_NONE))
-		return 0;
-	if (table->n >= b->max_rows)
-		return -E2BIG;
-	rows = grow(table->rows, table->n, &b->rows_room, sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	table->rows = rows;
-	rows[table->n++] = (struct unwind_row){.pc = pc, .rule = rule};
-	return 0;
 }
 
 /* glibc's __restore_rt, and any trampoline that describes itself like it: all comes from the
@@ -427,7 +408,7 @@ static int advance_to(struct builder *b, const struct cie *cie, struct function 
 	if (pc < function->pc)
 		return -ENOEXEC;
 	function->pc = pc < function->end ? pc : function->end;
-	return function->pc > from ? add_row(b, from, pack(cie, state)) : 0;
+	return function->pc > from ? unwind_rows__add(&b->rows, from, pack(cie, state)) : 0;
 }
 
 static int advance_by(struct builder *b, const struct cie *cie, struct function *function,
@@ -780,15 +761,15 @@ static int write_function(struct builder *b, const struct fde *fde, uint32_t fro
 		ret = advance_to(b, cie, &function, &state, fde->end);
 	} else if (ret == -ENOEXEC) {
 		b->table->skipped++;
-		ret = add_row(b, function.pc > from ? function.pc : from, UNWIND_BAD);
+		ret = unwind_rows__add(&b->rows, function.pc > from ? function.pc : from,
+				       UNWIND_BAD);
 	}
-	return ret ? ret : add_row(b, fde->end, UNWIND_NONE);
+	return ret ? ret : unwind_rows__add(&b->rows, fde->end, UNWIND_NONE);
 }
 
 static int write_rows(struct builder *b)
 {
 	struct unwind_table *table = b->table;
-	struct unwind_row *smaller;
 	uint32_t end = 0;
 
 	if (b->n_fdes)
@@ -807,34 +788,27 @@ static int write_rows(struct builder *b)
 		end = fde->end;
 		table->fdes++;
 	}
-	if (table->n) {
-		smaller = reallocarray(table->rows, table->n, sizeof(*table->rows));
-		if (smaller)
-			table->rows = smaller;
-	}
 	return 0;
 }
 
 /* Fills the gaps of .eh_frame's rows with those of Go's code. 0, -ENOMEM, -E2BIG. */
 static int add_go_code(struct builder *b, const struct elf_image *image)
 {
-	struct unwind_table *table = b->table;
 	_cleanup_free_ struct unwind_row *ours = NULL, *go = NULL;
 	uint32_t our_rule = UNWIND_NONE, go_rule = UNWIND_NONE;
-	size_t n_ours = table->n, n_go = 0;
-	int ret = go_code__rows(image, table->base, b->max_rows, &go, &n_go);
+	size_t n_ours = b->rows.n, n_go = 0;
+	int ret = go_code__rows(image, b->code_start, b->rows.max, &go, &n_go);
 
 	if (ret == -ENOENT)
 		return 0;
 	if (ret == -ENOMEM || ret == -E2BIG)
 		return ret;
 	if (ret) {
-		table->skipped++;
+		b->table->skipped++;
 		return 0;
 	}
-	ours = table->rows;
-	table->rows = NULL;
-	table->n = b->rows_room = 0;
+	ours = b->rows.rows;
+	b->rows = (struct unwind_rows){.max = b->rows.max};
 	for (size_t i = 0, j = 0; i < n_ours || j < n_go;) {
 		uint64_t our_pc = i < n_ours ? ours[i].pc : UINT64_MAX;
 		uint64_t go_pc = j < n_go ? go[j].pc : UINT64_MAX;
@@ -843,12 +817,24 @@ static int add_go_code(struct builder *b, const struct elf_image *image)
 			our_rule = ours[i++].rule;
 		if (go_pc <= our_pc)
 			go_rule = go[j++].rule;
-		ret = add_row(b, our_pc < go_pc ? our_pc : go_pc,
-			      our_rule != UNWIND_NONE ? our_rule : go_rule);
+		ret = unwind_rows__add(&b->rows, our_pc < go_pc ? our_pc : go_pc,
+				       our_rule != UNWIND_NONE ? our_rule : go_rule);
 		if (ret)
 			return ret;
 	}
 	return 0;
+}
+
+/* Gives the rows to the table, without the room behind them. */
+static void hand_over_rows(struct builder *b)
+{
+	struct unwind_row *smaller = NULL;
+
+	if (b->rows.n)
+		smaller = reallocarray(b->rows.rows, b->rows.n, sizeof(*smaller));
+	b->table->rows = smaller ? smaller : b->rows.rows;
+	b->table->n = b->rows.n;
+	b->rows.rows = NULL;
 }
 
 static int build(struct builder *b, const struct elf_image *image, struct error *err)
@@ -871,9 +857,10 @@ static int build(struct builder *b, const struct elf_image *image, struct error 
 	if (!ret)
 		ret = add_go_code(b, image);
 	if (ret == -E2BIG)
-		return error__set(err, ret, "it makes more than %zu rows", b->max_rows);
+		return error__set(err, ret, "it makes more than %zu rows", b->rows.max);
 	if (ret)
 		return error__set(err, ret, "out of memory reading .eh_frame");
+	hand_over_rows(b);
 	for (size_t i = 0; i < b->table->n; i++)
 		b->table->bad_rows += UNWIND_RULE_KIND(b->table->rows[i].rule) == UNWIND_BAD;
 	if (b->table->n == 0 && b->table->skipped)
@@ -917,7 +904,7 @@ static void mark_entry(struct unwind_table *table, uint64_t entry)
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err)
 {
-	struct builder b = {.max_rows = max_rows ? max_rows : DEFAULT_MAX_ROWS};
+	struct builder b = {.rows.max = max_rows ? max_rows : DEFAULT_MAX_ROWS};
 	int result;
 
 	b.table = calloc(1, sizeof(*b.table));
@@ -929,6 +916,7 @@ int unwind_table__build(const struct elf_image *image, size_t max_rows, struct u
 	free(b.bytes);
 	free(b.cies);
 	free(b.fdes);
+	free(b.rows.rows);
 	if (result) {
 		unwind_table__free(b.table);
 		return result;

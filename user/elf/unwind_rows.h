@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rows of an unwind table (elf/unwind.h) while they are made, whatever they are made from. */
+#ifndef MEMTRACE_ELF_UNWIND_ROWS_H
+#define MEMTRACE_ELF_UNWIND_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/unwind.h"
+
+struct unwind_rows {
+	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule. The owner
+				  * of the struct frees them */
+	size_t n, room;
+	size_t max; /* no more than so many */
+};
+
+/* From pc on, rule holds. pc never descends; a row at the same pc is replaced. 0, -ENOMEM, -E2BIG:
+ * the rows stay as they were, without one that stood at pc. */
+int unwind_rows__add(struct unwind_rows *rows, uint32_t pc, uint32_t rule);
+
+#endif
