@@ -8,11 +8,11 @@
  * caller is found. Only rbp, rsp and the return address of these are followed here; rsp only to
  * notice the rare code where the caller's is not the CFA.
  *
- * The bytes are the target's and may lie. Each read goes through a cursor that refuses to pass the
- * end of its entry. Work and memory stay proportional to the section: entries do not overlap, so
- * each byte of an FDE is run once; the bytes of a CIE are run once too, however many FDEs name it,
- * and the state left behind is what is kept. Each row costs at least one byte of instructions, each
- * FDE gives at most two rows more.
+ * The bytes are the target's and may lie. Each read goes through a cursor (elf/cursor.h) that
+ * refuses to pass the end of its entry. Work and memory stay proportional to the section: entries
+ * do not overlap, so each byte of an FDE is run once; the bytes of a CIE are run once too, however
+ * many FDEs name it, and the state left behind is what is kept. Each row costs at least one byte of
+ * instructions, each FDE gives at most two rows more.
  *
  * A program that breaks leaves UNWIND_BAD from where it broke to the end of its function. Numbers
  * too large for the packed rules are clamped where they are read, to values that are as unpackable:
@@ -24,23 +24,18 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/cursor.h"
 #include "elf/go_code.h"
 #include "elf/unwind_rows.h"
 
 #define DEFAULT_MAX_ROWS 16777216
 #define MAX_REMEMBERED	 64 /* states on the stack; compilers nest one or two */
-#define MAX_LEB_BYTES	 10
 #define MAX_RBP_SLOT	 4095
 #define MAX_CFA_OFF	 (65535 * 8)
 
 #define DWARF_RBP 6
 #define DWARF_RSP 7
 #define DWARF_RA  16
-
-struct cursor {
-	const unsigned char *pos, *end;
-	bool broken; /* something was read beyond the end; reads give 0 from then on */
-};
 
 /* How a register of the caller is found. */
 enum how {
@@ -107,120 +102,10 @@ struct function {
 	uint64_t from; /* rows begin here: what stands before belongs to the function before */
 };
 
-/* --- reading ------------------------------------------------------------------------------------
- */
-
-static uint64_t read_bytes(struct cursor *cursor, size_t len)
-{
-	uint64_t value = 0;
-
-	if (cursor->broken || (size_t)(cursor->end - cursor->pos) < len) {
-		cursor->broken = true;
-		return 0;
-	}
-	memcpy(&value, cursor->pos, len);
-	cursor->pos += len;
-	return value;
-}
-
-static void skip(struct cursor *cursor, uint64_t len)
-{
-	if (cursor->broken || (uint64_t)(cursor->end - cursor->pos) < len)
-		cursor->broken = true;
-	else
-		cursor->pos += len;
-}
-
-/* Seven bits to a byte, the lowest first. ret_bits: how many were given. */
-static uint64_t read_leb(struct cursor *cursor, unsigned int *ret_bits)
-{
-	uint64_t value = 0;
-
-	for (unsigned int i = 0; i < MAX_LEB_BYTES; i++) {
-		uint64_t byte = read_bytes(cursor, 1);
-
-		value |= (byte & 0x7f) << 7 * i;
-		if (!(byte & 0x80)) {
-			*ret_bits = 7 * (i + 1);
-			return value;
-		}
-	}
-	cursor->broken = true;
-	*ret_bits = 64;
-	return 0;
-}
-
-static uint64_t read_uleb(struct cursor *cursor)
-{
-	unsigned int bits;
-
-	return read_leb(cursor, &bits);
-}
-
-static int64_t read_sleb(struct cursor *cursor)
-{
-	unsigned int bits;
-	uint64_t value = read_leb(cursor, &bits);
-
-	if (bits < 64 && value >> (bits - 1) & 1)
-		value |= ~0ull << bits;
-	return value;
-}
-
-/* A pointer's number, before what it is relative to is added. */
-static uint64_t read_number(struct cursor *cursor, uint8_t encoding)
-{
-	switch (encoding & 0x0f) {
-	case DW_EH_PE_absptr:
-	case DW_EH_PE_udata8:
-	case DW_EH_PE_sdata8:
-		return read_bytes(cursor, 8);
-	case DW_EH_PE_uleb128:
-		return read_uleb(cursor);
-	case DW_EH_PE_udata2:
-		return read_bytes(cursor, 2);
-	case DW_EH_PE_udata4:
-		return read_bytes(cursor, 4);
-	case DW_EH_PE_sleb128:
-		return read_sleb(cursor);
-	case DW_EH_PE_sdata2:
-		return (int16_t)read_bytes(cursor, 2);
-	case DW_EH_PE_sdata4:
-		return (int32_t)read_bytes(cursor, 4);
-	default:
-		cursor->broken = true;
-		return 0;
-	}
-}
-
-/* An address. Relative ones are so to where they stand (pcrel): to what the others (datarel,
- * textrel, funcrel) would be in .eh_frame nobody defined for x86-64, and nobody emits them. */
+/* The address at which the cursor stands, in that encoding. */
 static uint64_t read_address(const struct builder *b, struct cursor *cursor, uint8_t encoding)
 {
-	uint64_t here = b->vaddr + (cursor->pos - b->bytes);
-	uint64_t value = read_number(cursor, encoding);
-
-	switch (encoding & 0xf0) {
-	case DW_EH_PE_absptr:
-		return value;
-	case DW_EH_PE_pcrel:
-		return here + value;
-	default:
-		cursor->broken = true;
-		return 0;
-	}
-}
-
-/* The same entry's bytes beyond a cursor that stands at an expression or block with its length in
- * front; the cursor ends up behind it. */
-static struct cursor read_block(struct cursor *cursor)
-{
-	uint64_t len = read_uleb(cursor);
-	struct cursor block = {.pos = cursor->pos};
-
-	skip(cursor, len);
-	block.end = cursor->broken ? block.pos : cursor->pos;
-	return block;
+	return cursor__address(cursor, encoding, b->vaddr + (cursor->pos - b->bytes));
 }
 
 /* --- rows ---------------------------------------------------------------------------------------
@@ -306,7 +191,7 @@ static int32_t factored(const struct cie *cie, int64_t value)
 /* An unsigned operand as a signed one; what does not fit is out of range in any case. */
 static int64_t read_operand(struct cursor *cursor)
 {
-	uint64_t value = read_uleb(cursor);
+	uint64_t value = cursor__uleb(cursor);
 
 	return value > INT64_MAX ? INT64_MAX : value;
 }
@@ -353,10 +238,10 @@ static void set_cfa(struct state *state, enum cfa cfa, uint64_t reg, int32_t off
 /* "rsp + off", alone or followed by one more operation. */
 static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
 {
-	if (read_bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
+	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
 		return false;
-	*ret_off = clamp(read_sleb(&expr));
-	if (last >= 0 && read_bytes(&expr, 1) != (uint64_t)last)
+	*ret_off = clamp(cursor__sleb(&expr));
+	if (last >= 0 && cursor__bytes(&expr, 1) != (uint64_t)last)
 		return false;
 	return !expr.broken && expr.pos == expr.end;
 }
@@ -441,61 +326,61 @@ static int change_state(const struct cie *cie, struct cursor *cursor, uint8_t op
 	case DW_CFA_nop:
 		return 0;
 	case DW_CFA_GNU_args_size:
-		read_uleb(cursor);
+		cursor__uleb(cursor);
 		return 0;
 	case DW_CFA_offset_extended:
-		reg = read_uleb(cursor);
+		reg = cursor__uleb(cursor);
 		set_register(state, reg, HOW_OFFSET, factored(cie, read_operand(cursor)));
 		return 0;
 	case DW_CFA_offset_extended_sf:
-		reg = read_uleb(cursor);
-		set_register(state, reg, HOW_OFFSET, factored(cie, read_sleb(cursor)));
+		reg = cursor__uleb(cursor);
+		set_register(state, reg, HOW_OFFSET, factored(cie, cursor__sleb(cursor)));
 		return 0;
 	case DW_CFA_GNU_negative_offset_extended:
-		reg = read_uleb(cursor);
+		reg = cursor__uleb(cursor);
 		set_register(state, reg, HOW_OFFSET, factored(cie, -read_operand(cursor)));
 		return 0;
 	case DW_CFA_val_offset:
-		reg = read_uleb(cursor);
+		reg = cursor__uleb(cursor);
 		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, read_operand(cursor)));
 		return 0;
 	case DW_CFA_val_offset_sf:
-		reg = read_uleb(cursor);
-		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, read_sleb(cursor)));
+		reg = cursor__uleb(cursor);
+		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, cursor__sleb(cursor)));
 		return 0;
 	case DW_CFA_restore_extended:
-		restore_register(cie, state, read_uleb(cursor));
+		restore_register(cie, state, cursor__uleb(cursor));
 		return 0;
 	case DW_CFA_undefined:
-		set_register(state, read_uleb(cursor), HOW_UNDEFINED, 0);
+		set_register(state, cursor__uleb(cursor), HOW_UNDEFINED, 0);
 		return 0;
 	case DW_CFA_same_value:
-		set_register(state, read_uleb(cursor), HOW_SAME, 0);
+		set_register(state, cursor__uleb(cursor), HOW_SAME, 0);
 		return 0;
 	case DW_CFA_register:
-		reg = read_uleb(cursor);
-		read_uleb(cursor);
+		reg = cursor__uleb(cursor);
+		cursor__uleb(cursor);
 		set_register(state, reg, HOW_OTHER, 0);
 		return 0;
 	case DW_CFA_expression:
-		reg = read_uleb(cursor);
-		set_expression(state, reg, read_block(cursor));
+		reg = cursor__uleb(cursor);
+		set_expression(state, reg, cursor__block(cursor));
 		return 0;
 	case DW_CFA_val_expression:
-		reg = read_uleb(cursor);
-		read_block(cursor);
+		reg = cursor__uleb(cursor);
+		cursor__block(cursor);
 		set_register(state, reg, HOW_OTHER, 0);
 		return 0;
 	case DW_CFA_def_cfa:
-		reg = read_uleb(cursor);
+		reg = cursor__uleb(cursor);
 		set_cfa(state, CFA_REG, reg, clamp(read_operand(cursor)));
 		return 0;
 	case DW_CFA_def_cfa_sf:
-		reg = read_uleb(cursor);
-		set_cfa(state, CFA_REG, reg, factored(cie, read_sleb(cursor)));
+		reg = cursor__uleb(cursor);
+		set_cfa(state, CFA_REG, reg, factored(cie, cursor__sleb(cursor)));
 		return 0;
 	case DW_CFA_def_cfa_expression:
-		set_cfa_expression(state, read_block(cursor));
+		set_cfa_expression(state, cursor__block(cursor));
 		return 0;
 	}
 
@@ -504,13 +389,13 @@ static int change_state(const struct cie *cie, struct cursor *cursor, uint8_t op
 		return -ENOEXEC;
 	switch (op) {
 	case DW_CFA_def_cfa_register:
-		set_cfa(state, CFA_REG, read_uleb(cursor), state->cfa_off);
+		set_cfa(state, CFA_REG, cursor__uleb(cursor), state->cfa_off);
 		return 0;
 	case DW_CFA_def_cfa_offset:
 		state->cfa_off = clamp(read_operand(cursor));
 		return 0;
 	case DW_CFA_def_cfa_offset_sf:
-		state->cfa_off = factored(cie, read_sleb(cursor));
+		state->cfa_off = factored(cie, cursor__sleb(cursor));
 		return 0;
 	}
 	return -ENOEXEC;
@@ -525,7 +410,7 @@ static int run(struct builder *b, const struct cie *cie, struct cursor *cursor,
 	size_t depth = 0;
 
 	while (cursor->pos < cursor->end && (!function || function->pc < function->end)) {
-		uint8_t op = read_bytes(cursor, 1);
+		uint8_t op = cursor__bytes(cursor, 1);
 		bool advances = true;
 		uint64_t operand = 0;
 		int ret;
@@ -537,13 +422,13 @@ static int run(struct builder *b, const struct cie *cie, struct cursor *cursor,
 			operand -= b->code_start;
 			break;
 		case DW_CFA_advance_loc1:
-			operand = read_bytes(cursor, 1);
+			operand = cursor__bytes(cursor, 1);
 			break;
 		case DW_CFA_advance_loc2:
-			operand = read_bytes(cursor, 2);
+			operand = cursor__bytes(cursor, 2);
 			break;
 		case DW_CFA_advance_loc4:
-			operand = read_bytes(cursor, 4);
+			operand = cursor__bytes(cursor, 4);
 			break;
 		default:
 			advances = (op & 0xc0) == DW_CFA_advance_loc;
@@ -587,17 +472,17 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 
 		switch (*letters) {
 		case 'R':
-			cie->encoding = read_bytes(&data, 1);
+			cie->encoding = cursor__bytes(&data, 1);
 			break;
 		case 'P':
-			encoding = read_bytes(&data, 1);
+			encoding = cursor__bytes(&data, 1);
 			/* DW_EH_PE_aligned would need the address; it is not used on x86-64. */
 			if ((encoding & 0x70) == DW_EH_PE_aligned)
 				return false;
-			read_number(&data, encoding);
+			cursor__number(&data, encoding);
 			break;
 		case 'L':
-			read_bytes(&data, 1);
+			cursor__bytes(&data, 1);
 			break;
 		case 'S':
 			cie->is_signal = true;
@@ -611,7 +496,7 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 
 static bool read_cie(struct builder *b, struct cie *cie, struct cursor cursor)
 {
-	uint64_t version = read_bytes(&cursor, 1);
+	uint64_t version = cursor__bytes(&cursor, 1);
 	const char *letters = (const char *)cursor.pos;
 	struct state state = {0};
 	uint64_t ra;
@@ -619,15 +504,15 @@ static bool read_cie(struct builder *b, struct cie *cie, struct cursor cursor)
 	if (cursor.broken || (version != 1 && version != 3) ||
 	    !memchr(letters, '\0', cursor.end - cursor.pos))
 		return false;
-	skip(&cursor, strlen(letters) + 1);
-	cie->code_align = read_uleb(&cursor);
-	cie->data_align = read_sleb(&cursor);
-	ra = version == 1 ? read_bytes(&cursor, 1) : read_uleb(&cursor);
+	cursor__skip(&cursor, strlen(letters) + 1);
+	cie->code_align = cursor__uleb(&cursor);
+	cie->data_align = cursor__sleb(&cursor);
+	ra = version == 1 ? cursor__bytes(&cursor, 1) : cursor__uleb(&cursor);
 	if (cursor.broken || ra != DWARF_RA)
 		return false;
 	if (*letters) {
 		cie->has_size = *letters == 'z';
-		if (!cie->has_size || !read_augmentation(cie, letters + 1, read_block(&cursor)))
+		if (!cie->has_size || !read_augmentation(cie, letters + 1, cursor__block(&cursor)))
 			return false;
 	}
 	if (cursor.broken || run(b, cie, &cursor, NULL, &state) != 0)
@@ -682,9 +567,9 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 	if (!cie)
 		goto skipped;
 	pc = read_address(b, &cursor, cie->encoding);
-	len = read_number(&cursor, cie->encoding);
+	len = cursor__number(&cursor, cie->encoding);
 	if (cie->has_size)
-		read_block(&cursor);
+		cursor__block(&cursor);
 	if (cursor.broken)
 		goto skipped;
 	if (len == 0)
@@ -719,7 +604,7 @@ static int read_entries(struct builder *b)
 
 	while (b->size - pos >= 4) {
 		struct cursor cursor = {.pos = b->bytes + pos, .end = b->bytes + b->size};
-		uint32_t len = read_bytes(&cursor, 4), id;
+		uint32_t len = cursor__bytes(&cursor, 4), id;
 		int ret = 0;
 
 		if (len > b->size - pos - 4) {
@@ -727,7 +612,7 @@ static int read_entries(struct builder *b)
 			break;
 		}
 		cursor.end = cursor.pos + len;
-		id = read_bytes(&cursor, 4);
+		id = cursor__bytes(&cursor, 4);
 		if (!cursor.broken)
 			ret = id == 0 ? add_cie(b, pos, cursor) : add_fde(b, id, cursor);
 		else if (len != 0)
