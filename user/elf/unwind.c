@@ -4,9 +4,7 @@
  * The section is a list of entries. A CIE holds what many functions share: alignment factors, how
  * pointers are written, and the instructions that set up the state at a function's first byte. An
  * FDE names its CIE, a range of addresses, and instructions that change the state as the address
- * advances. The state says how to compute the CFA (the caller's rsp) and where each register of the
- * caller is found. Only rbp, rsp and the return address of these are followed here; rsp only to
- * notice the rare code where the caller's is not the CFA.
+ * advances. elf/cfi.h runs them; here the entries are found, put in order and made a table.
  *
  * The bytes are the target's and may lie. Each read goes through a cursor (elf/cursor.h) that
  * refuses to pass the end of its entry. Work and memory stay proportional to the section: entries
@@ -14,9 +12,7 @@
  * many FDEs name it, and the state left behind is what is kept. Each row costs at least one byte of
  * instructions, each FDE gives at most two rows more.
  *
- * A program that breaks leaves UNWIND_BAD from where it broke to the end of its function. Numbers
- * too large for the packed rules are clamped where they are read, to values that are as unpackable:
- * no code downstream sees an overflow. */
+ * A program that breaks leaves UNWIND_BAD from where it broke to the end of its function. */
 #include "elf/unwind.h"
 
 #include <dwarf.h>
@@ -24,57 +20,18 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "elf/cfi.h"
 #include "elf/cursor.h"
 #include "elf/go_code.h"
 #include "elf/unwind_rows.h"
 
 #define DEFAULT_MAX_ROWS 16777216
-#define MAX_REMEMBERED	 64 /* states on the stack; compilers nest one or two */
-#define MAX_RBP_SLOT	 4095
-#define MAX_CFA_OFF	 (65535 * 8)
-
-#define DWARF_RBP 6
-#define DWARF_RSP 7
-#define DWARF_RA  16
-
-/* How a register of the caller is found. */
-enum how {
-	HOW_UNSET, /* not mentioned: unchanged, where the ABI keeps it */
-	HOW_SAME,
-	HOW_UNDEFINED,
-	HOW_OFFSET,	/* saved at CFA + off */
-	HOW_VAL_OFFSET, /* is CFA + off */
-	HOW_AT_RSP,	/* saved at rsp + off, by expression */
-	HOW_OTHER,
-};
-
-enum cfa {
-	CFA_UNSET,
-	CFA_REG,    /* cfa_reg + cfa_off */
-	CFA_AT_RSP, /* saved at rsp + cfa_off, by expression */
-	CFA_PLT,
-	CFA_OTHER,
-};
-
-enum followed { RBP, RSP, RA, N_FOLLOWED, NOT_FOLLOWED = N_FOLLOWED };
-
-struct state {
-	uint8_t cfa; /* enum cfa */
-	uint8_t cfa_reg;
-	uint8_t how[N_FOLLOWED]; /* enum how */
-	int32_t cfa_off;
-	int32_t off[N_FOLLOWED];
-};
 
 struct cie {
 	uint32_t pos; /* of the entry in the section */
 	bool sound;
-	bool has_size;	  /* 'z': FDEs say how long their augmentation data is */
-	bool is_signal;	  /* 'S' */
-	uint8_t encoding; /* of pointers in FDEs */
-	uint64_t code_align;
-	int64_t data_align;
-	struct state initial;
+	bool has_size; /* 'z': FDEs say how long their augmentation data is */
+	struct cfi_cie shared;
 };
 
 struct fde {
@@ -86,30 +43,15 @@ struct fde {
 struct builder {
 	unsigned char *bytes;
 	size_t size;
-	uint64_t vaddr;
-	uint64_t code_start, code_end;
-	struct cie *cies; /* in ascending order of pos */
+	struct cfi_section section; /* of these bytes */
+	uint64_t code_end;	    /* vaddr */
+	struct cie *cies;	    /* in ascending order of pos */
 	size_t n_cies, cies_room;
 	struct fde *fdes;
 	size_t n_fdes, fdes_room;
 	struct unwind_rows rows;
 	struct unwind_table *table; /* gets the rows when all are made */
 };
-
-/* The function whose program runs; absent while a CIE's does. */
-struct function {
-	uint64_t pc, end;
-	uint64_t from; /* rows begin here: what stands before belongs to the function before */
-};
-
-/* The address at which the cursor stands, in that encoding. */
-static uint64_t read_address(const struct builder *b, struct cursor *cursor, uint8_t encoding)
-{
-	return cursor__address(cursor, encoding, b->vaddr + (cursor->pos - b->bytes));
-}
-
-/* --- rows ---------------------------------------------------------------------------------------
- */
 
 /* The array of n with room for one more, perhaps elsewhere; NULL: out of memory, the array stays.
  */
@@ -125,342 +67,6 @@ static void *grow(void *array, size_t n, size_t *room, size_t size)
 	return array;
 }
 
-/* glibc's __restore_rt, and any trampoline that describes itself like it: all comes from the
- * ucontext that rsp points to. */
-static bool restores_ucontext(const struct state *state)
-{
-	/* struct ucontext_t: 40 bytes, then the registers in the order of <sys/ucontext.h> */
-	const int rbp = 40 + 8 * 10, rsp = 40 + 8 * 15, rip = 40 + 8 * 16;
-
-	return state->cfa == CFA_AT_RSP && state->cfa_off == rsp && state->how[RBP] == HOW_AT_RSP &&
-	       state->off[RBP] == rbp && state->how[RA] == HOW_AT_RSP && state->off[RA] == rip &&
-	       (state->how[RSP] == HOW_UNSET ||
-		(state->how[RSP] == HOW_AT_RSP && state->off[RSP] == rsp));
-}
-
-static uint32_t pack(const struct cie *cie, const struct state *state)
-{
-	bool saved = state->how[RBP] == HOW_OFFSET;
-	int32_t slot = saved ? -(state->off[RBP] / 8) : 0;
-
-	if (state->how[RA] == HOW_UNDEFINED)
-		return UNWIND_END;
-	/* After any other signal frame the caller's pc is exact, which the plain kinds cannot say.
-	 */
-	if (cie->is_signal)
-		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
-	if (state->how[RA] != HOW_OFFSET || state->off[RA] != -8)
-		return UNWIND_BAD;
-	if (state->how[RSP] != HOW_UNSET &&
-	    (state->how[RSP] != HOW_VAL_OFFSET || state->off[RSP] != 0))
-		return UNWIND_BAD;
-	if (saved && (state->off[RBP] % 8 != 0 || slot < 1 || slot > MAX_RBP_SLOT))
-		return UNWIND_BAD;
-	if (!saved && state->how[RBP] != HOW_UNSET && state->how[RBP] != HOW_SAME)
-		return UNWIND_BAD;
-
-	if (state->cfa == CFA_PLT)
-		return UNWIND_RULE(UNWIND_PLT, 0, saved, slot);
-	if (state->cfa != CFA_REG || state->cfa_off < 0 || state->cfa_off > MAX_CFA_OFF ||
-	    state->cfa_off % 8 != 0)
-		return UNWIND_BAD;
-	if (state->cfa_reg == DWARF_RSP)
-		return UNWIND_RULE(UNWIND_SP, state->cfa_off, saved, slot);
-	if (state->cfa_reg == DWARF_RBP)
-		return UNWIND_RULE(UNWIND_BP, state->cfa_off, saved, slot);
-	return UNWIND_BAD;
-}
-
-/* --- programs -----------------------------------------------------------------------------------
- */
-
-static int32_t clamp(int64_t value)
-{
-	return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
-}
-
-/* value times the data alignment factor. */
-static int32_t factored(const struct cie *cie, int64_t value)
-{
-	int64_t product;
-
-	return __builtin_mul_overflow(value, cie->data_align, &product) ? INT32_MAX
-									: clamp(product);
-}
-
-/* An unsigned operand as a signed one; what does not fit is out of range in any case. */
-static int64_t read_operand(struct cursor *cursor)
-{
-	uint64_t value = cursor__uleb(cursor);
-
-	return value > INT64_MAX ? INT64_MAX : value;
-}
-
-static enum followed follow(uint64_t reg)
-{
-	switch (reg) {
-	case DWARF_RBP:
-		return RBP;
-	case DWARF_RSP:
-		return RSP;
-	case DWARF_RA:
-		return RA;
-	default:
-		return NOT_FOLLOWED;
-	}
-}
-
-static void set_register(struct state *state, uint64_t reg, enum how how, int32_t off)
-{
-	enum followed i = follow(reg);
-
-	if (i == NOT_FOLLOWED)
-		return;
-	state->how[i] = how;
-	state->off[i] = off;
-}
-
-static void restore_register(const struct cie *cie, struct state *state, uint64_t reg)
-{
-	enum followed i = follow(reg);
-
-	if (i != NOT_FOLLOWED)
-		set_register(state, reg, cie->initial.how[i], cie->initial.off[i]);
-}
-
-static void set_cfa(struct state *state, enum cfa cfa, uint64_t reg, int32_t off)
-{
-	state->cfa = cfa;
-	state->cfa_reg = reg > UINT8_MAX ? UINT8_MAX : reg;
-	state->cfa_off = off;
-}
-
-/* "rsp + off", alone or followed by one more operation. */
-static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
-{
-	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
-		return false;
-	*ret_off = clamp(cursor__sleb(&expr));
-	if (last >= 0 && cursor__bytes(&expr, 1) != (uint64_t)last)
-		return false;
-	return !expr.broken && expr.pos == expr.end;
-}
-
-static void set_cfa_expression(struct state *state, struct cursor expr)
-{
-	/* What linkers write for a lazy .plt. Those for indirect branch tracking compare with
-	 * another number than 11: another meaning, not this one. */
-	static const unsigned char plt[] = {
-		DW_OP_breg0 + DWARF_RSP,
-		8,
-		DW_OP_breg0 + DWARF_RA,
-		0,
-		DW_OP_lit15,
-		DW_OP_and,
-		DW_OP_lit11,
-		DW_OP_ge,
-		DW_OP_lit3,
-		DW_OP_shl,
-		DW_OP_plus,
-	};
-	int32_t off;
-
-	if (expr.end - expr.pos == sizeof(plt) && memcmp(expr.pos, plt, sizeof(plt)) == 0)
-		set_cfa(state, CFA_PLT, 0, 0);
-	else if (is_rsp_plus(expr, DW_OP_deref, &off))
-		set_cfa(state, CFA_AT_RSP, 0, off);
-	else
-		set_cfa(state, CFA_OTHER, 0, 0);
-}
-
-static void set_expression(struct state *state, uint64_t reg, struct cursor expr)
-{
-	int32_t off;
-
-	if (is_rsp_plus(expr, -1, &off))
-		set_register(state, reg, HOW_AT_RSP, off);
-	else
-		set_register(state, reg, HOW_OTHER, 0);
-}
-
-/* The state held up to pc: writes its row. function->pc == function->end afterwards: no more to do.
- */
-static int advance_to(struct builder *b, const struct cie *cie, struct function *function,
-		      const struct state *state, uint64_t pc)
-{
-	uint64_t from = function->pc > function->from ? function->pc : function->from;
-
-	if (pc < function->pc)
-		return -ENOEXEC;
-	function->pc = pc < function->end ? pc : function->end;
-	return function->pc > from ? unwind_rows__add(&b->rows, from, pack(cie, state)) : 0;
-}
-
-static int advance_by(struct builder *b, const struct cie *cie, struct function *function,
-		      const struct state *state, uint64_t delta)
-{
-	uint64_t pc;
-
-	if (__builtin_mul_overflow(delta, cie->code_align, &pc) ||
-	    __builtin_add_overflow(pc, function->pc, &pc))
-		pc = UINT64_MAX;
-	return advance_to(b, cie, function, state, pc);
-}
-
-/* Instructions that change the state at one address. 0 or -ENOEXEC. */
-static int change_state(const struct cie *cie, struct cursor *cursor, uint8_t op,
-			struct state *state)
-{
-	uint64_t reg;
-
-	switch (op & 0xc0) {
-	case DW_CFA_offset:
-		set_register(state, op & 0x3f, HOW_OFFSET, factored(cie, read_operand(cursor)));
-		return 0;
-	case DW_CFA_restore:
-		restore_register(cie, state, op & 0x3f);
-		return 0;
-	}
-
-	switch (op) {
-	case DW_CFA_nop:
-		return 0;
-	case DW_CFA_GNU_args_size:
-		cursor__uleb(cursor);
-		return 0;
-	case DW_CFA_offset_extended:
-		reg = cursor__uleb(cursor);
-		set_register(state, reg, HOW_OFFSET, factored(cie, read_operand(cursor)));
-		return 0;
-	case DW_CFA_offset_extended_sf:
-		reg = cursor__uleb(cursor);
-		set_register(state, reg, HOW_OFFSET, factored(cie, cursor__sleb(cursor)));
-		return 0;
-	case DW_CFA_GNU_negative_offset_extended:
-		reg = cursor__uleb(cursor);
-		set_register(state, reg, HOW_OFFSET, factored(cie, -read_operand(cursor)));
-		return 0;
-	case DW_CFA_val_offset:
-		reg = cursor__uleb(cursor);
-		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, read_operand(cursor)));
-		return 0;
-	case DW_CFA_val_offset_sf:
-		reg = cursor__uleb(cursor);
-		set_register(state, reg, HOW_VAL_OFFSET, factored(cie, cursor__sleb(cursor)));
-		return 0;
-	case DW_CFA_restore_extended:
-		restore_register(cie, state, cursor__uleb(cursor));
-		return 0;
-	case DW_CFA_undefined:
-		set_register(state, cursor__uleb(cursor), HOW_UNDEFINED, 0);
-		return 0;
-	case DW_CFA_same_value:
-		set_register(state, cursor__uleb(cursor), HOW_SAME, 0);
-		return 0;
-	case DW_CFA_register:
-		reg = cursor__uleb(cursor);
-		cursor__uleb(cursor);
-		set_register(state, reg, HOW_OTHER, 0);
-		return 0;
-	case DW_CFA_expression:
-		reg = cursor__uleb(cursor);
-		set_expression(state, reg, cursor__block(cursor));
-		return 0;
-	case DW_CFA_val_expression:
-		reg = cursor__uleb(cursor);
-		cursor__block(cursor);
-		set_register(state, reg, HOW_OTHER, 0);
-		return 0;
-	case DW_CFA_def_cfa:
-		reg = cursor__uleb(cursor);
-		set_cfa(state, CFA_REG, reg, clamp(read_operand(cursor)));
-		return 0;
-	case DW_CFA_def_cfa_sf:
-		reg = cursor__uleb(cursor);
-		set_cfa(state, CFA_REG, reg, factored(cie, cursor__sleb(cursor)));
-		return 0;
-	case DW_CFA_def_cfa_expression:
-		set_cfa_expression(state, cursor__block(cursor));
-		return 0;
-	}
-
-	/* These change one half of "register plus offset", so there must be one. */
-	if (state->cfa != CFA_REG)
-		return -ENOEXEC;
-	switch (op) {
-	case DW_CFA_def_cfa_register:
-		set_cfa(state, CFA_REG, cursor__uleb(cursor), state->cfa_off);
-		return 0;
-	case DW_CFA_def_cfa_offset:
-		state->cfa_off = clamp(read_operand(cursor));
-		return 0;
-	case DW_CFA_def_cfa_offset_sf:
-		state->cfa_off = factored(cie, cursor__sleb(cursor));
-		return 0;
-	}
-	return -ENOEXEC;
-}
-
-/* Runs a program; function is NULL for a CIE's, which may not advance. 0; -ENOEXEC when it breaks,
- * at function->pc; -ENOMEM; -E2BIG. */
-static int run(struct builder *b, const struct cie *cie, struct cursor *cursor,
-	       struct function *function, struct state *state)
-{
-	struct state remembered[MAX_REMEMBERED];
-	size_t depth = 0;
-
-	while (cursor->pos < cursor->end && (!function || function->pc < function->end)) {
-		uint8_t op = cursor__bytes(cursor, 1);
-		bool advances = true;
-		uint64_t operand = 0;
-		int ret;
-
-		switch (op) {
-		case DW_CFA_set_loc:
-			operand = read_address(b, cursor, cie->encoding);
-			cursor->broken |= operand < b->code_start;
-			operand -= b->code_start;
-			break;
-		case DW_CFA_advance_loc1:
-			operand = cursor__bytes(cursor, 1);
-			break;
-		case DW_CFA_advance_loc2:
-			operand = cursor__bytes(cursor, 2);
-			break;
-		case DW_CFA_advance_loc4:
-			operand = cursor__bytes(cursor, 4);
-			break;
-		default:
-			advances = (op & 0xc0) == DW_CFA_advance_loc;
-			operand = op & 0x3f;
-		}
-
-		if (advances) {
-			if (!function || cursor->broken)
-				return -ENOEXEC;
-			ret = (op == DW_CFA_set_loc ? advance_to : advance_by)(b, cie, function,
-									       state, operand);
-		} else if (op == DW_CFA_remember_state) {
-			if (depth == MAX_REMEMBERED)
-				return -ENOEXEC;
-			remembered[depth++] = *state;
-			ret = 0;
-		} else if (op == DW_CFA_restore_state) {
-			if (depth == 0)
-				return -ENOEXEC;
-			*state = remembered[--depth];
-			ret = 0;
-		} else {
-			ret = change_state(cie, cursor, op, state);
-		}
-		if (ret)
-			return ret;
-		if (cursor->broken)
-			return -ENOEXEC;
-	}
-	return 0;
-}
-
 /* --- entries ------------------------------------------------------------------------------------
  */
 
@@ -472,7 +78,7 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 
 		switch (*letters) {
 		case 'R':
-			cie->encoding = cursor__bytes(&data, 1);
+			cie->shared.encoding = cursor__bytes(&data, 1);
 			break;
 		case 'P':
 			encoding = cursor__bytes(&data, 1);
@@ -485,7 +91,7 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 			cursor__bytes(&data, 1);
 			break;
 		case 'S':
-			cie->is_signal = true;
+			cie->shared.is_signal = true;
 			break;
 		default:
 			return false;
@@ -494,31 +100,27 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 	return !data.broken;
 }
 
-static bool read_cie(struct builder *b, struct cie *cie, struct cursor cursor)
+static bool read_cie(const struct builder *b, struct cie *cie, struct cursor cursor)
 {
 	uint64_t version = cursor__bytes(&cursor, 1);
 	const char *letters = (const char *)cursor.pos;
-	struct state state = {0};
 	uint64_t ra;
 
 	if (cursor.broken || (version != 1 && version != 3) ||
 	    !memchr(letters, '\0', cursor.end - cursor.pos))
 		return false;
 	cursor__skip(&cursor, strlen(letters) + 1);
-	cie->code_align = cursor__uleb(&cursor);
-	cie->data_align = cursor__sleb(&cursor);
+	cie->shared.code_align = cursor__uleb(&cursor);
+	cie->shared.data_align = cursor__sleb(&cursor);
 	ra = version == 1 ? cursor__bytes(&cursor, 1) : cursor__uleb(&cursor);
-	if (cursor.broken || ra != DWARF_RA)
+	if (cursor.broken || ra != CFI_RETURN_ADDRESS)
 		return false;
 	if (*letters) {
 		cie->has_size = *letters == 'z';
 		if (!cie->has_size || !read_augmentation(cie, letters + 1, cursor__block(&cursor)))
 			return false;
 	}
-	if (cursor.broken || run(b, cie, &cursor, NULL, &state) != 0)
-		return false;
-	cie->initial = state;
-	return true;
+	return !cursor.broken && cfi_cie__run(&cie->shared, &b->section, &cursor) == 0;
 }
 
 static int add_cie(struct builder *b, size_t pos, struct cursor cursor)
@@ -566,15 +168,15 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 
 	if (!cie)
 		goto skipped;
-	pc = read_address(b, &cursor, cie->encoding);
-	len = cursor__number(&cursor, cie->encoding);
+	pc = cfi_section__address(&b->section, &cursor, cie->shared.encoding);
+	len = cursor__number(&cursor, cie->shared.encoding);
 	if (cie->has_size)
 		cursor__block(&cursor);
 	if (cursor.broken)
 		goto skipped;
 	if (len == 0)
 		return 0;
-	if (pc < b->code_start || pc >= b->code_end || len > b->code_end - pc)
+	if (pc < b->section.code_start || pc >= b->code_end || len > b->code_end - pc)
 		goto skipped;
 
 	fdes = grow(b->fdes, b->n_fdes, &b->fdes_room, sizeof(*fdes));
@@ -582,8 +184,8 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 		return -ENOMEM;
 	b->fdes = fdes;
 	fdes[b->n_fdes++] = (struct fde){
-		.pc = pc - b->code_start,
-		.end = pc + len - b->code_start,
+		.pc = pc - b->section.code_start,
+		.end = pc + len - b->section.code_start,
 		.program = cursor.pos - b->bytes,
 		.program_end = cursor.end - b->bytes,
 		.cie = cie - b->cies,
@@ -636,15 +238,12 @@ static int compare_fdes(const void *a, const void *b)
 /* from: where the function before ends. 0, -ENOMEM, -E2BIG. */
 static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
 {
-	const struct cie *cie = &b->cies[fde->cie];
 	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};
-	struct function function = {.pc = fde->pc, .end = fde->end, .from = from};
-	struct state state = cie->initial;
-	int ret = run(b, cie, &cursor, &function, &state);
+	struct cfi_function function = {.pc = fde->pc, .end = fde->end, .from = from};
+	int ret = cfi_function__run(&function, &b->section, &b->cies[fde->cie].shared, &cursor,
+				    &b->rows);
 
-	if (ret == 0) {
-		ret = advance_to(b, cie, &function, &state, fde->end);
-	} else if (ret == -ENOEXEC) {
+	if (ret == -ENOEXEC) {
 		b->table->skipped++;
 		ret = unwind_rows__add(&b->rows, function.pc > from ? function.pc : from,
 				       UNWIND_BAD);
@@ -682,7 +281,7 @@ static int add_go_code(struct builder *b, const struct elf_image *image)
 	_cleanup_free_ struct unwind_row *ours = NULL, *go = NULL;
 	uint32_t our_rule = UNWIND_NONE, go_rule = UNWIND_NONE;
 	size_t n_ours = b->rows.n, n_go = 0;
-	int ret = go_code__rows(image, b->code_start, b->rows.max, &go, &n_go);
+	int ret = go_code__rows(image, b->section.code_start, b->rows.max, &go, &n_go);
 
 	if (ret == -ENOENT)
 		return 0;
@@ -724,17 +323,18 @@ static void hand_over_rows(struct builder *b)
 
 static int build(struct builder *b, const struct elf_image *image, struct error *err)
 {
-	int ret = elf_image__read_eh_frame(image, &b->bytes, &b->size, &b->vaddr);
+	int ret = elf_image__read_eh_frame(image, &b->bytes, &b->size, &b->section.vaddr);
 
 	if (ret && ret != -ENOENT)
 		return error__set(err, ret, "cannot read .eh_frame: %s", strerror(-ret));
 	if (ret && !elf_image__is_go(image))
 		return 0;
-	if (elf_image__code_span(image, &b->code_start, &b->code_end) != 0)
+	if (elf_image__code_span(image, &b->section.code_start, &b->code_end) != 0)
 		return 0;
-	if (b->code_end - b->code_start > UINT32_MAX)
+	if (b->code_end - b->section.code_start > UINT32_MAX)
 		return error__set(err, -ERANGE, "the code spans more than 4 GiB");
-	b->table->base = b->code_start;
+	b->section.bytes = b->bytes;
+	b->table->base = b->section.code_start;
 
 	ret = read_entries(b);
 	if (!ret)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Call frame instructions: the programs in .eh_frame that say, address by address, how to step out
+ * of a function.
+ *
+ * The state says how to compute the CFA (the caller's rsp) and where each register of the caller is
+ * found; instructions change it as the address advances. Only rbp, rsp and the return address of
+ * these are followed here; rsp only to notice the rare code where the caller's is not the CFA. */
+#ifndef MEMTRACE_ELF_CFI_H
+#define MEMTRACE_ELF_CFI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elf/cursor.h"
+#include "elf/unwind_rows.h"
+
+#define CFI_RETURN_ADDRESS 16 /* DWARF's number of the register */
+
+enum cfi_followed { CFI_RBP, CFI_RSP, CFI_RA, CFI_FOLLOWED };
+
+/* Zeros: nothing is said. */
+struct cfi_state {
+	uint8_t cfa; /* of an enum of cfi.c, as how is */
+	uint8_t cfa_reg;
+	uint8_t how[CFI_FOLLOWED];
+	int32_t cfa_off;
+	int32_t off[CFI_FOLLOWED];
+};
+
+/* The section that programs and pointers stand in. */
+struct cfi_section {
+	const unsigned char *bytes;
+	uint64_t vaddr;	     /* of the first byte */
+	uint64_t code_start; /* vaddr of pc 0 */
+};
+
+/* What the functions of one CIE share. */
+struct cfi_cie {
+	bool is_signal;	  /* their callers were interrupted, and called nothing */
+	uint8_t encoding; /* of pointers in their programs */
+	uint64_t code_align;
+	int64_t data_align;
+	struct cfi_state initial; /* at a function's first byte */
+};
+
+/* The function whose program runs. */
+struct cfi_function {
+	uint64_t pc; /* first byte; afterwards: as far as the program went */
+	uint64_t end;
+	uint64_t from; /* rows begin here: what stands before belongs to the function before */
+};
+
+/* The address at which the cursor stands, written in that encoding (DW_EH_PE_*). */
+uint64_t cfi_section__address(const struct cfi_section *section, struct cursor *cursor,
+			      uint8_t encoding);
+
+/* Runs the program of the CIE itself, which may not advance, and sets cie->initial, all zeros
+ * before. 0, or -ENOEXEC when the program breaks. */
+int cfi_cie__run(struct cfi_cie *cie, const struct cfi_section *section, struct cursor *program);
+
+/* Runs a function's program and adds its rows, up to function->end. 0; -ENOEXEC when the program
+ * breaks, at function->pc: the rows hold up to there; -ENOMEM; -E2BIG. */
+int cfi_function__run(struct cfi_function *function, const struct cfi_section *section,
+		      const struct cfi_cie *cie, struct cursor *program, struct unwind_rows *rows);
+
+#endif
