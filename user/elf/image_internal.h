@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files image*.c share, and nobody else. image.c opens a file, and calls image_symbols.c
+ * and image_segments.c. Those two and image_sections.c read it, and call image_segments.c only.
+ * image_calls.c searches it, and calls these three. */
+#ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
+#define MEMTRACE_ELF_IMAGE_INTERNAL_H
+
+#include <elf.h>
+#include <libelf.h>
+
+#include "elf/image.h"
+
+struct segment {		   /* PT_LOAD */
+	uint64_t vaddr, off, size; /* size: bytes that are in the file */
+	bool executable;
+};
+
+struct symbol_table {
+	Elf64_Sym *symbols;
+	size_t n;
+	char *strings;
+	size_t strings_size;  /* up to and including the last NUL */
+	Elf64_Half *versions; /* one for each symbol, or NULL */
+	uint8_t *cut_hidden;  /* bit i: a hidden version was cut off at strings[i]; or NULL */
+};
+
+struct elf_image {
+	int fd; /* -1: closed */
+	uint64_t file_size;
+	uint64_t entry;
+	struct segment *segments;
+	size_t n_segments;
+	bool has_dynamic, has_interp;
+	uint64_t eh_frame_hdr; /* vaddr of PT_GNU_EH_FRAME, 0: none */
+	char *soname;
+	char *build_id;
+	struct symbol_table dynsym, symtab;
+	struct relocations {
+		unsigned char *bytes;
+		size_t size;
+		bool read; /* or tried to */
+	} relocations[2];  /* of the PLT, and others */
+};
+
+DEFINE_CLEANUP(Elf *, cleanup_elf_end, elf_end)
+
+/* --- image_segments.c: where bytes are --- */
+
+bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
+
+/* A copy of size bytes at off in the file, 512 MiB at most, with one NUL more behind it, for the
+ * caller to free; or NULL. */
+void *elf_image__read_range(const struct elf_image *image, uint64_t off, uint64_t size);
+
+/* The segment that holds vaddr, an executable one if asked for; or NULL. */
+const struct segment *elf_image__segment_at(const struct elf_image *image, uint64_t vaddr,
+					    bool executable);
+
+/* --- image_symbols.c --- */
+
+/* Reads both symbol tables; what is not sound stays empty. 0 or -ENOMEM. */
+int elf_image__read_symbols(struct elf_image *image, Elf *elf);
+void elf_image__free_symbols(struct elf_image *image);
+
+/* Is the symbol a function that this file defines, with a name? */
+bool symbol_table__is_function(const struct symbol_table *table, const Elf64_Sym *symbol);
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Sections by their names, and .eh_frame also without any. */
+#include "elf/image_internal.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+
+#define MAX_EH_FRAME	(128u << 20)
+#define MAX_COPY_BYTES	(256u << 20) /* of any other section */
+#define MAX_NAMES_BYTES (16u << 20)  /* of the string table that names sections */
+
+/* The first section of that name that is in the file and in the process. 0 or -ENOENT. */
+static int find_section(const struct elf_image *image, const char *name, GElf_Shdr *ret_shdr)
+{
+	_cleanup_(cleanup_elf_end) Elf *elf = elf_begin(image->fd, ELF_C_READ, NULL);
+	_cleanup_free_ char *names = NULL;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+	size_t index;
+
+	/* Not elf_strptr(): it looks for a final NUL again for each name. */
+	if (!elf || elf_getshdrstrndx(elf, &index) != 0 ||
+	    !gelf_getshdr(elf_getscn(elf, index), &shdr) || shdr.sh_size > MAX_NAMES_BYTES)
+		return -ENOENT;
+	names = elf_image__read_range(image, shdr.sh_offset, shdr.sh_size);
+	if (!names)
+		return -ENOENT;
+	index = shdr.sh_size;
+	while ((scn = elf_nextscn(elf, scn))) {
+		if (!gelf_getshdr(scn, ret_shdr) || ret_shdr->sh_type == SHT_NOBITS ||
+		    !(ret_shdr->sh_flags & SHF_ALLOC) || ret_shdr->sh_name >= index)
+			continue;
+		if (strcmp(names + ret_shdr->sh_name, name) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame, which all
+ * linkers write pc-relative in 4 bytes. How long .eh_frame is it does not say: to the end of its
+ * segment at most, the final zero ends it before. */
+static int eh_frame_by_header(const struct elf_image *image, GElf_Shdr *ret_shdr)
+{
+	static const unsigned char expected[2] = {1, 0x1b};
+	const struct segment *segment;
+	unsigned char start[8];
+	int32_t rel;
+	uint64_t off;
+
+	if (!image->eh_frame_hdr || elf_image__vaddr_to_off(image, image->eh_frame_hdr, &off) ||
+	    io__pread(image->fd, start, sizeof(start), off) != sizeof(start) ||
+	    memcmp(start, expected, sizeof(expected)) != 0)
+		return -ENOENT;
+	memcpy(&rel, start + 4, sizeof(rel));
+	ret_shdr->sh_addr = image->eh_frame_hdr + 4 + rel;
+	segment = elf_image__segment_at(image, ret_shdr->sh_addr, false);
+	if (!segment)
+		return -ENOENT;
+	off = ret_shdr->sh_addr - segment->vaddr;
+	ret_shdr->sh_offset = segment->off + off;
+	ret_shdr->sh_size = segment->size - off;
+	if (ret_shdr->sh_size > MAX_EH_FRAME)
+		ret_shdr->sh_size = MAX_EH_FRAME;
+	return 0;
+}
+
+static size_t up_to_terminator(const unsigned char *bytes, size_t size)
+{
+	size_t pos = 0;
+	uint32_t len;
+
+	while (size - pos >= sizeof(len)) {
+		memcpy(&len, bytes + pos, sizeof(len));
+		if (len == 0 || len > size - pos - sizeof(len))
+			return pos;
+		pos += sizeof(len) + len;
+	}
+	return pos;
+}
+
+int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
+			     size_t *ret_size, uint64_t *ret_vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	bool by_section = true;
+	GElf_Shdr shdr;
+	ssize_t n;
+
+	if (find_section(image, ".eh_frame", &shdr) != 0) {
+		by_section = false;
+		if (eh_frame_by_header(image, &shdr) != 0)
+			return -ENOENT;
+	}
+	if (shdr.sh_size == 0)
+		return -ENOENT;
+	if (shdr.sh_size > MAX_EH_FRAME || !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
+		return -ENOEXEC;
+
+	/* Exactly as large as it is, so that a sanitizer sees each step over its end. */
+	bytes = malloc(shdr.sh_size);
+	if (!bytes)
+		return -ENOMEM;
+	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);
+	if (n < 0)
+		return -EIO;
+	*ret_size = by_section ? (size_t)n : up_to_terminator(bytes, n);
+	*ret_vaddr = shdr.sh_addr;
+	*ret_bytes = bytes;
+	bytes = NULL;
+	return 0;
+}
+
+int elf_image__read_section(const struct elf_image *image, const char *name,
+			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	GElf_Shdr shdr;
+	ssize_t n;
+
+	if (find_section(image, name, &shdr) != 0)
+		return -ENOENT;
+	if (shdr.sh_size == 0 || shdr.sh_size > MAX_COPY_BYTES ||
+	    !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
+		return -ENOEXEC;
+	bytes = malloc(shdr.sh_size); /* no larger than it is, as above */
+	if (!bytes)
+		return -ENOMEM;
+	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);
+	if (n != (ssize_t)shdr.sh_size)
+		return -EIO;
+	*ret_bytes = bytes;
+	*ret_size = shdr.sh_size;
+	*ret_vaddr = shdr.sh_addr;
+	bytes = NULL;
+	return 0;
+}
+
+bool elf_image__is_go(const struct elf_image *image)
+{
+	GElf_Shdr shdr;
+
+	return find_section(image, ".go.buildinfo", &shdr) == 0;
+}
