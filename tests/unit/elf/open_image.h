@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An image that has to open. Include after cmocka.h. */
+#ifndef MEMTRACE_TESTS_UNIT_ELF_OPEN_IMAGE_H
+#define MEMTRACE_TESTS_UNIT_ELF_OPEN_IMAGE_H
+
+#include "elf/image.h"
+
+static inline struct elf_image *open_image(int fd)
+{
+	struct elf_image *image = NULL;
+	struct error err = {0};
+
+	if (elf_image__open(fd, "test", &image, &err) != 0)
+		fail_msg("%s", err.text);
+	return image;
+}
+
+#endif
