@@ -94,9 +94,9 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(
-		sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page faults recorded\n",
+		sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page fault%s recorded\n",
 		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
-		with_commas(profile->samples, a), with_commas(profile->alloc_calls, b));
+		with_commas(profile->samples, a), with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	sink__printf(sink, "first touched and still there: %s%s",
 		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
 	if (!exact && !profile->dropped && live->objects > 0) {
@@ -164,20 +164,19 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     profile->continuous_s);
 	sink__puts(sink, ", ");
 	if (exact) {
-		sink__printf(sink, "exact: %s of %s allocations recorded\n",
+		sink__printf(sink, "exact: %s of %s allocation%s recorded\n",
 			     with_commas(profile->samples, a),
-			     with_commas(profile->alloc_calls, b));
+			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	} else if (profile->n_windows) {
-		sink__printf(sink, "%s samples of the %s allocations in them\n",
-			     with_commas(profile->samples, a),
-			     with_commas(profile->alloc_calls, b));
+		sink__printf(sink, "%s sample%s of the %s allocation%s in them\n",
+			     with_commas(profile->samples, a), plural(profile->samples),
+			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	} else {
 		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
 
-		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocations\n", size,
-			     unit, with_commas(profile->samples, a),
-			     profile->samples == 1 ? "" : "s",
-			     with_commas(profile->alloc_calls, b));
+		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocation%s\n", size,
+			     unit, with_commas(profile->samples, a), plural(profile->samples),
+			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	}
 
 	if (live->objects > 0) {
@@ -222,9 +221,9 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	}
 	if (profile->dropped)
 		sink__printf(sink,
-			     "; INCOMPLETE: %s samples had no room and are missing (--max-live, "
+			     "; INCOMPLETE: %s sample%s had no room and %s missing (--max-live, "
 			     "--max-stacks)",
-			     with_commas(profile->dropped, a));
+			     with_commas(profile->dropped, a), plural(profile->dropped), profile->dropped == 1 ? "is" : "are");
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");

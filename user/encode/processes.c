@@ -402,13 +402,12 @@ static void put_head(const struct run *run, struct sink *sink)
 	else
 		sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
 	if (run->exact) {
-		sink__printf(sink, "exact: %s of %s allocations recorded\n",
-			     with_commas(samples, a), with_commas(calls, b));
+		sink__printf(sink, "exact: %s of %s allocation%s recorded\n",
+			     with_commas(samples, a), with_commas(calls, b), plural(calls));
 	} else {
 		size = scale_bytes((double)run->interval_bytes, &unit, NULL);
-		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocations\n", size,
-			     unit, with_commas(samples, a), samples == 1 ? "" : "s",
-			     with_commas(calls, b));
+		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocation%s\n", size,
+			     unit, with_commas(samples, a), plural(samples), with_commas(calls, b), plural(calls));
 	}
 	sink__puts(sink, "LIVE was allocated during the run and not freed; ");
 	if (by_blocks == run->n)

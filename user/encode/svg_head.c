@@ -145,16 +145,17 @@ static void put_sampling(FILE *out, const struct profile *profile)
 	if (profile__is_regions(profile)) {
 		fprintf(out, "exact: %s calls that took memory", calls);
 	} else if (profile__is_growth(profile)) {
-		fprintf(out, "%s of %s page faults recorded", samples, calls);
+		fprintf(out, "%s of %s page fault%s recorded", samples, calls, plural(profile->alloc_calls));
 	} else if (!profile->mode || !profile->interval_bytes) {
 		put_foreign_sampling(profile, &sink);
 	} else if (profile__is_exact(profile)) {
-		fprintf(out, "exact: %s of %s allocations recorded", samples, calls);
+		fprintf(out, "exact: %s of %s allocation%s recorded", samples, calls, plural(profile->alloc_calls));
 	} else {
 		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
 
 		fprintf(out, "one sample per %.4g %s", size, unit);
-		fprintf(out, ": %s sample%s of %s allocations", samples, profile->samples == 1 ? "" : "s", calls);
+		fprintf(out, ": %s sample%s of %s allocation%s", samples, plural(profile->samples), calls,
+			plural(profile->alloc_calls));
 	}
 }
 

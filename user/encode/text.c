@@ -287,6 +287,11 @@ bool format_cost(double overhead_pct, double cpu_cores, char buf[32])
 	return of_a_core;
 }
 
+const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 const char *with_commas(uint64_t value, char *buf)
 {
 	char digits[24], *to = buf;

@@ -77,6 +77,9 @@ void format_range(double low, double high, char *buf, size_t size);
 /* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they compare at a glance. */
 void format_interval(struct interval interval, char *buf, size_t size);
 
+/* The end of a noun that n of are counted: "" of one, else "s". */
+const char *plural(uint64_t n);
+
 /* 1204113 -> "1,204,113" into buf (>= 32 bytes); returns buf. */
 const char *with_commas(uint64_t value, char *buf);
 

@@ -184,7 +184,7 @@ static void other_memory_has_its_own_words(void **state)
 	profile->what = "growth";
 	text = read_back(profile, NULL);
 	assert_says(text, ": memory first touched and still there: 4.0 KiB in 1 page\n");
-	assert_says(text, "1 of 1 page faults recorded");
+	assert_says(text, "1 of 1 page fault recorded");
 	free(text);
 	profile__free(profile);
 }

@@ -268,6 +268,28 @@ static void nothing_live_is_one_sentence(void **state)
 	profile__free(profile);
 }
 
+static void one_is_no_plural(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->alloc_calls = profile->samples = 1;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "exact: 1 of 1 allocation recorded\n");
+	assert_has(text, "live heap: nothing is live, the 1 allocation that was recorded is freed again\n");
+	free(text);
+	profile->interval_bytes = 524288;
+	text = table(profile, (struct table_options){});
+	assert_has(text, ": 1 sample of 1 allocation\n");
+	free(text);
+	profile->n_windows = 1;
+	text = table(profile, (struct table_options){});
+	assert_has(text, ", 1 sample of the 1 allocation in them\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void bytes_have_units(void **state)
 {
 	static const struct {
@@ -430,6 +452,7 @@ int main(void)
 		cmocka_unit_test(broken_stacks_are_said_first),
 		cmocka_unit_test(cost_is_told_as_it_is_felt),
 		cmocka_unit_test(nothing_live_is_one_sentence),
+		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
 		cmocka_unit_test(what_is_the_allocators_own_comes_last),
