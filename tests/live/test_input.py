@@ -162,6 +162,17 @@ def input_not_root():
 
 
 @test(beside=True)
+def input_not_root_nor_writable():
+    """What root could write is no matter before we are root: the advice is sudo, not another directory."""
+    with Target("truth_basic") as target, place() as directory, open(MEMTRACE, "rb") as program:
+        result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
+                      f"/proc/self/fd/{program.fileno()}", "-p", target.pid, "-d", "0.1", "-o", directory + "/out"],
+                     pass_fds=[program.fileno()])
+        refused(result, 1, "sudo", "missing")
+        expect("cannot write" not in result.err, result)
+
+
+@test(beside=True)
 def input_missing_capability():
     """As root, but without one that is needed: it is named, and only what is missing."""
     with Target("truth_basic") as target:

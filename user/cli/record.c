@@ -713,7 +713,8 @@ int cmd_record(int argc, char **argv)
 	status = parse_options(argc, argv, &config);
 	if (status)
 		return status;
-	if (check_outputs(&config, &err))
+	/* before the files: root may write where others may not */
+	if (session__check_machine(&err) || check_outputs(&config, &err))
 		return fail(&err);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);

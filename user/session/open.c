@@ -57,7 +57,7 @@ int session__check_pid(pid_t pid, struct error *err)
 	return 0;
 }
 
-static int check_machine(struct error *err)
+int session__check_machine(struct error *err)
 {
 	char missing[256];
 
@@ -87,7 +87,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	struct maps maps;
 	int rc;
 
-	rc = check_machine(err);
+	rc = session__check_machine(err);
 	if (!rc)
 		rc = session__check_pid(pid, err);
 	if (rc)
@@ -334,7 +334,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	bool refuse;
 	int rc;
 
-	rc = check_machine(err);
+	rc = session__check_machine(err);
 	if (rc)
 		return rc;
 	/* A descriptor per mapped file, and the links. */

@@ -163,6 +163,10 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		  struct error *err);
 void session_plan__clear(struct session_plan *plan);
 
+/* Can this machine trace, and we: privileges (-EPERM), the pid namespace, BTF. 0, or negative errno with err. Part of session__open
+ * and session__plan; for who has something else to complain of that would send people the wrong way first. */
+int session__check_machine(struct error *err);
+
 /* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot
  * be traced (no such process, kernel thread, thread of another, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);
