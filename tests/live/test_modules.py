@@ -74,7 +74,7 @@ def modules_of_a_run_in_json():
         rules = os.path.join(directory, "rules")
         with open(rules, "w", encoding="utf-8") as file:
             file.write("blocks function ^many_blocks$\nkept function ^keep_\n")
-        result = memtrace("-i", "1", "-f", "none", "--json", "--modules", rules, "--", PROGS + "/truth_basic", "--auto")
+        result = memtrace("-i", "1", "-f", "none", "--json=-", "--modules", rules, "--", PROGS + "/truth_basic", "--auto")
     expect_equal(result.status, 0, result)
     truth, profile = map(json.loads, result.out.splitlines())
     wanted = {"blocks": [0, 0], "kept": [0, 0], None: [0, 0]}

@@ -146,11 +146,11 @@ def options_default_output():
     """memtrace.PID.heap and .collapsed in the directory it is started in."""
     with place() as directory:
         result = memtrace("--", "true", cwd=directory)
-        expect_equal((result.status, result.err), (0, ""), result)
+        expect_equal((result.status, result.out), (0, ""), result)
         expect_equal(sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory)),
                      ["memtrace.PID.collapsed", "memtrace.PID.heap"], "files")
         for name in os.listdir(directory):
-            expect_words(result.out, "written:.*" + re.escape(name))
+            expect_words(result.err, "written:.*" + re.escape(name))
 
 
 @test(beside=True)
@@ -158,9 +158,9 @@ def options_top():
     counts = []
     for top in (3, 1000):
         result = memtrace("-n", top, "-i", "1", "-f", "none", "--", BASIC, "--auto")
-        rows = [line for line in result.out.splitlines() if re.match(r" *[\d.]+ (B|[KM]iB) ", line)]
+        rows = [line for line in result.err.splitlines() if re.match(r" *[\d.]+ (B|[KM]iB) ", line)]
         counts.append(len(rows))
-        expect_equal("more stacks" in result.out, top == 3, "the rest")
+        expect_equal("more stacks" in result.err, top == 3, "the rest")
     expect_equal(counts[0], 3 + 1, "rows")
     expect(counts[1] > 12, "rows", counts[1])
 
@@ -168,7 +168,7 @@ def options_top():
 @test(beside=True)
 def options_max_live():
     """A full table: what is in it stays right, what is dropped is counted."""
-    result = memtrace("-i", "1", "--max-live", "1000", "--json", "-f", "none", "--", BASIC,
+    result = memtrace("-i", "1", "--max-live", "1000", "--json=-", "-f", "none", "--", BASIC,
                       "--auto")
     truth, profile = map(json.loads, result.out.splitlines())
     live = sum(f["live_objects"] for f in truth["functions"].values())
@@ -183,7 +183,7 @@ def options_max_live():
 def options_small_tables():
     """Nothing but the target's own blocks and stacks takes room."""
     for option, n in (("--max-live", 10), ("--max-stacks", 2)):
-        profile = json.loads(memtrace("-i", "1", option, str(n), "--json", "-f", "none", "--",
+        profile = json.loads(memtrace("-i", "1", option, str(n), "--json=-", "-f", "none", "--",
                                       os.path.join(PROGS, "churn"), "--auto", "--pairs", "1",
                                       "--threads", "20").out.splitlines()[-1])
         expect(profile["samples"] > 0, f"{option} {n}: nothing recorded", profile["lost"])
@@ -298,6 +298,32 @@ def command_cannot_run():
 def command_gets_its_streams_and_arguments():
     result = command("sh", "-c", 'cat; echo "$@" >&2', "sh", "-d", "--", "a b", input="text")
     expect_equal((result.status, result.out, result.err), (0, "text", "-d -- a b\n"), result)
+
+
+@test(beside=True)
+def command_has_stdout_for_itself():
+    """What reads its output from a pipe gets that and nothing else; -o - and --json=- want ours there, too."""
+    for option in ((), ("--json",), ("--what", "heap,regions"), ("--max-overhead", "5")):
+        result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
+        expect_equal((result.status, result.out), (0, "said\n"), option)
+        if "--json" in option:
+            expect_equal(json.loads(result.err)["comm"], "echo", "JSON on stderr")
+        else:
+            expect_words(result.err, r"^memtrace: pid \d+ \(echo\)", "WHERE")
+    for option in (("-o", "-"), ("--json=-",), ("-o", "-", "--json")):
+        result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
+        expect_equal((result.status, result.err), (0, ""), option)
+        expect_words(result.out, "^said", r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
+    with place() as directory:  # the files keep their prefix, and - is none
+        for option in (("-o", "-"), ("-o", "out", "-o", "-")):
+            expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status, 0, option)
+        names = sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory))
+        expect_equal(names, ["memtrace.PID.heap", "out.PID.heap"], "files")
+        result = memtrace("-i", "1", "-f", "none", f"--json={directory}/json", "--", "echo", "said")
+        expect_equal((result.status, result.out, result.err), (0, "said\n", ""), "JSON in a file")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = memtrace("-f", "none", "--", "echo", "said", stderr=full)
+        expect_equal((result.status, result.out), (1, "said\n"), "a table that could not be written")
 
 
 @test(beside=True)

@@ -370,7 +370,7 @@ def processes_short_lived():
 def processes_own_cost():
     """What a traced command computes is not memtrace's, though it is memtrace's child."""
     spin = "import time\nwhile time.process_time() < 1: pass"
-    profile = memtrace("--max-overhead", "off", "-i", "64K", "--json", "-f", "none", "--", "python3", "-c", spin).json()
+    profile = memtrace("--max-overhead", "off", "-i", "64K", "--json=-", "-f", "none", "--", "python3", "-c", spin).json()
     expect(profile["duration_s"] > 0.9, "it took", profile["duration_s"], "s")
     own = profile["memtrace"]
     expect(0 <= own["cpu_pct"] * profile["duration_s"] < 50, own, profile["duration_s"])

@@ -121,7 +121,7 @@ def regions_of_command():
     """From a command's first instruction to its end, in a table."""
     program = os.path.join(PROGS, "truth_regions")
     for options in ((), ("--regions-at", "syscalls")):
-        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json", "--max-overhead", "off",
+        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-", "--max-overhead", "off",
                       *options, "--", program, "--auto"])
         expect_equal(result.status, 0, result)
         truth, profile = (json.loads(line) for line in result.out.splitlines())
@@ -131,7 +131,7 @@ def regions_of_command():
         expect_equal(losses(profile), {}, "losses")
     result = run([MEMTRACE, "--what", "regions", "-f", "none", "--max-overhead", "off", "--",
                   program, "--auto"])
-    expect_words(result.out, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
+    expect_words(result.err, r"^live regions: [0-9.]+ MiB in \d+ pieces: anonymous", "map_plain")
 
 
 @test(beside=True)
@@ -248,7 +248,7 @@ def growth_with_regions():
         with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
             # who touched it is the leaf, and stays
             expect_words(file.read(), r"main;touch \d+$")
-    expect_words(result.out, "^first touched and still there: ", "^live regions: ")
+    expect_words(result.err, "^first touched and still there: ", "^live regions: ")
     expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")
 
 

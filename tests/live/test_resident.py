@@ -190,7 +190,7 @@ def resident_table():
     program = os.path.join(PROGS, "truth_resident")
     result = run([MEMTRACE, "-i", "1", "-f", "none", "--rss", "--", program, "--auto"])
     expect_equal(result.status, 0, result)
-    expect_words(result.out, r"^resident set of pid \d+ \(truth_resident\): not known, it ended before")
+    expect_words(result.err, r"^resident set of pid \d+ \(truth_resident\): not known, it ended before")
     result = memtrace("-a", "-d", "1", "--rss")
     expect_equal(result.status, 2, result)
     expect_words(result.err, "--rss .* one process")

@@ -132,7 +132,7 @@ def truth_fork(kind):
 @test_each_kind(beside=True)
 def truth_command(kind):
     """As a command of memtrace's own, traced from its first allocation."""
-    result = run([MEMTRACE, "-i", "1", "--json", "-f", "none", "--probe-kind", kind, "--",
+    result = run([MEMTRACE, "-i", "1", "--json=-", "-f", "none", "--probe-kind", kind, "--",
                   os.path.join(PROGS, "truth_basic"), "--auto"])
     expect_equal(result.status, 0, result)
     truth, profile = result.out.splitlines()

@@ -80,7 +80,7 @@ def views_sampled():
 @test(beside=True)
 def views_as_tables():
     result = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads", "--sites", "--lifetimes",
-                      "-n", "30", "--", f"{PROGS}/handover")
+                      "-o", "-", "-n", "30", "--", f"{PROGS}/handover")
     expect_equal(result.status, 0, result)
     truth = json.loads(next(line for line in result.out.splitlines() if line.startswith("{")))
     expect_words(result.out, r"^make-# +2 ", r"^use-# +3 ", r"^WHOSE, by whom freed:.* make-# .*use-#")
@@ -89,7 +89,7 @@ def views_as_tables():
     expect(f"{handed / 1024:.1f} KiB" in row, handed, "is not in", row)
     expect_words(result.out, r"^ *120 +117\.2 KiB +110 +107\.4 KiB +\d+ +\S+ \S+ +10 +9\.8 KiB +100 +97\.7 KiB *\n? +wave_block",
                  r"^ +[\d,]+ +freed +61 .*\n +hold <")
-    each = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads=each", "--", f"{PROGS}/handover")
+    each = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads=each", "-o", "-", "--", f"{PROGS}/handover")
     expect_words(each.out, *(rf"^{name} \(\d+\) +1 " for name in MAKERS + USERS))
 
 

@@ -42,8 +42,7 @@ bool is_stream(const char *path)
 	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-static int write_stream(FILE *stream, const char *name,
-			int (*encode)(const void *what, struct sink *sink), const void *what)
+int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink), const void *what)
 {
 	struct sink sink = sink__to_stream(stream);
 	int rc = encode(what, &sink);
@@ -145,14 +144,20 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 	return rc ? EXIT_FAILED : 0;
 }
 
-void fit_output(struct table_options *options, const char *path)
+void fit_descriptor(struct table_options *options, int fd)
 {
 	struct winsize size;
 
 	options->width = 120;
-	if (!isatty(STDOUT_FILENO))
+	if (!isatty(fd))
 		return;
-	options->color = !path && !getenv("NO_COLOR");
-	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
+	options->color = !getenv("NO_COLOR");
+	if (!ioctl(fd, TIOCGWINSZ, &size) && size.ws_col >= 40)
 		options->width = size.ws_col;
+}
+
+void fit_output(struct table_options *options, const char *path)
+{
+	fit_descriptor(options, STDOUT_FILENO);
+	options->color &= !path;
 }

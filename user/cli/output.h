@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/sink.h"
 #include "encode/encode.h"
@@ -34,7 +35,10 @@ const struct format *find_format(const char *name);
  * written to as it is), or, if path is NULL, to standard output. EXIT_FAILED, said, or 0. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what);
 
-/* The same of a profile in that format; of the view of it, where the format shows any. name is the profile's, for
+/* Lets encode write to a stream, which is flushed; name: what people call it. EXIT_FAILED, said, or 0. */
+int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink), const void *what);
+
+/* write_text() of a profile in that format; of the view of it, where the format shows any. name is the profile's, for
  * people, who are told what it does not say. */
 int write_file(const char *path, const struct format *format, const struct profile *profile,
 	       const struct view_options *view, const char *name);
@@ -51,5 +55,8 @@ bool is_stream(const char *path);
 
 /* Width and colours of standard output, for what is written to path: a file has no colours. */
 void fit_output(struct table_options *options, const char *path);
+
+/* The same of what a descriptor leads to. */
+void fit_descriptor(struct table_options *options, int fd);
 
 #endif

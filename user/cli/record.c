@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace record: trace, then show and write what was found. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <poll.h>
@@ -45,7 +46,9 @@ struct record_config {
 	enum process_sort sort;
 	unsigned top;
 	bool json;
-	const char *json_path; /* NULL: stdout */
+	const char *json_path; /* NULL: where tables go */
+	FILE *out; /* where these go: not where a command writes */
+	const char *out_name;
 	bool quiet, verbose;
 };
 
@@ -69,7 +72,8 @@ const char record_options[] =
 	"      --lifetimes            by stack: how old objects were when they were freed\n"
 	"                             (these three: of what is traced continuously)\n"
 	"  -n, --top N                rows of the table (default 20)\n"
-	"      --json[=FILE]          one JSON object per process instead of the table\n"
+	"      --json[=FILE]          one JSON object per process instead of the table; into FILE, or\n"
+	"                             where the table would go (-: standard output)\n"
 	"  -q, --quiet                no table, no status line\n"
 	"  -v, --verbose              say what is done\n"
 	"      --help, --version\n";
@@ -82,6 +86,8 @@ static const char help_head[] =
 	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
 	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
 	"flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and `memtrace report`).\n"
+	"The table goes to standard output; of a COMMAND, whose that is, to standard error (-o -:\n"
+	"standard output all the same).\n"
 	"Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
 	"\n";
 
@@ -155,6 +161,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 			if (optarg && !*optarg)
 				return usage_error("record", "--json= needs a file's name");
 			c->json_path = optarg;
+			if (optarg && !strcmp(optarg, "-")) {
+				c->trace.to_stdout = true;
+				c->json_path = NULL;
+			}
 			break;
 		case 'q':
 			c->quiet = true;
@@ -375,11 +385,11 @@ static int put_views(const struct record_config *c, const struct profile *profil
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
-	struct sink sink = sink__to_stream(stdout);
+	struct sink sink = sink__to_stream(c->out);
 	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
 	int rc = 0;
 
-	fit_output(&options, NULL);
+	fit_descriptor(&options, fileno(c->out));
 	if (c->trace.selection.given) {
 		processes.width = options.width;
 		processes.color = options.color;
@@ -407,11 +417,32 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
 			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
 	}
-	if (rc || fflush(stdout)) {
-		complain("cannot write to standard output: %s", strerror(rc ? -rc : errno));
+	if (rc || fflush(c->out)) {
+		complain("cannot write to %s: %s", c->out_name, strerror(rc ? -rc : errno));
 		return EXIT_FAILED;
 	}
 	return 0;
+}
+
+static int write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	const struct profile_list list = {c, profiles, n};
+
+	return c->json_path ? write_text(c->json_path, encode_objects, &list)
+			    : write_stream(c->out, c->out_name, encode_objects, &list);
+}
+
+/* Standard output is a command's: who reads it from a pipe waits for what the command says, not for us. Standard error
+ * is written in pieces; a table is to stay in one. */
+static void choose_output(struct record_config *c)
+{
+	int fd = c->command && !c->trace.to_stdout ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+	FILE *errors = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+	c->out = errors ? errors : c->command && !c->trace.to_stdout ? stderr : stdout;
+	c->out_name = c->out == stdout ? "standard output" : "standard error";
+	if (fd >= 0 && !errors)
+		close(fd);
 }
 
 /* --- while it goes on --- */
@@ -719,6 +750,7 @@ int cmd_record(int argc, char **argv)
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 
+	choose_output(&config);
 	options = trace_config__session_options(&config.trace);
 	options.command = config.command;
 	options.regions_if_easy |= config.resident && !config.trace.what_given;
@@ -767,8 +799,7 @@ int cmd_record(int argc, char **argv)
 		for (size_t i = 0; i < n_profiles; i++)
 			if (write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
-		if (config.json && write_text(config.json_path, encode_objects,
-					   &(struct profile_list){&config, profiles, n_profiles}))
+		if (config.json && write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

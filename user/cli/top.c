@@ -103,6 +103,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 				   argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
+	if (c->trace.to_stdout)
+		return usage_error("top", "-o - is record's: the screen is shown where the terminal is");
 	return trace_config__settle(&c->trace, "top", false);
 }
 

@@ -33,7 +33,8 @@ const char trace_options_help[] =
 	"  -d, --duration SECONDS     how long, fractions allowed (default: until told to end)\n"
 	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
 	"                             1 = every allocation, exact)\n"
-	"  -o, --output PREFIX        where to write (default memtrace)\n"
+	"  -o, --output PREFIX        where to write (default memtrace); - besides: what is shown of a\n"
+	"                             COMMAND goes to its standard output (default: standard error)\n"
 	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), symbolized (heap\n"
 	"                             with its names, for jeprof without the program), none\n"
 	"                             (default heap,collapsed)\n"
@@ -238,6 +239,10 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	case 'o':
 		if (!*value)
 			return usage_error(command, "the output prefix is empty");
+		if (!strcmp(value, "-")) {
+			c->to_stdout = true;
+			return 0;
+		}
 		c->output = value;
 		/* a directory: its files are not to be hidden ones */
 		if (value[strlen(value) - 1] == '/' && asprintf(&path, "%smemtrace", value) >= 0)

@@ -31,6 +31,7 @@ struct trace_config {
 	bool leaks, what_given, interval_given;
 	const char *output;
 	bool output_given, format_given;
+	bool to_stdout; /* -o -: what is shown, of a command, too */
 	bool format[N_FORMATS];
 	struct alloc_options extra;
 	struct capture_options capture;
