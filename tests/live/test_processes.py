@@ -378,6 +378,15 @@ def processes_own_cost():
 
 
 @test
+def processes_none_found():
+    """Nothing traced is no success, and says what was looked for."""
+    for options in ((), ("--json",), ("-q",)):
+        result = memtrace("--comm", "no-such-name", "--user", "0", "-d", "0.3", *options)
+        expect_equal((result.status, result.out), (1, ""), result)
+        expect_words(result.err, "nothing was traced", "--comm no-such-name --user 0")
+
+
+@test
 def processes_wrong_selection():
     for options, words in ((["--comm", ""], ["comm", "value"]),
                            (["--user", "nobody-knows"], ["no user", "nobody-knows"]),

@@ -93,8 +93,8 @@ static const char help_head[] =
 
 static const char help_tail[] =
 	"\n"
-	"Exit status: 0, 1 (failed), 2 (usage); with a COMMAND that of the command, 128+N when\n"
-	"signal N ended it.\n";
+	"Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with a COMMAND\n"
+	"that of the command, 128+N when signal N ended it.\n";
 
 static bool shows_views(const struct record_config *c)
 {
@@ -717,6 +717,18 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
+/* A script that asks for a process that is not there is not to take an empty answer for a good one. */
+static int say_nothing_traced(const struct record_config *c, struct session *s)
+{
+	struct session_status st;
+	char wanted[512];
+
+	session__status(s, &st);
+	selection_config__describe(&c->trace.selection, wanted, sizeof(wanted));
+	complain("nothing was traced: no process fitted%s%s in %.1f s", *wanted ? " " : "", wanted, st.elapsed_s);
+	return EXIT_FAILED;
+}
+
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
 static volatile sig_atomic_t asked_early; /* for a snapshot, before there was a session */
@@ -801,7 +813,9 @@ int cmd_record(int argc, char **argv)
 				status = EXIT_FAILED;
 		if (config.json && write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
-		if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
+		if (!session__met(session))
+			status = say_nothing_traced(&config, session);
+		else if (!config.json && !config.quiet && write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 	}
 	session__detach(session);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -58,6 +59,33 @@ int selection_config__take(struct selection_config *c, const char *command, cons
 			c->container = value;
 	}
 	return 0;
+}
+
+static void add_option(char *buf, size_t size, const char *option, const char *value)
+{
+	size_t len = strlen(buf);
+
+	snprintf(buf + len, size - len, "%s--%s %s", len ? " " : "", option, value);
+}
+
+char *selection_config__describe(const struct selection_config *c, char *buf, size_t size)
+{
+	char uid[16];
+
+	*buf = '\0';
+	for (size_t i = 0; i < c->selection.n_comms; i++)
+		add_option(buf, size, "comm", c->comms[i]);
+	if (c->selection.exe)
+		add_option(buf, size, "exe", c->selection.exe);
+	for (size_t i = 0; i < c->selection.n_users; i++) {
+		snprintf(uid, sizeof(uid), "%u", c->users[i]);
+		add_option(buf, size, "user", uid);
+	}
+	if (c->cgroup_path)
+		add_option(buf, size, "cgroup", c->cgroup_path);
+	if (c->container)
+		add_option(buf, size, "container", c->container);
+	return buf;
 }
 
 int selection_config__open(struct selection_config *c, struct error *err)

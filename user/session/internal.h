@@ -32,6 +32,7 @@ struct session {
 	struct target *
 		*targets; /* traced, and those that have ended and are still to be reported */
 	size_t n_targets, room;
+	size_t n_met; /* all there ever were, those that left nothing to report, too */
 	/* Probes are in the files, for all processes that run them, and the kernel side tells which
 	 * of these are traced; else they are in each target alone, and cost nobody else anything.
 	 */

@@ -258,6 +258,11 @@ void session__detach(struct session *s)
 	capture__detach(s->capture);
 }
 
+size_t session__met(const struct session *s)
+{
+	return s->n_met;
+}
+
 pid_t session__command(const struct session *s)
 {
 	return s->launch.pid;

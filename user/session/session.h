@@ -136,6 +136,9 @@ void session__detach(struct session *session);
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
+/* How many processes the run has traced so far, those that have ended, and left nothing to report, among them. */
+size_t session__met(const struct session *session);
+
 /* The pid of the command that was started (0: none), and, when it has ended, true and its wait
  * status. */
 pid_t session__command(const struct session *session);

@@ -43,6 +43,7 @@ struct target *targets__add(struct session *s)
 		return NULL;
 	t->pidfd = t->perf_map.root_fd = -1;
 	s->targets[s->n_targets++] = t;
+	s->n_met++;
 	return t;
 }
 
