@@ -126,6 +126,20 @@ def options_duration():
 
 
 @test(beside=True)
+def options_ends_before_duration():
+    """A target that ends before -d: the run ends with it, and says so; report too."""
+    with place() as directory, Target("truth_basic") as target:
+        with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof", "-o", directory + "/out") as tracer:
+            target.go()
+            target.quit()
+            result = tracer.wait(PATIENCE_S)
+        wanted = rf"^pid {target.pid} ended after \d+\.\d s of 30$"
+        expect_equal(result.status, 0, result)
+        expect_words(result.out, wanted)
+        expect_words(memtrace("report", f"{directory}/out.{target.pid}.pb.gz").out, wanted)
+
+
+@test(beside=True)
 def options_quiet_and_formats():
     with place() as directory:
         for options, extensions in ((["-f", "heap"], ["heap"]),

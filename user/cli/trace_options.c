@@ -342,6 +342,7 @@ struct session_options trace_config__session_options(const struct trace_config *
 		.selection = c->selection.given ? &c->selection.selection : NULL,
 		.pids = c->pids,
 		.n_pids = c->n_pids,
+		.planned_s = c->duration_s,
 		.max_overhead = c->max_overhead,
 		.max_steady_overhead = c->max_steady_overhead,
 		.overhead_given = c->overhead_given,

@@ -331,6 +331,8 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 		put_foreign_head(profile, &live, sink, comm);
 	else
 		put_heap_head(profile, &live, sink, comm);
+	if (profile->ended && profile->duration_s < profile->planned_s)
+		sink__printf(sink, "pid %d ended after %.1f s of %.10g\n", (int)profile->pid, profile->duration_s, profile->planned_s);
 	if (growth && profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(profile, sink);
 	return sink->error;

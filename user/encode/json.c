@@ -475,6 +475,10 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_uint(&json, "pid", (uint64_t)profile->pid);
 	json__put_text(&json, "comm", profile->comm);
 	json__put_real(&json, "duration_s", profile->duration_s);
+	if (profile->planned_s > 0)
+		json__put_real(&json, "planned_s", profile->planned_s);
+	if (profile->ended)
+		json__put_bool(&json, "ended", true);
 	json__put_text(&json, "mode", profile->mode);
 	if (profile__is_windowed(profile)) {
 		list = json__open(&json, "windows", "{");

@@ -231,6 +231,7 @@ struct profile {
 						  * ended before) */
 	uint32_t n_live_threads; /* threads that it has at the end of the run */
 	bool ended;		 /* during the run: what is live was so at its exit */
+	double planned_s;	 /* what the run of a process that was named was to take; 0: until told */
 	struct run_cost own;	 /* of the run: the same in each one's profile */
 
 	/* regions: live bytes by kind of memory, and those of before the run that were given back

@@ -439,6 +439,8 @@ static int begin_profile(const struct build *b, struct profile *p)
 			: NAN;
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
+	p->planned_s = b->planned_s;
+	p->ended = b->target->ended;
 	p->overhead_pct = b->overhead_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
 	return p->exe ? 0 : -ENOMEM;
@@ -493,7 +495,6 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->rss_start_bytes = b->target->rss_start_bytes;
 	p->rss_end_bytes = b->target->ended ? 0 : b->target->rss_bytes;
 	p->n_live_threads = b->target->threads;
-	p->ended = b->target->ended;
 	if (!rc)
 		rc = add_lost(b, p);
 	if (!rc)
@@ -668,7 +669,6 @@ int build__regions(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = "regions";
-	p->ended = b->target->ended;
 	p->mode = "continuous"; /* beside whatever windows the heap is seen in */
 	p->interval_bytes = 1;
 	p->alloc_calls = p->samples = book->taken;

@@ -109,7 +109,7 @@ struct build {
 	bool growth; /* what stands in the heap's tables are pages */
 	uint64_t interval;
 	uint64_t start_unix_ns;
-	double duration_s;
+	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */
 	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
 	uint64_t cpu_time_ns;

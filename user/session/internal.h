@@ -51,6 +51,7 @@ struct session {
 	int epoll_fd;
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
+	double planned_s;
 	uint64_t own_cpu_ns;	 /* memtrace's own until the start, from the stop on during the run */
 	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
 	uint64_t watch_lost, watch_lost_seen;

@@ -354,6 +354,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->interval = o->capture.interval;
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
+	s->planned_s = o->planned_s;
 	s->what = o->what ? o->what : WHAT_HEAP;
 	s->everywhere = o->selection || o->n_pids > SESSION_SEPARATE;
 	s->regions_if_easy = o->regions_if_easy && !s->everywhere && !(s->what & WHAT_REGIONS);

@@ -47,6 +47,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
+		.planned_s = t->uninvited ? 0 : s->planned_s,
 		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),
 		.cpu_time_ns = target__cpu_used_ns(t),
 		.watch_lost = s->watch_lost,

@@ -53,6 +53,7 @@ struct session_options {
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
+	double planned_s; /* what the run is to take, for its profiles; whoever runs it sees to that. 0: until told */
 	char *const
 		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
 	/* A command's wait status when it ends before it could be traced; session__open then

@@ -268,6 +268,28 @@ static void nothing_live_is_one_sentence(void **state)
 	profile__free(profile);
 }
 
+static void an_early_end_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
+	profile->planned_s = 30; /* of 10 */
+	text = table(profile, (struct table_options){});
+	assert_null(strstr(text, "ended"));
+	free(text);
+	profile->ended = true;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "\npid 4711 ended after 10.0 s of 30\n\n");
+	free(text);
+	profile->planned_s = 0; /* until told */
+	text = table(profile, (struct table_options){});
+	assert_null(strstr(text, "ended"));
+	free(text);
+	profile__free(profile);
+}
+
 static void one_is_no_plural(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -452,6 +474,7 @@ int main(void)
 		cmocka_unit_test(broken_stacks_are_said_first),
 		cmocka_unit_test(cost_is_told_as_it_is_felt),
 		cmocka_unit_test(nothing_live_is_one_sentence),
+		cmocka_unit_test(an_early_end_is_told),
 		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
