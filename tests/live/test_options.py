@@ -341,6 +341,18 @@ def command_has_stdout_for_itself():
 
 
 @test(beside=True)
+def command_whose_children_work():
+    """A compiler's driver, a shell: the head says that what works is not traced; with -F it is, and nothing is said."""
+    busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
+    for script, told in ((f"sh -c '{busy}'; exit 0", True), (busy, False)):
+        result = memtrace("-f", "none", "--", "sh", "-c", script)
+        expect_equal(result.status, 0, result)
+        expect_equal(bool(re.search(r"^NOT TRACED: its children, which used \d+ % .*-F", result.err, re.M)), told, result.err)
+    result = memtrace("-f", "none", "-F", "--", "sh", "-c", f"sh -c '{busy}'; exit 0")
+    expect_equal((result.status, "NOT TRACED" in result.err), (0, False), result)
+
+
+@test(beside=True)
 def command_is_told_to_end():
     """SIGTERM to memtrace alone is passed on; the command decides, here for status 9."""
     with place() as directory:

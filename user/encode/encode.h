@@ -137,7 +137,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 /* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8 have the
  * offending bytes replaced by U+FFFD. Keys:
  *
- *   what ("heap", "regions" or "growth"), pid, comm, duration_s, planned_s (where -d told), ended (true: during the run), mode ("continuous" or "windowed"),
+ *   what ("heap", "regions" or "growth"), pid, comm, duration_s, planned_s (where -d told), ended (true: during the run), children_cpu_s (of a
+ *   command's children, where these were not traced), mode ("continuous" or "windowed"),
  *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,

@@ -86,6 +86,16 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
+/* A command that lets others do the work, as compilers, make and shells do: its own memory is not what was asked for. */
+static void put_children(const struct profile *profile, struct sink *sink)
+{
+	double children = (double)profile->children_cpu_ns, all = children + (double)profile->cpu_time_ns;
+
+	if (children > all / 2)
+		sink__printf(sink, "NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces them, too)\n",
+			     100 * children / all);
+}
+
 /* Growth: page faults in the place of allocations. */
 static void put_growth_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
@@ -333,6 +343,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 		put_heap_head(profile, &live, sink, comm);
 	if (profile->ended && profile->duration_s < profile->planned_s)
 		sink__printf(sink, "pid %d ended after %.1f s of %.10g\n", (int)profile->pid, profile->duration_s, profile->planned_s);
+	put_children(profile, sink);
 	if (growth && profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(profile, sink);
 	return sink->error;

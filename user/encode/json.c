@@ -488,6 +488,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		sink__puts(sink, "}");
 		put_evidence(&json, &profile->evidence);
 	}
+	if (profile->children_cpu_ns)
+		json__put_real(&json, "children_cpu_s", (double)profile->children_cpu_ns / 1e9);
 	json__put_uint(&json, "interval_bytes", profile->interval_bytes);
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);

@@ -226,6 +226,7 @@ struct profile {
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
+	uint64_t children_cpu_ns; /* of a command that has ended: by its children, which were not traced; 0: none, or unknown */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the start of the run (0 when the
 						  * process began later) and at its end (0 when it
 						  * ended before) */

@@ -443,6 +443,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->ended = b->target->ended;
 	p->overhead_pct = b->overhead_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
+	p->children_cpu_ns = b->target->children_cpu_ns;
 	return p->exe ? 0 : -ENOMEM;
 }
 

@@ -454,6 +454,9 @@ void targets__note_end(struct session *s, struct target *t)
 			s->command_status = 0;
 		else
 			s->command_cpu_ns = own__usage_ns(&usage);
+		/* the kernel adds up what it has waited for */
+		if (!s->selection && s->command_cpu_ns > t->cpu_now_ns)
+			t->children_cpu_ns = s->command_cpu_ns - t->cpu_now_ns;
 		s->command_ended = true;
 		s->launch.pid = 0;
 	}

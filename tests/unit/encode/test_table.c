@@ -290,6 +290,25 @@ static void an_early_end_is_told(void **state)
 	profile__free(profile);
 }
 
+/* What did the work was not looked at. */
+static void children_that_do_the_work_are_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->cpu_time_ns = 4000000;
+	profile->children_cpu_ns = 3000000;
+	text = table(profile, (struct table_options){});
+	assert_null(strstr(text, "children"));
+	free(text);
+	profile->children_cpu_ns = 96000000;
+	text = table(profile, (struct table_options){});
+	assert_has(text, "\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, too)\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void one_is_no_plural(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -475,6 +494,7 @@ int main(void)
 		cmocka_unit_test(cost_is_told_as_it_is_felt),
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(an_early_end_is_told),
+		cmocka_unit_test(children_that_do_the_work_are_told),
 		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
