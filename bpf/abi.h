@@ -213,7 +213,37 @@ struct abi_site {
 	__u64 high_objects_q16, high_bytes;
 	/* Objects whose end was seen, by age: ABI_AGE_NS times 10^i and less; the last: any older. */
 	__u64 ended_objects_q16[ABI_AGES];
+	/* What it held when the process's height of that number was reached: abi_site__at_peak(). */
+	__u64 peak_n, peak_objects_q16, peak_bytes;
 };
+
+/* What a process held, and when it held most (bpf/peak.bpf.h). Estimates, as in struct abi_site. */
+struct abi_peak {
+	__u64 live_bytes; /* now; two's complement */
+	__u64 bytes;	  /* the most */
+	__u64 time_ns;	  /* when: monotonic; 0: never anything */
+	__u64 n;	  /* heights so far, each higher than the one before */
+	__u64 base;	  /* of these, the first of the present program: what a site has noted with a lower number, or none, was
+			   * its predecessor's */
+};
+
+/* What the site held at the process's highest moment. */
+static inline void abi_site__at_peak(const struct abi_site *site, const struct abi_peak *peak, __u64 *ret_objects_q16,
+				     __u64 *ret_bytes)
+{
+	*ret_objects_q16 = *ret_bytes = 0;
+	if (site->peak_n < peak->base)
+		return;
+	if (site->peak_n >= peak->n) { /* more, too, where it was read later than the site */
+		*ret_objects_q16 = site->peak_objects_q16;
+		*ret_bytes = site->peak_bytes;
+	} else {
+		*ret_objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
+		*ret_bytes = site->alloc_bytes - site->freed_bytes;
+	}
+	if ((__s64)*ret_bytes < 0 || (__s64)*ret_objects_q16 < 0)
+		*ret_objects_q16 = *ret_bytes = 0;
+}
 
 /* What one thread freed of another's, or of its own; with freer 0 all that owner allocated. Sums over samples
  * as in struct abi_site. */
@@ -439,7 +469,8 @@ ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
-ABI_ASSERT(struct abi_site, 96 + 8 * ABI_AGES);
+ABI_ASSERT(struct abi_site, 120 + 8 * ABI_AGES);
+ABI_ASSERT(struct abi_peak, 40);
 ABI_ASSERT(struct abi_transfer_key, 16);
 ABI_ASSERT(struct abi_transfer, 24);
 ABI_ASSERT(struct abi_live_key, 16);

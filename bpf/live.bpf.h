@@ -11,6 +11,8 @@
 #include "compat.bpf.h"
 #include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "peak.bpf.h"
+#include "process.bpf.h"
 #include "sample.bpf.h"
 #include "threads.bpf.h"
 
@@ -69,6 +71,7 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu,
 					const struct abi_live *block, enum live_end how)
 {
 	struct abi_site_key key = {.stack = block->stack, .process = process->id};
+	struct abi_peak *peak = process_peak(process->id);
 	struct abi_site *site;
 	__u64 weight, bytes;
 
@@ -81,9 +84,13 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu,
 		return true;
 	weight = weight_q16(block->size, block->interval);
 	bytes = weighted_bytes(block->size, weight);
+	if (peak)
+		peak_before(peak, site);
 	count(&site->freed_samples, 1);
 	count(&site->freed_objects_q16, weight);
 	count(&site->freed_bytes, bytes);
+	if (peak)
+		peak_after(peak, -(__s64)bytes, 0);
 	count(&cpu->freed_bytes, bytes);
 	if (how != LIVE_UNSEEN) {
 		__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -207,6 +214,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	struct abi_live_key key = {.addr = addr, .process = process->id};
 	struct abi_live *found, old;
 	struct abi_process_cpu *machine = machine_cpu();
+	struct abi_peak *peak = process_peak(process->id);
 	struct abi_site *site;
 	__u64 weight, bytes;
 	long err;
@@ -238,9 +246,13 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	}
 	weight = weight_q16(block->size, block->interval);
 	bytes = weighted_bytes(block->size, weight);
+	if (peak)
+		peak_before(peak, site);
 	count(&site->alloc_samples, 1);
 	count(&site->alloc_objects_q16, weight);
 	count(&site->alloc_bytes, bytes);
+	if (peak)
+		peak_after(peak, (__s64)bytes, block->birth_ns);
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
 	note_high(site);

@@ -96,6 +96,14 @@ struct {
 	__type(value, struct abi_process_cpu);
 } process_cpus __weak SEC(".maps");
 
+/* What each process held when it held most, by its row. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct abi_peak);
+} peaks __weak SEC(".maps");
+
 /* Whose each row is: a process's id; 0: nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

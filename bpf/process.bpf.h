@@ -46,4 +46,12 @@ static __always_inline struct abi_process_cpu *process_cpu(__u32 process)
 	return cpu;
 }
 
+/* What it held at most. */
+static __always_inline struct abi_peak *process_peak(__u32 process)
+{
+	__u32 row = process & process_rows;
+
+	return bpf_map_lookup_elem(&peaks, &row);
+}
+
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What happens to the processes themselves: which are traced, and what user space must hear of. */
 #include "maps.bpf.h"
+#include "peak.bpf.h"
 #include "process.bpf.h"
 
 #define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h: all threads are about to end */
@@ -130,6 +131,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	struct task_struct *leader = task->group_leader;
 	struct abi_process *process;
 	__u64 now = bpf_ktime_get_ns();
+	struct abi_peak *peak;
 	struct abi_file exe;
 	bool fit, unknown, child = false;
 
@@ -154,6 +156,9 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 			return 0;
 		}
 		process->exec_ns = now;
+		peak = process_peak(process->id);
+		if (peak)
+			peak_exec(peak);
 		bpf_map_delete_elem(&mappings, &process->id);
 		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid);
 		return 0;

@@ -116,6 +116,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	/* row 0 is nobody's */
 	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.peaks, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.free_processes, max_processes);
 	skel->rodata->process_rows = rows_mask(max_processes);
 	bpf_map__set_max_entries(skel->maps.headless, max_processes);

@@ -173,6 +173,9 @@ void capture__deactivate(struct capture *capture);
 /* Takes all probes out of all targets. */
 void capture__detach(struct capture *capture);
 
+/* What a process held at most. 0 or negative errno. */
+int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *ret);
+
 /* A process's counters, added up over the CPUs. until_sample and drawn_for mean nothing there. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 

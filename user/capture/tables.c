@@ -59,6 +59,15 @@ int capture__counters(struct capture *c, uint32_t process, struct abi_process_cp
 	return read_counters(c, c->skel->maps.process_cpus, process & c->skel->rodata->process_rows, ret);
 }
 
+int capture__peak(struct capture *c, uint32_t process, struct abi_peak *ret)
+{
+	uint32_t row = process & c->skel->rodata->process_rows;
+
+	if (!owns_row(c, process))
+		return -ENOENT;
+	return bpf_map__lookup_elem(c->skel->maps.peaks, &row, sizeof(row), ret, sizeof(*ret), 0);
+}
+
 int capture__machine_counters(struct capture *c, struct abi_process_cpu *ret)
 {
 	return read_counters(c, c->skel->maps.machine_cpus, 0, ret);
@@ -277,6 +286,7 @@ uint64_t capture__processes_refused(const struct capture *c)
 void capture__drop_process(struct capture *c, uint32_t process)
 {
 	uint32_t rows = c->skel->rodata->process_rows, row = process & rows, next = process + rows + 1, nobody = 0;
+	const struct abi_peak none = {};
 
 	capture__forget_mappings(c, process);
 	if (!owns_row(c, process))
@@ -286,6 +296,7 @@ void capture__drop_process(struct capture *c, uint32_t process)
 	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);
 	bpf_map__update_elem(c->skel->maps.process_cpus, &row, sizeof(row), c->counters,
 			     sizeof(*c->counters) * (size_t)c->cpus, BPF_ANY);
+	bpf_map__update_elem(c->skel->maps.peaks, &row, sizeof(row), &none, sizeof(none), BPF_ANY);
 	bpf_map__update_elem(c->skel->maps.free_processes, NULL, 0, &next, sizeof(next), BPF_ANY);
 }
 

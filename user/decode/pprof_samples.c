@@ -24,6 +24,8 @@ enum label_kind {
 	KIND_GROWTH_LOW,
 	KIND_GROWTH_HIGH,
 	KIND_REPLACES,
+	KIND_PEAK_OBJECTS,
+	KIND_PEAK_SPACE,
 	KIND_SURVIVAL, /* + index of the age */
 	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
 };
@@ -40,7 +42,7 @@ struct labels {
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
-	double largest, root_of_squares, common, low, high;
+	double largest, root_of_squares, common, low, high, peak_objects, peak_bytes;
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
 
@@ -121,6 +123,8 @@ static enum label_kind find_kind(const struct samples *samples, uint64_t key)
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
 		[KIND_GROWTH_HIGH] = LABEL_GROWTH_HIGH,
 		[KIND_REPLACES] = LABEL_REPLACES,
+		[KIND_PEAK_OBJECTS] = LABEL_PEAK_OBJECTS,
+		[KIND_PEAK_SPACE] = LABEL_PEAK_SPACE,
 	};
 	char survival[48], older[48];
 
@@ -210,6 +214,12 @@ static void use_label(struct samples *samples, const struct label *label)
 		return;
 	case KIND_REPLACES:
 		labels->replaces = label->num;
+		return;
+	case KIND_PEAK_OBJECTS:
+		labels->peak_objects = fmax((double)number, 0);
+		return;
+	case KIND_PEAK_SPACE:
+		labels->peak_bytes = fmax((double)number, 0);
 		return;
 	default:
 		if (*kind < KIND_OLDER)
@@ -311,6 +321,8 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site->truncated = site->truncated || labels->truncated;
 	site->allocators_own = site->allocators_own || labels->allocators_own;
 	site->replaces = site->replaces || labels->replaces;
+	site->peak_objects += labels->peak_objects;
+	site->peak_bytes += labels->peak_bytes;
 	if (samples->profile->has_growth)
 		add_growth(&site->growth, value_of(samples, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {

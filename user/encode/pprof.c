@@ -276,6 +276,10 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 		if (site->replaces)
 			add_label(p, LABEL_REPLACES, NULL, 1, NULL);
 	}
+	if (profile->has_peak && site->peak_bytes > 0) {
+		add_label(p, LABEL_PEAK_OBJECTS, NULL, to_signed(p, site->peak_objects), NULL);
+		add_label(p, LABEL_PEAK_SPACE, NULL, to_signed(p, site->peak_bytes), "bytes");
+	}
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && profile->survival_age_s[0] > 0; i++) {
 		add_share(p, LABEL_SURVIVAL, profile->survival_age_s[i], site->survival[i]);
 		if (site->live.bytes > 0)

@@ -58,6 +58,8 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	a->alloc_bytes += b->alloc_bytes;
 	a->freed_objects += b->freed_objects;
 	a->freed_bytes += b->freed_bytes;
+	a->peak_objects += b->peak_objects;
+	a->peak_bytes += b->peak_bytes;
 	site_life__merge(&a->life, &b->life);
 	resident_bytes__add(&a->resident, &b->resident);
 	a->replaces |= b->replaces;

@@ -42,6 +42,8 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("planned_s", REAL, planned_s, 0),
 	FACT("leaf_holds", BOOL, leaf_holds, 0),
 	FACT("no_objects", BOOL, no_objects, 0),
+	FACT("peak_known", BOOL, has_peak, 0),
+	FACT("peak_s", REAL, peak_s, 0),
 	FACT("growth_known", BOOL, has_growth, 0),
 	FACT_OF(GROWING, "process_growth_bytes_per_s", SIGNED, growth.bytes_per_s, NAN),
 	FACT_OF(GROWING, "process_growth_attributed", SIGNED, growth.attributed.bytes_per_s, 0),

@@ -274,6 +274,20 @@ struct estimate profile__live(const struct profile *profile)
 	return live;
 }
 
+struct estimate profile__peak(const struct profile *profile)
+{
+	struct estimate peak;
+	double objects = 0, bytes = 0;
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		objects += profile->sites[i].peak_objects;
+		bytes += profile->sites[i].peak_bytes;
+	}
+	peak = estimate__of_bytes(bytes, profile->interval_bytes ? profile->interval_bytes : 1);
+	peak.objects = objects;
+	return peak;
+}
+
 double profile__stacks_complete_pct(const struct profile *profile)
 {
 	if (!profile->stacks_walked)

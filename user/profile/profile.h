@@ -120,6 +120,7 @@ struct profile_site {
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
 	double freed_objects, freed_bytes;   /* of those, freed again */
+	double peak_objects, peak_bytes; /* when the profile's has_peak is set: held when the process held most, estimated */
 	struct growth growth; /* when the profile's has_growth is set */
 	bool replaces; /* windows show that its blocks stay, and the process does not grow by them: they take the place of
 			* older ones, or are freed where no window sees it */
@@ -190,6 +191,7 @@ enum profile_weight {
 	WEIGHT_ALLOCATED, /* bytes, over the run */
 	WEIGHT_FREED,	  /* of these */
 	WEIGHT_GROWTH,	  /* bytes per second, where it grows */
+	WEIGHT_PEAK,	  /* bytes, when the process held most */
 	PROFILE_WEIGHTS
 };
 
@@ -212,6 +214,8 @@ struct profile {
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	bool has_life; /* of each site */
+	bool has_peak; /* of each site; of what is traced continuously */
+	double peak_s; /* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
 	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are more. 0: not known */
@@ -385,6 +389,9 @@ size_t profile__bytes(const struct profile *profile);
 
 /* Live memory of all sites together. */
 struct estimate profile__live(const struct profile *profile);
+
+/* What all sites together held when the process held most. */
+struct estimate profile__peak(const struct profile *profile);
 
 /* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when
  * no stack was walked. */

@@ -19,7 +19,7 @@
 /* What is left of a stack's bytes beside its threads' is rounding, up to this share. */
 #define ROUNDING 1e-6
 
-static const char *const weight_names[PROFILE_WEIGHTS] = {"live", "objects", "allocated", "freed", "growth"};
+static const char *const weight_names[PROFILE_WEIGHTS] = {"live", "objects", "allocated", "freed", "growth", "peak"};
 static const char *const root_names[PROFILE_ROOTS] = {"", "thread", "process", "module"};
 
 const char *profile_weight__name(enum profile_weight weight)
@@ -67,6 +67,11 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		return "it says nothing of growth; runs of some seconds do, and memtrace's own .pb.gz files of them";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";
+	if (options->weight == WEIGHT_PEAK && !profile->has_peak)
+		return filtered ? "of what the filters leave it says nothing of the highest moment: --thread and --age are known of live "
+				  "memory" :
+				  "it does not say what was live at the highest moment: that is known of what is traced continuously, and "
+				  "memtrace's own .pb.gz files tell it";
 	if (options->root == ROOT_THREAD && !profile->n_threads)
 		return "it says nothing of threads";
 	if (options->root == ROOT_PROCESS && !profile->pid && !*profile->comm)
@@ -87,6 +92,8 @@ static struct estimate weigh(const struct profile_site *site, enum profile_weigh
 		return (struct estimate){.objects = site->freed_objects, .bytes = site->freed_bytes};
 	case WEIGHT_GROWTH:
 		return (struct estimate){.bytes = fmax(site->growth.bytes_per_s, 0)};
+	case WEIGHT_PEAK:
+		return (struct estimate){.objects = site->peak_objects, .bytes = site->peak_bytes};
 	default:
 		return site->live;
 	}

@@ -127,11 +127,30 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 	return life;
 }
 
+/* When the process held most. */
+static void add_peak(const struct build *b, struct profile *p, struct abi_peak *ret)
+{
+	p->has_peak = p->has_life && !capture__peak(b->capture, b->target->process, ret) && ret->time_ns;
+	if (p->has_peak && ret->time_ns > b->begin_ns)
+		p->peak_s = fmin((double)(ret->time_ns - b->begin_ns) / 1e9, p->duration_s);
+}
+
+static void add_site_peak(struct profile_site *site, const struct abi_site *found, const struct abi_peak *peak)
+{
+	__u64 objects_q16, bytes;
+
+	abi_site__at_peak(found, peak, &objects_q16, &bytes);
+	site->peak_objects = (double)objects_q16 / 65536;
+	site->peak_bytes = (double)bytes;
+}
+
 /* The process's sites, and their numbers. */
 static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
+	struct abi_peak peak = {};
 	uint64_t ends[STACK_END_MAX] = {}, bridged = 0, missing = 0;
 
+	add_peak(b, p, &peak);
 	for (size_t i = 0; i < s->n; i++) {
 		struct profile_site *site;
 		const struct abi_stack *stack = snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
@@ -155,6 +174,8 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
 		if (p->has_life)
 			site->life = life_of(b, &s->keys[i], &s->sites[i]);
+		if (p->has_peak)
+			add_site_peak(site, &s->sites[i], &peak);
 	}
 	p->dropped += missing;
 	if (profile__add_lost(p, "stacks_missing", missing))

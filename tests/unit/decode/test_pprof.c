@@ -98,6 +98,8 @@ static struct profile *rich(void)
 	p->n_live_threads = 4;
 	p->ended = true;
 	p->planned_s = 30;
+	p->has_peak = true;
+	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;
 	p->own = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
 	assert_int_equal(profile__add_site(p, a, 4, true, &sites[0]), 0);
@@ -120,6 +122,8 @@ static struct profile *rich(void)
 	p->sites[sites[1]].complete = true;
 	p->sites[sites[1]].allocators_own = true;
 	p->sites[sites[0]].replaces = true;
+	p->sites[sites[0]].peak_objects = 777;
+	p->sites[sites[0]].peak_bytes = 123456;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
@@ -203,6 +207,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_int_equal(a->truncated, b->truncated);
 		assert_int_equal(a->allocators_own, b->allocators_own);
 		assert_int_equal(a->replaces, b->replaces);
+		assert_true(fabs(a->peak_bytes - b->peak_bytes) < 1);
+		assert_true(fabs(a->peak_objects - b->peak_objects) < 1);
 		assert_int_equal(a->n_locations, b->n_locations);
 		for (uint32_t k = 0; k < a->n_locations; k++)
 			assert_true(p->locations[a->locations[k]].addr ==

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What sites held at the highest moment, compiled for the host: the same as who copies all of them at each new height
+ * finds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "peak.bpf.h"
+
+#define SITES 7
+#define STEPS 4000
+
+static struct abi_site sites[SITES];
+static struct abi_peak peak;
+static uint64_t random_state = 88172645463325252ULL;
+
+/* The truth, kept the dear way. */
+static int64_t held[SITES], held_at_peak[SITES], live, highest;
+static uint64_t peak_time;
+
+static uint64_t random_u64(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static void change(size_t i, int64_t bytes, uint64_t now)
+{
+	peak_before(&peak, &sites[i]);
+	if (bytes > 0) {
+		sites[i].alloc_bytes += (uint64_t)bytes;
+		sites[i].alloc_objects_q16 += 65536;
+	} else {
+		sites[i].freed_bytes += (uint64_t)-bytes; /* a part of a block */
+	}
+	peak_after(&peak, bytes, now);
+	held[i] += bytes;
+	live += bytes;
+	if (live > highest) {
+		highest = live;
+		peak_time = now;
+		memcpy(held_at_peak, held, sizeof(held));
+	}
+}
+
+static void assert_truth(void)
+{
+	assert_int_equal(peak.bytes, highest);
+	assert_int_equal(peak.time_ns, peak_time);
+	for (size_t i = 0; i < SITES; i++) {
+		__u64 objects, bytes;
+
+		abi_site__at_peak(&sites[i], &peak, &objects, &bytes);
+		assert_int_equal(bytes, held_at_peak[i]);
+		assert_int_equal(objects % 65536, 0);
+	}
+}
+
+static int nothing(void **state)
+{
+	(void)state;
+	memset(sites, 0, sizeof(sites));
+	memset(&peak, 0, sizeof(peak));
+	memset(held, 0, sizeof(held));
+	memset(held_at_peak, 0, sizeof(held_at_peak));
+	live = highest = 0;
+	peak_time = 0;
+	return 0;
+}
+
+static void sites_are_as_at_the_highest_moment(void **state)
+{
+	(void)state;
+	assert_truth();
+	for (uint64_t step = 1; step <= STEPS; step++) {
+		size_t i = random_u64() % SITES;
+		/* up, down, up ... */
+		bool grows = held[i] == 0 || random_u64() % 100 < (step / 500 % 2 ? 30 : 60);
+
+		change(i, grows ? (int64_t)(random_u64() % 1000) + 1 : -held[i] / 2 - 1, step);
+		assert_truth();
+	}
+}
+
+/* The program before held more, but that is gone, and none of it is the new one's. */
+static void an_exec_begins_anew(void **state)
+{
+	__u64 objects, bytes;
+
+	(void)state;
+	change(0, 5000, 1);
+	change(1, 3000, 2);
+	change(1, -3000, 3);
+	peak_exec(&peak);
+	memset(held, 0, sizeof(held));
+	memset(held_at_peak, 0, sizeof(held_at_peak));
+	live = highest = 0;
+	peak_time = 0;
+	assert_int_equal(peak.bytes, 0);
+	for (size_t i = 0; i < 2; i++) {
+		abi_site__at_peak(&sites[i], &peak, &objects, &bytes);
+		assert_int_equal(bytes, 0);
+	}
+	change(2, 700, 4);
+	change(3, 100, 5);
+	change(2, -700, 6);
+	assert_truth();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(sites_are_as_at_the_highest_moment, nothing),
+		cmocka_unit_test_setup(an_exec_begins_anew, nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
