@@ -138,7 +138,7 @@ def jeprof_sampled():
 @test(beside=True)
 def table_agrees():
     """The table's rows are the truth of truth_basic, in the units that people read."""
-    result = memtrace("-i", "1", "-f", "none", "-n", "5", "-o", "-", "--", f"{PROGS}/truth_basic", "--auto")
+    result = memtrace("-i", "1", "-f", "none", "-n", "5", "--weight", "live", "-o", "-", "--", f"{PROGS}/truth_basic", "--auto")
     expect_equal(result.status, 0, result)
     rows = [line.split(None, 5) for line in result.out.splitlines()
             if re.match(r" *[\d.]+ (B|KiB|MiB) ", line)]

@@ -7,7 +7,7 @@ import signal
 import time
 
 from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect,
-                     expect_equal, expect_words, memtrace, place, start, test, wait_until)
+                     expect_equal, expect_words, memtrace, need_tool, place, run, start, test, test_each_kind, wait_until)
 
 BASIC = os.path.join(PROGS, "truth_basic")
 KEYS = {"pid", "comm", "duration_s", "mode", "interval_bytes", "alloc_calls", "free_calls",
@@ -350,6 +350,44 @@ def command_whose_children_work():
         expect_equal(bool(re.search(r"^NOT TRACED: its children, which used \d+ % .*-F", result.err, re.M)), told, result.err)
     result = memtrace("-f", "none", "-F", "--", "sh", "-c", f"sh -c '{busy}'; exit 0")
     expect_equal((result.status, "NOT TRACED" in result.err), (0, False), result)
+
+
+HEIGHTS = """
+#include <stdlib.h>
+static void *held[100];
+__attribute__((noipa)) static void valley(void) { held[0] = malloc(70000); free(held[0]); }
+__attribute__((noipa)) static void climb(void) { for (int i = 0; i < 100; i++) held[i] = malloc(10000); }
+__attribute__((noipa)) static void descend(void) { for (int i = 0; i < 100; i++) free(held[i]); }
+__attribute__((noipa)) static void last(void) { for (int i = 0; i < 50; i++) held[i] = malloc(1000); }
+int main(void) { valley(); climb(); descend(); last(); return 0; }
+"""
+
+
+@test_each_kind(beside=True)
+def command_at_its_highest(kind):
+    """A command's table is of the moment when it held most, to the byte, whatever it has freed since; of the program that a shell
+    became by exec, too."""
+    with place() as directory:
+        source, program = directory + "/heights.c", directory + "/heights"
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(HEIGHTS)
+        expect_equal(run([need_tool("gcc"), "-O1", source, "-o", program]).status, 0, "gcc")
+        for command in ([program], ["sh", "-c", f"exec {program}"]):
+            result = memtrace("-i", "1", "--probe-kind", kind, "-f", "pprof", "-o", directory + "/out", "--", *command)
+            expect_words(result.err, r"^live heap at its end: 48\.8 KiB in 50 objects, exact$",
+                         r"^at its highest, \d+ ms after the start: 976\.6 KiB in 100 objects, exact$",
+                         r"^ *AT PEAK +OBJECTS +SHARE +AT END +WHERE", r"^976\.6 KiB +100 +100\.0% +0 B +climb < main")
+            expect("valley" not in result.err and "last" not in result.err, result.err)
+            path = re.search(r"^written: (.*)$", result.err, re.M)[1]
+            again = memtrace("report", "--weight", "peak", path)
+            expect_equal(again.out, result.err.replace(f"written: {path}\n", ""), "the same by report")
+            folded = memtrace("report", "--weight", "peak", "-f", "collapsed", path).out
+            expect_equal([line.rsplit(" ", 1)[1] for line in folded.splitlines()], ["1000000"], folded)
+        profile = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--json=-", "--", program).json()
+        expect_equal((profile["peak_bytes"], profile["peak_objects"], profile["live_bytes"]), (1000000, 100, 50000), "JSON")
+        expect_equal({stack["frames"][1]: stack["peak_bytes"] for stack in profile["stacks"]}, {"climb": 1000000, "last": 0}, "stacks")
+        live = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--weight", "live", "--", program).err
+        expect_words(live, r"^ +LIVE +OBJECTS", "last < main")
 
 
 @test(beside=True)

@@ -69,8 +69,10 @@ def views_by_weight():
         refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects", files["collapsed"])
         refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed", files["collapsed"])
         refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])
-        refused(2, "goes with -f", "report", "--weight", "freed", files["gz"])
-        refused(2, "-f collapsed and svg", "-p", os.getpid(), "-f", "pprof", "--weight", "freed")
+        expect_words(report("--weight", "freed", files["gz"]), "^freed of what was allocated", "^ *FREED +OBJECTS")
+        refused(1, "only of what is live", "report", "--weight", "freed", files["collapsed"])
+        refused(2, "goes with the table", "report", "--weight", "freed", "--tree", files["gz"])
+        refused(2, "either that or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
 
 
 @test(beside=True)

@@ -112,7 +112,7 @@ int take_view_option(struct view_options *view, const char *command, const char 
 			i++;
 		if (i == PROFILE_WEIGHTS)
 			return usage_error(command,
-					   "stacks are weighed by live, objects, allocated, freed or growth, "
+					   "stacks are weighed by live, objects, allocated, freed, growth or peak, "
 					   "not by '%s'",
 					   value);
 		view->weight = (enum profile_weight)i;

@@ -43,6 +43,7 @@ struct record_config {
 	size_t n_written;
 	struct modules *modules; /* NULL: none were given */
 	struct view_options view;
+	bool weight_given;
 	enum process_sort sort;
 	unsigned top;
 	bool json;
@@ -61,8 +62,10 @@ const char record_options[] =
 	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
 	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
 	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
-	"      --weight WHAT          stacks of collapsed and svg by live (bytes, default), objects,\n"
-	"                             allocated, freed (bytes of the run) or growth (bytes per second)\n"
+	"      --weight WHAT          stacks of the table, collapsed and svg by live (bytes, default),\n"
+	"                             objects, allocated, freed (bytes of the run), growth (bytes per\n"
+	"                             second) or peak (bytes at the highest moment: the default of a\n"
+	"                             COMMAND's table)\n"
 	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
 	"                             or component of --modules)\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
@@ -205,6 +208,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_WEIGHT:
 		case OPT_BY:
 			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight", optarg);
+			c->weight_given |= opt == OPT_WEIGHT;
 			if (rc)
 				return rc;
 			break;
@@ -257,8 +261,10 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 	c->view.modules = c->modules;
 	if (view_options__contradiction(&c->view))
 		return usage_error("record", "%s", view_options__contradiction(&c->view));
-	if (view_options__any(&c->view) && !shows_views(c))
-		return usage_error("record", "--weight and --by are for -f collapsed and svg");
+	if (c->view.root != ROOT_NONE && !shows_views(c))
+		return usage_error("record", "--by is for -f collapsed and svg");
+	if (c->weight_given && c->trace.leaks)
+		return usage_error("record", "--leaks orders the table by growth: either that or --weight");
 	if (c->modules && c->trace.selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->resident && c->trace.selection.given)
@@ -347,7 +353,8 @@ static int encode_objects(const void *what, struct sink *sink)
 		const struct record_config *c = list->config;
 		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
 		const struct json_options options = {.modules = aside ? NULL : c->modules,
-						     .all_stacks = c->sites || c->lifetimes};
+						     .all_stacks = c->sites || c->lifetimes,
+						     .peak_stacks = c->command || c->view.weight == WEIGHT_PEAK};
 
 		rc = encode_json_with(list->profiles[i], &options, sink);
 	}
@@ -382,6 +389,18 @@ static int put_views(const struct record_config *c, const struct profile *profil
 	return rc;
 }
 
+/* What the table's rows are weighed by. Of a command its highest moment: at its end it has often freed all. */
+static enum profile_weight table_weight(const struct record_config *c, const struct profile *profile)
+{
+	const struct view_options wanted = {.weight = c->weight_given ? c->view.weight
+						     : c->command && !c->trace.leaks ? WEIGHT_PEAK : WEIGHT_LIVE};
+	const char *refusal = view_options__refusal(&wanted, profile);
+
+	if (refusal && c->weight_given)
+		complain("the table of pid %d is by live bytes: %s", profile->pid, refusal);
+	return refusal ? WEIGHT_LIVE : wanted.weight;
+}
+
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
@@ -407,6 +426,7 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
+		options.weight = table_weight(c, profiles[i]);
 		rc = encode_table(profiles[i], &options, &sink);
 		if (!rc && c->trace.leaks)
 			rc = put_leaks(c, profiles[i], &options, &sink);

@@ -31,9 +31,10 @@ static const char help[] =
 	"      --leaks                stacks by growth, where the file tells it\n"
 	"      --min-share PCT        of a caller in the tree (default 1)\n"
 	"      --modules FILE         live memory by component, by that file's rules; also -f json\n"
-	"      --weight WHAT          stacks of -f collapsed and svg by live (bytes, default), objects,\n"
-	"                             allocated, freed (bytes of the run) or growth (bytes per second)\n"
-	"      --by WHOSE             the first frame of these, and the last one of --tree, tells the\n"
+	"      --weight WHAT          stacks of the table, -f collapsed and svg by live (bytes, default),\n"
+	"                             objects, allocated, freed (bytes of the run), growth (bytes per\n"
+	"                             second) or peak (bytes at the highest moment)\n"
+	"      --by WHOSE             the first frame of these two, and the last one of --tree, tells the\n"
 	"                             thread, process or module (file, or component of --modules)\n"
 	"  -n, --top N                rows of the table (default 20)\n"
 	"  -f, --format NAME          write the profile as heap, collapsed, pprof, svg, symbolized\n"
@@ -283,6 +284,14 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
+	if (c->view.weight != WEIGHT_LIVE) { /* the table's own column */
+		const char *refusal = view_options__refusal(&c->view, profile);
+
+		c->table.weight = c->view.weight;
+		if (refusal)
+			complain("%s: %s", c->path, refusal);
+		return refusal ? EXIT_FAILED : write_text(NULL, encode, c);
+	}
 	if (view_options__any(&c->view)) {
 		int status = open_view(&view, profile, &c->view, c->path);
 
@@ -342,8 +351,8 @@ static int check_together(struct report_config *c)
 		return usage_error("report", "-n goes with tables");
 	if (c->format && (c->table.tree || c->table.leaks || of_modules))
 		return usage_error("report", "either -f or --tree, --leaks, --modules");
-	if (c->view.weight != WEIGHT_LIVE && !views)
-		return usage_error("report", "--weight goes with -f collapsed or svg");
+	if (c->view.weight != WEIGHT_LIVE && !views && (c->format || c->table.tree || c->table.leaks || of_modules))
+		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
 	if (c->table.leaks && (c->thread || c->age_s > 0))

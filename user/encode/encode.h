@@ -60,6 +60,7 @@ struct table_options {
 	unsigned width; /* columns of the terminal; 0 = 100 */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
+	enum profile_weight weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
 	bool tree;	/* who holds memory and, below each, who called it, in the place of rows */
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
@@ -141,6 +142,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *   command's children, where these were not traced), mode ("continuous" or "windowed"),
  *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
+ *   peak_s (after the start: when the process held most), peak_bytes, peak_objects (then; of what is traced continuously)
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,
  *	unchanged} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
@@ -155,7 +157,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects (these two null when unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
- *	growth_replaces (true: struct profile_site.replaces),
+ *	growth_replaces (true: struct profile_site.replaces), peak_bytes, peak_objects (when the process held most),
  *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects
  *	of 10 us and less, 100 us, ... 1000 s, more] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
  *	first], lines}] (those with anything live, or all)
@@ -174,7 +176,8 @@ int encode_json(const struct profile *profile, struct sink *sink);
 
 struct json_options {
 	const struct modules *modules; /* or NULL */
-	bool all_stacks; /* stacks has those of which nothing is live, too */
+	bool all_stacks; /* stacks has those of which nothing is live, too, */
+	bool peak_stacks; /* or those that held anything when the process held most */
 };
 int encode_json_with(const struct profile *profile, const struct json_options *options, struct sink *sink);
 

@@ -192,7 +192,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	if (live->objects > 0) {
 		uint64_t objects = to_integer(live->objects);
 
-		sink__printf(sink, "live heap%s: %s%s",
+		sink__printf(sink, "live heap%s%s: %s%s", profile->ended && profile->has_peak ? " at its end" : "",
 			     profile->n_windows ? ", from windows" : "",
 			     profile->dropped ? "AT LEAST " : "",
 			     format_bytes(live->bytes, bytes));

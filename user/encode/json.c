@@ -320,7 +320,13 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-static void put_stacks(struct json *json, const struct profile *profile, bool all)
+static void put_peak(struct json *json, double objects, double bytes)
+{
+	json__put_uint(json, "peak_bytes", to_integer(bytes));
+	json__put_uint(json, "peak_objects", to_integer(objects));
+}
+
+static void put_stacks(struct json *json, const struct profile *profile, const struct json_options *options)
 {
 	struct json stacks = json__open(json, "stacks", "[");
 
@@ -328,12 +334,15 @@ static void put_stacks(struct json *json, const struct profile *profile, bool al
 		const struct profile_site *site = &profile->sites[i];
 		struct json stack;
 
-		if (!all && !(site->live.objects > 0) && !(site->live.bytes > 0))
+		if (!options->all_stacks && !(options->peak_stacks && profile->has_peak && site->peak_bytes > 0) &&
+		    !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, profile);
 		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
 		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
+		if (profile->has_peak)
+			put_peak(&stack, site->peak_objects, site->peak_bytes);
 		if (profile->has_growth)
 			put_growth(&stack, &site->growth);
 		if (site->replaces)
@@ -495,6 +504,12 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);
 	put_live(&json, &live, profile);
+	if (profile->has_peak) {
+		struct estimate peak = profile__peak(profile);
+
+		json__put_real(&json, "peak_s", profile->peak_s);
+		put_peak(&json, peak.objects, peak.bytes);
+	}
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
@@ -508,7 +523,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		put_transfers(&json, profile);
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
-	put_stacks(&json, profile, options->all_stacks);
+	put_stacks(&json, profile, options);
 	json__put_lost(&json, profile);
 	put_probes(&json, profile);
 	put_own(&json, &profile->own);

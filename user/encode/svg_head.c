@@ -68,6 +68,8 @@ static const char *what_it_is(const struct profile *profile)
 		return "allocated during the run and freed again";
 	case WEIGHT_GROWTH:
 		return "growth of all stacks that grow";
+	case WEIGHT_PEAK:
+		return "live heap at its highest";
 	default:
 		break;
 	}
@@ -87,6 +89,8 @@ const char *svg_what(const struct profile *profile)
 		return profile->dropped ? "freed, at least" : "freed";
 	case WEIGHT_GROWTH:
 		return "growth";
+	case WEIGHT_PEAK:
+		return profile->dropped ? "live at the highest moment, at least" : "live at the highest moment";
 	default:
 		break;
 	}

@@ -336,6 +336,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			.alloc_bytes = site->alloc_bytes,
 			.freed_objects = site->freed_objects,
 			.freed_bytes = site->freed_bytes,
+			.peak_objects = site->peak_objects,
+			.peak_bytes = site->peak_bytes,
 			.life = site->life,
 		};
 		if (!groups[n++].key) {
@@ -354,6 +356,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			last->alloc_bytes += groups[i].alloc_bytes;
 			last->freed_objects += groups[i].freed_objects;
 			last->freed_bytes += groups[i].freed_bytes;
+			last->peak_objects += groups[i].peak_objects;
+			last->peak_bytes += groups[i].peak_bytes;
 			site_life__merge(&last->life, &groups[i].life);
 			free(groups[i].key);
 		} else {
@@ -546,7 +550,9 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 
 	if (err)
 		return err;
-	if (live.objects > 0 || live.bytes > 0)
+	if (options->weight != WEIGHT_LIVE && !options->tree)
+		err = put_weighed(profile, options, sink);
+	else if (live.objects > 0 || live.bytes > 0)
 		err = options->tree ? put_tree(profile, options, &live, sink)
 				    : put_rows(profile, options, &live, sink);
 	if (!err)

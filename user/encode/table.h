@@ -22,7 +22,7 @@ struct group {
 	char *key;			 /* what is read, a line per frame; owned */
 	struct estimate live;
 	struct growth growth;
-	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
+	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
 	struct site_life life;
 };
 
@@ -38,6 +38,10 @@ enum groups {
 /* Groups sites by what is read of them. *ret_groups is for free_groups(). 0 or -ENOMEM. */
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, enum groups by);
 void free_groups(struct group *groups, size_t n);
+
+/* The rows by options->weight, which is not WEIGHT_LIVE and which the profile knows: above them what all of it comes to. 0 or
+ * negative errno. */
+int put_weighed(const struct profile *profile, const struct table_options *options, struct sink *sink);
 
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
  * its memory came the same way, and below it the callers where it parts. 0 or negative errno. */

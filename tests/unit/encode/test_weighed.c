@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Tables by other weights than live bytes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/unit/encode/fixture.h"
+
+static struct table_options options;
+
+static int encode(const struct profile *profile, struct sink *sink)
+{
+	return encode_table(profile, &options, sink);
+}
+
+static char *table(const struct profile *profile, struct table_options with)
+{
+	options = with;
+	return encoded(encode, profile);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("not in the table: %s\n%s", part, text);
+}
+
+/* A command that has freed nearly all at its end: two of its stacks held memory when it held most. */
+static struct profile *freed_at_the_end(uint64_t interval)
+{
+	static const struct {
+		double alloc_objects, alloc_bytes, peak_objects, peak_bytes;
+	} did[] = {{300, 30 << 20, 30, 3 << 20}, {10, 1 << 20, 10, 1 << 20}, {1, 5120, 0, 0}};
+	struct profile *profile = new_profile(interval);
+
+	STACK(profile, 1, 1, 0, "malloc", "build", "main");
+	STACK(profile, 1, 1, 0, "malloc", "parse", "main");
+	STACK(profile, 1, 5120, 1, "malloc", "last", "main");
+	profile->has_life = profile->has_peak = true;
+	profile->peak_s = 1.25;
+	profile->ended = true;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const char *name = profile_location__function(profile__location(profile, &profile->sites[i], 1));
+		size_t which = !strcmp(name, "build") ? 0 : !strcmp(name, "parse") ? 1 : 2;
+
+		profile->sites[i].alloc_objects = did[which].alloc_objects;
+		profile->sites[i].alloc_bytes = did[which].alloc_bytes;
+		profile->sites[i].freed_objects = which < 2 ? did[which].alloc_objects : 0;
+		profile->sites[i].freed_bytes = which < 2 ? did[which].alloc_bytes : 0;
+		profile->sites[i].peak_objects = did[which].peak_objects;
+		profile->sites[i].peak_bytes = did[which].peak_bytes;
+	}
+	return profile;
+}
+
+static void a_table_of_the_highest_moment(void **state)
+{
+	struct profile *profile = freed_at_the_end(1);
+	char *text = table(profile, (struct table_options){.weight = WEIGHT_PEAK});
+
+	(void)state;
+	assert_has(text, "live heap at its end: 5.0 KiB in 1 object, exact\n");
+	assert_has(text, "at its highest, 1.2 s after the start: 4.0 MiB in 40 objects, exact\n"
+			 "\n"
+			 "AT PEAK  OBJECTS  SHARE  AT END  WHERE (leaf first)\n"
+			 "3.0 MiB       30  75.0%     0 B  build < main\n"
+			 "1.0 MiB       10  25.0%     0 B  parse < main\n");
+	assert_null(strstr(text, "last"));
+	free(text);
+	text = table(profile, (struct table_options){.weight = WEIGHT_PEAK, .top = 1});
+	assert_has(text, "1.0 MiB       10  25.0%     0 B  (1 more stack)\n");
+	free(text);
+	profile__free(profile);
+}
+
+/* What other CPUs do at that very moment is not known to the byte. */
+static void several_threads_are_no_exact_moment(void **state)
+{
+	struct profile *profile = freed_at_the_end(1);
+	size_t thread;
+	char *text;
+
+	(void)state;
+	assert_int_equal(profile__add_thread(profile, 2, "other", &thread), 0);
+	text = table(profile, (struct table_options){.weight = WEIGHT_PEAK});
+	assert_has(text, "in 40 objects, exact but for what other threads did at that very moment\n");
+	free(text);
+	profile__free(profile);
+}
+
+static void estimates_have_intervals(void **state)
+{
+	struct profile *profile = freed_at_the_end(524288);
+	char *text = table(profile, (struct table_options){.weight = WEIGHT_PEAK});
+
+	(void)state;
+	assert_has(text, "at its highest, 1.2 s after the start: 4.0 MiB (95 %: ");
+	assert_has(text, " in 40 objects, estimated\n");
+	assert_has(text, "95 % INTERVAL");
+	free(text);
+	profile__free(profile);
+}
+
+static void a_table_of_what_was_allocated(void **state)
+{
+	struct profile *profile = freed_at_the_end(1);
+	char *text = table(profile, (struct table_options){.weight = WEIGHT_ALLOCATED});
+
+	(void)state;
+	assert_has(text, "allocated during the run: 31.0 MiB in 311 objects, exact\n"
+			 "\n"
+			 "ALLOCATED  OBJECTS  SHARE   AT END  WHERE (leaf first)\n"
+			 " 30.0 MiB      300  96.8%      0 B  build < main\n"
+			 "  1.0 MiB       10   3.2%      0 B  parse < main\n"
+			 "  5.0 KiB        1   0.0%  5.0 KiB  last < main\n");
+	free(text);
+	text = table(profile, (struct table_options){.weight = WEIGHT_FREED});
+	assert_has(text, "freed of what was allocated during the run: 31.0 MiB in 310 objects, exact\n");
+	assert_null(strstr(text, "last"));
+	free(text);
+	profile__free(profile);
+}
+
+static void weights_that_are_no_bytes(void **state)
+{
+	struct profile *profile = freed_at_the_end(1);
+	char *text = table(profile, (struct table_options){.weight = WEIGHT_OBJECTS});
+
+	(void)state;
+	assert_has(text, "\n\nOBJECTS   SHARE   AT END  WHERE (leaf first)\n"
+			 "      1  100.0%  5.0 KiB  last < main\n");
+	free(text);
+	profile->has_growth = true;
+	profile->ended = false;
+	for (size_t i = 0; i < profile->n_sites; i++)
+		profile->sites[i].growth = (struct growth){i ? -100 : 2048, i ? -200 : 1024, i ? 0 : 3072};
+	text = table(profile, (struct table_options){.weight = WEIGHT_GROWTH});
+	assert_has(text, "GROWTH/s  95 % INTERVAL  OBJECTS   SHARE");
+	assert_has(text, "\n 2.0 KiB  1.0 - 3.0 KiB  ");
+	free(text);
+	profile__free(profile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_table_of_the_highest_moment),
+		cmocka_unit_test(several_threads_are_no_exact_moment),
+		cmocka_unit_test(estimates_have_intervals),
+		cmocka_unit_test(a_table_of_what_was_allocated),
+		cmocka_unit_test(weights_that_are_no_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

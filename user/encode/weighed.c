@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Stacks by something else than what is live: what they allocated, what they held at the highest moment; and by churn, who
+ * allocates most and for how long. What is live stands beside it. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/grid.h"
+#include "encode/table.h"
+#include "encode/text.h"
+
+#define DEFAULT_TOP   20
+#define DEFAULT_WIDTH 100
+#define MIN_ROOM      24
+
+/* A group and its weight. */
+struct weighed {
+	const struct group *group;
+	struct estimate amount; /* bytes: what it is weighed by, whatever that is */
+};
+
+static struct estimate weigh(const struct profile *profile, const struct group *g, enum profile_weight weight)
+{
+	/* of windows the error is another, and not known */
+	uint64_t interval = profile__is_windowed(profile) ? 1 : profile->interval_bytes;
+	struct estimate amount;
+
+	switch (weight) {
+	case WEIGHT_OBJECTS:
+		return (struct estimate){.bytes = g->live.objects, .objects = g->live.objects};
+	case WEIGHT_GROWTH:
+		return (struct estimate){.bytes = fmax(g->growth.bytes_per_s, 0), .objects = g->live.objects};
+	case WEIGHT_ALLOCATED:
+		amount = estimate__of_bytes(g->alloc_bytes, interval);
+		amount.objects = g->alloc_objects;
+		return amount;
+	case WEIGHT_FREED:
+		amount = estimate__of_bytes(g->freed_bytes, interval);
+		amount.objects = g->freed_objects;
+		return amount;
+	case WEIGHT_PEAK:
+		amount = estimate__of_bytes(g->peak_bytes, interval);
+		amount.objects = g->peak_objects;
+		return amount;
+	default:
+		return g->live;
+	}
+}
+
+/* Descending; ties by what is read. */
+static int compare_weighed(const void *a, const void *b)
+{
+	const struct weighed *x = a, *y = b;
+
+	if (x->amount.bytes != y->amount.bytes)
+		return x->amount.bytes > y->amount.bytes ? -1 : 1;
+	return strcmp(x->group->key, y->group->key);
+}
+
+/* Those that weigh anything; *ret_groups is for free_groups(), the array for free(). 0 or -ENOMEM. */
+static int weigh_all(const struct profile *profile, enum profile_weight weight, struct group **ret_groups, size_t *ret_n_groups,
+		     struct weighed **ret, size_t *ret_n)
+{
+	struct weighed *all;
+	size_t n = 0;
+	int rc = group_sites(profile, ret_groups, ret_n_groups, GROUPS_BY_NAME);
+
+	if (rc)
+		return rc;
+	all = calloc(*ret_n_groups + 1, sizeof(*all));
+	if (!all) {
+		free_groups(*ret_groups, *ret_n_groups);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < *ret_n_groups; i++) {
+		all[n] = (struct weighed){&(*ret_groups)[i], weigh(profile, &(*ret_groups)[i], weight)};
+		n += all[n].amount.bytes > 0;
+	}
+	qsort(all, n, sizeof(*all), compare_weighed);
+	*ret = all;
+	*ret_n = n;
+	return 0;
+}
+
+/* --- by weight --- */
+
+/* "55.0 MiB (95 %: 50.1 - 60.2 MiB) in 12,345 objects, estimated" */
+static void put_amount(const struct profile *profile, enum profile_weight weight, const struct estimate *amount,
+		       struct sink *sink)
+{
+	/* bpf/peak.bpf.h */
+	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1 ?
+				    ", exact but for what other threads did at that very moment\n" :
+				    ", exact\n";
+	char bytes[16], objects[32], interval[CELL_SIZE];
+
+	sink__printf(sink, "%s%s", profile->dropped ? "AT LEAST " : "", format_bytes(amount->bytes, bytes));
+	if (amount->variance > 0 && !profile->dropped) {
+		format_interval(estimate__interval(amount), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	if (amount->objects > 0)
+		sink__printf(sink, " in %s object%s", with_commas(to_integer(amount->objects), objects),
+			     plural(to_integer(amount->objects)));
+	sink__puts(sink, profile->dropped ? "\n" : profile__is_exact(profile) ? exact : ", estimated\n");
+}
+
+static void put_weight_head(const struct profile *profile, enum profile_weight weight, const struct estimate *total,
+			    struct sink *sink)
+{
+	bool brief = profile->peak_s < 1;
+
+	if (weight == WEIGHT_PEAK)
+		sink__printf(sink, "at its highest, %.*f %s after the start: ", brief ? 0 : 1,
+			     profile->peak_s * (brief ? 1000 : 1), brief ? "ms" : "s");
+	else if (weight == WEIGHT_ALLOCATED)
+		sink__puts(sink, "allocated during the run: ");
+	else if (weight == WEIGHT_FREED)
+		sink__puts(sink, "freed of what was allocated during the run: ");
+	else
+		return;
+	put_amount(profile, weight, total, sink);
+}
+
+enum { WEIGHT, INTERVAL, OBJECTS, SHARE, BESIDE, CELLS };
+
+static const char *title_of(enum profile_weight weight)
+{
+	static const char *const titles[PROFILE_WEIGHTS] = {
+		[WEIGHT_LIVE] = "LIVE",	  [WEIGHT_OBJECTS] = "", /* the column has it */
+		[WEIGHT_ALLOCATED] = "ALLOCATED", [WEIGHT_FREED] = "FREED",
+		[WEIGHT_GROWTH] = "GROWTH/s",	  [WEIGHT_PEAK] = "AT PEAK",
+	};
+
+	return titles[weight];
+}
+
+static void add_row(struct grid *grid, const struct profile *profile, enum profile_weight weight, const struct estimate *amount,
+		    const struct growth *growth, const struct estimate *live, double total)
+{
+	char cell[CELL_SIZE];
+
+	grid__add(grid, "%s", weight == WEIGHT_OBJECTS ? "" : format_bytes(amount->bytes, cell));
+	if (weight == WEIGHT_GROWTH && growth && isfinite(growth->low) && growth->low < growth->high) {
+		format_interval((struct interval){growth->low, growth->high}, cell, sizeof(cell));
+		grid__add(grid, "%s", growth__is_significant(growth) ? cell : "may be 0");
+	} else if (amount->variance > 0 && !profile->dropped) {
+		format_interval(estimate__interval(amount), cell, sizeof(cell));
+		grid__add(grid, "%s", cell);
+	} else {
+		grid__add(grid, "%s", "");
+	}
+	grid__add(grid, "%s", with_commas(to_integer(amount->objects), cell));
+	grid__add(grid, "%.1f%%", total > 0 ? 100 * amount->bytes / total : 0.0);
+	grid__add(grid, "%s", format_bytes(live->bytes, cell));
+}
+
+/* The rows of a grid, and behind them their stacks; the last one may be of all others together. */
+static int put_grid(const struct profile *profile, const struct table_options *options, struct grid *grid,
+		    const struct weighed *weighed, size_t n, size_t n_rest, struct sink *sink)
+{
+	size_t width = options->width ? options->width : DEFAULT_WIDTH, left;
+	int rc = grid__fit(grid);
+
+	if (rc)
+		return rc;
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	grid__put_titles(grid, sink);
+	sink__printf(sink, "  WHERE (leaf first)%s\n", options->color ? RESET : "");
+	for (size_t i = 0; i < n && !rc; i++) {
+		left = grid__put_row(grid, i, sink) + 2;
+		left = width > left + MIN_ROOM ? width - left : MIN_ROOM;
+		sink__puts(sink, "  ");
+		rc = put_where(profile, weighed[i].group->site, left, sink);
+		sink__puts(sink, "\n");
+	}
+	if (n_rest && !rc) {
+		grid__put_row(grid, n, sink);
+		sink__printf(sink, "  (%zu more stack%s)\n", n_rest, plural(n_rest));
+	}
+	return rc ? rc : sink->error;
+}
+
+int put_weighed(const struct profile *profile, const struct table_options *options, struct sink *sink)
+{
+	const struct grid_column columns[CELLS] = {
+		[WEIGHT] = {title_of(options->weight), false},
+		[INTERVAL] = {"95 % INTERVAL", false},
+		[OBJECTS] = {"OBJECTS", false},
+		[SHARE] = {"SHARE", false},
+		[BESIDE] = {profile->ended || options->weight == WEIGHT_PEAK ? "AT END" : "LIVE", false},
+	};
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = CELLS};
+	size_t top = options->top ? options->top : DEFAULT_TOP, n, n_groups;
+	_cleanup_free_ struct weighed *weighed = NULL;
+	struct estimate total = {}, rest = {}, rest_live = {};
+	struct group *groups;
+	int rc = weigh_all(profile, options->weight, &groups, &n_groups, &weighed, &n);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		estimate__merge(&total, &weighed[i].amount);
+		if (i >= top) {
+			estimate__merge(&rest, &weighed[i].amount);
+			estimate__merge(&rest_live, &weighed[i].group->live);
+		}
+	}
+	for (size_t i = 0; i < n && i < top; i++)
+		add_row(&grid, profile, options->weight, &weighed[i].amount, &weighed[i].group->growth, &weighed[i].group->live,
+			total.bytes);
+	if (n > top) {
+		rest.variance = 0; /* of no interest, and of no stack */
+		add_row(&grid, profile, options->weight, &rest, NULL, &rest_live, total.bytes);
+	}
+	put_weight_head(profile, options->weight, &total, sink);
+	if (n)
+		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top, n > top ? n - top : 0, sink);
+	free_groups(groups, n_groups);
+	return rc ? rc : sink->error;
+}
