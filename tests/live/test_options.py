@@ -390,6 +390,38 @@ def command_at_its_highest(kind):
         expect_words(live, r"^ +LIVE +OBJECTS", "last < main")
 
 
+CHURN = """
+#include <stdlib.h>
+__attribute__((noipa)) static void brief(void) { for (int i = 0; i < 2000; i++) free(malloc(1000)); }
+__attribute__((noipa)) static void kept(void) { for (int i = 0; i < 10; i++) malloc(5000); }
+int main(void) { brief(); kept(); return 0; }
+"""
+
+
+@test(beside=True)
+def command_that_churns():
+    """Who allocates most, though it is all freed again, and for how long it lived; by report, too."""
+    with place() as directory:
+        source, program = directory + "/churn.c", directory + "/churn"
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(CHURN)
+        expect_equal(run([need_tool("gcc"), "-O1", "-fno-builtin", source, "-o", program]).status, 0, "gcc")
+        result = memtrace("-i", "1", "--churn", "-f", "pprof", "-o", directory + "/out", "--", program)
+        expect_words(result.err, r"^churn: .* in [\d,]+ objects/s, 98 % of the bytes freed again; half of the freed objects lived < 1\w+$",
+                     r"^ *BYTES/s +OBJECTS/s +EACH +FREED +HALF LIVED +LIVE +WHERE",
+                     r"^ *\S+ [KM]iB +[\d,]+ +1000 B +100% +< 1\w+ +0 B +brief < main",
+                     r"^ *\S+ [KM]iB +[\d,]+ +4\.9 KiB +0% +48\.8 KiB +kept < main")
+        path = re.search(r"^written: (.*)$", result.err, re.M)[1]
+        expect_equal(memtrace("report", "--churn", path).out, result.err.replace(f"written: {path}\n", ""), "the same by report")
+        for options, status, words in (((path, "--tree"), 2, "one of"), ((path, "-f", "svg"), 2, "either -f"),
+                                       ((path, "--weight", "freed"), 2, "goes with the table")):
+            refused = memtrace("report", "--churn", *options)
+            expect_equal(refused.status, status, refused)
+            expect_words(refused.err, words)
+    for options in (("-a",), ("--leaks", "-p", os.getpid()), ("--what", "regions", "-p", os.getpid())):
+        expect_equal(memtrace("--churn", "-d", "0.1", *options).status, 2, options)
+
+
 @test(beside=True)
 def command_is_told_to_end():
     """SIGTERM to memtrace alone is passed on; the command decides, here for status 9."""

@@ -43,7 +43,7 @@ struct record_config {
 	size_t n_written;
 	struct modules *modules; /* NULL: none were given */
 	struct view_options view;
-	bool weight_given;
+	bool weight_given, churn;
 	enum process_sort sort;
 	unsigned top;
 	bool json;
@@ -68,6 +68,8 @@ const char record_options[] =
 	"                             COMMAND's table)\n"
 	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
 	"                             or component of --modules)\n"
+	"      --churn                stacks by what they allocate per second, whatever is freed again, and\n"
+	"                             how long that lived (of what is traced continuously)\n"
 	"      --modules FILE         live memory by component, too, by that file's rules\n"
 	"      --threads[=each]       who allocated, who freed whose memory, who owns it: by pools of\n"
 	"                             threads, or each\n"
@@ -121,6 +123,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		OPT_BY,
 		OPT_EVERY,
 		OPT_PEAK,
+		OPT_CHURN,
 		OPT_JEPROF_NAMES,
 		OPT_HELP,
 		OPT_VERSION,
@@ -141,6 +144,7 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		{"by", required_argument, NULL, OPT_BY},
 		{"every", required_argument, NULL, OPT_EVERY},
 		{"peak", no_argument, NULL, OPT_PEAK},
+		{"churn", no_argument, NULL, OPT_CHURN},
 		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
@@ -221,6 +225,9 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		case OPT_PEAK:
 			c->snapshots.at_peaks = true;
 			break;
+		case OPT_CHURN:
+			c->churn = true;
+			break;
 		case OPT_JEPROF_NAMES:
 			c->jeprof_names = true;
 			break;
@@ -265,6 +272,12 @@ static int parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record", "--by is for -f collapsed and svg");
 	if (c->weight_given && c->trace.leaks)
 		return usage_error("record", "--leaks orders the table by growth: either that or --weight");
+	if (c->churn && (c->trace.leaks || c->weight_given))
+		return usage_error("record", "one table: --churn, --leaks or --weight");
+	if (c->churn && !(c->trace.what & WHAT_HEAP))
+		return usage_error("record", "--churn tells of the heap: --what heap");
+	if (c->churn && c->trace.selection.given)
+		return usage_error("record", "--churn shows what is in one process: name it by -p, or run a command");
 	if (c->modules && c->trace.selection.given)
 		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
 	if (c->resident && c->trace.selection.given)
@@ -353,7 +366,7 @@ static int encode_objects(const void *what, struct sink *sink)
 		const struct record_config *c = list->config;
 		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
 		const struct json_options options = {.modules = aside ? NULL : c->modules,
-						     .all_stacks = c->sites || c->lifetimes,
+						     .all_stacks = c->sites || c->lifetimes || c->churn,
 						     .peak_stacks = c->command || c->view.weight == WEIGHT_PEAK};
 
 		rc = encode_json_with(list->profiles[i], &options, sink);
@@ -426,7 +439,8 @@ static int write_tables(const struct record_config *c, struct profile *const *pr
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
-		options.weight = table_weight(c, profiles[i]);
+		options.churn = c->churn && trace_what(profiles[i]) == WHAT_HEAP;
+		options.weight = options.churn ? WEIGHT_LIVE : table_weight(c, profiles[i]);
 		rc = encode_table(profiles[i], &options, &sink);
 		if (!rc && c->trace.leaks)
 			rc = put_leaks(c, profiles[i], &options, &sink);

@@ -29,6 +29,7 @@ static const char help[] =
 	"\n"
 	"      --tree                 who holds memory and, below each, who called it\n"
 	"      --leaks                stacks by growth, where the file tells it\n"
+	"      --churn                stacks by what they allocate per second, and how long that lived\n"
 	"      --min-share PCT        of a caller in the tree (default 1)\n"
 	"      --modules FILE         live memory by component, by that file's rules; also -f json\n"
 	"      --weight WHAT          stacks of the table, -f collapsed and svg by live (bytes, default),\n"
@@ -305,6 +306,12 @@ static int write_out(struct report_config *c, const struct profile *profile)
 /* What was asked for and the file does not have. */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
+	/* --thread and --age leave nothing of that */
+	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
+		complain("%s: %s", c->path, profile->no_allocated ? "it says nothing of what was allocated, only of what is live" :
+								    "--thread and --age are known of live memory: --churn without them");
+		return EXIT_FAILED;
+	}
 	if (!c->table.leaks || profile->has_growth)
 		return 0;
 	complain("%s: it says nothing of growth; memtrace's own .pb.gz files do", c->path);
@@ -343,15 +350,15 @@ static int check_together(struct report_config *c)
 	bool views = c->format && c->format->views;
 
 	c->view.modules = c->modules;
-	if (of_modules + c->table.tree + c->table.leaks > 1)
-		return usage_error("report", "one of --tree, --leaks and --modules");
+	if (of_modules + c->table.tree + c->table.leaks + c->table.churn > 1)
+		return usage_error("report", "one of --tree, --leaks, --churn and --modules");
 	if (c->table.min_share_pct > 0 && !c->table.tree)
 		return usage_error("report", "--min-share goes with --tree");
 	if (c->table.top && (c->table.tree || c->format))
 		return usage_error("report", "-n goes with tables");
-	if (c->format && (c->table.tree || c->table.leaks || of_modules))
-		return usage_error("report", "either -f or --tree, --leaks, --modules");
-	if (c->view.weight != WEIGHT_LIVE && !views && (c->format || c->table.tree || c->table.leaks || of_modules))
+	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
+		return usage_error("report", "either -f or --tree, --leaks, --churn, --modules");
+	if (c->view.weight != WEIGHT_LIVE && !views && (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
@@ -373,6 +380,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		OPT_WEIGHT,
 		OPT_BY,
 		OPT_LEAKS,
+		OPT_CHURN,
 		OPT_MIN_SHARE,
 		OPT_FOCUS,
 		OPT_IGNORE,
@@ -383,6 +391,7 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 	static const struct option options[] = {
 		{"tree", no_argument, NULL, OPT_TREE},
 		{"leaks", no_argument, NULL, OPT_LEAKS},
+		{"churn", no_argument, NULL, OPT_CHURN},
 		{"min-share", required_argument, NULL, OPT_MIN_SHARE},
 		{"modules", required_argument, NULL, OPT_MODULES},
 		{"weight", required_argument, NULL, OPT_WEIGHT},
@@ -407,6 +416,9 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 		switch (opt) {
 		case OPT_TREE:
 			c->table.tree = true;
+			break;
+		case OPT_CHURN:
+			c->table.churn = true;
 			break;
 		case OPT_LEAKS:
 			c->table.leaks = true;

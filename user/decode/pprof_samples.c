@@ -28,6 +28,7 @@ enum label_kind {
 	KIND_PEAK_SPACE,
 	KIND_SURVIVAL, /* + index of the age */
 	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
+	KIND_FREED = KIND_OLDER + PROFILE_SURVIVAL_AGES, /* + class of the age */
 };
 
 struct label {
@@ -43,6 +44,7 @@ struct labels {
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
 	double largest, root_of_squares, common, low, high, peak_objects, peak_bytes;
+	double freed[PROFILE_AGES];
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
 
@@ -126,7 +128,7 @@ static enum label_kind find_kind(const struct samples *samples, uint64_t key)
 		[KIND_PEAK_OBJECTS] = LABEL_PEAK_OBJECTS,
 		[KIND_PEAK_SPACE] = LABEL_PEAK_SPACE,
 	};
-	char survival[48], older[48];
+	char survival[48], older[48], freed[48];
 
 	for (int i = KIND_THREAD; i < (file->own ? KIND_SURVIVAL : KIND_INCOMPLETE); i++)
 		if (pprof_file__text_is(file, key, names[i]))
@@ -138,6 +140,11 @@ static enum label_kind find_kind(const struct samples *samples, uint64_t key)
 			return (enum label_kind)(KIND_SURVIVAL + i);
 		if (ages_s[i] > 0 && pprof_file__text_is(file, key, older))
 			return (enum label_kind)(KIND_OLDER + i);
+	}
+	for (int i = 0; i < PROFILE_AGES && file->own; i++) {
+		snprintf(freed, sizeof(freed), LABEL_FREED "%s", profile_age__name(i));
+		if (pprof_file__text_is(file, key, freed))
+			return (enum label_kind)(KIND_FREED + i);
 	}
 	return KIND_OTHER;
 }
@@ -224,8 +231,10 @@ static void use_label(struct samples *samples, const struct label *label)
 	default:
 		if (*kind < KIND_OLDER)
 			labels->survival[*kind - KIND_SURVIVAL] = to_share((double)number);
-		else
+		else if (*kind < KIND_FREED)
 			labels->older[*kind - KIND_OLDER] = to_share((double)number);
+		else
+			labels->freed[*kind - KIND_FREED] = fmax((double)number, 0);
 	}
 }
 
@@ -323,6 +332,8 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site->replaces = site->replaces || labels->replaces;
 	site->peak_objects += labels->peak_objects;
 	site->peak_bytes += labels->peak_bytes;
+	for (int i = 0; i < PROFILE_AGES; i++)
+		site->life.ended[i] += labels->freed[i];
 	if (samples->profile->has_growth)
 		add_growth(&site->growth, value_of(samples, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {

@@ -61,6 +61,7 @@ struct table_options {
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
 	enum profile_weight weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
+	bool churn;	/* rows by what they allocate per second, and how long that lives, in the place of what is live */
 	bool tree;	/* who holds memory and, below each, who called it, in the place of rows */
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };

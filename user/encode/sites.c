@@ -15,9 +15,6 @@
 #define INDENT	 "    "
 #define AGES_COLUMNS 96
 
-static const char *const ages[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
-					       "1s",   "10s",	"100s", "1000s", "more"};
-
 static const char unknown[] = "known of what is traced continuously (--max-overhead off), and of none here\n";
 
 static unsigned width_of(const struct table_options *options)
@@ -145,7 +142,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		return rc;
 	sink__printf(sink, "%12s  %-5s %12s ", "ALLOCATED/s", "AGES", "OBJECTS");
 	for (int i = 0; i < PROFILE_AGES; i++)
-		sink__printf(sink, " %5s", ages[i]);
+		sink__printf(sink, " %5s", profile_age__name(i));
 	sink__puts(sink, "  STACK\n");
 	for (size_t i = 0; i < n && i < top && !rc; i++) {
 		const struct group *g = &groups[i];

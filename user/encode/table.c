@@ -550,7 +550,9 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 
 	if (err)
 		return err;
-	if (options->weight != WEIGHT_LIVE && !options->tree)
+	if (options->churn)
+		err = put_churn(profile, options, sink);
+	else if (options->weight != WEIGHT_LIVE && !options->tree)
 		err = put_weighed(profile, options, sink);
 	else if (live.objects > 0 || live.bytes > 0)
 		err = options->tree ? put_tree(profile, options, &live, sink)

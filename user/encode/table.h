@@ -43,6 +43,9 @@ void free_groups(struct group *groups, size_t n);
  * negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options, struct sink *sink);
 
+/* The rows of churn: who allocates how much a second, how much of it is freed again and how long that lived. 0 or negative errno. */
+int put_churn(const struct profile *profile, const struct table_options *options, struct sink *sink);
+
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
  * its memory came the same way, and below it the callers where it parts. 0 or negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,

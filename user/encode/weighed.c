@@ -223,3 +223,135 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 	free_groups(groups, n_groups);
 	return rc ? rc : sink->error;
 }
+
+/* --- churn --- */
+
+enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
+
+/* "< 1ms": half of what was freed was no older than that. "", or buf (>= 16 bytes). */
+static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
+{
+	double all = 0, younger = 0;
+	int i = 0;
+
+	for (int k = 0; k < PROFILE_AGES; k++)
+		all += ended[k];
+	if (!(all > 0))
+		return "";
+	while (i < PROFILE_AGES - 1 && younger + ended[i] < all / 2)
+		younger += ended[i++];
+	if (i == PROFILE_AGES - 1)
+		snprintf(buf, 16, "> %s", profile_age__name(i - 1));
+	else
+		snprintf(buf, 16, "< %s", profile_age__name(i));
+	return buf;
+}
+
+/* What there is of it in a second. */
+static struct estimate per_second(const struct estimate *amount, double seconds)
+{
+	struct estimate rate = *amount;
+
+	if (!(seconds > 0))
+		seconds = 1;
+	rate.objects /= seconds;
+	rate.bytes /= seconds;
+	rate.variance /= seconds * seconds;
+	rate.variance_max /= seconds * seconds;
+	rate.sampled_bytes = 0;
+	return rate;
+}
+
+/* Objects a second; few of them with their fractions. */
+static const char *format_rate(double objects, char *buf)
+{
+	if (objects >= 10 || objects == 0)
+		return with_commas(to_integer(objects), buf);
+	snprintf(buf, 32, "%.2g", objects);
+	return buf;
+}
+
+static void add_churn(struct grid *grid, const struct profile *profile, const struct group *sum, const struct estimate *allocated)
+{
+	struct estimate rate = per_second(allocated, profile->duration_s);
+	char cell[CELL_SIZE];
+
+	grid__add(grid, "%s", format_bytes(rate.bytes, cell));
+	if (rate.variance > 0 && !profile->dropped)
+		format_interval(estimate__interval(&rate), cell, sizeof(cell));
+	else
+		*cell = '\0';
+	grid__add(grid, "%s", cell);
+	grid__add(grid, "%s", format_rate(rate.objects, cell));
+	grid__add(grid, "%s", sum->alloc_objects > 0 ? format_bytes(sum->alloc_bytes / sum->alloc_objects, cell) : "");
+	grid__add(grid, "%.0f%%", sum->alloc_bytes > 0 ? fmin(100 * sum->freed_bytes / sum->alloc_bytes, 100) : 0.0);
+	grid__add(grid, "%s", profile->has_ages ? half_lived(sum->life.ended, cell) : "");
+	grid__add(grid, "%s", format_bytes(sum->live.bytes, cell));
+}
+
+static void add_to(struct group *sum, const struct group *g)
+{
+	sum->alloc_objects += g->alloc_objects;
+	sum->alloc_bytes += g->alloc_bytes;
+	sum->freed_bytes += g->freed_bytes;
+	estimate__merge(&sum->live, &g->live);
+	site_life__merge(&sum->life, &g->life);
+}
+
+static void put_churn_head(const struct profile *profile, const struct group *all, const struct estimate *allocated,
+			   struct sink *sink)
+{
+	struct estimate rate = per_second(allocated, profile->duration_s);
+	char bytes[16], objects[32], interval[CELL_SIZE], lived[16];
+
+	sink__printf(sink, "churn: %s%s/s", profile->dropped ? "AT LEAST " : "", format_bytes(rate.bytes, bytes));
+	if (rate.variance > 0 && !profile->dropped) {
+		format_interval(estimate__interval(&rate), interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
+	}
+	sink__printf(sink, " in %s objects/s, %.0f %% of the bytes freed again", format_rate(rate.objects, objects),
+		     all->alloc_bytes > 0 ? fmin(100 * all->freed_bytes / all->alloc_bytes, 100) : 0.0);
+	if (!profile->has_ages)
+		sink__puts(sink, "; how long it lived is known of what is traced continuously, and in memtrace's own files of that");
+	else if (*half_lived(all->life.ended, lived))
+		sink__printf(sink, "; half of the freed objects lived %s", lived);
+	sink__puts(sink, "\n");
+}
+
+int put_churn(const struct profile *profile, const struct table_options *options, struct sink *sink)
+{
+	static const struct grid_column columns[CHURN_CELLS] = {
+		[RATE] = {"BYTES/s", false}, [RATE_INTERVAL] = {"95 % INTERVAL", false},
+		[RATE_OBJECTS] = {"OBJECTS/s", false}, [SIZE] = {"EACH", false},
+		[FREED] = {"FREED", false}, [LIVED] = {"HALF LIVED", false},
+		[STILL_LIVE] = {"LIVE", false},
+	};
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = CHURN_CELLS};
+	size_t top = options->top ? options->top : DEFAULT_TOP, n, n_groups;
+	_cleanup_free_ struct weighed *weighed = NULL;
+	struct group all = {}, rest = {}, *groups;
+	struct estimate total = {}, none = {};
+	int rc = weigh_all(profile, WEIGHT_ALLOCATED, &groups, &n_groups, &weighed, &n);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		estimate__merge(&total, &weighed[i].amount);
+		add_to(&all, weighed[i].group);
+		if (i < top) {
+			add_churn(&grid, profile, weighed[i].group, &weighed[i].amount);
+			continue;
+		}
+		add_to(&rest, weighed[i].group);
+		none.objects += weighed[i].amount.objects;
+		none.bytes += weighed[i].amount.bytes;
+	}
+	if (n > top)
+		add_churn(&grid, profile, &rest, &none);
+	if (n) {
+		put_churn_head(profile, &all, &total, sink);
+		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top, n > top ? n - top : 0, sink);
+	}
+	free_groups(groups, n_groups);
+	return rc ? rc : sink->error;
+}

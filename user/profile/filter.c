@@ -49,7 +49,7 @@ static void only_live(struct profile *profile)
 		site->freed_objects = site->freed_bytes = 0;
 	}
 	profile->no_allocated = true;
-	profile->has_growth = profile->has_life = profile->has_peak = false;
+	profile->has_growth = profile->has_life = profile->has_ages = profile->has_peak = false;
 	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
 }
 

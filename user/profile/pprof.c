@@ -42,6 +42,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("planned_s", REAL, planned_s, 0),
 	FACT("leaf_holds", BOOL, leaf_holds, 0),
 	FACT("no_objects", BOOL, no_objects, 0),
+	FACT("ages_known", BOOL, has_ages, 0),
 	FACT("peak_known", BOOL, has_peak, 0),
 	FACT("peak_s", REAL, peak_s, 0),
 	FACT("growth_known", BOOL, has_growth, 0),

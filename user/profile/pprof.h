@@ -150,6 +150,7 @@ extern const struct pprof_value_name {
 #define LABEL_REPLACES	     "growth_replaces"	      /* 1: struct profile_site.replaces */
 #define LABEL_PEAK_OBJECTS   "peak_objects"	      /* held when the process held most, of all threads */
 #define LABEL_PEAK_SPACE     "peak_space"	      /* the same in bytes */
+#define LABEL_FREED	     "freed_aged_" /* and profile_age__name(): objects that were that old or younger when they were freed */
 #define LABEL_SURVIVAL	     "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
 #define LABEL_OLDER	     "older_%gs_ppm"	/* by age: the share of what is live that is older */

@@ -347,6 +347,14 @@ bool profile__is_exact(const struct profile *profile)
 
 #define FIRST_AGE_NS 10000
 
+const char *profile_age__name(int class)
+{
+	static const char *const names[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
+							"1s",	"10s",	 "100s", "1000s", "more"};
+
+	return names[class];
+}
+
 int profile_age_class(uint64_t ns)
 {
 	uint64_t end = FIRST_AGE_NS;

@@ -104,6 +104,9 @@ struct site_life {
 /* The class of an age in nanoseconds. */
 int profile_age_class(uint64_t ns);
 
+/* "10us", "100us", ... "1000s", "more": up to which age a class goes. */
+const char *profile_age__name(int class);
+
 /* Adds what another stack's memory did: their highs need not have been at the same time, so that the sum is the most
  * that it can have been. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
@@ -214,6 +217,7 @@ struct profile {
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	bool has_life; /* of each site */
+	bool has_ages; /* of each site: life.ended, which a file tells without the rest */
 	bool has_peak; /* of each site; of what is traced continuously */
 	double peak_s; /* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */

@@ -510,7 +510,7 @@ int build__profile(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = b->growth ? "growth" : "heap";
-	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
+	p->has_life = p->has_ages = !b->growth && !budget__is_windowed(&b->target->budget);
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;

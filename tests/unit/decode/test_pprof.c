@@ -98,7 +98,7 @@ static struct profile *rich(void)
 	p->n_live_threads = 4;
 	p->ended = true;
 	p->planned_s = 30;
-	p->has_peak = true;
+	p->has_peak = p->has_ages = true;
 	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;
 	p->own = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
@@ -122,6 +122,8 @@ static struct profile *rich(void)
 	p->sites[sites[1]].complete = true;
 	p->sites[sites[1]].allocators_own = true;
 	p->sites[sites[0]].replaces = true;
+	p->sites[sites[0]].life.ended[0] = 1000;
+	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].peak_objects = 777;
 	p->sites[sites[0]].peak_bytes = 123456;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
@@ -209,6 +211,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_int_equal(a->replaces, b->replaces);
 		assert_true(fabs(a->peak_bytes - b->peak_bytes) < 1);
 		assert_true(fabs(a->peak_objects - b->peak_objects) < 1);
+		for (int k = 0; k < PROFILE_AGES; k++)
+			assert_true(fabs(a->life.ended[k] - b->life.ended[k]) < 1);
 		assert_int_equal(a->n_locations, b->n_locations);
 		for (uint32_t k = 0; k < a->n_locations; k++)
 			assert_true(p->locations[a->locations[k]].addr ==

@@ -145,6 +145,41 @@ static void weights_that_are_no_bytes(void **state)
 	profile__free(profile);
 }
 
+/* Ten seconds of the same. */
+static void a_table_of_churn(void **state)
+{
+	struct profile *profile = freed_at_the_end(1);
+	char *text;
+
+	(void)state;
+	profile->has_ages = true;
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		double *ended = profile->sites[i].life.ended;
+
+		if (profile->sites[i].alloc_objects == 300) {
+			ended[1] = 149; /* 100us */
+			ended[2] = 151;
+		} else if (profile->sites[i].alloc_objects == 10) {
+			ended[9] = 10;
+		}
+	}
+	text = table(profile, (struct table_options){.churn = true, .width = 120});
+	assert_has(text, "churn: 3.1 MiB/s in 31 objects/s, 100 % of the bytes freed again; half of the freed objects lived < 1ms\n"
+			 "\n"
+			 "  BYTES/s  OBJECTS/s       EACH  FREED  HALF LIVED     LIVE  WHERE (leaf first)\n"
+			 "  3.0 MiB         30  102.4 KiB   100%       < 1ms      0 B  build < main\n"
+			 "102.4 KiB          1  102.4 KiB   100%     > 1000s      0 B  parse < main\n"
+			 "    512 B        0.1    5.0 KiB     0%              5.0 KiB  last < main\n");
+	free(text);
+	profile->has_ages = false; /* of windows, or of a file of others */
+	text = table(profile, (struct table_options){.churn = true, .top = 1});
+	assert_has(text, "; how long it lived is known of what is traced continuously");
+	assert_null(strstr(text, "HALF LIVED"));
+	assert_has(text, "(2 more stacks)\n");
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +188,7 @@ int main(void)
 		cmocka_unit_test(estimates_have_intervals),
 		cmocka_unit_test(a_table_of_what_was_allocated),
 		cmocka_unit_test(weights_that_are_no_bytes),
+		cmocka_unit_test(a_table_of_churn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
