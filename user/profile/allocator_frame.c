@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/own_frame.h"
 #include "profile/profile.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -146,9 +147,6 @@ static const char *const others[] = {
 	"ruby_xrealloc",
 	"ruby_xmalloc2",
 	"objspace_xmalloc0",
-	"::allocate", /* <alloc::alloc::Global as core::alloc::Allocator>::allocate */
-	"::allocate_zeroed",
-	"::grow",
 	"__rust_alloc",
 	"__rust_alloc_zeroed",
 	"__rust_realloc",
@@ -193,33 +191,6 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */
-static void simplify(const char *name, char *out, size_t size)
-{
-	static const char *const suffixes[] = {".part.",     ".isra.", ".constprop.",
-					       ".lto_priv.", ".cold",  " [clone "};
-	size_t n = 0, depth = 0;
-	char *end, *blank;
-
-	for (const char *p = name; *p && n < size - 1; p++) {
-		if (*p == '<')
-			depth++;
-		else if (*p == '>' && depth)
-			depth--;
-		else if (!depth)
-			out[n++] = *p;
-	}
-	out[n] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-		end = strstr(out, suffixes[i]);
-		if (end)
-			*end = '\0';
-	}
-	blank = strrchr(out, ' ');
-	if (blank && strstr(out, "::"))
-		memmove(out, blank + 1, strlen(blank + 1) + 1);
-}
-
 /* The allocator plumbing of the C++ library: reserved names (_M_realloc_insert, __shared_count,
  * ...) and the allocators themselves. push_back() and the like stay: they are what somebody called.
  */
@@ -233,24 +204,34 @@ static bool is_std_plumbing(const char *name)
 	       listed(last + 1, std_allocators, ARRAY_SIZE(std_allocators));
 }
 
+static bool is_of_family(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		if (starts_with(name, families[i]))
+			return true;
+	return false;
+}
+
 bool profile__is_allocator_frame(const char *name)
 {
+	struct qualified_name qualified;
 	char simple[512];
 
 	if (!name)
 		return false;
 	if (starts_with(name, "operator new") && strchr("[(", name[strlen("operator new")]))
 		return true; /* strchr() finds the terminating NUL too */
-	simplify(name, simple, sizeof(simple));
+	/* <alloc::raw_vec::RawVec<u8>>::reserve, <arena::Arena as core::alloc::Allocator>::grow */
+	if (qualified_name__parse(name, &qualified))
+		return is_of_family(qualified.type) || (qualified.trait && is_of_family(qualified.trait));
+	function__simplify(name, simple, sizeof(simple));
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		if (starts_with(simple, prefixes[i]) &&
 		    listed(simple + strlen(prefixes[i]), cores, ARRAY_SIZE(cores)))
 			return true;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		if (starts_with(simple, families[i]))
-			return true;
-	}
+	if (is_of_family(simple))
+		return true;
 	return listed(simple, others, ARRAY_SIZE(others)) || is_std_plumbing(simple);
 }
 

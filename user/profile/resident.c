@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "profile/own_frame.h"
 #include "profile/profile.h"
 
 #define OWNER_FRAMES 3 /* of a stack, that tell who mapped memory */
@@ -142,17 +143,34 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 	return rc ? rc : add_part(parts, RESIDENT_LEFT_OUT, "", 0, &pieces->left_out);
 }
 
-/* "map_cache < main": the innermost frames that are nobody's plumbing. */
+/* Where the first frame of the program's own is, and in *ret_frame which of its location's; 0 and 0 if there is none. */
+static uint32_t first_own(const struct profile *profile, const struct profile_site *site, size_t *ret_frame)
+{
+	for (uint32_t i = 0; i < site->n_locations; i++) {
+		const struct profile_location *location = profile__location(profile, site, i);
+
+		for (size_t k = 0; k < location->n_frames; k++) {
+			*ret_frame = k;
+			if (profile__frame_owner(profile, location, location->frames[k].name) == FRAME_OWN)
+				return i;
+		}
+	}
+	*ret_frame = 0;
+	return 0;
+}
+
+/* "map_cache < main": the innermost frames, from the first own one on, that are nobody's plumbing. */
 static char *owner_of(const struct profile *profile, const struct profile_site *site)
 {
 	const char *told[OWNER_FRAMES], *first = NULL;
-	size_t n = 0, len = 1;
+	size_t n = 0, len = 1, frame;
+	uint32_t from = first_own(profile, site, &frame);
 	char *text, *to;
 
-	for (uint32_t i = 0; i < site->n_locations && n < OWNER_FRAMES; i++) {
+	for (uint32_t i = from; i < site->n_locations && n < OWNER_FRAMES; i++) {
 		const struct profile_location *location = profile__location(profile, site, i);
 
-		for (size_t k = 0; k < location->n_frames && n < OWNER_FRAMES; k++) {
+		for (size_t k = i == from ? frame : 0; k < location->n_frames && n < OWNER_FRAMES; k++) {
 			const char *name = location->frames[k].name;
 
 			first = first ? first : name;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "profile/own_frame.h"
+
+static void functions_of_runtimes_are_known(void **state)
+{
+	static const char *const yes[] = {
+		"std::vector<int, std::allocator<int> >::push_back",
+		"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::append",
+		"std::map<int, app::Session>::operator[]",
+		"int& std::vector<int>::emplace_back<int>",
+		"std::operator<< <std::char_traits<char> >",
+		"std::function<void (int)>::operator()",
+		"__gnu_cxx::__normal_iterator<char*, std::string>::operator*",
+		"__cxxabiv1::__cxa_throw",
+		"operator new",
+		"operator new[](unsigned long)",
+		"operator delete",
+		/* Rust, by both manglings */
+		"<alloc::alloc::Global>::grow_impl_runtime",
+		"<alloc::raw_vec::RawVecInner<_>>::reserve::do_reserve_and_handle::<alloc::alloc::Global>",
+		"alloc::vec::Vec<T,A>::push",
+		"alloc::vec::from_elem::<app::Session>",
+		"<alloc::vec::Vec<app::Session>>::push",
+		"<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+		"<app::Session as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+		"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec",
+		"<[app::Session]>::to_vec",
+		"<str>::repeat",
+		"<app::Rows as core::iter::traits::iterator::Iterator>::collect::<alloc::vec::Vec<u8>>",
+		"<&dyn core::ops::function::Fn<(), Output = i32> + core::marker::Sync as core::ops::function::FnOnce<()>>::call_once",
+		"<&mut alloc::string::String as core::fmt::Write>::write_str",
+		"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry",
+		"std::collections::hash::map::HashMap<K,V,S,A>::entry",
+		"core::ops::function::FnOnce::call_once",
+		/* Go */
+		"runtime.mallocgc",
+		"runtime/debug.FreeOSMemory",
+		"strings.(*Builder).grow",
+		"net/http.(*conn).serve",
+		"_cgo_1234_Cfunc__Cmalloc",
+		"main._Cfunc_CString",
+		"_ZNSt6vectorIiSaIiEE9push_backERKi",
+		"_start",
+		"__libc_start_main",
+	};
+	static const char *const no[] = {
+		"main",
+		"handle_request",
+		"app::std::vector",
+		"stdio_open",
+		"Foo::operator new",
+		"app::Cache<std::string, std::vector<int> >::insert",
+		"operator<< <app::Session>",
+		"app::f(std::string)",
+		"core::Engine::start", /* a namespace of C++ */
+		"core::net::Server::accept",
+		"alloc::Pool::get",
+		"<app::Cache<alloc::vec::Vec<u8>> as core::ops::drop::Drop>::drop",
+		"<app::Session as core::clone::Clone>::clone",
+		"<alloc::vec::Vec<u8> as app::Pack>::pack",
+		"<app::Rows as core::iter::traits::iterator::Iterator>::next",
+		"<T as app::Pack>::pack",
+		"app::main::{{closure}}",
+		"serde_json::from_str::<app::Config>",
+		"main.handle",
+		"github.com/user/strings.Grow",
+		"example.org/runtime.Start",
+		"sort.isra.0",
+		"fmt.part.3",
+		"time.cold",
+		"start_thread",
+		"_ZN3app6insertERKSt6vectorIiSaIiEE",
+		"<module>",
+		"<",
+		"",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		if (!function__is_runtime(yes[i]))
+			fail_msg("%s is a runtime's", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++)
+		if (function__is_runtime(no[i]))
+			fail_msg("%s is the program's", no[i]);
+}
+
+static void files_of_runtimes_are_known(void **state)
+{
+	static const char *const yes[] = {
+		"/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so", "/lib/libc.musl-x86_64.so.1",
+		"/lib64/ld-linux-x86-64.so.2", "/lib/ld-2.31.so", "/lib/ld-musl-x86_64.so.1",
+		"/usr/lib/libstdc++.so.6.0.30", "/usr/lib/libc++.so.1", "/usr/lib/libc++abi.so.1", "libm.so.6",
+		"/usr/lib/libgcc_s.so.1", "/usr/lib/libjemalloc.so.2", "/usr/lib/libtcmalloc_minimal.so.4",
+		"/home/u/.rustup/lib/libstd-0a1b2c3d4e5f6789.so", "/lib/libnss_files.so.2", "[vdso]",
+	};
+	static const char *const no[] = {
+		"/usr/bin/server", "/usr/lib/libc-client.so.2007", "/usr/lib/libcrypto.so.3", "/usr/lib/libmysqlclient.so",
+		"/usr/lib/libpython3.11.so.1.0", "/opt/app/libstd.so", "/opt/libc.so.d/plugin.so", "/usr/bin/ld", "[heap]", "",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		if (!path__is_runtime(yes[i]))
+			fail_msg("%s is a runtime's", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++)
+		if (path__is_runtime(no[i]))
+			fail_msg("%s is no runtime's", no[i]);
+}
+
+static void frames_go_by_file_and_name(void **state)
+{
+	struct profile *profile = profile__new();
+	struct profile_location in_libc = {.addr = 0x1500, .mapping = 0}, in_program = {.addr = 0x3500, .mapping = 1},
+				nowhere = {.addr = 0x9000, .mapping = -1}, note = {.addr = 1, .mapping = -1, .note = true};
+	struct profile_mapping libc = {.start = 0x1000, .end = 0x2000, .perms = "r-xp", .path = "/lib/libc.so.6"},
+			       program = {.start = 0x3000, .end = 0x4000, .perms = "r-xp", .path = "/usr/bin/server"};
+
+	(void)state;
+	assert_int_equal(profile__add_mapping(profile, &libc), 0);
+	assert_int_equal(profile__add_mapping(profile, &program), 0);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "libc.so.6+0x1234"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "malloc"), FRAME_OF_ALLOCATOR);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "fopen"), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "server+0x1234"), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "std::vector<int>::push_back"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc"), FRAME_OF_ALLOCATOR);
+	/* a file without mappings has modules in names at best */
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234"), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "compiled_by_a_jit"), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "0x7f0012345678"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, ""), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &note, "worker-#"), FRAME_OF_RUNTIME);
+	/* the program itself is no library, whatever its name */
+	profile->exe = strdup("/lib/libc.so.6");
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen"), FRAME_OWN);
+	profile__free(profile);
+}
+
+static void qualified_names_are_taken_apart(void **state)
+{
+	static const char name[] = "<app::Cache<&dyn Fn() -> u8> as core::ops::Drop>::drop";
+	struct qualified_name q;
+
+	(void)state;
+	assert_true(qualified_name__parse(name, &q));
+	assert_int_equal(q.type_len, strlen("app::Cache<&dyn Fn() -> u8>"));
+	assert_int_equal(q.trait_len, strlen("core::ops::Drop"));
+	assert_string_equal(q.rest, "::drop");
+	assert_true(qualified_name__parse("<str>::repeat", &q));
+	assert_null(q.trait);
+	assert_false(qualified_name__parse("<module>", &q));
+	assert_false(qualified_name__parse("<a<b>::c", &q));
+	assert_false(qualified_name__parse("main", &q));
+	assert_int_equal(function__module_length("a+b.so+0x12"), 6);
+	assert_int_equal(function__module_length("operator+0x"), 0);
+	assert_int_equal(function__module_length("operator+"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(functions_of_runtimes_are_known),
+		cmocka_unit_test(files_of_runtimes_are_known),
+		cmocka_unit_test(frames_go_by_file_and_name),
+		cmocka_unit_test(qualified_names_are_taken_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

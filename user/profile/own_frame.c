@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/own_frame.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/path.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Files whose name begins with one of these and goes on with ".so" or a version, as in libc-2.31.so. */
+static const char *const libraries[] = {
+	/* of C */
+	"libc",
+	"libm",
+	"libmvec",
+	"libpthread",
+	"libdl",
+	"librt",
+	"libanl",
+	"libutil",
+	"libnsl",
+	"libresolv",
+	"libBrokenLocale",
+	"libthread_db",
+	/* of compilers */
+	"libstdc++",
+	"libsupc++",
+	"libc++",
+	"libc++abi",
+	"libgcc_s",
+	"libunwind",
+	"libatomic",
+	"libgomp",
+	"libomp",
+	"libiomp5",
+	"libquadmath",
+	"libgfortran",
+	"libgnat",
+	"libgo",
+	"libasan",
+	"libtsan",
+	"libubsan",
+	"liblsan",
+	/* allocators */
+	"libjemalloc",
+	"libtcmalloc",
+	"libtcmalloc_minimal",
+	"libtcmalloc_and_profiler",
+	"libmimalloc",
+	"libmimalloc-secure",
+	"libhoard",
+	"ld",
+};
+
+/* Files whose name begins with one of these. */
+static const char *const library_prefixes[] = {
+	"libnss_",  /* plugins of libc's */
+	"libc.musl-",
+	"ld-linux",
+	"ld-musl-",
+	"ld64.so",
+	"libstd-", /* of Rust, behind it a hash */
+	"libtcmalloc_",
+};
+
+/* Where a name begins with one of these, template arguments taken out. */
+static const char *const namespaces[] = {
+	"std::", "__gnu_cxx::", "__gnu_debug::", "__cxxabiv1::", "hashbrown::", "compiler_builtins::", "__rustc::",
+};
+
+/* The same as linkers have them (--no-demangle). */
+static const char *const mangled[] = {
+	"_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_Znw", "_Zna", "_ZN5alloc", "_ZN4core", "_ZN3std",
+	"_ZN9hashbrown",
+};
+
+/* Modules of Rust's crates core and alloc that allocate or call back. Not the crates as a whole: C++ programs like
+ * these two names for namespaces of their own. */
+static const char *const rust_modules[] = {
+	"core::alloc::",     "core::array::",	    "core::cell::",   "core::clone::",	"core::cmp::",
+	"core::convert::",   "core::default::",	    "core::fmt::",    "core::hash::",	"core::intrinsics::",
+	"core::iter::",	     "core::mem::",	    "core::num::",    "core::ops::",	"core::option::",
+	"core::panicking::", "core::panic::",	    "core::pin::",    "core::ptr::",	"core::result::",
+	"core::slice::",     "core::str::",	    "core::marker::", "alloc::alloc::", "alloc::borrow::",
+	"alloc::boxed::",    "alloc::collections::", "alloc::ffi::",   "alloc::fmt::",	"alloc::macros::",
+	"alloc::raw_vec::",  "alloc::rc::",	    "alloc::slice::", "alloc::str::",	"alloc::string::",
+	"alloc::sync::",     "alloc::vec::",
+};
+
+/* Go's standard packages, or the first part of their paths. The others have a dot or are the program's. */
+static const char *const go_packages[] = {
+	"archive", "bufio", "bytes", "cmp",  "compress", "container", "context", "crypto", "database", "debug",
+	"embed",   "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal",
+	"io",	   "iter",  "log",   "maps", "math",	 "mime",      "net",	 "os",	   "path",     "plugin",
+	"reflect", "regexp", "runtime", "slices", "sort", "strconv", "strings", "sync", "syscall", "testing", "text",
+	"time",	   "unicode", "unique", "unsafe", "vendor",
+};
+
+/* What runs before main, where a static program has it. Reserved names only: start_thread may be anybody's. */
+static const char *const starts[] = {
+	"_start",	 "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_csu_init",
+	"_dl_start_user", "__clone",	      "__clone3",		"clone3",		  "crosscall2",
+};
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static bool any_begins(const char *text, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (starts_with(text, list[i]))
+			return true;
+	return false;
+}
+
+/* --- names in angle brackets --- */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Behind "operator": the symbols of one that is written with angle brackets. */
+static size_t angle_operator(const char *text)
+{
+	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(operators); i++)
+		if (starts_with(text, operators[i]))
+			return strlen(operators[i]);
+	return 0;
+}
+
+const char *angle__close(const char *open)
+{
+	static const char word[] = "operator";
+	size_t depth = 0;
+
+	for (const char *p = open; *p; p++) {
+		if (*p == 'o' && (p == open || !is_word(p[-1])) && starts_with(p, word)) {
+			p += strlen(word) - 1;
+			p += angle_operator(p + 1);
+		} else if (*p == '<') {
+			depth++;
+		} else if (*p == '>' && (p == open || p[-1] != '-') && !--depth) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* " as " between the two, outside of all brackets. */
+static const char *find_as(const char *from, const char *end)
+{
+	size_t depth = 0;
+
+	for (const char *p = from; p + 4 <= end; p++) {
+		if (strchr("<([", *p))
+			depth++;
+		else if (depth && (strchr(")]", *p) || (*p == '>' && p[-1] != '-')))
+			depth--;
+		else if (!depth && starts_with(p, " as "))
+			return p;
+	}
+	return NULL;
+}
+
+bool qualified_name__parse(const char *name, struct qualified_name *ret)
+{
+	const char *close = *name == '<' ? angle__close(name) : NULL, *as;
+
+	if (!close || !starts_with(close, ">::"))
+		return false;
+	as = find_as(name + 1, close);
+	*ret = (struct qualified_name){.type = name + 1, .rest = close + 1};
+	ret->type_len = (size_t)((as ? as : close) - ret->type);
+	if (as) {
+		ret->trait = as + 4;
+		ret->trait_len = (size_t)(close - ret->trait);
+	}
+	return true;
+}
+
+void function__simplify(const char *name, char *out, size_t size)
+{
+	static const char *const suffixes[] = {".part.",     ".isra.", ".constprop.",
+					       ".lto_priv.", ".cold",  " [clone "};
+	size_t n = 0, depth = 0;
+	char *end, *blank;
+
+	for (const char *p = name; *p && n < size - 1; p++) {
+		if (*p == '<')
+			depth++;
+		else if (*p == '>' && depth)
+			depth--;
+		else if (!depth)
+			out[n++] = *p;
+	}
+	out[n] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		end = strstr(out, suffixes[i]);
+		if (end)
+			*end = '\0';
+	}
+	blank = strrchr(out, ' ');
+	if (blank && strstr(out, "::"))
+		memmove(out, blank + 1, strlen(blank + 1) + 1);
+}
+
+/* --- functions --- */
+
+/* Of a type's or trait's path, behind what says how it is referred to; NULL: it is none, as of u8, [T] and T. */
+static const char *path_of(const char *text, size_t len)
+{
+	static const char *const before[] = {"&", "*const ", "*mut ", "mut ", "dyn ", "impl ", "'static ", "'_ "};
+	const char *end = text + len, *p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(before); i++)
+		if (starts_with(text, before[i])) {
+			text += strlen(before[i]);
+			i = (size_t)-1;
+		}
+	for (p = text; p < end && is_word(*p);)
+		p++;
+	return p > text && p < end && starts_with(p, "::") ? text : NULL;
+}
+
+static bool is_standard(const char *path)
+{
+	return any_begins(path, namespaces, ARRAY_SIZE(namespaces)) ||
+	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
+}
+
+/* Traits of which the program has no more than the type: the functions are the standard library's, compiled for it. */
+static bool is_blanket(const struct qualified_name *q, const char *trait)
+{
+	static const char into[] = "core::convert::Into", iterator[] = "core::iter::traits::iterator::Iterator";
+
+	if (starts_with(trait, iterator))
+		return strcmp(q->rest, "::next") != 0;
+	return starts_with(trait, into) || (starts_with(trait, "alloc::") && !starts_with(trait, "alloc::borrow::"));
+}
+
+/* A function of the program's type, or of a trait of the program's, is own. */
+static bool is_qualified_runtime(const struct qualified_name *q)
+{
+	const char *type = path_of(q->type, q->type_len), *trait = q->trait ? path_of(q->trait, q->trait_len) : NULL;
+
+	if (trait && is_standard(trait) && is_blanket(q, trait))
+		return true;
+	return (!type || is_standard(type)) && (!trait || is_standard(trait));
+}
+
+/* "strings.(*Builder).grow", "net/http.Get", "runtime.mallocgc", "runtime/debug.F"; and what cgo makes for calls of C. */
+static bool is_go_runtime(const char *name)
+{
+	size_t len = strcspn(name, "./");
+	const char *dot = strrchr(name, '/');
+
+	if (starts_with(name, "_cgo_") || strstr(name, "._Cfunc_"))
+		return true;
+	dot = strchr(dot ? dot : name, '.');
+	if (!dot || (!isalpha((unsigned char)dot[1]) && dot[1] != '('))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(go_packages); i++)
+		if (strlen(go_packages[i]) == len && !strncmp(name, go_packages[i], len))
+			return true;
+	return false;
+}
+
+bool function__is_runtime(const char *name)
+{
+	struct qualified_name q;
+	char simple[512];
+
+	if (starts_with(name, "operator new") || starts_with(name, "operator delete"))
+		return true;
+	if (any_begins(name, mangled, ARRAY_SIZE(mangled)))
+		return true;
+	if (qualified_name__parse(name, &q))
+		return is_qualified_runtime(&q);
+	function__simplify(name, simple, sizeof(simple));
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (!strcmp(simple, starts[i]))
+			return true;
+	return is_standard(simple) || is_go_runtime(simple);
+}
+
+size_t function__module_length(const char *name)
+{
+	const char *plus = strrchr(name, '+');
+
+	if (!plus || plus == name || !starts_with(plus, "+0x") || !plus[3] || plus[3 + strspn(plus + 3, "0123456789abcdef")])
+		return 0;
+	return (size_t)(plus - name);
+}
+
+/* --- files --- */
+
+bool path__is_runtime(const char *path)
+{
+	const char *name = base_name(path);
+
+	if (*path == '[') /* [vdso]; but not [heap] or [stack], which nobody's library is */
+		return starts_with(path, "[vdso") || starts_with(path, "[vsyscall") || starts_with(path, "[uprobes");
+	if (any_begins(name, library_prefixes, ARRAY_SIZE(library_prefixes)))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++) {
+		const char *rest = name + strlen(libraries[i]);
+
+		if (starts_with(name, libraries[i]) &&
+		    (starts_with(rest, ".so") || (*rest == '-' && isdigit((unsigned char)rest[1]))))
+			return true;
+	}
+	return false;
+}
+
+/* --- frames --- */
+
+static bool is_address(const char *name)
+{
+	return starts_with(name, "0x") && name[2] && !name[2 + strspn(name + 2, "0123456789abcdef")];
+}
+
+enum frame_owner profile__frame_owner(const struct profile *profile, const struct profile_location *location,
+				      const char *name)
+{
+	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
+	size_t module = function__module_length(name);
+	char file[256];
+
+	if (profile__is_allocator_frame(name))
+		return FRAME_OF_ALLOCATOR;
+	if (location->note || !*name || is_address(name))
+		return FRAME_OF_RUNTIME;
+	/* a file that tells no mappings tells modules all the same */
+	if (!*path && module && module < sizeof(file)) {
+		memcpy(file, name, module);
+		file[module] = '\0';
+		path = file;
+	}
+	if (*path && path__is_runtime(path) && (!profile->exe || strcmp(path, profile->exe)))
+		return FRAME_OF_RUNTIME;
+	return !module && function__is_runtime(name) ? FRAME_OF_RUNTIME : FRAME_OWN;
+}

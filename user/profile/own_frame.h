@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose code a frame is. People look for the function of theirs that asked for memory; what it called to get it
+ * (a string's constructor, fopen, malloc) is the same in every program.
+ *
+ * A frame is
+ *
+ *   the allocator's  when its function allocates for whoever calls it: profile__is_allocator_frame();
+ *   the runtime's    when its file is a library of the system's runtime (libc, ld.so, libstdc++, libgcc_s, an
+ *		      allocator's, ...) and not the program itself; or when its function belongs to a language's
+ *		      standard library or runtime, which compilers put into the program: std:: and __gnu_cxx:: of
+ *		      C++, core::, alloc:: and std:: of Rust, the standard packages of Go, what runs before main; or
+ *		      when it has neither name nor file;
+ *   own	      in all other cases.
+ *
+ * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: what they ask for is theirs to tell.
+ * Names and paths only: a wrong guess moves the beginning of what is shown by a frame, and changes no number. */
+#ifndef MEMTRACE_PROFILE_OWN_FRAME_H
+#define MEMTRACE_PROFILE_OWN_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "profile/profile.h"
+
+enum frame_owner {
+	FRAME_OF_ALLOCATOR,
+	FRAME_OF_RUNTIME,
+	FRAME_OWN,
+};
+
+/* name: of one of the location's frames, or its address as text. */
+enum frame_owner profile__frame_owner(const struct profile *profile, const struct profile_location *location,
+				      const char *name);
+
+/* "/usr/lib/libc.so.6": is a file of this path a library of the system's runtime? */
+bool path__is_runtime(const char *path);
+
+/* Is this the name of a function of a standard library or runtime? */
+bool function__is_runtime(const char *name);
+
+/* "libc.so.6+0x27249", as functions without a name are called: the length of the module's name. 0: it is none such. */
+size_t function__module_length(const char *name);
+
+/* Rust's "<Type as Trait>::rest" and "<Type>::rest", which point into the name; without trait that is NULL. */
+struct qualified_name {
+	const char *type, *trait, *rest; /* rest begins with "::" */
+	size_t type_len, trait_len;
+};
+
+/* false: the name is no such. */
+bool qualified_name__parse(const char *name, struct qualified_name *ret);
+
+/* The '>' that closes the '<' at open, NULL if none does. "->" and comparison operators close and open nothing. */
+const char *angle__close(const char *open);
+
+/* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */
+void function__simplify(const char *name, char *out, size_t size);
+
+#endif
