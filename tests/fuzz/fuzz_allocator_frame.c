@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A function's name: is it the allocator's? */
+/* A function's name: is it the allocator's, or the runtime's, and how is it told? */
 #include "fuzz.h"
 
+#include "encode/fold.h"
+#include "profile/own_frame.h"
 #include "profile/profile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -21,6 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(profile__is_allocator_frame(variant) == answer);
 		free(variant);
 	}
+	function__is_runtime(name);
+	variant = fold_name(name);
+	require(variant && strlen(variant) <= 3 * strlen(name));
+	free(variant);
 	free(name);
 	return 0;
 }

@@ -105,6 +105,7 @@ def looks_of(log, groups):
     """[name, estimate, low, high] of each status line: what grows fastest, as it was said meanwhile."""
     looks = []
     for n, u, n_low, u_low, n_high, u_high, frames in STATUS.findall(log):
+        frames = re.sub(r" \(via .*?\)(?= < |$)", "", frames)
         name = owner(frames.split(" < "), groups) or "other: " + " < ".join(frames.split(" < ")[:4])
         high = bytes_of(n_high, u_high) if n_high else None
         low = bytes_of(n_low, u_low or u_high) if n_low else None

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "encode/encode.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define MIN_WHERE   24 /* columns that put_where() needs */
 #define COMMAND_MAX 15
@@ -322,7 +323,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 		used += shown[c] ? widths[c] + 2 : 0;
 	if (with_titles)
 		rc = put_row(text, TOP_TITLES, &titles, widths, shown,
-			     view->level == PROCESSES ? "TOP STACK (leaf first)" : "WHERE (leaf first)", width);
+			     view->level == PROCESSES ? "TOP STACK (leaf first)" : WHERE_TITLE, width);
 	if (!rc && !n)
 		rc = text__put(text, TOP_PLAIN,
 			       !view->known	 ? "(no state yet)"

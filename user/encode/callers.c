@@ -9,8 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/intern.h"
+#include "encode/fold.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_WIDTH	  100
 #define DEFAULT_SHARE_PCT 1
@@ -91,7 +93,8 @@ static int number_names(struct tree *tree, const struct profile *profile,
 	return 0;
 }
 
-/* The frames that the table tells, too: the allocator's own only where there is no other. */
+/* The frames that the table tells, too: from the first own one on, which says what it called, and none of the
+ * allocator's. */
 static int tree__fill(struct tree *tree, const struct profile *profile)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
@@ -106,6 +109,7 @@ static int tree__fill(struct tree *tree, const struct profile *profile)
 
 			n_frames += slots.first[location + 1] - slots.first[location];
 		}
+	n_frames += profile->n_sites; /* those without a frame have a beginning, too */
 	numbers = calloc(slots.first[profile->n_locations] + 1, sizeof(*numbers));
 	tree->frames = calloc(n_frames + 1, sizeof(*tree->frames));
 	tree->stacks = calloc(profile->n_sites + 1, sizeof(*tree->stacks));
@@ -117,12 +121,18 @@ static int tree__fill(struct tree *tree, const struct profile *profile)
 		struct frame_walk walk = {.profile = profile, .site = site, .slots = &slots};
 		struct tree_stack *stack = &tree->stacks[tree->n];
 
+		_cleanup_free_ char *beginning = NULL;
+
 		if (!(site->live.bytes > 0))
 			continue;
-		stack->frames = tree->frames + used;
+		beginning = where_beginning(&walk);
+		if (!beginning || intern__add(&tree->names, beginning, strlen(beginning), &tree->frames[used]) < 0)
+			return -ENOMEM;
+		stack->frames = tree->frames + used++;
 		stack->bytes = site->live.bytes;
+		stack->n = 1;
 		while (frame_walk__next(&walk)) {
-			if (slots.allocators[walk.slot] && walk.location < site->n_locations)
+			if (slots.owners[walk.slot] == FRAME_OF_ALLOCATOR)
 				continue;
 			tree->frames[used++] = numbers[walk.slot];
 			stack->n++;
@@ -147,9 +157,10 @@ static int put_frame(const struct tree *tree, uint32_t number, size_t indent, bo
 {
 	size_t before = (size_t)tree->live_width + 10 + indent, len, room;
 	const char *bytes = intern__get(&tree->names, number, &len);
-	_cleanup_free_ char *copy = strndup(bytes, len), *name = NULL, *shown = NULL;
+	_cleanup_free_ char *copy = strndup(bytes, len), *printable = NULL, *name = NULL, *shown = NULL;
 
-	name = copy ? text_printable(copy) : NULL;
+	printable = copy ? text_printable(copy) : NULL;
+	name = printable ? fold_name(printable) : NULL;
 	room = tree->width > before + MIN_ROOM ? tree->width - before : MIN_ROOM;
 	shown = name ? text_shorten(name, room - 3) : NULL;
 	if (!shown)

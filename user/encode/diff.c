@@ -14,6 +14,7 @@
 #include "encode/json.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
@@ -157,7 +158,7 @@ static void put_titles(const struct grid *grid, const struct table_options *opti
 {
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	grid__put_titles(grid, sink);
-	sink__puts(sink, options->color ? "  WHERE (leaf first)" RESET "\n" : "  WHERE (leaf first)\n");
+	sink__puts(sink, options->color ? "  " WHERE_TITLE RESET "\n" : "  " WHERE_TITLE "\n");
 }
 
 /* A row, and behind it as much of a stack as there is room for. */

@@ -14,9 +14,11 @@
 #include "encode/json.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
+#define HOLDER_MAX    60 /* columns of a function's name in a sentence */
 #define MAYBE	      3 /* stacks that may grow, told at most */
 /* Of what was still held at the first age, at the last: blocks of a leak stay, those of a cache
  * go. */
@@ -80,23 +82,6 @@ static int by_evidence(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The first function that is nobody's allocator, or, where there is none, the last. A printable
- * copy. */
-static char *holder_of(const struct suspect *s)
-{
-	struct frame_walk walk = {.profile = s->profile, .site = s->site};
-	_cleanup_free_ char *printable = NULL;
-	const char *name, *found = "[no stack]";
-
-	while ((name = frame_walk__next(&walk))) {
-		found = name;
-		if (!profile__is_allocator_frame(name))
-			break;
-	}
-	printable = text_printable(found);
-	return printable ? text_shorten(printable, 60) : NULL;
-}
-
 /* " (95 %: 1.0 - 1.5 MiB)", where there is an error. */
 static void put_interval(double low, double high, struct sink *sink)
 {
@@ -129,7 +114,7 @@ static void put_ages(const struct suspect *s, struct sink *sink)
 
 static int put_advice(const struct suspect *s, struct sink *sink)
 {
-	_cleanup_free_ char *holder = holder_of(s);
+	_cleanup_free_ char *holder = where_holder(s->profile, s->site, HOLDER_MAX);
 	double error = s->rate - s->low, times = ceil(error * error / (s->rate * s->rate) * 1.5);
 
 	if (!holder)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
@@ -158,8 +159,8 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* --- rows --- */
 
-/* The function that holds most: the first frame that is no allocator's of the stacks that read the
- * same and hold most together, or, where there is none, the last. A printable copy. */
+/* The function that holds most: the holder (encode/where.h) of the stacks that read the same and hold most together. A
+ * printable copy. */
 static int top_site(const struct profile *profile, char **ret_name)
 {
 	struct group *groups;
@@ -168,19 +169,7 @@ static int top_site(const struct profile *profile, char **ret_name)
 
 	if (err)
 		return err;
-	if (n) {
-		struct frame_walk walk = {.profile = profile, .site = groups[0].site};
-		const char *name, *found = "[no stack]";
-
-		while ((name = frame_walk__next(&walk))) {
-			found = name;
-			if (!profile__is_allocator_frame(name))
-				break;
-		}
-		*ret_name = text_printable(found);
-	} else {
-		*ret_name = strdup("");
-	}
+	*ret_name = n ? where_holder(profile, groups[0].site, SIZE_MAX) : strdup("");
 	free_groups(groups, n);
 	return *ret_name ? 0 : -ENOMEM;
 }

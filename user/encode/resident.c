@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "encode/json.h"
+#include "encode/fold.h"
 #include "encode/text.h"
 
 #define MIN_ROOM      40 /* for what a row is, however narrow the terminal */
@@ -184,8 +185,12 @@ static int put_row(const struct resident *r, const struct resident_row *row, con
 static int put_named_row(const struct resident *r, const struct resident_row *row, const struct widths *w,
 			 struct sink *sink)
 {
-	_cleanup_free_ char *name = text_printable(row->name), *text = name ? row_text(r, row, name) : NULL;
+	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
+	/* an owner is functions, each of which may have arguments; what else is named is files */
+	if (printable)
+		name = row->kind == RESIDENT_MAPPED ? fold_name(printable) : strdup(printable);
+	text = name ? row_text(r, row, name) : NULL;
 	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
 }
 

@@ -10,6 +10,7 @@
 #include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define MIN_ROOM 60
 #define INDENT	 "    "

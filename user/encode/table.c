@@ -14,17 +14,11 @@
 #include "base/cleanup.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-#define OWN	      "[allocator's own] "
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
-
-/* The frames of one stack that tell its story, printable, leaf first. */
-struct story {
-	char **frames;
-	size_t n;
-};
 
 struct row {
 	const struct profile_site *site; /* NULL for the sum of the rest */
@@ -36,106 +30,6 @@ struct columns {
 	bool leaks, exact;
 	int growth, growth_interval, live, interval, objects, share;
 };
-
-static void story__clear(struct story *story)
-{
-	for (size_t i = 0; i < story->n; i++)
-		free(story->frames[i]);
-	free(story->frames);
-}
-
-static int add_frame(struct story *story, const char *name, unsigned times, size_t room)
-{
-	_cleanup_free_ char *printable = text_printable(name), *frame = NULL;
-	char **frames = reallocarray(story->frames, story->n + 1, sizeof(*frames));
-	/* A frame other than the first that takes the whole line would crowd out the others. */
-	size_t max = story->n ? room / 2 : room;
-
-	if (!frames)
-		return -ENOMEM;
-	story->frames = frames;
-	if (!printable)
-		return -ENOMEM;
-	frame = text_shorten(printable, times > 1 ? max - 8 : max);
-	if (!frame)
-		return -ENOMEM;
-	if (times > 1) {
-		char *repeated;
-
-		if (asprintf(&repeated, "%s x%u", frame, times) < 0)
-			return -ENOMEM;
-		free(frame);
-		frame = repeated;
-	}
-	story->frames[story->n++] = frame;
-	frame = NULL;
-	return 0;
-}
-
-/* Leaves out the allocator's frames, unless there are no others, and counts repeated ones. */
-static int tell_story(const struct profile *profile, const struct profile_site *site, size_t room,
-		      struct story *story)
-{
-	struct frame_walk walk = {.profile = profile, .site = site};
-	const char *name, *last = NULL, *root = "[no stack]";
-	char last_buf[24];
-	unsigned times = 0;
-	int err = 0;
-
-	while (!err && (name = frame_walk__next(&walk))) {
-		root = name;
-		if (profile__is_allocator_frame(name))
-			continue;
-		if (last && !strcmp(name, last)) {
-			times++;
-			continue;
-		}
-		if (last)
-			err = add_frame(story, last, times, room);
-		last = name == walk.buf ? strcpy(last_buf, name) : name;
-		times = 1;
-	}
-	if (err)
-		return err;
-	if (last)
-		return add_frame(story, last, times, room);
-	return add_frame(story, root, 1, room);
-}
-
-int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-	      struct sink *sink)
-{
-	_cleanup_(story__clear) struct story story = {};
-	int err = tell_story(profile, site, room, &story);
-	size_t used;
-
-	if (err)
-		return err;
-	if (site->allocators_own) {
-		sink__puts(sink, OWN);
-		room -= room > MIN_ROOM + strlen(OWN) ? strlen(OWN) : 0;
-	}
-	used = text_columns(story.frames[0]);
-	sink__puts(sink, story.frames[0]);
-	for (size_t i = 1; i <= story.n; i++) {
-		bool last = i >= story.n - 1 && !site->truncated;
-		size_t need;
-
-		if (i == story.n) {
-			if (site->truncated)
-				sink__puts(sink, used + 6 <= room ? " < ..." : "");
-			break;
-		}
-		need = 3 + text_columns(story.frames[i]);
-		if (used + need + (last ? 0 : 6) > room) {
-			sink__puts(sink, used + 6 <= room ? " < ..." : "");
-			break;
-		}
-		sink__printf(sink, " < %s", story.frames[i]);
-		used += need;
-	}
-	return sink->error;
-}
 
 static void widen(int *width, const char *cell)
 {
@@ -295,7 +189,7 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 
 	scratch->len = 0;
 	while ((name = frame_walk__next(&walk)))
-		if ((!slots->allocators[walk.slot] || walk.location == site->n_locations) &&
+		if ((slots->owners[walk.slot] != FRAME_OF_ALLOCATOR || walk.location == site->n_locations) &&
 		    scratch__add(scratch, name))
 			return NULL;
 	return strndup(scratch->text ? scratch->text : "", scratch->len);
@@ -425,7 +319,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	put_cells(&titles, &columns, sink);
-	sink__puts(sink, options->color ? "WHERE (leaf first)" RESET "\n" : "WHERE (leaf first)\n");
+	sink__puts(sink, options->color ? WHERE_TITLE RESET "\n" : WHERE_TITLE "\n");
 	for (size_t i = 0; i < n; i++) {
 		int left = width - put_cells(&rows[i], &columns, sink);
 

@@ -51,11 +51,6 @@ int put_churn(const struct profile *profile, const struct table_options *options
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
-/* "cache_insert < handle_request < ...": as many frames of the site as fit into room columns, always the
- * first. */
-int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-	      struct sink *sink);
-
 /* The lines that a profile's tables begin with; growth: what the process grows by as well, where that is known. 0, -ENOMEM
  * or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);

@@ -242,7 +242,7 @@ static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *
 
 	for (size_t i = 0; i < site->n_locations; i++)
 		for (size_t f = slots->first[site->locations[i]]; f < slots->first[site->locations[i] + 1]; f++) {
-			behind = behind || !slots->allocators[f];
+			behind = behind || slots->owners[f] != FRAME_OF_ALLOCATOR;
 			if (behind && owners[f] != NOBODY)
 				return owners[f];
 		}

@@ -16,18 +16,22 @@ int frame_slots__init(struct frame_slots *slots, const struct profile *profile)
 		n += profile->locations[i].n_frames ? profile->locations[i].n_frames : 1;
 	}
 	slots->first[profile->n_locations] = n;
-	slots->allocators = calloc(n + 1, sizeof(*slots->allocators));
-	if (!slots->allocators)
+	slots->owners = calloc(n + 1, sizeof(*slots->owners));
+	if (!slots->owners)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_locations; i++)
-		for (size_t k = 0; k < profile->locations[i].n_frames; k++)
-			slots->allocators[slots->first[i] + k] =
-				profile__is_allocator_frame(profile->locations[i].frames[k].name);
+	for (size_t i = 0; i < profile->n_locations; i++) {
+		const struct profile_location *location = &profile->locations[i];
+
+		slots->owners[slots->first[i]] = FRAME_OF_RUNTIME;
+		for (size_t k = 0; k < location->n_frames; k++)
+			slots->owners[slots->first[i] + k] =
+				profile__frame_owner(profile, location, location->frames[k].name);
+	}
 	return 0;
 }
 
 void frame_slots__clear(struct frame_slots *slots)
 {
 	free(slots->first);
-	free(slots->allocators);
+	free(slots->owners);
 }

@@ -4,12 +4,13 @@
 #ifndef MEMTRACE_PROFILE_SLOTS_H
 #define MEMTRACE_PROFILE_SLOTS_H
 
+#include "profile/own_frame.h"
 #include "profile/profile.h"
 
 /* A place for each frame, and for a location of none, too. */
 struct frame_slots {
 	size_t *first; /* of each location's, and at last their number */
-	bool *allocators; /* by slot: profile__is_allocator_frame() */
+	enum frame_owner *owners; /* by slot; of a location of no frames: FRAME_OF_RUNTIME */
 };
 
 /* 0 or -ENOMEM; to be cleared in both cases. */

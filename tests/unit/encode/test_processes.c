@@ -180,7 +180,7 @@ static void sampled_runs_show_intervals(void **state)
 		"CHANGE  THREADS   COST  TOP SITE\n"
 		"    100  large    9.0 MiB  4.1 - 17.1 MiB  576.0 KiB     0.3 - 1.1 MiB  1.0 MiB   "
 		" "
-		"   0 B    1,200  12.5%  std::map<..>::insert\n"
+		"   0 B    1,200  12.5%  main\n"
 		"    200  middle   4.0 MiB  1.1 - 10.2 MiB  256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  "
 		"+7"
 		".0 MiB        1      -  read_request\n"
@@ -218,7 +218,7 @@ static void narrow_terminals_get_fewer_columns(void **state)
 		"left out for want of room: THREADS, COST, LIVE, CHANGE\n"
 		"\n"
 		"    PID  COMMAND   GROWTH/s     95 % INTERVAL      RSS  TOP SITE\n"
-		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  std::map<..>::insert\n"
+		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  main\n"
 		"    200  middle   256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  read_request\n"
 		"    300  small          0 B   0.0 - 236.1 KiB  1.0 MiB\n"
 		"1234567  idle           0 B                    1.0 MiB\n"
@@ -247,7 +247,7 @@ static void narrow_terminals_get_fewer_columns(void **state)
 	assert_has(
 		text,
 		"\n    200  middle   256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  read_request\n"
-		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  std::map<..>::insert\n");
+		"    100  large    576.0 KiB     0.3 - 1.1 MiB  1.0 MiB  main\n");
 	free(text);
 	text = table((struct process_table_options){.width = 1});
 	assert_has(text, "room: THREADS, COST, LIVE, CHANGE, RSS\n");

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "encode/fold.h"
+#include "encode/where.h"
+#include "tests/unit/encode/fixture.h"
+
+#define STRING "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
+
+static void names_are_folded(void **state)
+{
+	static const struct {
+		const char *name, *folded;
+	} cases[] = {
+		{"main", "main"},
+		{"", ""},
+		{STRING "::append", "std::string::append"},
+		{STRING "::basic_string", "std::string"},
+		{STRING "::basic_string<std::allocator<char> >", "std::string"},
+		{"std::__1::basic_string<char, std::__1::char_traits<char> >::resize", "std::string::resize"},
+		{"std::basic_ostream<wchar_t, std::char_traits<wchar_t> >::write", "std::wostream::write"},
+		{"std::basic_thing<int>::f", "std::basic_thing<>::f"},
+		{"std::vector<int, std::allocator<int> >::vector", "std::vector<>"},
+		{"std::vector<" STRING ", std::allocator<" STRING " > >::push_back", "std::vector<>::push_back"},
+		{"std::_V2::error_category::name", "std::error_category::name"},
+		{"Session::Session", "Session::Session"},
+		{"app::Cache<int, Less<2> >::insert<char>", "app::Cache<>::insert<>"},
+		{"app::f[abi:cxx11]", "app::f"},
+		{"std::operator<< <std::char_traits<char> >", "std::operator<<"},
+		{"app::operator<", "app::operator<"},
+		{"app::operator<=><int>", "app::operator<=>"},
+		{"app::Ptr<int>::operator->", "app::Ptr<>::operator->"},
+		{"std::function<void (int)>::operator()", "std::function<>::operator()"},
+		{"app::run<&app::operator<< <int> >", "app::run<>"},
+		{"app::run(std::vector<int>)::{lambda(int)#1}::operator()", "app::run(std::vector<>)::{lambda(int)#1}::operator()"},
+		{"(anonymous namespace)::f<int>", "(anonymous namespace)::f<>"},
+		/* Rust */
+		{"alloc::vec::Vec<T,A>::push", "Vec<>::push"},
+		{"<alloc::vec::Vec<u8>>::with_capacity", "Vec<>::with_capacity"},
+		{"alloc::vec::from_elem::<u8>", "alloc::vec::from_elem<>"},
+		{"<app::Cache<alloc::vec::Vec<u8>> as core::ops::drop::Drop>::drop", "app::Cache<>::drop"},
+		{"<&mut alloc::string::String as core::fmt::Write>::write_str", "String::write_str"},
+		{"<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem", "alloc::vec::spec_from_elem::SpecFromElem::from_elem"},
+		{"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec", "alloc::slice::to_vec_in::ConvertVec::to_vec"},
+		{"<str>::repeat", "str::repeat"},
+		{"<[u8]>::repeat", "[u8]::repeat"},
+		{"<fn() as core::ops::function::FnOnce<()>>::call_once", "core::ops::function::FnOnce<>::call_once"},
+		{"<alloc::alloc::Global>::grow_impl_runtime", "alloc::alloc::Global::grow_impl_runtime"},
+		{"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry", "HashMap<>::rustc_entry"},
+		{"app::show::<impl core::fmt::Display for app::Session>::fmt", "app::Session::fmt"},
+		{"std::collections::hash::map::HashMap<K,V,S,A>::entry", "HashMap<>::entry"},
+		{"app::main::h0123456789abcdef", "app::main"},
+		{"app::main::{{closure}}", "app::main::{{closure}}"},
+		/* of neither */
+		{"<module>", "<module>"},
+		{"Ljava/lang/Object;::<init>", "Ljava/lang/Object;::<init>"},
+		{"a < b", "a < b"},
+		{"f<unclosed", "f<unclosed"},
+		{">>>", ">>>"},
+		{"libc.so.6+0x1234", "libc.so.6+0x1234"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *folded = fold_name(cases[i].name);
+
+		assert_string_equal(folded, cases[i].folded);
+		free(folded);
+	}
+}
+
+/* What put_where() makes of the profile's first site. */
+static void assert_where(const struct profile *profile, size_t room, const char *expected)
+{
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+
+	assert_int_equal(put_where(profile, &profile->sites[0], room, &sink), 0);
+	assert_string_equal(text.bytes, expected);
+	free(text.bytes);
+}
+
+static void own_code_comes_first(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "operator new", STRING "::_M_create", STRING "::basic_string<std::allocator<char> >",
+	      "open_session", "std::function<void (int)>::operator()", "main");
+	end_profile(profile);
+	assert_where(profile, 200, "open_session (via std::string) < std::function<>::operator() < main");
+	assert_where(profile, 67, "open_session (via std::string) < std::function<>::operator() < main");
+	assert_where(profile, 65, "open_session (via std::string) < ...");
+	/* 12 + 18 + 6 */
+	assert_where(profile, 36, "open_session (via std::string) < ...");
+	assert_where(profile, 35, "open_session (via string) < ...");
+	assert_where(profile, 24, "open_session < ...");
+	profile__free(profile);
+}
+
+static void what_rust_calls_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "realloc", "alloc::alloc::realloc", "<alloc::alloc::Global>::grow_impl_runtime",
+	      "<alloc::raw_vec::RawVecInner>::finish_grow", "<alloc::vec::Vec<u8>>::reserve",
+	      "<alloc::string::String as core::fmt::Write>::write_str", "alloc::fmt::format",
+	      "<app::Session as app::Named>::name", "app::main", "core::ops::function::FnOnce::call_once",
+	      "std::rt::lang_start::{{closure}}", "std::panicking::catch_unwind::<i32, app::F>",
+	      "std::rt::lang_start_internal", "main", "__libc_start_main", "_start");
+	end_profile(profile);
+	assert_where(profile, 500,
+		     "app::Session::name (via alloc::fmt::format) < app::main < core::ops::function::FnOnce::call_once < "
+		     "(3 of the runtime) < main < __libc_start_main < _start");
+	profile__free(profile);
+}
+
+/* Two stacks through the same member differ in what that called, where there is room for it. */
+static void library_calls_are_told_apart(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", STRING "::basic_string", "std::map<" STRING ", int>::operator[]", "add<int>", "main");
+	end_profile(profile);
+	assert_where(profile, 100, "add<> (via std::string < std::map<>::operator[]) < main");
+	assert_where(profile, 45, "add<> (via std::map<>::operator[]) < main");
+	profile__free(profile);
+}
+
+static void stacks_without_own_code_are_told_from_the_leaf(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "std::vector<int>::reserve", "std::thread::join",
+	      "libstdc++.so.6+0x11", "__libc_start_main", "_start");
+	end_profile(profile);
+	assert_where(profile, 500,
+		     "libc.so.6+0x7a123 < std::vector<>::reserve < std::thread::join < libstdc++.so.6+0x11 < "
+		     "__libc_start_main < _start");
+	profile__free(profile);
+	profile = new_profile(1);
+	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "server+0x10", "main");
+	end_profile(profile);
+	assert_where(profile, 500, "server+0x10 (via libc.so.6) < main");
+	profile__free(profile);
+	profile = new_profile(1);
+	STACK(profile, 1, 100, 1, "malloc", "xmalloc");
+	end_profile(profile);
+	assert_where(profile, 500, "xmalloc");
+	profile__free(profile);
+}
+
+static void hostile_names_stay_in_their_line(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *holder;
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "std::evil\x1b[2J<int>", "own\n<x>", "main");
+	end_profile(profile);
+	assert_where(profile, 500, "own?<x> (via std::evil?[2J<>) < main");
+	holder = where_holder(profile, &profile->sites[0], 4);
+	assert_string_equal(holder, "o..>");
+	free(holder);
+	profile__free(profile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_are_folded),
+		cmocka_unit_test(own_code_comes_first),
+		cmocka_unit_test(what_rust_calls_is_told),
+		cmocka_unit_test(library_calls_are_told_apart),
+		cmocka_unit_test(stacks_without_own_code_are_told_from_the_leaf),
+		cmocka_unit_test(hostile_names_stay_in_their_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: names of functions as people say them. For tables only: files and JSON have names whole. */
+#ifndef MEMTRACE_ENCODE_FOLD_H
+#define MEMTRACE_ENCODE_FOLD_H
+
+/* A copy of a function's name without what the compiler knows and nobody reads; NULL: no memory.
+ *
+ *   template and generic arguments   f<int>::g<char>, f::<u8>, Vec<T,A>  ->  f<>::g<>, f<>, Vec<>
+ *   the standard's own short names   std::__cxx11::basic_string<char, ...>::append  ->  std::string::append
+ *				      std::collections::hash::map::HashMap<K,V>::insert  ->  HashMap<>::insert
+ *   its constructors		      std::vector<int, ...>::vector  ->  std::vector<>
+ *   inline namespaces, ABI tags      std::__1::map<...>::f[abi:cxx11]  ->  std::map<>::f
+ *   Rust's qualified paths	      <app::Cache<T> as core::ops::Drop>::drop  ->  app::Cache<>::drop
+ *				      <T as alloc::string::ToString>::to_string  ->  alloc::string::ToString::to_string
+ *   and hashes			      app::main::h0123456789abcdef  ->  app::main
+ *
+ * What is no such name is copied as it is. */
+char *fold_name(const char *name);
+
+#endif

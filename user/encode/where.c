@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "encode/where.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/fold.h"
+#include "encode/text.h"
+#include "profile/own_frame.h"
+
+#define ALLOCATORS_OWN "[allocator's own] "
+#define MORE	       " < ..."
+#define MIN_ROOM       24
+#define MAX_RUN	       3 /* frames of the runtime in a row, told one by one */
+#define MIN_VIA	       8 /* columns of a name that still says something */
+
+struct story_frame {
+	char *name; /* folded and printable; owned */
+	unsigned times;
+	enum frame_owner owner;
+};
+
+/* The frames of one stack that tell its story, leaf first. */
+struct story {
+	struct story_frame *frames;
+	size_t n;
+	char *called, *innermost; /* by the first frame: what of the runtime it called, and what that called in
+				   * the end, if it is of another class; NULL: nothing. Owned */
+	bool has_own; /* the first one is */
+	bool truncated;
+};
+
+static void story__clear(struct story *story)
+{
+	for (size_t i = 0; i < story->n; i++)
+		free(story->frames[i].name);
+	free(story->frames);
+	free(story->called);
+	free(story->innermost);
+}
+
+/* Takes name over. */
+static int story__add(struct story *story, char *name, enum frame_owner owner)
+{
+	struct story_frame *last = story->n ? &story->frames[story->n - 1] : NULL, *frames;
+
+	if (name && last && !strcmp(last->name, name)) {
+		last->times++;
+		free(name);
+		return 0;
+	}
+	frames = name ? reallocarray(story->frames, story->n + 1, sizeof(*frames)) : NULL;
+	if (!frames) {
+		free(name);
+		return -ENOMEM;
+	}
+	story->frames = frames;
+	story->frames[story->n++] = (struct story_frame){name, 1, owner};
+	return 0;
+}
+
+static char *readable(const char *name)
+{
+	_cleanup_free_ char *printable = text_printable(name);
+
+	return printable ? fold_name(printable) : NULL;
+}
+
+/* What a runtime's function is called as: of one without a name its module. */
+static char *readable_called(const char *name)
+{
+	size_t module = function__module_length(name);
+	_cleanup_free_ char *file = module ? strndup(name, module) : NULL;
+
+	if (module)
+		return file ? text_printable(file) : NULL;
+	return readable(name);
+}
+
+/* std::map<>::operator[] and std::map<>::emplace are of one class. */
+static bool same_class(const char *a, const char *b)
+{
+	size_t len = strcspn(a, "<("), len_b = strcspn(b, "<(");
+
+	return len == len_b && !strncmp(a, b, len);
+}
+
+/* Of the frames below the first own one: the outermost, and the innermost, if both are of C++'s library and known by
+ * names that people use. Two stacks through a map differ in it: its nodes, and the strings in them. */
+static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
+{
+	if (outermost && !(story->called = readable_called(outermost)))
+		return -ENOMEM;
+	if (!innermost || innermost == outermost)
+		return 0;
+	story->innermost = readable_called(innermost);
+	if (!story->innermost)
+		return -ENOMEM;
+	if (strncmp(story->innermost, "std::", 5) || strncmp(story->called, "std::", 5) || strstr(story->innermost, "::_") ||
+	    same_class(story->innermost, story->called)) {
+		free(story->innermost);
+		story->innermost = NULL;
+	}
+	return 0;
+}
+
+/* Of the frame that the walk returned last, which is of that location. */
+static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t location, const char *name)
+{
+	if (walk->slots)
+		return walk->slots->owners[walk->slot];
+	return profile__frame_owner(walk->profile, profile__location(walk->profile, walk->site, location), name);
+}
+
+/* Takes the walk to the first own frame, or, where there is none, leaves it where it is. */
+static int find_own(struct frame_walk *walk, struct story *story)
+{
+	struct frame_walk at = *walk, next = *walk;
+	const char *name, *outermost = NULL, *innermost = NULL;
+
+	while ((name = frame_walk__next(&next))) {
+		enum frame_owner owner = owner_of(&next, at.location, name);
+
+		if (owner == FRAME_OWN) {
+			*walk = at;
+			story->has_own = true;
+			return story__tell_called(story, outermost, innermost);
+		}
+		if (owner == FRAME_OF_RUNTIME && name != next.buf) {
+			outermost = name;
+			innermost = innermost ? innermost : name;
+		}
+		at = next;
+	}
+	return 0;
+}
+
+/* Of many frames of the runtime in a row, such as what Rust has between a program's main and the C library's, the
+ * first is told, which an own one was called by, and the number of the others. */
+static int story__fold_runs(struct story *story)
+{
+	size_t kept = 0, next;
+
+	for (size_t i = 0; i < story->n; i = next) {
+		struct story_frame *frames = story->frames;
+
+		for (next = i + 1; next < story->n && frames[i].owner == FRAME_OF_RUNTIME &&
+				   frames[next].owner == FRAME_OF_RUNTIME;)
+			next++;
+		if (next - i <= MAX_RUN) {
+			while (i < next)
+				frames[kept++] = frames[i++];
+			continue;
+		}
+		frames[kept++] = frames[i];
+		for (size_t k = i + 1; k < next; k++)
+			free(frames[k].name);
+		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
+		if (asprintf(&frames[kept++].name, "(%zu of the runtime)", next - i - 1) < 0) {
+			/* what is behind is nobody's any more */
+			frames[--kept].name = NULL;
+			for (size_t k = next; k < story->n; k++)
+				free(frames[k].name);
+			story->n = kept;
+			return -ENOMEM;
+		}
+	}
+	story->n = kept;
+	return 0;
+}
+
+/* Of so many frames at most. The walk goes on behind them. */
+static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
+{
+	const char *name, *root = "[no stack]";
+	int rc = find_own(walk, story);
+
+	story->truncated = walk->site->truncated;
+	while (!rc && story->n < most) {
+		uint32_t location = walk->location;
+		enum frame_owner owner;
+
+		name = frame_walk__next(walk);
+		if (!name)
+			break;
+		root = name;
+		owner = owner_of(walk, location, name);
+		if (owner != FRAME_OF_ALLOCATOR)
+			rc = story__add(story, readable(name), owner);
+	}
+	if (!rc && !story->n)
+		rc = story__add(story, readable(root), FRAME_OWN);
+	return !rc && story->has_own ? story__fold_runs(story) : rc;
+}
+
+/* "parse x3" in about max columns. */
+static char *frame_text(const struct story_frame *frame, size_t max)
+{
+	_cleanup_free_ char *name = text_shorten(frame->name, frame->times > 1 ? max - 8 : max);
+	char *text;
+
+	if (!name || frame->times == 1)
+		return_ptr(name);
+	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
+}
+
+/* " (via std::string < std::map<>::operator[])" in at most room columns, "" where that says nothing. NULL: no memory. */
+static char *called_text(const struct story *story, size_t room)
+{
+	static const char frame[] = " (via )";
+	_cleanup_free_ char *called = NULL;
+	char *text;
+	int n;
+
+	if (!story->called || room < strlen(frame) + MIN_VIA)
+		return strdup("");
+	room -= strlen(frame);
+	if (story->innermost && text_columns(story->innermost) + 3 + text_columns(story->called) <= room) {
+		n = asprintf(&text, " (via %s < %s)", story->innermost, story->called);
+	} else {
+		called = text_columns(story->called) > room ? text_unqualified(story->called, room) : strdup(story->called);
+		if (!called)
+			return NULL;
+		if (text_columns(called) > room)
+			return strdup("");
+		n = asprintf(&text, " (via %s)", called);
+	}
+	return n < 0 ? NULL : text;
+}
+
+int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
+	      struct sink *sink)
+{
+	_cleanup_(story__clear) struct story story = {};
+	_cleanup_free_ char *first = NULL, *called = NULL;
+	struct frame_walk walk = {.profile = profile, .site = site};
+	int err = tell_story(&walk, SIZE_MAX, &story);
+	size_t used, more;
+
+	if (err)
+		return err;
+	if (site->allocators_own) {
+		sink__puts(sink, ALLOCATORS_OWN);
+		room -= room > MIN_ROOM + strlen(ALLOCATORS_OWN) ? strlen(ALLOCATORS_OWN) : 0;
+	}
+	first = frame_text(&story.frames[0], room);
+	if (!first)
+		return -ENOMEM;
+	used = text_columns(first);
+	more = story.n > 1 || story.truncated ? strlen(MORE) : 0;
+	called = called_text(&story, room > used + more ? room - used - more : 0);
+	if (!called)
+		return -ENOMEM;
+	used += text_columns(called);
+	sink__printf(sink, "%s%s", first, called);
+	for (size_t i = 1; i <= story.n; i++) {
+		bool last = i >= story.n - 1 && !story.truncated;
+		/* one that takes the whole line would crowd out the others */
+		_cleanup_free_ char *text = i < story.n ? frame_text(&story.frames[i], room / 2) : NULL;
+		size_t need;
+
+		if (i == story.n) {
+			if (story.truncated)
+				sink__puts(sink, used + strlen(MORE) <= room ? MORE : "");
+			break;
+		}
+		if (!text)
+			return -ENOMEM;
+		need = 3 + text_columns(text);
+		if (used + need + (last ? 0 : strlen(MORE)) > room) {
+			sink__puts(sink, used + strlen(MORE) <= room ? MORE : "");
+			break;
+		}
+		sink__printf(sink, " < %s", text);
+		used += need;
+	}
+	return sink->error;
+}
+
+char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room)
+{
+	_cleanup_(story__clear) struct story story = {};
+	struct frame_walk walk = {.profile = profile, .site = site};
+
+	if (tell_story(&walk, 1, &story))
+		return NULL;
+	return text_shorten(story.frames[0].name, room);
+}
+
+char *where_beginning(struct frame_walk *walk)
+{
+	_cleanup_(story__clear) struct story story = {};
+	_cleanup_free_ char *called = NULL;
+	char *text;
+
+	if (tell_story(walk, 1, &story))
+		return NULL;
+	called = called_text(&story, SIZE_MAX);
+	if (!called)
+		return NULL;
+	return asprintf(&text, "%s%s", story.frames[0].name, called) < 0 ? NULL : text;
+}
