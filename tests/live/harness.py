@@ -20,6 +20,7 @@ MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
 # No wait is a measurement: machines are slow, slower with probes in them, and slowest emulated.
 PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
+os.environ.pop("COLUMNS", None)  # tables are cut by it
 
 
 class NotRunnable(Exception):

@@ -13,6 +13,9 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 
+#define DEFAULT_WIDTH 120 /* of a terminal that does not say */
+#define MIN_WIDTH     40  /* of one that says so: a table has no less */
+
 static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 {
 	return encode_svg(profile, NULL, sink);
@@ -144,20 +147,46 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 	return rc ? EXIT_FAILED : 0;
 }
 
-void fit_descriptor(struct table_options *options, int fd)
+/* What COLUMNS says; 0: nothing. */
+static unsigned asked_columns(void)
 {
+	const char *text = getenv("COLUMNS");
+	unsigned long columns;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return 0;
+	columns = strtoul(text, &end, 10);
+	if (*end || !columns)
+		return 0;
+	return columns < MIN_WIDTH ? MIN_WIDTH : columns < TABLE_UNCUT ? (unsigned)columns : TABLE_UNCUT;
+}
+
+unsigned output_width(int fd)
+{
+	unsigned columns = asked_columns();
 	struct winsize size;
 
-	options->width = 120;
+	if (columns)
+		return columns;
 	if (!isatty(fd))
-		return;
-	options->color = !getenv("NO_COLOR");
-	if (!ioctl(fd, TIOCGWINSZ, &size) && size.ws_col >= 40)
-		options->width = size.ws_col;
+		return TABLE_UNCUT;
+	if (ioctl(fd, TIOCGWINSZ, &size) || size.ws_col < MIN_WIDTH)
+		return DEFAULT_WIDTH;
+	return size.ws_col;
+}
+
+void fit_descriptor(struct table_options *options, int fd)
+{
+	options->color = isatty(fd) && !getenv("NO_COLOR");
+	options->width = output_width(fd);
 }
 
 void fit_output(struct table_options *options, const char *path)
 {
 	fit_descriptor(options, STDOUT_FILENO);
-	options->color &= !path;
+	if (!path)
+		return;
+	options->color = false;
+	options->width = asked_columns() ? options->width : TABLE_UNCUT;
 }

@@ -53,7 +53,10 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 /* A device, FIFO or socket: it cannot be replaced by a file. */
 bool is_stream(const char *path);
 
-/* Width and colours of standard output, for what is written to path: a file has no colours. */
+/* How wide a table may be on a descriptor: as COLUMNS says, else as wide as the terminal, else TABLE_UNCUT. */
+unsigned output_width(int fd);
+
+/* Width and colours of standard output, or, if path is not NULL, of that file, which has no colours. */
 void fit_output(struct table_options *options, const char *path);
 
 /* The same of what a descriptor leads to. */

@@ -416,7 +416,7 @@ static enum profile_weight table_weight(const struct record_config *c, const str
 
 static int write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
-	struct process_table_options processes = {.sort = c->sort, .top = c->top, .width = 120};
+	struct process_table_options processes = {.sort = c->sort, .top = c->top};
 	struct sink sink = sink__to_stream(c->out);
 	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
 	int rc = 0;
@@ -548,13 +548,14 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 
 static int show_leader(void *ctx, const struct profile *profile)
 {
+	static const char before[] = "memtrace: ";
 	struct sink sink = sink__to_stream(stderr);
 
 	(void)ctx;
 	if (profile__is_regions(profile) && !profile__leaks(profile))
 		return 0;
-	fputs("memtrace: ", stderr);
-	encode_leader(profile, 0, &sink);
+	fputs(before, stderr);
+	encode_leader(profile, output_width(STDERR_FILENO) - (unsigned)strlen(before), &sink);
 	fputc('\n', stderr);
 	return 0;
 }

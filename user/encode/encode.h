@@ -55,9 +55,12 @@ struct svg_options {
  * gives the same bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
+/* More columns than any table takes: nothing is shortened or left out for want of room. */
+#define TABLE_UNCUT (1u << 24)
+
 struct table_options {
 	unsigned top;	/* rows; 0 = 20 */
-	unsigned width; /* columns of the terminal; 0 = 100 */
+	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: of no terminal */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
 	enum profile_weight weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
@@ -114,7 +117,7 @@ const char *process_sort__name(enum process_sort sort);
 struct process_table_options {
 	enum process_sort sort;
 	unsigned top;	/* rows; 0 = 20 */
-	unsigned width; /* columns of the terminal; 0 = 100 */
+	unsigned width; /* as above */
 	bool color;	/* ANSI escapes */
 };
 
