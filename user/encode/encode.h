@@ -82,7 +82,8 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
  * share, the frames that tell the story), files written, losses that are not zero. All names are
- * printed with control characters replaced: they come from the target. Of a profile that was read from a
+ * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS and SHARE (with
+ * leaks, LIVE) are left out, which a line says. Of a profile that was read from a
  * file that does not say how it was made, the head line says what is known. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);

@@ -28,6 +28,7 @@ struct row {
 
 struct columns {
 	bool leaks, exact;
+	bool no_objects, no_last; /* for want of room; the last is SHARE, of leaks LIVE */
 	int growth, growth_interval, live, interval, objects, share;
 };
 
@@ -72,26 +73,47 @@ static void fill_growth(struct row *row, const struct growth *growth)
 		snprintf(row->growth_interval, sizeof(row->growth_interval), "may be 0");
 }
 
+/* One of the cells before the frames; returns how many columns it takes. */
+static int put_cell(const char *text, int width, struct sink *sink)
+{
+	sink__printf(sink, "%*s  ", width, text);
+	return width + 2;
+}
+
 /* The cells before the frames; returns how many columns they take. */
 static int put_cells(const struct row *row, const struct columns *columns, struct sink *sink)
 {
-	int width = columns->live + 2 + columns->objects + 2 + columns->share + 2;
+	int width = 0;
 
 	if (columns->leaks) {
-		sink__printf(sink, "%*s  %*s  %*s  %*s  ", columns->growth, row->growth,
-			     columns->growth_interval, row->growth_interval, columns->live,
-			     row->live, columns->objects, row->objects);
-		return columns->growth + columns->growth_interval + columns->live +
-		       columns->objects + 8;
+		width += put_cell(row->growth, columns->growth, sink);
+		width += put_cell(row->growth_interval, columns->growth_interval, sink);
 	}
-	sink__printf(sink, "%*s  ", columns->live, row->live);
-	if (!columns->exact) {
-		sink__printf(sink, "%*s  ", columns->interval, row->interval);
-		width += columns->interval + 2;
-	}
-	sink__printf(sink, "%*s  %*s  ", columns->objects, row->objects, columns->share,
-		     row->share);
+	if (!columns->leaks || !columns->no_last)
+		width += put_cell(row->live, columns->live, sink);
+	if (!columns->leaks && !columns->exact)
+		width += put_cell(row->interval, columns->interval, sink);
+	if (!columns->no_objects)
+		width += put_cell(row->objects, columns->objects, sink);
+	if (!columns->leaks && !columns->no_last)
+		width += put_cell(row->share, columns->share, sink);
 	return width;
+}
+
+/* Leaves out OBJECTS, then SHARE or, of leaks, LIVE, until the frames have room: a row that takes two lines of a
+ * terminal is no row. Never an estimate without its interval. */
+static void make_room(struct columns *columns, int width, struct sink *sink)
+{
+	int numbers = columns->leaks ? columns->growth + columns->growth_interval + columns->live + 6 :
+				       columns->live + columns->share + 4 + (columns->exact ? 0 : columns->interval + 2);
+
+	columns->no_objects = numbers + columns->objects + 2 + MIN_ROOM > width;
+	columns->no_last = numbers + MIN_ROOM > width;
+	if (columns->no_objects)
+		sink__printf(sink, "left out for want of room: OBJECTS%s\n",
+			     !columns->no_last	? "" :
+			     columns->leaks	? ", LIVE" :
+						  ", SHARE");
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -317,6 +339,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 		widen(&columns.share, row->share);
 	}
 
+	make_room(&columns, width, sink);
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	put_cells(&titles, &columns, sink);
 	sink__puts(sink, options->color ? WHERE_TITLE RESET "\n" : WHERE_TITLE "\n");

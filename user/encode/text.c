@@ -104,7 +104,10 @@ static char *elide_arguments(const char *name)
 	if (!out)
 		return NULL;
 	for (; *name; name++) {
-		if (*name == '<') {
+		if (!depth && !strncmp(name, "<>", 2)) { /* folded already */
+			to = stpcpy(to, "<>");
+			name++;
+		} else if (*name == '<') {
 			if (!depth++)
 				to = stpcpy(to, "<..>");
 		} else if (*name == '>' && depth) {

@@ -140,6 +140,17 @@ static void frames_fill_the_width_and_no_more(void **state)
 	text = table(profile, (struct table_options){.width = 28 + 48});
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < ...\n");
 	free(text);
+	/* 24 columns for the frames, or else OBJECTS goes (9 columns), then SHARE (7) */
+	text = table(profile, (struct table_options){.width = 28 + 24});
+	assert_null(strstr(text, "left out"));
+	free(text);
+	text = table(profile, (struct table_options){.width = 28 + 23});
+	assert_has(text, "left out for want of room: OBJECTS\n\n      LIVE  SHARE  WHERE (leaf first)\n");
+	assert_has(text, " 300 B  50.0%  aaaaaaaaaa < bbbbbbbbbb < ...\n");
+	free(text);
+	text = table(profile, (struct table_options){.width = 28 + 24 - 9 - 1});
+	assert_has(text, "left out for want of room: OBJECTS, SHARE\n\n      LIVE  WHERE (leaf first)\n");
+	free(text);
 	/* the first frame, however little room there is */
 	text = table(profile, (struct table_options){.width = 1});
 	assert_has(text, "  aaaaaaaaaa < ...\n");

@@ -131,6 +131,7 @@ static void library_calls_are_told_apart(void **state)
 	end_profile(profile);
 	assert_where(profile, 100, "add<> (via std::string < std::map<>::operator[]) < main");
 	assert_where(profile, 45, "add<> (via std::map<>::operator[]) < main");
+	assert_where(profile, 36, "add<> (via map<>::operator[]) < main");
 	profile__free(profile);
 }
 
