@@ -108,6 +108,8 @@ static const char *const others[] = {
 	"MemoryContextStrdup",
 	"AllocSetAlloc",
 	"AllocSetRealloc",
+	"pymalloc_alloc",
+	"pymalloc_realloc",
 	"PyMem_Malloc",
 	"PyMem_Calloc",
 	"PyMem_Realloc",
