@@ -12,6 +12,7 @@
 #include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "encode/where.h"
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
@@ -170,7 +171,7 @@ static int put_grid(const struct profile *profile, const struct table_options *o
 		return rc;
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	grid__put_titles(grid, sink);
-	sink__printf(sink, "  WHERE (leaf first)%s\n", options->color ? RESET : "");
+	sink__printf(sink, "  " WHERE_TITLE "%s\n", options->color ? RESET : "");
 	for (size_t i = 0; i < n && !rc; i++) {
 		left = grid__put_row(grid, i, sink) + 2;
 		left = width > left + MIN_ROOM ? width - left : MIN_ROOM;
