@@ -88,7 +88,7 @@ def views_as_tables():
     handed = sum(sum(m["freed"][1:-1]) for m in truth["makers"])
     expect(f"{handed / 1024:.1f} KiB" in row, handed, "is not in", row)
     expect_words(result.out, r"^ *120 +117\.2 KiB +110 +107\.4 KiB +\d+ +\S+ \S+ +10 +9\.8 KiB +100 +97\.7 KiB *\n? +wave_block",
-                 r"^ +[\d,]+ +freed +61 .*\n +hold <")
+                 r"^ +[\d,]+ +freed +61 .*\n? +hold <")
     each = memtrace("-i", "1", "--max-overhead", "off", "-f", "none", "--threads=each", "-o", "-", "--", f"{PROGS}/handover")
     expect_words(each.out, *(rf"^{name} \(\d+\) +1 " for name in MAKERS + USERS))
 
