@@ -133,7 +133,7 @@ def print_all(outcome, tests):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1], add_help=False)
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"), add_help=False)
     parser.add_argument("-l", action="store_true")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("-1", dest="single", action="store_true")
