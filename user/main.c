@@ -65,11 +65,16 @@ static void hint(const char *word)
 	if (!*word || word[strcspn(word, " \t\r\n\033'\"$`\\")])
 		fputs("Try 'memtrace --help'.\n", stderr);
 	else if (!word[strspn(word, "0123456789")])
-		fprintf(stderr, "Try 'memtrace -p %s' for that process, or 'memtrace --help'.\n", word);
+		fprintf(stderr, "Try 'memtrace -p %s' for that process, or 'memtrace --help'.\n",
+			word);
 	else if (strchr(word, '/'))
-		fprintf(stderr, "Try 'memtrace -- %s' to start that program, or 'memtrace --help'.\n", word);
+		fprintf(stderr,
+			"Try 'memtrace -- %s' to start that program, or 'memtrace --help'.\n",
+			word);
 	else
-		fprintf(stderr, "Try 'memtrace --comm %s' for what runs by that name, or 'memtrace --help'.\n", word);
+		fprintf(stderr,
+			"Try 'memtrace --comm %s' for what runs by that name, or 'memtrace --help'.\n",
+			word);
 }
 
 int main(int argc, char **argv)

@@ -45,7 +45,8 @@ bool is_stream(const char *path)
 	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink), const void *what)
+int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
+		 const void *what)
 {
 	struct sink sink = sink__to_stream(stream);
 	int rc = encode(what, &sink);
@@ -114,10 +115,11 @@ int take_view_option(struct view_options *view, const char *command, const char 
 		while (i < PROFILE_WEIGHTS && strcmp(value, profile_weight__name((enum profile_weight)i)))
 			i++;
 		if (i == PROFILE_WEIGHTS)
-			return usage_error(command,
-					   "stacks are weighed by live, objects, allocated, freed, growth or peak, "
-					   "not by '%s'",
-					   value);
+			return usage_error(
+				command,
+				"stacks are weighed by live, objects, allocated, freed, growth or peak, "
+				"not by '%s'",
+				value);
 		view->weight = (enum profile_weight)i;
 		return 0;
 	}
@@ -159,7 +161,9 @@ static unsigned asked_columns(void)
 	columns = strtoul(text, &end, 10);
 	if (*end || !columns)
 		return 0;
-	return columns < MIN_WIDTH ? MIN_WIDTH : columns < TABLE_UNCUT ? (unsigned)columns : TABLE_UNCUT;
+	return columns < MIN_WIDTH     ? MIN_WIDTH
+	       : columns < TABLE_UNCUT ? (unsigned)columns
+				       : TABLE_UNCUT;
 }
 
 unsigned output_width(int fd)

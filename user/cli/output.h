@@ -36,7 +36,8 @@ const struct format *find_format(const char *name);
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what);
 
 /* Lets encode write to a stream, which is flushed; name: what people call it. EXIT_FAILED, said, or 0. */
-int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink), const void *what);
+int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
+		 const void *what);
 
 /* write_text() of a profile in that format; of the view of it, where the format shows any. name is the profile's, for
  * people, who are told what it does not say. */

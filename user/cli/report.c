@@ -308,8 +308,11 @@ static int check_content(const struct report_config *c, const struct profile *pr
 {
 	/* --thread and --age leave nothing of that */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
-		complain("%s: %s", c->path, profile->no_allocated ? "it says nothing of what was allocated, only of what is live" :
-								    "--thread and --age are known of live memory: --churn without them");
+		complain(
+			"%s: %s", c->path,
+			profile->no_allocated
+				? "it says nothing of what was allocated, only of what is live"
+				: "--thread and --age are known of live memory: --churn without them");
 		return EXIT_FAILED;
 	}
 	if (!c->table.leaks || profile->has_growth)
@@ -358,7 +361,8 @@ static int check_together(struct report_config *c)
 		return usage_error("report", "-n goes with tables");
 	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "either -f or --tree, --leaks, --churn, --modules");
-	if (c->view.weight != WEIGHT_LIVE && !views && (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
+	if (c->view.weight != WEIGHT_LIVE && !views &&
+	    (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");

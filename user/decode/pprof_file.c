@@ -82,22 +82,25 @@ char *pprof_file__copy_text(const struct pprof_file *file, uint64_t number)
 {
 	struct bytes text = pprof_file__text(file, number);
 
-	return text.pos ? strndup((const char *)text.pos, (size_t)(text.end - text.pos)) : strdup("");
+	return text.pos ? strndup((const char *)text.pos, (size_t)(text.end - text.pos))
+			: strdup("");
 }
 
 /* --- messages --- */
 
-static int check_member(const struct pprof_file *file, const struct pprof_member *member, const struct field *field)
+static int check_member(const struct pprof_file *file, const struct pprof_member *member,
+			const struct field *field)
 {
 	int rc = member->type == MEMBER_ANY ? 0 : wire__want_number(file->input, field);
 
 	if (!rc && member->type == MEMBER_TEXT && field->value >= file->n_strings)
-		return pprof_file__bad(file, field->at, "a text that is not in the table of strings");
+		return pprof_file__bad(file, field->at,
+				       "a text that is not in the table of strings");
 	return rc;
 }
 
-int pprof_file__members(const struct pprof_file *file, struct bytes message, const struct pprof_member *members,
-			size_t n)
+int pprof_file__members(const struct pprof_file *file, struct bytes message,
+			const struct pprof_member *members, size_t n)
 {
 	struct field field;
 	int rc = 0;
@@ -115,8 +118,8 @@ int pprof_file__members(const struct pprof_file *file, struct bytes message, con
 	return rc;
 }
 
-static int read_value_type(const struct pprof_file *file, const struct field *field, uint64_t *ret_type,
-			   uint64_t *ret_unit)
+static int read_value_type(const struct pprof_file *file, const struct field *field,
+			   uint64_t *ret_type, uint64_t *ret_unit)
 {
 	const struct pprof_member members[] = {
 		{VALUE_TYPE_TYPE, MEMBER_NUMBER, ret_type},
@@ -143,7 +146,8 @@ static int add_comments(struct pprof_file *file, struct field *field)
 	int rc;
 
 	while ((rc = wire__next_number(file->input, field, &done, &number)) > 0) {
-		uint64_t *comments = grow(file->comments, file->n_comments, &file->comments_room, sizeof(*comments));
+		uint64_t *comments = grow(file->comments, file->n_comments, &file->comments_room,
+					  sizeof(*comments));
 
 		if (!comments)
 			return -ENOMEM;
@@ -157,10 +161,12 @@ static int add_comments(struct pprof_file *file, struct field *field)
 
 /* --- tables of messages --- */
 
-static int table__add(struct pprof_table *table, const struct pprof_file *file, const struct field *field)
+static int table__add(struct pprof_table *table, const struct pprof_file *file,
+		      const struct field *field)
 {
 	uint64_t id = 0;
-	const struct pprof_member members[] = {{MAPPING_ID, MEMBER_NUMBER, &id}}; /* as LOCATION_ID, FUNCTION_ID */
+	const struct pprof_member members[] = {
+		{MAPPING_ID, MEMBER_NUMBER, &id}}; /* as LOCATION_ID, FUNCTION_ID */
 	struct pprof_table_item *items;
 	int rc = wire__want_bytes(file->input, field);
 
@@ -194,7 +200,8 @@ static int table__sort(struct pprof_table *table, const struct pprof_file *file)
 		qsort(table->items, table->n, sizeof(*table->items), by_id);
 	for (size_t i = 1; i < table->n; i++)
 		if (table->items[i].id == table->items[i - 1].id)
-			return pprof_file__bad(file, table->items[i].message.pos, "an id that is there twice");
+			return pprof_file__bad(file, table->items[i].message.pos,
+					       "an id that is there twice");
 	return 0;
 }
 
@@ -276,10 +283,11 @@ static int find_values(struct pprof_file *file)
 				  "heap_v2, nor collapsed stacks",
 				  input->name);
 	first = pprof_file__text(file, file->types[file->n_types - 1].type);
-	return error__set(input->err, -EINVAL,
-			  "%s: is a pprof profile of something else (%.*s): it has no inuse_space in bytes",
-			  input->name, (int)(first.end - first.pos < 80 ? first.end - first.pos : 80),
-			  first.pos ? (const char *)first.pos : "");
+	return error__set(
+		input->err, -EINVAL,
+		"%s: is a pprof profile of something else (%.*s): it has no inuse_space in bytes",
+		input->name, (int)(first.end - first.pos < 80 ? first.end - first.pos : 80),
+		first.pos ? (const char *)first.pos : "");
 }
 
 int pprof_file__read(struct pprof_file *file)

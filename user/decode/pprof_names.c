@@ -62,8 +62,8 @@ static int read_functions(struct names *names)
 }
 
 /* Fills in the frame of a line. 1; 0: it has no name; negative errno. */
-static int read_frame(const struct names *names, const struct field *line, struct profile_frame *ret_frame,
-		      enum unresolved_reason *ret_reason)
+static int read_frame(const struct names *names, const struct field *line,
+		      struct profile_frame *ret_frame, enum unresolved_reason *ret_reason)
 {
 	const struct pprof_file *file = names->file;
 	struct making *making = file->making;
@@ -79,7 +79,8 @@ static int read_frame(const struct names *names, const struct field *line, struc
 	int rc = wire__want_bytes(file->input, line);
 
 	if (!rc)
-		rc = pprof_file__members(file, line->bytes, members, sizeof(members) / sizeof(*members));
+		rc = pprof_file__members(file, line->bytes, members,
+					 sizeof(members) / sizeof(*members));
 	if (rc || !id)
 		return rc;
 	found = pprof_table__find(&file->functions, id);
@@ -93,7 +94,8 @@ static int read_frame(const struct names *names, const struct field *line, struc
 	path = pprof_file__copy_text(file, function->filename);
 	if (!name || !path)
 		return -ENOMEM;
-	if (making__take(making, strlen(name) + 1) || (*path && making__take(making, strlen(path) + 1)))
+	if (making__take(making, strlen(name) + 1) ||
+	    (*path && making__take(making, strlen(path) + 1)))
 		return pprof_file__too_much(file, line->at);
 	*ret_reason = function->reason;
 	*ret_frame = (struct profile_frame){.name = name,
@@ -125,7 +127,8 @@ static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 	return n ? making__take(making, n * sizeof(struct profile_frame)) : 0;
 }
 
-static int read_frames(struct names *names, const struct pprof_location *from, struct profile_location *location)
+static int read_frames(struct names *names, const struct pprof_location *from,
+		       struct profile_location *location)
 {
 	const struct pprof_file *file = names->file;
 	struct profile_location draft = {};

@@ -6,7 +6,8 @@
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-static int read_mapping(const struct pprof_file *file, struct bytes message, struct pprof_mapping *ret)
+static int read_mapping(const struct pprof_file *file, struct bytes message,
+			struct pprof_mapping *ret)
 {
 	const struct pprof_member members[] = {
 		{MAPPING_START, MEMBER_ANY, &ret->start},
@@ -23,14 +24,15 @@ static int read_mapping(const struct pprof_file *file, struct bytes message, str
 static int by_start(const void *a, const void *b)
 {
 	const struct pprof_mapping *x = *(struct pprof_mapping *const *)a,
-				  *y = *(struct pprof_mapping *const *)b;
+				   *y = *(struct pprof_mapping *const *)b;
 
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
 	return (x > y) - (x < y);
 }
 
-static int add_mapping(const struct pprof_file *file, const struct pprof_mapping *mapping, const uint8_t *at)
+static int add_mapping(const struct pprof_file *file, const struct pprof_mapping *mapping,
+		       const uint8_t *at)
 {
 	static const char deleted[] = DELETED_SUFFIX;
 	_cleanup_free_ char *path = pprof_file__copy_text(file, mapping->filename),
@@ -82,7 +84,8 @@ static int read_mappings(struct pprof_places *places, const struct pprof_file *f
 		if (!mapping->used)
 			continue;
 		end = mapping->limit;
-		rc = add_mapping(file, mapping, file->mappings.items[mapping - places->mappings].message.pos);
+		rc = add_mapping(file, mapping,
+				 file->mappings.items[mapping - places->mappings].message.pos);
 	}
 	if (!rc && !profile->exe && n) { /* as all readers take it */
 		profile->exe = pprof_file__copy_text(file, places->mappings[0].filename);
@@ -108,7 +111,8 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 			ptrdiff_t found = pprof_table__find(&file->mappings, part.value);
 
 			if (found < 0)
-				return pprof_file__bad(file, part.at, "a mapping that is not there");
+				return pprof_file__bad(file, part.at,
+						       "a mapping that is not there");
 			location->mapping = (uint64_t)found + 1;
 		}
 	}
@@ -127,7 +131,7 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 static int by_addr(const void *a, const void *b)
 {
 	const struct pprof_location *x = *(struct pprof_location *const *)a,
-				   *y = *(struct pprof_location *const *)b;
+				    *y = *(struct pprof_location *const *)b;
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;

@@ -26,9 +26,9 @@ enum label_kind {
 	KIND_REPLACES,
 	KIND_PEAK_OBJECTS,
 	KIND_PEAK_SPACE,
-	KIND_SURVIVAL, /* + index of the age */
+	KIND_SURVIVAL,					    /* + index of the age */
 	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
-	KIND_FREED = KIND_OLDER + PROFILE_SURVIVAL_AGES, /* + class of the age */
+	KIND_FREED = KIND_OLDER + PROFILE_SURVIVAL_AGES,    /* + class of the age */
 };
 
 struct label {
@@ -74,7 +74,8 @@ static int read_stack(struct samples *samples, struct field *field)
 		if (found < 0)
 			return pprof_file__bad(file, field->at, "a location that is not there");
 		if (samples->n_addrs == MAX_STACK_FRAMES)
-			return pprof_file__bad(file, field->at, "a stack of more frames than can be read");
+			return pprof_file__bad(file, field->at,
+					       "a stack of more frames than can be read");
 		samples->addrs[samples->n_addrs++] = samples->places->locations[found].addr;
 	}
 	return rc;
@@ -89,7 +90,8 @@ static int read_values(struct samples *samples, struct field *field)
 
 	while ((rc = wire__next_number(file->input, field, &done, &value)) > 0) {
 		if (samples->n_values == file->n_types)
-			return pprof_file__bad(file, field->at, "a sample with more values than types of them");
+			return pprof_file__bad(file, field->at,
+					       "a sample with more values than types of them");
 		samples->values[samples->n_values++] = (int64_t)value;
 	}
 	return rc;
@@ -104,7 +106,9 @@ static int read_label(const struct pprof_file *file, const struct field *field, 
 	};
 	int rc = wire__want_bytes(file->input, field);
 
-	return rc ? rc : pprof_file__members(file, field->bytes, members, sizeof(members) / sizeof(*members));
+	return rc ? rc
+		  : pprof_file__members(file, field->bytes, members,
+					sizeof(members) / sizeof(*members));
 }
 
 static enum label_kind find_kind(const struct samples *samples, uint64_t key)
@@ -250,7 +254,8 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;
-	double objects = value_of(samples, VALUE_INUSE_OBJECTS), bytes = value_of(samples, VALUE_INUSE_SPACE);
+	double objects = value_of(samples, VALUE_INUSE_OBJECTS),
+	       bytes = value_of(samples, VALUE_INUSE_SPACE);
 	uint64_t interval = samples->profile->interval_bytes;
 	struct estimate live = {.objects = objects, .bytes = bytes};
 
@@ -313,8 +318,9 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 
 	for (int i = 0; i < VALUE_GROWTH; i++)
 		if (value_of(samples, (enum pprof_value)i) < 0)
-			return pprof_file__bad(samples->file, at,
-					       "a negative value: it is the difference of two profiles");
+			return pprof_file__bad(
+				samples->file, at,
+				"a negative value: it is the difference of two profiles");
 	live = live_of(samples);
 	rc = making__site(making, samples->addrs, samples->n_addrs, &index);
 	if (rc)
@@ -381,7 +387,8 @@ static int read_sample(struct samples *samples, const struct field *field)
 	if (rc)
 		return rc;
 	if (samples->n_values != file->n_types)
-		return pprof_file__bad(file, field->at, "a sample with fewer values than types of them");
+		return pprof_file__bad(file, field->at,
+				       "a sample with fewer values than types of them");
 	rc = add_sample(samples, field->at);
 	return rc == -EFBIG ? pprof_file__too_much(file, field->at) : rc;
 }

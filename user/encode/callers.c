@@ -126,7 +126,8 @@ static int tree__fill(struct tree *tree, const struct profile *profile)
 		if (!(site->live.bytes > 0))
 			continue;
 		beginning = where_beginning(&walk);
-		if (!beginning || intern__add(&tree->names, beginning, strlen(beginning), &tree->frames[used]) < 0)
+		if (!beginning || intern__add(&tree->names, beginning, strlen(beginning),
+					      &tree->frames[used]) < 0)
 			return -ENOMEM;
 		stack->frames = tree->frames + used++;
 		stack->bytes = site->live.bytes;
@@ -157,7 +158,8 @@ static int put_frame(const struct tree *tree, uint32_t number, size_t indent, bo
 {
 	size_t before = (size_t)tree->live_width + 10 + indent, len, room;
 	const char *bytes = intern__get(&tree->names, number, &len);
-	_cleanup_free_ char *copy = strndup(bytes, len), *printable = NULL, *name = NULL, *shown = NULL;
+	_cleanup_free_ char *copy = strndup(bytes, len), *printable = NULL, *name = NULL,
+			    *shown = NULL;
 
 	printable = copy ? text_printable(copy) : NULL;
 	name = printable ? fold_name(printable) : NULL;

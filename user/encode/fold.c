@@ -72,20 +72,26 @@ static bool put_typedef(struct folded *to, const char *arguments)
 {
 	static const struct {
 		const char *type, *prefix;
-	} characters[] = {{"char", ""}, {"wchar_t", "w"}, {"char8_t", "u8"}, {"char16_t", "u16"}, {"char32_t", "u32"}};
+	} characters[] = {{"char", ""},
+			  {"wchar_t", "w"},
+			  {"char8_t", "u8"},
+			  {"char16_t", "u16"},
+			  {"char32_t", "u32"}};
 	static const char start[] = "std::basic_";
 	char name[32];
 	size_t at = to->len;
 
 	while (at && is_word(to->text[at - 1]))
 		at--;
-	if (at < 5 || !starts_with(to->text + at - 5, start) || (at > 5 && is_word(to->text[at - 6])))
+	if (at < 5 || !starts_with(to->text + at - 5, start) ||
+	    (at > 5 && is_word(to->text[at - 6])))
 		return false;
 	at += strlen("basic_");
 	for (size_t i = 0; i < ARRAY_SIZE(characters); i++) {
 		size_t len = strlen(characters[i].type);
 
-		if (!starts_with(arguments, characters[i].type) || (arguments[len] != ',' && arguments[len] != '>'))
+		if (!starts_with(arguments, characters[i].type) ||
+		    (arguments[len] != ',' && arguments[len] != '>'))
 			continue;
 		if (to->len - at >= sizeof(name))
 			return false;
@@ -101,7 +107,8 @@ static bool put_typedef(struct folded *to, const char *arguments)
 /* At an "operator" that is a word: its symbols, and not what they are called with. Returns what is behind. */
 static const char *put_operator(struct folded *to, const char *name)
 {
-	static const char *const symbols[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">"};
+	static const char *const symbols[] = {
+		"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">"};
 	const char *open;
 
 	put(to, name, strlen("operator"));
@@ -148,7 +155,8 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 
 static void put_path(struct folded *to, const char *name, const char *end)
 {
-	static const char *const inlined[] = {"__cxx11::", "__1::", "__ndk1::", "_V2::", "__cxx1998::", "__debug::"};
+	static const char *const inlined[] = {
+		"__cxx11::", "__1::", "__ndk1::", "_V2::", "__cxx1998::", "__debug::"};
 	size_t path = to->len; /* where it begins */
 	const char *close;
 

@@ -20,7 +20,8 @@
 
 /* As much of the line as fits into room (>= 24) columns: the first frame always, shortened if it must be, then what
  * it called, then its callers as long as each fits as a whole. 0, -ENOMEM or the sink's error. */
-int put_where(const struct profile *profile, const struct profile_site *site, size_t room, struct sink *sink);
+int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
+	      struct sink *sink);
 
 /* The function that the line begins with, in at most room (>= 2) columns, for who is to look at it. NULL: no memory. */
 char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room);

@@ -225,7 +225,8 @@ bool profile__is_allocator_frame(const char *name)
 		return true; /* strchr() finds the terminating NUL too */
 	/* <alloc::raw_vec::RawVec<u8>>::reserve, <arena::Arena as core::alloc::Allocator>::grow */
 	if (qualified_name__parse(name, &qualified))
-		return is_of_family(qualified.type) || (qualified.trait && is_of_family(qualified.trait));
+		return is_of_family(qualified.type) ||
+		       (qualified.trait && is_of_family(qualified.trait));
 	function__simplify(name, simple, sizeof(simple));
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		if (starts_with(simple, prefixes[i]) &&

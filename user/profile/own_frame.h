@@ -29,8 +29,8 @@ enum frame_owner {
 };
 
 /* name: of one of the location's frames, or its address as text. */
-enum frame_owner profile__frame_owner(const struct profile *profile, const struct profile_location *location,
-				      const char *name);
+enum frame_owner profile__frame_owner(const struct profile *profile,
+				      const struct profile_location *location, const char *name);
 
 /* "/usr/lib/libc.so.6": is a file of this path a library of the system's runtime? */
 bool path__is_runtime(const char *path);

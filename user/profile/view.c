@@ -19,7 +19,8 @@
 /* What is left of a stack's bytes beside its threads' is rounding, up to this share. */
 #define ROUNDING 1e-6
 
-static const char *const weight_names[PROFILE_WEIGHTS] = {"live", "objects", "allocated", "freed", "growth", "peak"};
+static const char *const weight_names[PROFILE_WEIGHTS] = {"live",  "objects", "allocated",
+							  "freed", "growth",  "peak"};
 static const char *const root_names[PROFILE_ROOTS] = {"", "thread", "process", "module"};
 
 const char *profile_weight__name(enum profile_weight weight)
@@ -68,10 +69,11 @@ const char *view_options__refusal(const struct view_options *options, const stru
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";
 	if (options->weight == WEIGHT_PEAK && !profile->has_peak)
-		return filtered ? "of what the filters leave it says nothing of the highest moment: --thread and --age are known of live "
-				  "memory" :
-				  "it does not say what was live at the highest moment: that is known of what is traced continuously, and "
-				  "memtrace's own .pb.gz files tell it";
+		return filtered
+			       ? "of what the filters leave it says nothing of the highest moment: --thread and --age are known of live "
+				 "memory"
+			       : "it does not say what was live at the highest moment: that is known of what is traced continuously, and "
+				 "memtrace's own .pb.gz files tell it";
 	if (options->root == ROOT_THREAD && !profile->n_threads)
 		return "it says nothing of threads";
 	if (options->root == ROOT_PROCESS && !profile->pid && !*profile->comm)

@@ -18,7 +18,8 @@ static void bombs_are_refused(void **state)
 	z_stream zip = {};
 
 	(void)state;
-	assert_int_equal(deflateInit2(&zip, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(deflateInit2(&zip, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+			 Z_OK);
 	zip.next_out = bytes;
 	zip.avail_out = (uInt)room;
 	zip.next_in = zeros;
@@ -37,7 +38,8 @@ static void bombs_are_refused(void **state)
 /* A profile with these lines of a message, whose strings are those of STRINGS, and behind them one of len 'n'. */
 static struct text with_long_string(size_t len)
 {
-	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7), (uint8_t)(len >> 14)};
+	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7),
+				(uint8_t)(len >> 14)};
 	struct text text = {};
 	char *name = malloc(len);
 
@@ -52,8 +54,10 @@ static struct text with_long_string(size_t len)
 /* Location and sample number i < 2^14, with these fields of the location. */
 static void put_place(struct text *text, unsigned i, const char *fields, size_t len)
 {
-	const uint8_t location[] = {0x22, (uint8_t)(3 + len), 0x08, (uint8_t)(0x80 | i), (uint8_t)(i >> 7)};
-	const uint8_t sample[] = {0x12, 0x08, 0x0a, 0x02, (uint8_t)(0x80 | i), (uint8_t)(i >> 7), 0x12, 0x02, 0x01, 0x01};
+	const uint8_t location[] = {0x22, (uint8_t)(3 + len), 0x08, (uint8_t)(0x80 | i),
+				    (uint8_t)(i >> 7)};
+	const uint8_t sample[] = {0x12, 0x08, 0x0a, 0x02, (uint8_t)(0x80 | i), (uint8_t)(i >> 7),
+				  0x12, 0x02, 0x01, 0x01};
 
 	text_write(text, location, sizeof(location));
 	text_write(text, fields, len);
@@ -69,7 +73,8 @@ static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 	struct profile *profile = NULL;
 	struct error err = {};
 
-	assert_int_equal(decode_within(&limits, "FILE", text->bytes, text->len, &profile, &err), -EFBIG);
+	assert_int_equal(decode_within(&limits, "FILE", text->bytes, text->len, &profile, &err),
+			 -EFBIG);
 	if (!strstr(err.text, too_much_memory))
 		fail_msg("%s", err.text);
 	assert_int_equal(decode_within(&more, "FILE", text->bytes, text->len, &profile, &err), 0);
@@ -97,7 +102,8 @@ static void names_by_offset_are_bounded(void **state)
 	struct text text = with_long_string(65536);
 
 	(void)state;
-	text_write(&text, "\x1a\x09\x08\x05\x10\x00\x18\x80\x40\x28\x0d", 11); /* mapping 5, up to 0x2000 */
+	text_write(&text, "\x1a\x09\x08\x05\x10\x00\x18\x80\x40\x28\x0d",
+		   11); /* mapping 5, up to 0x2000 */
 	for (unsigned i = 1; i <= 1000; i++)
 		put_place(&text, i, "\x10\x05", 2); /* without an address */
 	assert_takes_too_much(&text, 3 << 20);
@@ -125,7 +131,8 @@ static void small_frames_are_counted(void **state)
 		put_place(&text, i, lines, sizeof(lines));
 	assert_takes_too_much(&text, 2 << 20); /* 30,000 of 24 + 32 + 32 bytes */
 	less = LIMITS(items, 29999);
-	snprintf(error, sizeof(error), "FILE: byte %zu: more lines of locations than any profile has",
+	snprintf(error, sizeof(error),
+		 "FILE: byte %zu: more lines of locations than any profile has",
 		 text.len - 10 - sizeof(lines) - 3); /* the last location, from its id on */
 	assert_refused_within(&less, text.bytes, text.len, error);
 	free(text.bytes);
@@ -142,7 +149,7 @@ static void numbers_of_items_are_bounded(void **state)
 	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
 	for (uint8_t i = 1; i <= 30; i++) { /* stack 42, of thread i */
 		const uint8_t sample[] = {0x12, 0x0f, 0x0a, 0x01, 0x2a, 0x12, 0x02, 0x01, 0x01,
-					  0x1a, 0x06, 0x08, 0x0d, 0x18, i, 0x20, 0x00};
+					  0x1a, 0x06, 0x08, 0x0d, 0x18, i,    0x20, 0x00};
 
 		last = text.len;
 		text_write(&text, sample, sizeof(sample));
@@ -153,18 +160,23 @@ static void numbers_of_items_are_bounded(void **state)
 	/* all the same thread: shares are counted */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
-	snprintf(error, sizeof(error), "FILE: byte %zu: more shares of threads in stacks than any profile has", last);
+	snprintf(error, sizeof(error),
+		 "FILE: byte %zu: more shares of threads in stacks than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
 	text.len = 0;
 	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
 	for (uint8_t i = 0; i < 30; i++) {
-		const uint8_t mapping[] = {0x1a, 0x08, 0x08, (uint8_t)(i + 10), 0x10, (uint8_t)(2 * i),
-					   0x18, (uint8_t)(2 * i + 1), 0x28, 0x08};
+		const uint8_t mapping[] = {0x1a, 0x08,
+					   0x08, (uint8_t)(i + 10),
+					   0x10, (uint8_t)(2 * i),
+					   0x18, (uint8_t)(2 * i + 1),
+					   0x28, 0x08};
 
 		last = text.len;
 		text_write(&text, mapping, sizeof(mapping));
 	}
-	snprintf(error, sizeof(error), "FILE: byte %zu: more entries of a table than any profile has", last);
+	snprintf(error, sizeof(error),
+		 "FILE: byte %zu: more entries of a table than any profile has", last);
 	assert_limit(items, 31, text.bytes, text.len, error);
 	free(text.bytes);
 }
@@ -172,14 +184,17 @@ static void numbers_of_items_are_bounded(void **state)
 /* Two stacks of two locations of two functions each. */
 static void stacks_are_bounded(void **state)
 {
-	static const char file[] = TYPES GOOD
-		"\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05" "\x12\x09\x0a\x03\x2b\x2b\x2c\x12\x02\x01\x05";
+	static const char file[] = TYPES GOOD "\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05"
+					      "\x12\x09\x0a\x03\x2b\x2b\x2c\x12\x02\x01\x05";
 	const size_t len = sizeof(file) - 1;
 
 	(void)state;
-	assert_limit(written_frames, 9, file, len, "FILE: its stacks, written out, are longer than any profile's");
-	assert_limit(frames, 5, file, len, "FILE: byte 212: more frames in all stacks than any profile has");
-	assert_limit(locations, 2, file, len, "FILE: byte 212: more addresses than any profile has");
+	assert_limit(written_frames, 9, file, len,
+		     "FILE: its stacks, written out, are longer than any profile's");
+	assert_limit(frames, 5, file, len,
+		     "FILE: byte 212: more frames in all stacks than any profile has");
+	assert_limit(locations, 2, file, len,
+		     "FILE: byte 212: more addresses than any profile has");
 }
 
 #define MANY "\xff\xff\xff\xff\xff\xff\xff\xff\x3f" /* 2^62 - 1 */
@@ -187,27 +202,31 @@ static void stacks_are_bounded(void **state)
 /* What no machine has does not go into any sum. */
 static void values_are_bounded(void **state)
 {
-	static const char file[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY "\x12\x07\x0a\x01\x2b\x12\x02\x01\x01",
+	static const char file[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY
+					      "\x12\x07\x0a\x01\x2b\x12\x02\x01\x01",
 			  more[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY
-				   "\x12\x0f\x0a\x01\x2b\x12\x0a\x01" MANY;
+					      "\x12\x0f\x0a\x01\x2b\x12\x0a\x01" MANY;
 	struct profile *profile = decoded_bytes(file, sizeof(file) - 1);
 
 	(void)state;
 	assert_near(profile__live(profile).bytes, 0x1p62, 1e-9);
 	profile__free(profile);
-	assert_refused_bytes(more, sizeof(more) - 1,
-			     "FILE: byte 219: up to here it counts more than 2^62 objects or bytes: no machine has them");
+	assert_refused_bytes(
+		more, sizeof(more) - 1,
+		"FILE: byte 219: up to here it counts more than 2^62 objects or bytes: no machine has them");
 }
 
 /* A profile of ours with one sample of 5 bytes, this comment, and this label of that number. */
 static struct profile *with(const char *comment, const char *label, int64_t number)
 {
 	struct text text = {};
-	uint8_t sample[32] = "\x12\x00\x0a\x01\x2a\x12\x02\x01\x05\x1a\x00\x08\x0f\x18", *end = sample + 14;
+	uint8_t sample[32] = "\x12\x00\x0a\x01\x2a\x12\x02\x01\x05\x1a\x00\x08\x0f\x18",
+		*end = sample + 14;
 	uint8_t comments[] = {0x6a, 0x03, 13, 14, 16};
 	const char *texts[] = {"what: heap", "survival_age_s: 1 2 3 4 5", label, comment};
 
-	for (uint64_t left = (uint64_t)number; left >= 0x80 || end == sample + 14 || left; left >>= 7) {
+	for (uint64_t left = (uint64_t)number; left >= 0x80 || end == sample + 14 || left;
+	     left >>= 7) {
 		*end++ = (uint8_t)(left & 0x7f) | (left >= 0x80 ? 0x80 : 0);
 		if (left < 0x80)
 			break;

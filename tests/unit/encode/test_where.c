@@ -22,11 +22,14 @@ static void names_are_folded(void **state)
 		{STRING "::append", "std::string::append"},
 		{STRING "::basic_string", "std::string"},
 		{STRING "::basic_string<std::allocator<char> >", "std::string"},
-		{"std::__1::basic_string<char, std::__1::char_traits<char> >::resize", "std::string::resize"},
-		{"std::basic_ostream<wchar_t, std::char_traits<wchar_t> >::write", "std::wostream::write"},
+		{"std::__1::basic_string<char, std::__1::char_traits<char> >::resize",
+		 "std::string::resize"},
+		{"std::basic_ostream<wchar_t, std::char_traits<wchar_t> >::write",
+		 "std::wostream::write"},
 		{"std::basic_thing<int>::f", "std::basic_thing<>::f"},
 		{"std::vector<int, std::allocator<int> >::vector", "std::vector<>"},
-		{"std::vector<" STRING ", std::allocator<" STRING " > >::push_back", "std::vector<>::push_back"},
+		{"std::vector<" STRING ", std::allocator<" STRING " > >::push_back",
+		 "std::vector<>::push_back"},
 		{"std::_V2::error_category::name", "std::error_category::name"},
 		{"Session::Session", "Session::Session"},
 		{"app::Cache<int, Less<2> >::insert<char>", "app::Cache<>::insert<>"},
@@ -37,21 +40,29 @@ static void names_are_folded(void **state)
 		{"app::Ptr<int>::operator->", "app::Ptr<>::operator->"},
 		{"std::function<void (int)>::operator()", "std::function<>::operator()"},
 		{"app::run<&app::operator<< <int> >", "app::run<>"},
-		{"app::run(std::vector<int>)::{lambda(int)#1}::operator()", "app::run(std::vector<>)::{lambda(int)#1}::operator()"},
+		{"app::run(std::vector<int>)::{lambda(int)#1}::operator()",
+		 "app::run(std::vector<>)::{lambda(int)#1}::operator()"},
 		{"(anonymous namespace)::f<int>", "(anonymous namespace)::f<>"},
 		/* Rust */
 		{"alloc::vec::Vec<T,A>::push", "Vec<>::push"},
 		{"<alloc::vec::Vec<u8>>::with_capacity", "Vec<>::with_capacity"},
 		{"alloc::vec::from_elem::<u8>", "alloc::vec::from_elem<>"},
-		{"<app::Cache<alloc::vec::Vec<u8>> as core::ops::drop::Drop>::drop", "app::Cache<>::drop"},
-		{"<&mut alloc::string::String as core::fmt::Write>::write_str", "String::write_str"},
-		{"<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem", "alloc::vec::spec_from_elem::SpecFromElem::from_elem"},
-		{"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec", "alloc::slice::to_vec_in::ConvertVec::to_vec"},
+		{"<app::Cache<alloc::vec::Vec<u8>> as core::ops::drop::Drop>::drop",
+		 "app::Cache<>::drop"},
+		{"<&mut alloc::string::String as core::fmt::Write>::write_str",
+		 "String::write_str"},
+		{"<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+		 "alloc::vec::spec_from_elem::SpecFromElem::from_elem"},
+		{"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec",
+		 "alloc::slice::to_vec_in::ConvertVec::to_vec"},
 		{"<str>::repeat", "str::repeat"},
 		{"<[u8]>::repeat", "[u8]::repeat"},
-		{"<fn() as core::ops::function::FnOnce<()>>::call_once", "core::ops::function::FnOnce<>::call_once"},
-		{"<alloc::alloc::Global>::grow_impl_runtime", "alloc::alloc::Global::grow_impl_runtime"},
-		{"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry", "HashMap<>::rustc_entry"},
+		{"<fn() as core::ops::function::FnOnce<()>>::call_once",
+		 "core::ops::function::FnOnce<>::call_once"},
+		{"<alloc::alloc::Global>::grow_impl_runtime",
+		 "alloc::alloc::Global::grow_impl_runtime"},
+		{"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry",
+		 "HashMap<>::rustc_entry"},
 		{"app::show::<impl core::fmt::Display for app::Session>::fmt", "app::Session::fmt"},
 		{"std::collections::hash::map::HashMap<K,V,S,A>::entry", "HashMap<>::entry"},
 		{"app::main::h0123456789abcdef", "app::main"},
@@ -90,11 +101,14 @@ static void own_code_comes_first(void **state)
 	struct profile *profile = new_profile(1);
 
 	(void)state;
-	STACK(profile, 1, 100, 1, "malloc", "operator new", STRING "::_M_create", STRING "::basic_string<std::allocator<char> >",
-	      "open_session", "std::function<void (int)>::operator()", "main");
+	STACK(profile, 1, 100, 1, "malloc", "operator new", STRING "::_M_create",
+	      STRING "::basic_string<std::allocator<char> >", "open_session",
+	      "std::function<void (int)>::operator()", "main");
 	end_profile(profile);
-	assert_where(profile, 200, "open_session (via std::string) < std::function<>::operator() < main");
-	assert_where(profile, 67, "open_session (via std::string) < std::function<>::operator() < main");
+	assert_where(profile, 200,
+		     "open_session (via std::string) < std::function<>::operator() < main");
+	assert_where(profile, 67,
+		     "open_session (via std::string) < std::function<>::operator() < main");
 	assert_where(profile, 65, "open_session (via std::string) < ...");
 	/* 12 + 18 + 6 */
 	assert_where(profile, 36, "open_session (via std::string) < ...");
@@ -108,16 +122,19 @@ static void what_rust_calls_is_told(void **state)
 	struct profile *profile = new_profile(1);
 
 	(void)state;
-	STACK(profile, 1, 100, 1, "realloc", "alloc::alloc::realloc", "<alloc::alloc::Global>::grow_impl_runtime",
+	STACK(profile, 1, 100, 1, "realloc", "alloc::alloc::realloc",
+	      "<alloc::alloc::Global>::grow_impl_runtime",
 	      "<alloc::raw_vec::RawVecInner>::finish_grow", "<alloc::vec::Vec<u8>>::reserve",
 	      "<alloc::string::String as core::fmt::Write>::write_str", "alloc::fmt::format",
-	      "<app::Session as app::Named>::name", "app::main", "core::ops::function::FnOnce::call_once",
-	      "std::rt::lang_start::{{closure}}", "std::panicking::catch_unwind::<i32, app::F>",
-	      "std::rt::lang_start_internal", "main", "__libc_start_main", "_start");
+	      "<app::Session as app::Named>::name", "app::main",
+	      "core::ops::function::FnOnce::call_once", "std::rt::lang_start::{{closure}}",
+	      "std::panicking::catch_unwind::<i32, app::F>", "std::rt::lang_start_internal", "main",
+	      "__libc_start_main", "_start");
 	end_profile(profile);
-	assert_where(profile, 500,
-		     "app::Session::name (via alloc::fmt::format) < app::main < core::ops::function::FnOnce::call_once < "
-		     "(3 of the runtime) < main < __libc_start_main < _start");
+	assert_where(
+		profile, 500,
+		"app::Session::name (via alloc::fmt::format) < app::main < core::ops::function::FnOnce::call_once < "
+		"(3 of the runtime) < main < __libc_start_main < _start");
 	profile__free(profile);
 }
 
@@ -127,7 +144,8 @@ static void library_calls_are_told_apart(void **state)
 	struct profile *profile = new_profile(1);
 
 	(void)state;
-	STACK(profile, 1, 100, 1, "malloc", STRING "::basic_string", "std::map<" STRING ", int>::operator[]", "add<int>", "main");
+	STACK(profile, 1, 100, 1, "malloc", STRING "::basic_string",
+	      "std::map<" STRING ", int>::operator[]", "add<int>", "main");
 	end_profile(profile);
 	assert_where(profile, 100, "add<> (via std::string < std::map<>::operator[]) < main");
 	assert_where(profile, 45, "add<> (via std::map<>::operator[]) < main");
@@ -140,12 +158,13 @@ static void stacks_without_own_code_are_told_from_the_leaf(void **state)
 	struct profile *profile = new_profile(1);
 
 	(void)state;
-	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "std::vector<int>::reserve", "std::thread::join",
-	      "libstdc++.so.6+0x11", "__libc_start_main", "_start");
+	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "std::vector<int>::reserve",
+	      "std::thread::join", "libstdc++.so.6+0x11", "__libc_start_main", "_start");
 	end_profile(profile);
-	assert_where(profile, 500,
-		     "libc.so.6+0x7a123 < std::vector<>::reserve < std::thread::join < libstdc++.so.6+0x11 < "
-		     "__libc_start_main < _start");
+	assert_where(
+		profile, 500,
+		"libc.so.6+0x7a123 < std::vector<>::reserve < std::thread::join < libstdc++.so.6+0x11 < "
+		"__libc_start_main < _start");
 	profile__free(profile);
 	profile = new_profile(1);
 	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "server+0x10", "main");

@@ -32,7 +32,7 @@ static inline int open_fixture(const char *name)
 }
 
 static inline int resolve_for(const char *name, const uint64_t *vaddrs, size_t n, double patience_s,
-		       struct dwarf_frames *ret)
+			      struct dwarf_frames *ret)
 {
 	int fd = open_fixture(name), err;
 
@@ -42,7 +42,8 @@ static inline int resolve_for(const char *name, const uint64_t *vaddrs, size_t n
 	return err;
 }
 
-static inline int resolve(const char *name, const uint64_t *vaddrs, size_t n, struct dwarf_frames *ret)
+static inline int resolve(const char *name, const uint64_t *vaddrs, size_t n,
+			  struct dwarf_frames *ret)
 {
 	return resolve_for(name, vaddrs, n, PATIENCE_S, ret);
 }

@@ -425,16 +425,11 @@ static void test_present(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_c),
-		cmocka_unit_test(test_cxx),
-		cmocka_unit_test(test_link_time),
-		cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_separate),
-		cmocka_unit_test(test_directories),
-		cmocka_unit_test(test_assembly),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_dwz),
-		cmocka_unit_test(test_present),
+		cmocka_unit_test(test_c),	  cmocka_unit_test(test_cxx),
+		cmocka_unit_test(test_link_time), cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_separate),  cmocka_unit_test(test_directories),
+		cmocka_unit_test(test_assembly),  cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_dwz),	  cmocka_unit_test(test_present),
 	};
 
 	return cmocka_run_group_tests(tests, setup, fixture_teardown);

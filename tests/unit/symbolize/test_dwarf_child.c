@@ -466,14 +466,10 @@ static void test_lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_child_is_confined),
-		cmocka_unit_test(test_low_descriptors),
-		cmocka_unit_test(test_child_is_nobody),
-		cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_cpu_limit),
-		cmocka_unit_test(test_parent_dies),
-		cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_child_is_confined), cmocka_unit_test(test_low_descriptors),
+		cmocka_unit_test(test_child_is_nobody),	  cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_cpu_limit),	  cmocka_unit_test(test_parent_dies),
+		cmocka_unit_test(test_signals),		  cmocka_unit_test(test_lies),
 	};
 
 	return cmocka_run_group_tests(tests, setup, fixture_teardown);
