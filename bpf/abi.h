@@ -7,8 +7,8 @@
 #include <linux/types.h>
 
 #define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	 512 /* probed functions per run, over all files */
-#define ABI_MAX_OBJECTS	 64  /* allocators per run, by file */
+#define ABI_MAX_FUNCS	   4096 /* probed functions at a time, over all files */
+#define ABI_MAX_OBJECTS	   256	/* allocators at a time, by file: abi_func.object */
 #define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
 #define ABI_MAX_OUTER	 40  /* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
@@ -156,6 +156,25 @@ struct abi_file {
 	__u32 pad;
 };
 
+/* A program's file as an exec found it. Its number may be another file's later, and it another
+ * path's: each changes its time of change, but for one that takes the number within a tick of the
+ * clock, whose generation differs. */
+struct abi_program {
+	struct abi_file file;
+	__u64 changed_s; /* ctime */
+	__u32 changed_ns;
+	__u32 generation; /* 0 where the file system has none */
+};
+
+/* Does it fit --exe? Of a file that is still the same. */
+struct abi_verdict {
+	__u64 changed_s;
+	__u32 changed_ns;
+	__u32 generation;
+	__u32 wanted;
+	__u32 pad;
+};
+
 /* A file's part, as it is mapped: from a page on. */
 struct abi_file_part {
 	struct abi_file file;
@@ -223,13 +242,13 @@ struct abi_peak {
 	__u64 bytes;	  /* the most */
 	__u64 time_ns;	  /* when: monotonic; 0: never anything */
 	__u64 n;	  /* heights so far, each higher than the one before */
-	__u64 base;	  /* of these, the first of the present program: what a site has noted with a lower number, or none, was
+	__u64 base; /* of these, the first of the present program: what a site has noted with a lower number, or none, was
 			   * its predecessor's */
 };
 
 /* What the site held at the process's highest moment. */
-static inline void abi_site__at_peak(const struct abi_site *site, const struct abi_peak *peak, __u64 *ret_objects_q16,
-				     __u64 *ret_bytes)
+static inline void abi_site__at_peak(const struct abi_site *site, const struct abi_peak *peak,
+				     __u64 *ret_objects_q16, __u64 *ret_bytes)
 {
 	*ret_objects_q16 = *ret_bytes = 0;
 	if (site->peak_n < peak->base)
@@ -413,7 +432,7 @@ enum abi_event_kind {
 	EVENT_EXEC,    /* it runs another program */
 	EVENT_EXIT,    /* it has ended, or its new program does not fit */
 	EVENT_HEADLESS, /* its main thread has ended, others go on */
-	EVENT_UNKNOWN, /* an exec of a file that user space has not judged yet; process is 0 */
+	EVENT_UNKNOWN, /* an exec of a file that user space has not judged as it is; process is 0 */
 };
 
 struct abi_event {
@@ -423,7 +442,7 @@ struct abi_event {
 	__u32 by_thread; /* EVENT_EXEC: made by another than the main thread */
 	__u32 pad;
 	__u64 time_ns;	 /* CLOCK_MONOTONIC */
-	struct abi_file exe;
+	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
 
@@ -482,7 +501,8 @@ ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_process_cpu, 24 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
-ABI_ASSERT(struct abi_event, 64);
+ABI_ASSERT(struct abi_event, 80);
+ABI_ASSERT(struct abi_verdict, 24);
 ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_running, 48);
 ABI_ASSERT(struct abi_config, 32);

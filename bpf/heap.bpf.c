@@ -258,11 +258,15 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 				      const struct abi_process *process,
 				      struct abi_stack_key *key)
 {
+	struct abi_process_cpu *machine = machine_cpu();
 	__u64 begin = bpf_ktime_get_ns(), ns;
 	int rc = take_stack(from, cpu, process, key);
 
 	ns = bpf_ktime_get_ns() - begin;
-	count(&cpu->stack_ns, ns < STACK_MOST_NS ? ns : STACK_MOST_NS);
+	ns = ns < STACK_MOST_NS ? ns : STACK_MOST_NS;
+	count(&cpu->stack_ns, ns);
+	if (machine)
+		count(&machine->stack_ns, ns);
 	return rc;
 }
 

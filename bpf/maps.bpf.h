@@ -145,13 +145,13 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events __weak SEC(".maps");
 
-/* Programs' files that --exe has been asked about: 1 for those that fit, else 0. */
+/* Programs' files that --exe has been asked about. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct abi_file);
-	__type(value, __u32);
+	__type(value, struct abi_verdict);
 } judged_files __weak SEC(".maps");
 
 struct {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What happens to the processes themselves: which are traced, and what user space must hear of. */
+#include "ctime.bpf.h"
 #include "maps.bpf.h"
 #include "peak.bpf.h"
 #include "process.bpf.h"
@@ -7,8 +8,8 @@
 #define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h: all threads are about to end */
 
 static __always_inline void tell(enum abi_event_kind kind, const struct abi_process *process,
-				 __u32 parent, struct task_struct *task, const struct abi_file *exe,
-				 __u64 now, bool by_thread)
+				 __u32 parent, struct task_struct *task,
+				 const struct abi_program *exe, __u64 now, bool by_thread)
 {
 	struct abi_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
@@ -63,8 +64,8 @@ static __always_inline bool same_comm(const char *a, const char *b)
 }
 
 /* Does the current process, whose main thread is named as task, fit the selection? *unknown: it
- * might, but its file has not been judged. */
-static __always_inline bool fits(struct task_struct *task, const struct abi_file *exe,
+ * might, but its file has not been judged, or was another then. */
+static __always_inline bool fits(struct task_struct *task, const struct abi_program *exe,
 				 bool *unknown)
 {
 	__u32 user = task->cred->euid.val;
@@ -95,21 +96,29 @@ static __always_inline bool fits(struct task_struct *task, const struct abi_file
 	    bpf_get_current_ancestor_cgroup_id((int)selection.cgroup_level) != selection.cgroup)
 		return false;
 	if (selection.by_exe) {
-		__u32 *judged = bpf_map_lookup_elem(&judged_files, exe);
+		struct abi_verdict *judged = bpf_map_lookup_elem(&judged_files, &exe->file);
 
-		*unknown = !judged;
-		return judged && *judged;
+		*unknown = !judged || judged->changed_s != exe->changed_s ||
+			   judged->changed_ns != exe->changed_ns ||
+			   judged->generation != exe->generation;
+		return !*unknown && judged->wanted;
 	}
 	return true;
 }
 
-static __always_inline void read_exe(struct task_struct *task, struct abi_file *exe)
+struct inode___generation { /* not in vmlinux.h */
+	__u32 i_generation;
+} __attribute__((preserve_access_index));
+
+static __always_inline void read_exe(struct task_struct *task, struct abi_program *exe)
 {
 	struct inode *inode = BPF_CORE_READ(task, mm, exe_file, f_inode);
 
-	exe->inode = BPF_CORE_READ(inode, i_ino);
-	exe->dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	exe->pad = 0;
+	exe->file.inode = BPF_CORE_READ(inode, i_ino);
+	exe->file.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	exe->file.pad = 0;
+	exe->generation = BPF_CORE_READ((struct inode___generation *)inode, i_generation);
+	read_changed(inode, &exe->changed_s, &exe->changed_ns);
 }
 
 /* A thread's exec ends all others and takes the main one's place, in a task of its own: what was known of the
@@ -132,7 +141,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	struct abi_process *process;
 	__u64 now = bpf_ktime_get_ns();
 	struct abi_peak *peak;
-	struct abi_file exe;
+	struct abi_program exe;
 	bool fit, unknown, child = false;
 
 	if (!leader)
@@ -187,7 +196,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct abi_process *theirs, *process;
 	struct abi_mappings *known;
-	struct abi_file exe = {};
+	struct abi_program exe = {};
 
 	if (child->pid != child->tgid) /* a thread */
 		return 0;
@@ -218,7 +227,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exit, struct task_struct *task)
 {
 	struct abi_process *process;
-	struct abi_file exe = {};
+	struct abi_program exe = {};
 	__u32 pid = (__u32)task->tgid;
 
 	/* Other threads go on, be it only to call exec: one of them may become the main one. */

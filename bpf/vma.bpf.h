@@ -37,11 +37,10 @@ static __always_inline int place_table(struct abi_mapping *mapping, const struct
 }
 
 #ifdef __bpf__
+#include "ctime.bpf.h"
 #include "maps.bpf.h"
 
 #define VM_EXEC 4
-/* A flag of file systems' own in the nanoseconds, since 6.13: somebody has looked at the time. */
-#define CTIME_QUERIED (1U << 31)
 
 /* Files as user space has met them. */
 struct {
@@ -52,31 +51,10 @@ struct {
 	__type(value, struct abi_file_table);
 } tables_by_file __weak SEC(".maps");
 
-/* As struct inode was before 6.6, and before 6.11. */
-struct inode___public_ctime {
-	struct timespec64 i_ctime;
-} __attribute__((preserve_access_index));
-
-struct inode___private_ctime {
-	struct timespec64 __i_ctime;
-} __attribute__((preserve_access_index));
-
 static __always_inline void read_state(struct mapped_file *file, struct inode *inode)
 {
-	struct inode___public_ctime *public = (void *)inode;
-	struct inode___private_ctime *private = (void *)inode;
-
 	file->size = (__u64)BPF_CORE_READ(inode, i_size);
-	if (bpf_core_field_exists(inode->i_ctime_sec)) {
-		file->changed_s = (__u64)BPF_CORE_READ(inode, i_ctime_sec);
-		file->changed_ns = BPF_CORE_READ(inode, i_ctime_nsec) & ~CTIME_QUERIED;
-	} else if (bpf_core_field_exists(private->__i_ctime)) {
-		file->changed_s = (__u64)BPF_CORE_READ(private, __i_ctime.tv_sec);
-		file->changed_ns = (__u32)BPF_CORE_READ(private, __i_ctime.tv_nsec);
-	} else {
-		file->changed_s = (__u64)BPF_CORE_READ(public, i_ctime.tv_sec);
-		file->changed_ns = (__u32)BPF_CORE_READ(public, i_ctime.tv_nsec);
-	}
+	read_changed(inode, &file->changed_s, &file->changed_ns);
 }
 
 static __always_inline const struct abi_file_table *look_up(struct mapped_file *file,

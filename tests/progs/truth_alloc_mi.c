@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mimalloc by its own functions, for the thread's heap and for another one. glibc's names are
  * mimalloc's, too. --dlopen: it is loaded while the program runs; "loaded ADDRESS" (of mi_malloc)
- * is said, and a second "go" waited for. */
+ * is said, and a second "go" waited for. --destroy: heaps that go at once with all their blocks, of
+ * which no free is called, and nothing else. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 
@@ -26,6 +27,7 @@ static void *(*mi_pvalloc)(size_t);
 static void *(*mi_new)(size_t);
 static void *(*mi_new_n)(size_t, size_t);
 static void *(*mi_heap_new)(void);
+static void (*mi_heap_destroy)(void *);
 static void *(*mi_heap_malloc)(void *, size_t);
 static void *(*mi_heap_calloc)(void *, size_t, size_t);
 static void *(*mi_heap_realloc)(void *, void *, size_t);
@@ -69,6 +71,7 @@ static void load(void)
 	GET(mi_new);
 	GET(mi_new_n);
 	GET(mi_heap_new);
+	GET(mi_heap_destroy);
 	GET(mi_heap_malloc);
 	GET(mi_heap_calloc);
 	GET(mi_heap_realloc);
@@ -140,6 +143,20 @@ NOINLINE static void keep_mi_heap(void)
 	T_NOTE(mi_heap_realloc(heap, NULL, 100), 100);
 }
 
+/* As a server that has a heap for each request. */
+NOINLINE static void keep_until_destroyed(void)
+{
+	for (int round = 0; round < 40; round++) {
+		void *own = mi_heap_new();
+
+		for (size_t i = 0; i < 400; i++)
+			blocks[i] = T_NOTE(mi_heap_malloc(own, 2400), 2400);
+		for (size_t i = 0; i < 400; i++)
+			truth_freeing(blocks[i]);
+		mi_heap_destroy(own);
+	}
+}
+
 NOINLINE static void drop(void)
 {
 	for (size_t i = 0; i < 400; i += 4) {
@@ -167,6 +184,11 @@ int main(int argc, char **argv)
 		printf("loaded %#" PRIxPTR "\n", (uintptr_t)mi_malloc);
 		fflush(stdout);
 		truth_await("go");
+	}
+	if (truth_flag(argc, argv, "--destroy")) {
+		keep_until_destroyed();
+		truth_print();
+		return truth_finish();
 	}
 	keep_mi_malloc();
 	keep_mi_calloc();

@@ -484,6 +484,25 @@ static struct alloc_file **find_kept(struct alloc_files *files, const struct fil
 	return &files->kept[binary->index];
 }
 
+int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry)
+{
+	int fd = files->binaries ? binaries__open(files->binaries, &entry->file) : -ENOENT;
+
+	return fd == -ENOENT ? maps__open_file(pid, entry) : fd;
+}
+
+bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps)
+{
+	for (size_t i = 0; files->binaries && i < maps->n; i++) {
+		const struct binary *binary =
+			binaries__find(files->binaries, &maps->entries[i].file);
+
+		if (binary && binary->image && elf_image__has_interp(binary->image))
+			return true;
+	}
+	return false;
+}
+
 int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err)
@@ -500,7 +519,7 @@ int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_ent
 		*ret = *kept;
 		return 0;
 	}
-	fd = maps__open_file(pid, entry);
+	fd = alloc_files__open(files, pid, entry);
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
 		return error__set(err, fd, "cannot open %s of pid %d: %s", entry->path, pid,
 				  strerror(-fd));

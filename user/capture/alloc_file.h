@@ -83,6 +83,13 @@ void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
+/* Opens the very file behind a mapping of process pid: the one that the binaries hold, also when the process is gone,
+ * else as maps__open_file(). A descriptor or negative errno. */
+int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
+
+/* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are asked. */
+bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps);
+
 /* What the file behind a mapping of process pid offers. extra: the functions that the user named in
  * it. shared: a dynamic linker is at work in the process, so that others reach a C library's malloc
  * through the PLT and a direct call of it is the library's own. A file that is gone or no ELF file

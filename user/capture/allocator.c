@@ -20,10 +20,10 @@ struct search {
 	pid_t pid;
 	const struct alloc_extra *extra;
 	size_t n_extra;
-	bool late;	   /* files that were mapped while tracing */
-	bool shared;	   /* a dynamic linker is at work */
-	char unknown[256]; /* the file whose malloc is of no known family, or "" */
-	char *exe;	   /* path of the program */
+	enum alloc_scope scope;
+	bool late;		     /* files that were mapped while tracing */
+	bool shared;		     /* a dynamic linker is at work */
+	char *exe;		     /* path of the program */
 	bool taken[ALLOC_MAX_NAMES]; /* a file earlier in link order defines it for others */
 };
 
@@ -97,6 +97,16 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 	return 0;
 }
 
+bool alloc_point__is_essential(const struct allocator *a, size_t i)
+{
+	if (a->points[i].func.role != ROLE_ALLOC)
+		return true;
+	while (i-- > 0)
+		if (a->points[i].func.role == ROLE_ALLOC)
+			return false;
+	return true;
+}
+
 static void allocator__free(struct allocator *a)
 {
 	if (!a)
@@ -116,8 +126,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 {
 	size_t m = s->names->malloc;
 
-	if (!alias->exported || s->late || !s->shared)
-		return true; /* its own copy; or it was asked for by address */
+	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
+		return true; /* its own copy; or it was asked for by address; or others use it */
 	if (s->taken[alias->name])
 		return false;
 	/* What belongs to a malloc that lost has lost with it (glibc's pvalloc, when jemalloc is
@@ -162,7 +172,7 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 	a->file = entry->file;
 	a->object = part->object;
 	a->points = calloc(n_used, sizeof(*a->points));
-	a->fd = maps__open_file(s->pid, entry);
+	a->fd = alloc_files__open(s->files, s->pid, entry);
 	if (a->fd < 0)
 		return error__set(err, a->fd, "cannot open %s of pid %d: %s", entry->path, s->pid,
 				  strerror(-a->fd));
@@ -219,7 +229,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 		return rc;
 	if (file->defines[m] && !file->known && !s->late &&
 	    (!s->shared || (file->exports[m] && !s->taken[m])))
-		snprintf(s->unknown, sizeof(s->unknown), "%s", entry->path);
+		snprintf(s->all->unknown, sizeof(s->all->unknown), "%s", entry->path);
 	for (size_t i = 0; i < s->names->n; i++)
 		s->taken[i] |= file->exports[i];
 	return 0;
@@ -241,17 +251,30 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-static int read_all(struct search *s, const struct maps *maps, bool loading, struct error *err)
+/* The same; where one file that cannot be used is no reason to leave the others, it is counted. */
+static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
+	int rc = read_file(s, entry, err);
+
+	if (!rc || (!s->late && (s->scope != ALLOC_ALL || alloc_error__passes(rc))))
+		return rc;
+	s->all->n_refused++;
+	return 0;
+}
+
+static int read_all(struct search *s, const struct maps *maps, struct error *err)
+{
+	bool listed = !s->late && s->scope != ALLOC_LOADING;
 	uint64_t dynamics[1024];
-	long n = loading || s->late ? -ENODATA : link_map__read(s->pid, dynamics, 1024);
+	long n = listed ? link_map__read(s->pid, dynamics, 1024) : -ENODATA;
 	int rc = 0;
 
-	s->shared = n > 0 || loading || s->late;
+	/* One that is gone, or has only begun, has no list: its files tell. */
+	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, dynamics[i]);
 
-		rc = entry ? read_file(s, entry, err) : 0;
+		rc = entry ? try_file(s, entry, err) : 0;
 	}
 	/* No list: a static program, or one still being loaded, of which all that is mapped so far
 	 * came in link order. What is not on the list was loaded aside from it. */
@@ -261,12 +284,7 @@ static int read_all(struct search *s, const struct maps *maps, bool loading, str
 		if (!entry->executable || !entry->file.inode ||
 		    file_id__equal(&entry->file, &FILE_ID_VDSO))
 			continue;
-		rc = read_file(s, entry, err);
-		/* late: one file that cannot be used is no reason to leave the others */
-		if (s->late && rc) {
-			s->all->n_refused++;
-			rc = 0;
-		}
+		rc = try_file(s, entry, err);
 	}
 	return rc;
 }
@@ -300,29 +318,31 @@ static int begin_search(struct search *s, struct alloc_files *files, struct allo
 
 DEFINE_CLEANUP(struct alloc_files *, cleanup_files, alloc_files__free)
 
-int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps, bool loading,
-		     const struct alloc_extra *extra, size_t n_extra, struct allocators **ret,
-		     struct error *err)
+int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
+		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
+		     struct allocators **ret, struct error *err)
 {
 	_cleanup_(cleanup_files) struct alloc_files *own = NULL;
 	struct allocators *all = calloc(1, sizeof(*all));
-	struct search search = {.all = all, .pid = pid, .extra = extra, .n_extra = n_extra};
+	struct search search = {
+		.all = all, .pid = pid, .extra = extra, .n_extra = n_extra, .scope = scope};
 	int rc;
 
 	if (!all || begin_search(&search, files, &own)) {
 		free(all);
 		return error__set(err, -ENOMEM, "out of memory");
 	}
-	rc = read_all(&search, maps, loading, err);
+	rc = n_extra && !search.exe ? error__set(err, -ESRCH, "pid %d has ended", pid)
+				    : read_all(&search, maps, err);
 	free(search.exe);
-	if (!rc && search.unknown[0] && !n_extra)
+	if (!rc && all->unknown[0] && !n_extra && scope != ALLOC_ALL)
 		rc = error__set(
 			err, -ENOTSUP,
 			"malloc of pid %d is that of %s, an allocator that memtrace does not "
 			"know (known: glibc, musl, jemalloc, tcmalloc, mimalloc); its functions "
 			"can be named with --alloc and --free",
-			pid, search.unknown);
-	if (!rc && !all->n)
+			pid, all->unknown);
+	if (!rc && !all->n && !(all->unknown[0] && scope == ALLOC_ALL))
 		rc = error__set(
 			err, -ENOENT,
 			"no allocator found in pid %d: none of its mapped files has a symbol "
@@ -351,7 +371,7 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 
 	if (begin_search(&search, files, &own))
 		return 0;
-	read_all(&search, maps, false, NULL);
+	read_all(&search, maps, NULL);
 	free(search.exe);
 	return all->n - before;
 }
@@ -378,6 +398,23 @@ int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct
 		return 0;
 	}
 	return error__set(err, -ENXIO, "no file %s is mapped (yet)", extra->file);
+}
+
+size_t allocators__drop(struct allocators *all, const struct file_id *file)
+{
+	size_t n = 0, n_attached = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (file_id__equal(&all->list[i]->file, file)) {
+			allocator__free(all->list[i]);
+			continue;
+		}
+		n_attached += i < all->n_attached;
+		all->list[n++] = all->list[i];
+	}
+	all->n = n;
+	all->n_attached = n_attached;
+	return n;
 }
 
 void allocators__free(struct allocators *all)

@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_CAPTURE_ALLOCATOR_H
 #define MEMTRACE_CAPTURE_ALLOCATOR_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -38,27 +39,49 @@ struct allocator {
 	struct abi_object object; /* how its calls to itself are told apart */
 };
 
+/* Must the i-th of its functions be probed, if any is to be? What frees or moves blocks must: else
+ * what it freed would look live. So must the first that allocates, which is the one that most call
+ * (malloc). Without another that allocates, what it allocates is missing, and nothing else is
+ * wrong. */
+bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
+
 /* What is known of one process: its allocators, and which files were looked at. */
 struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* of them: capture__attach()'s to keep */
-	size_t n_refused;  /* late ones that could not be read or probed */
+	size_t n_refused;  /* late ones without probes, those of capture__refusals() aside */
 	struct file_id *seen;
 	size_t n_seen;
+	char unknown[256]; /* the file whose malloc is of no known family, or "" */
 };
 
-/* The allocators that pid's calls reach. maps is its address space. Of the functions that several
- * files define it is the first one's in link order, as for the dynamic linker; a copy that a file
- * keeps to itself is an allocator of its own. With loading set the process is still being set up by
- * the dynamic linker: what is mapped so far counts. extra are functions that the user named. files
+/* Whose calls the functions of a process's files are wanted for. */
+enum alloc_scope {
+	ALLOC_OWN, /* the process's: those that its calls reach, by link order */
+	ALLOC_LOADING, /* the same while the dynamic linker still sets it up: what is mapped so far counts */
+	ALLOC_ALL, /* everybody's: all that the files offer, for others may use what this process does not */
+};
+
+/* The allocators in the files that pid maps, whose address space is maps. Of the functions that several
+ * files define, calls reach the first one's in link order, as for the dynamic linker; a copy that a file
+ * keeps to itself is an allocator of its own. extra are functions that the user named. files
  * remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
- * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP when malloc is that of an allocator
- * that is not in the table; other negative errno. err says what was found and where. */
-int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps, bool loading,
-		     const struct alloc_extra *extra, size_t n_extra, struct allocators **ret,
-		     struct error *err);
+ * With ALLOC_ALL a file that cannot be used is passed over and counted, a malloc that is not known is said in *ret alone, and the process may be gone when the binaries
+ * hold its files (-ESRCH when extra cannot be told then).
+ *
+ * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc is that of an
+ * allocator that is not in the table; other negative errno. err says what was found and where. */
+int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
+		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
+		     struct allocators **ret, struct error *err);
+
+/* Is it a failure of the moment, which another attempt, or another process with the same files, may not meet? */
+static inline bool alloc_error__passes(int rc)
+{
+	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC;
+}
 
 /* Adds those in files that were mapped since, whole: a program that loads an allocator late calls
  * it by addresses that it asks for. A file that cannot be used is passed over and counted. The
@@ -71,6 +94,9 @@ size_t allocators__find_more(struct allocators *allocators, struct alloc_files *
  * with err when the file has no such function; -ENXIO when no such file is mapped. */
 int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct maps *maps,
 			const struct map_entry **ret, struct error *err);
+
+/* Forgets those in one file. How many are left. */
+size_t allocators__drop(struct allocators *allocators, const struct file_id *file);
 
 void allocators__free(struct allocators *allocators);
 

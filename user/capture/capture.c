@@ -342,12 +342,15 @@ int capture__events_fd(const struct capture *c)
 	return ring_buffer__epoll_fd(c->events);
 }
 
-int capture__judge_file(struct capture *c, const struct abi_file *file, bool wanted)
+int capture__judge_program(struct capture *c, const struct abi_program *program, bool wanted)
 {
-	uint32_t value = wanted;
+	struct abi_verdict verdict = {.changed_s = program->changed_s,
+				      .changed_ns = program->changed_ns,
+				      .generation = program->generation,
+				      .wanted = wanted};
 
-	return bpf_map__update_elem(c->skel->maps.judged_files, file, sizeof(*file), &value,
-				    sizeof(value), BPF_ANY);
+	return bpf_map__update_elem(c->skel->maps.judged_files, &program->file,
+				    sizeof(program->file), &verdict, sizeof(verdict), BPF_ANY);
 }
 
 /* --- what is recorded, and of whom --- */
@@ -425,6 +428,7 @@ void capture__free(struct capture *c)
 	free(c->closing);
 	free(c->closings);
 	free(c->probes);
+	free(c->refusals);
 	capture_table__free(&c->retired);
 	free(c->counters);
 	free(c);

@@ -83,8 +83,9 @@ int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct 
 /* Readable when there are any. */
 int capture__events_fd(const struct capture *capture);
 
-/* Does the selection take processes that run this file? For by_exe only. */
-int capture__judge_file(struct capture *capture, const struct abi_file *file, bool wanted);
+/* Does the selection take processes that run this file, as long as it stays what it is? For by_exe
+ * only. */
+int capture__judge_program(struct capture *capture, const struct abi_program *program, bool wanted);
 
 /* Tells the kernel side which code a process has mapped where, building the unwind tables of files
  * that are new; these work from capture__put_tables() on. Call again whenever that changes. Only
@@ -109,9 +110,33 @@ uint32_t capture__tables_refused(const struct capture *capture);
 
 /* Puts probes on the functions of those allocators of process pid that have none yet; or, when pid
  * is 0, in all processes, present and to come, on those that have none of that kind. They do
- * nothing until activation. */
+ * nothing until activation. 0, or negative errno with err for the first that could not be attached:
+ * of that allocator no probe is left, and those after it are still to be attached by another call.
+ * -EOPNOTSUPP: the kernel takes no probe on an essential function of it
+ * (alloc_point__is_essential()). Of others it goes without them. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
+
+/* Where the kernel takes no probe on a function of an allocator, in whichever process. */
+struct capture_refusal {
+	struct file_id file;
+	const char *family; /* the allocator's; static */
+	uint64_t vaddr;	    /* of the function; 0: an instruction at which one returns */
+	bool whole;	/* its allocator is not traced for it; else only the function is missing */
+	bool gone;	/* the file was released: its number may be another's by now */
+	char text[640]; /* which function, which reason, what follows: for people */
+};
+/* All that there were in the run, in their order. The capture's, and valid until the next attach or
+ * resume. */
+const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
+
+/* Are there probes in the file for all processes, even though they may be out at the moment? */
+bool capture__probes_file(const struct capture *capture, const struct file_id *file);
+
+/* Nobody who is traced runs the file any more: begins to take those probes out of it that stand there for all
+ * processes. They are among the capture's probes no more, and their room in the kernel's tables is others' when they
+ * are gone. */
+void capture__release(struct capture *capture, const struct file_id *file);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone: they are gone some 10 ms later, but
  * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. pid 0: the probes in all
@@ -120,9 +145,10 @@ void capture__pause(struct capture *capture, pid_t pid);
 /* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's count as one, and while
  * there is one, an attach waits for it. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
-/* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or negative errno
- * with err, and none is back. Allocators that are only resumed need never have been attached, and are not among the
- * capture's probes. */
+/* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or
+ * negative errno with err, and none is back; those that are refused stay out, which is no error.
+ * Allocators that are only resumed need never have been attached, and are not among the capture's
+ * probes. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -179,7 +205,8 @@ int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *re
 /* A process's counters, added up over the CPUs. until_sample and drawn_for mean nothing there. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
-/* The same of all processes that met a probe, traced or not: calls and samples alone. Only with the option. */
+/* The same of all processes that met a probe, traced or not: calls, samples and what their
+ * stacks took alone. Only with the option. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
 /* By how many blocks the process has more than before, by counters: allocations that added one less frees that ended

@@ -11,12 +11,20 @@
 /* An allocator that is in the kernel's tables. */
 struct known_object {
 	struct file_id file;
-	const char *family;
+	const char *family; /* NULL: the place is free */
+	bool leaving; /* released: its place, and its functions', are free when its last link is gone */
 };
+
+/* Of no allocator; of several, perhaps. */
+#define NO_OBJECT  (-1)
+#define ANY_OBJECT (-2)
 
 /* Where probes are to stand: file offsets, and the index of each one's function as its cookie. */
 struct capture_offset_list {
 	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
+	const struct alloc_point
+		*points[ABI_MAX_FUNCS]; /* NULL: none of an allocator's, or a ret instruction */
+	bool essential[ABI_MAX_FUNCS];	/* without it there are to be no probes at all */
 	uint32_t n;
 };
 
@@ -30,6 +38,7 @@ struct capture_offsets {
 struct capture_link {
 	int fd; /* of a link or, of the kind perf, of its event */
 	pid_t pid; /* in whose memory; 0: everybody's */
+	int object;   /* whose functions, by its index among the objects; NO_OBJECT */
 	bool regions; /* the probes are on mmap and its like */
 	uint32_t rank; /* of the kind perf: those of lower rank are closed first */
 };
@@ -38,6 +47,7 @@ struct capture_link {
 struct capture_closing {
 	struct shield_closer *closer;
 	pid_t pid; /* as of the link */
+	int object; /* likewise, or ANY_OBJECT */
 };
 
 #define NEW_TABLES 64 /* at a time: a descriptor each */
@@ -64,7 +74,9 @@ struct capture {
 	struct memtrace_bpf *skel;
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
-	uint32_t n_objects, n_funcs;
+	uint32_t n_objects,
+		n_funcs; /* places that are, or were, in use; a free function's role is 0 */
+	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
 	int *closing; /* room for as many descriptors */
@@ -72,6 +84,8 @@ struct capture {
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;
 	size_t n_probes;
+	struct capture_refusal *refusals;
+	size_t n_refusals;
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,
@@ -92,7 +106,7 @@ struct capture {
 	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
 };
 
-/* Probes at file offsets of path in process pid. */
+/* Probes at file offsets of path in process pid, all or none. */
 int capture__attach_points(struct capture *capture, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid);
 

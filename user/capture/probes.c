@@ -23,7 +23,7 @@ static int keep_link(struct capture *c, int fd, pid_t pid)
 		return -ENOMEM;
 	}
 	c->closing = closing;
-	links[c->n_links++] = (struct capture_link){.fd = fd, .pid = pid};
+	links[c->n_links++] = (struct capture_link){.fd = fd, .pid = pid, .object = NO_OBJECT};
 	return 0;
 }
 
@@ -62,12 +62,15 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 	return rc;
 }
 
-struct attach {
-	struct capture *c;
-	const char *path;
-	const struct capture_offsets *offsets;
-	pid_t pid;
-};
+/* Probes that were put in place since there were n_links go again: in the order of their coming,
+ * backwards. */
+static void roll_back(struct capture *c, size_t n_links)
+{
+	while (c->n_links > n_links)
+		close(c->links[--c->n_links].fd);
+}
+
+/* --- allocators --- */
 
 /* The programs that stand on a list's instructions, in the order in which they are put there: the
  * return first, for no call may be seen entering and not leaving. */
@@ -77,23 +80,93 @@ struct placement {
 	bool ret_probe;
 };
 
-static int attach_list(const struct attach *a, const struct placement *place,
-		       const struct capture_offset_list *list)
+struct group {
+	struct placement places[2];
+	size_t n_places;
+	const struct capture_offset_list *list;
+};
+
+struct attach {
+	struct capture *c;
+	const char *path;
+	const struct capture_offsets *offsets;
+	pid_t pid;
+	bool all;      /* each of them is essential */
+	size_t before; /* links */
+	/* What the kernel refused: of the list, by number; at most one that is essential, which
+	 * ends it. */
+	struct {
+		const struct capture_offset_list *list;
+		uint32_t at;
+		int rc;
+	} refused[ABI_MAX_FUNCS];
+	uint32_t n_refused;
+};
+
+/* n instructions of a list from the first on, under one program. */
+static int attach_range(const struct attach *a, const struct placement *place,
+			const struct capture_offset_list *list, uint32_t first, uint32_t n)
 {
 	int rc = 0;
 
 	if (a->c->kind != PROBE_PERF)
 		return attach_multi(a->c, place->prog, place->kind, place->ret_probe, a->path,
-				    list->offs, list->cookies, list->n, a->pid);
-	for (uint32_t i = list->n; i-- > 0 && !rc;)
+				    list->offs + first, list->cookies + first, n, a->pid);
+	for (uint32_t i = first + n; i-- > first && !rc;)
 		rc = attach_perf(a->c, place->prog, place->ret_probe, a->path, list->offs[i],
 				 list->cookies[i], a->pid, i);
 	return rc;
 }
 
+/* The same under all of its programs, or none. */
+static int attach_whole(const struct attach *a, const struct group *group, uint32_t first,
+			uint32_t n)
+{
+	size_t before = a->c->n_links;
+	int rc = 0;
+
+	for (size_t i = 0; i < group->n_places && !rc; i++)
+		rc = attach_range(a, &group->places[i], group->list, first, n);
+	if (rc)
+		roll_back(a->c, before);
+	return rc;
+}
+
+/* Does the kernel answer so of an instruction that it takes no probe on? (ENOTSUPP is none of user
+ * space's.) */
+static bool is_refusal(int rc)
+{
+	return rc == -524 || rc == -EOPNOTSUPP || rc == -ENOEXEC || rc == -EINVAL;
+}
+
+/* A group without the functions that the kernel refuses and that may be missing. All at once; one
+ * by one where that fails, to know which it is. */
+static int attach_group(struct attach *a, const struct group *group)
+{
+	const struct capture_offset_list *list = group->list;
+	int rc = attach_whole(a, group, 0, list->n);
+
+	if (!is_refusal(rc))
+		return rc;
+	rc = 0;
+	for (uint32_t i = 0; i < list->n && !rc; i++) {
+		rc = attach_whole(a, group, i, 1);
+		if (!is_refusal(rc))
+			continue;
+		a->refused[a->n_refused].list = list;
+		a->refused[a->n_refused].at = i;
+		a->refused[a->n_refused++].rc = rc;
+		if (!list->essential[i] && !a->all)
+			rc = 0;
+	}
+	return rc;
+}
+
+/* What frees comes first, and what is called most last: what is seen being allocated is seen being
+ * freed, while probes come, and when they go again because one of them is refused. */
 static int attach_points(void *arg)
 {
-	const struct attach *a = arg;
+	struct attach *a = arg;
 	const struct capture_offsets *o = a->offsets;
 	struct memtrace_bpf *skel = a->c->skel;
 	const struct placement session = {skel->progs.heap_session, PROBE_SESSION, false};
@@ -101,124 +174,295 @@ static int attach_points(void *arg)
 	const struct placement ret = {skel->progs.heap_return, PROBE_MULTI, true};
 	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
 	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
-	int rc;
+	const struct group groups[] = {
+		{{freeing}, 1, &o->free},
+		{{exit}, 1, &o->exits},
+		{{entry}, 1, &o->throwing},
+		a->c->kind == PROBE_SESSION ? (struct group){{session}, 1, &o->alloc}
+					    : (struct group){{ret, entry}, 2, &o->alloc},
+	};
+	int rc = 0;
 
-	if (a->c->kind == PROBE_SESSION) {
-		rc = attach_list(a, &session, &o->alloc);
-	} else {
-		rc = attach_list(a, &ret, &o->alloc);
-		if (!rc)
-			rc = attach_list(a, &entry, &o->alloc);
-	}
-	if (!rc)
-		rc = attach_list(a, &exit, &o->exits);
-	if (!rc)
-		rc = attach_list(a, &entry, &o->throwing);
-	return rc ?: attach_list(a, &freeing, &o->free);
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && !rc; i++)
+		rc = attach_group(a, &groups[i]);
+	if (rc)
+		roll_back(a->c, a->before);
+	return rc;
+}
+
+static int take_back(void *arg)
+{
+	const struct attach *a = arg;
+
+	roll_back(a->c, a->before);
+	return 0;
 }
 
 int capture__attach_points(struct capture *c, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid)
 {
-	struct attach attach = {c, path, offsets, pid};
+	struct attach attach = {.c = c,
+				.path = path,
+				.offsets = offsets,
+				.pid = pid,
+				.all = true,
+				.before = c->n_links};
 
 	return shield__run(attach_points, &attach);
+}
+
+const struct capture_refusal *capture__refusals(const struct capture *c, size_t *ret_n)
+{
+	*ret_n = c->n_refusals;
+	return c->refusals;
+}
+
+/* What is known to be refused of an allocator: of that function (its virtual address), or, NULL, of
+ * all of it. */
+static const struct capture_refusal *find_refusal(const struct capture *c,
+						  const struct allocator *a,
+						  const struct alloc_point *point)
+{
+	for (size_t i = 0; i < c->n_refusals; i++) {
+		const struct capture_refusal *r = &c->refusals[i];
+
+		if (!r->gone && file_id__equal(&r->file, &a->file) && r->family == a->family &&
+		    (point ? r->vaddr == point->func.vaddr : r->whole))
+			return r;
+	}
+	return NULL;
+}
+
+/* point: NULL for an instruction at which functions that may throw return. 0 or -ENOMEM. */
+static int note_refusal(struct capture *c, const struct allocator *a,
+			const struct alloc_point *point, bool whole, int reason)
+{
+	struct capture_refusal *grown, *r;
+	char place[96] = "one of its ret instructions";
+
+	grown = reallocarray(c->refusals, c->n_refusals + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	c->refusals = grown;
+	r = &grown[c->n_refusals++];
+	*r = (struct capture_refusal){.file = a->file,
+				      .family = a->family,
+				      .vaddr = point ? point->func.vaddr : 0,
+				      .whole = whole};
+	if (point)
+		snprintf(place, sizeof(place), "its instruction \"%s\"", point->site.instruction);
+	snprintf(
+		r->text, sizeof(r->text),
+		"%.120s of %.256s cannot be probed, for the kernel takes no probe on %s (error %d): %s",
+		point ? point->name : "a function that may throw", a->path, place, -reason,
+		whole ? "this allocator is not traced, or what is freed would look live"
+		      : "what it allocates is missing");
+	return 0;
+}
+
+/* May a probe of the object still be somewhere? */
+static bool has_links(const struct capture *c, int object)
+{
+	for (size_t i = 0; i < c->n_links; i++)
+		if (c->links[i].object == object)
+			return true;
+	for (size_t i = 0; i < c->n_closings; i++)
+		if (c->closings[i].object == object || c->closings[i].object == ANY_OBJECT)
+			return true;
+	return false;
+}
+
+/* Frees the places of released objects whose last link is gone: before that, a hit would be taken for one of the
+ * function that has the place next. */
+static void reclaim_places(struct capture *c)
+{
+	struct abi_func *funcs = c->skel->bss->funcs;
+
+	if (!c->any_leaving)
+		return;
+	c->any_leaving = false;
+	capture__pausing(c, -1);
+	for (uint32_t i = 0; i < c->n_objects; i++) {
+		if (!c->objects[i].leaving)
+			continue;
+		if (has_links(c, (int)i)) {
+			c->any_leaving = true;
+			continue;
+		}
+		for (uint32_t j = 0; j < c->n_funcs; j++)
+			if (funcs[j].role && funcs[j].object == i) {
+				funcs[j] = (struct abi_func){};
+				c->everywhere[j] = PLACE_NONE;
+			}
+		c->objects[i] = (struct known_object){};
+	}
 }
 
 /* Puts the allocator into the kernel's tables, once per file. Its index or -ENOSPC. */
 static int register_object(struct capture *c, const struct allocator *a)
 {
-	for (uint32_t i = 0; i < c->n_objects; i++)
-		if (file_id__equal(&c->objects[i].file, &a->file) &&
-		    c->objects[i].family == a->family)
+	uint32_t place = c->n_objects;
+
+	reclaim_places(c);
+	for (uint32_t i = c->n_objects; i-- > 0;) {
+		const struct known_object *o = &c->objects[i];
+
+		if (!o->family)
+			place = i;
+		else if (!o->leaving && file_id__equal(&o->file, &a->file) &&
+			 o->family == a->family)
 			return (int)i;
+	}
 	/* The last one is the calibration's. */
-	if (c->n_objects == ABI_MAX_OBJECTS - 1)
+	if (place == ABI_MAX_OBJECTS - 1)
 		return -ENOSPC;
-	c->objects[c->n_objects] = (struct known_object){a->file, a->family};
-	c->skel->bss->objects[c->n_objects] = a->object;
-	return (int)c->n_objects++;
+	c->objects[place] = (struct known_object){.file = a->file, .family = a->family};
+	c->skel->bss->objects[place] = a->object;
+	c->n_objects += place == c->n_objects;
+	return (int)place;
 }
 
 /* The same for a function of it: which ones a process uses may differ from process to process. */
 static int register_func(struct capture *c, int object, const struct alloc_point *point)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
+	uint32_t place = c->n_funcs;
 
-	for (uint32_t i = 0; i < c->n_funcs; i++)
-		if (funcs[i].object == object && funcs[i].vaddr == point->func.vaddr)
+	for (uint32_t i = c->n_funcs; i-- > 0;)
+		if (!funcs[i].role)
+			place = i;
+		else if (funcs[i].object == object && funcs[i].vaddr == point->func.vaddr)
 			return (int)i;
 	/* The last entries are the calibration's. */
-	if (c->n_funcs == ABI_MAX_FUNCS - 2 * INSN_CLASSES)
+	if (place == ABI_MAX_FUNCS - 2 * INSN_CLASSES)
 		return -ENOSPC;
-	funcs[c->n_funcs] = point->func;
-	funcs[c->n_funcs].object = (uint8_t)object;
-	funcs[c->n_funcs].cost = capture__cost_of(point);
+	funcs[place] = point->func;
+	funcs[place].object = (uint8_t)object;
+	funcs[place].cost = capture__cost_of(point);
 	if (point->func.wraps)
 		c->skel->bss->any_wraps = 1;
-	return (int)c->n_funcs++;
+	c->n_funcs += place == c->n_funcs;
+	return (int)place;
 }
 
-static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t cookie)
+static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t cookie,
+		       const struct alloc_point *point, bool essential)
 {
 	list->offs[list->n] = off;
-	list->cookies[list->n++] = cookie;
+	list->cookies[list->n] = cookie;
+	list->points[list->n] = point;
+	list->essential[list->n++] = essential;
 }
 
-/* again: its probes have been there before, and are among the capture's. */
-static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
-		      struct error *err)
+/* Takes down what was refused. 0, -EOPNOTSUPP with err when that is the whole allocator, -ENOMEM. */
+static int note_refusals(struct capture *c, const struct allocator *a, const struct attach *attach,
+			 struct error *err)
 {
-	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
-	struct capture_probe *grown;
-	uint32_t indices[ABI_MAX_FUNCS], n_indices = 0;
-	size_t n_probes = c->n_probes;
-	bool throwing = false;
-	char path[64];
-	int object, rc;
+	for (uint32_t i = 0; i < attach->n_refused; i++) {
+		const struct capture_offset_list *list = attach->refused[i].list;
+		uint32_t at = attach->refused[i].at;
+		bool whole = list->essential[at];
 
-	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
-	if (grown)
-		c->probes = grown;
-	if (!grown || !offsets)
-		return error__set(err, -ENOMEM, "out of memory");
-	object = register_object(c, a);
+		if (note_refusal(c, a, list->points[at], whole, attach->refused[i].rc))
+			return error__set(err, -ENOMEM, "out of memory");
+		if (whole)
+			return error__set(err, -EOPNOTSUPP, "%s",
+					  c->refusals[c->n_refusals - 1].text);
+	}
+	return 0;
+}
+
+/* The functions that are to be probed now, */
+struct wanted {
+	struct capture_offsets offsets; /* by the programs that they need */
+	const struct alloc_point *points[ABI_MAX_FUNCS];
+	uint32_t indices[ABI_MAX_FUNCS], n;
+	int object;
+};
+
+/* of an allocator. 0 or negative errno with err. again: its probes have been there before. */
+static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pid, bool again,
+			  struct wanted *ret, struct error *err)
+{
+	int object = register_object(c, a);
+	bool throwing = false;
+
+	ret->object = object;
 	for (uint32_t i = 0; i < a->n_points; i++) {
 		const struct alloc_point *point = &a->points[i];
 		int index = object < 0 ? object : register_func(c, object, point);
 
 		if (index < 0)
-			return error__set(err, index,
-					  "too many different allocators: %u files with %u "
-					  "functions are known already",
-					  c->n_objects, c->n_funcs);
-		if (!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE))
+			return error__set(
+				err, index,
+				"too many different allocators at a time: %u files with %u "
+				"functions are known already",
+				c->n_objects, c->n_funcs);
+		if ((!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE)) ||
+		    find_refusal(c, a, point))
 			continue;
 		throwing = throwing || point->func.exits;
-		add_offset(point->func.role == ROLE_FREE		   ? &offsets->free
-			   : point->func.exits || point->func.blind ? &offsets->throwing
-								    : &offsets->alloc,
-			   point->off, (uint64_t)index);
-		c->probes[n_probes++] = (struct capture_probe){point, a, pid};
-		indices[n_indices++] = (uint32_t)index;
+		add_offset(point->func.role == ROLE_FREE	    ? &ret->offsets.free
+			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
+								    : &ret->offsets.alloc,
+			   point->off, (uint64_t)index, point, alloc_point__is_essential(a, i));
+		ret->points[ret->n] = point;
+		ret->indices[ret->n++] = (uint32_t)index;
 	}
 	for (size_t i = 0; i < a->n_exits && throwing; i++)
-		add_offset(&offsets->exits, a->exits[i], 0);
-	if (!n_indices)
-		return 0;
+		add_offset(&ret->offsets.exits, a->exits[i], 0, NULL, true);
+	return 0;
+}
+
+/* again: its probes have been there before, and are among the capture's. -EOPNOTSUPP: the kernel
+ * refuses it. */
+static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
+		      struct error *err)
+{
+	_cleanup_free_ struct wanted *wanted = calloc(1, sizeof(*wanted));
+	const struct capture_refusal *refusal = find_refusal(c, a, NULL);
+	struct attach attach = {.c = c, .pid = pid, .before = c->n_links};
+	struct capture_probe *grown;
+	char path[64];
+	int rc, noted;
+
+	if (refusal)
+		return error__set(err, -EOPNOTSUPP, "%s", refusal->text);
+	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
+	if (grown)
+		c->probes = grown;
+	if (!grown || !wanted)
+		return error__set(err, -ENOMEM, "out of memory");
+	rc = collect_wanted(c, a, pid, again, wanted, err);
+	if (rc || !wanted->n)
+		return rc;
 	/* The descriptor names the very file, whatever its path leads to by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	rc = !pid && c->everywhere_out ? 0 : capture__attach_points(c, path, offsets, pid);
+	attach.path = path;
+	attach.offsets = &wanted->offsets;
+	rc = !pid && c->everywhere_out ? 0 : shield__run(attach_points, &attach);
+	for (size_t i = attach.before; i < c->n_links; i++)
+		c->links[i].object = wanted->object;
+	noted = note_refusals(c, a, &attach, err);
+	rc = noted ? noted : rc;
+	if (rc) /* its helper was killed half-way, or what it left out cannot be remembered */
+		shield__run(take_back, &attach);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
 				  pid);
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
-	if (!again)
-		c->n_probes = n_probes;
-	for (uint32_t i = 0; i < n_indices && !pid; i++)
-		c->everywhere[indices[i]] = c->everywhere_out ? PLACE_OUT : PLACE_IN;
+	for (uint32_t i = 0; i < wanted->n; i++) {
+		if (find_refusal(c, a, wanted->points[i]))
+			continue;
+		if (!again)
+			c->probes[c->n_probes++] =
+				(struct capture_probe){wanted->points[i], a, pid};
+		if (!pid)
+			c->everywhere[wanted->indices[i]] =
+				c->everywhere_out ? PLACE_OUT : PLACE_IN;
+	}
 	return 0;
 }
 
@@ -236,8 +480,11 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	int rc = 0;
 
 	c->everywhere_out = c->everywhere_out && pid;
-	for (size_t i = 0; i < allocators->n_attached && !rc; i++)
+	for (size_t i = 0; i < allocators->n_attached && !rc; i++) {
 		rc = attach_one(c, allocators->list[i], pid, true, err);
+		if (rc == -EOPNOTSUPP) /* it stays out, as it is told */
+			rc = 0;
+	}
 	if (rc)
 		capture__pause(c, pid);
 	return rc;
@@ -252,9 +499,8 @@ struct attach_regions {
 	pid_t pid;
 };
 
-static int attach_region_points(void *arg)
+static int place_region_points(const struct attach_regions *a)
 {
-	const struct attach_regions *a = arg;
 	uint64_t offs[REGION_FUNCTIONS], cookies[REGION_FUNCTIONS];
 	uint32_t n = (uint32_t)a->source->n_points;
 	struct capture *c = a->c;
@@ -284,6 +530,18 @@ static int attach_region_points(void *arg)
 			rc = attach_perf(c, c->skel->progs.region_entry, false, a->path, offs[i],
 					 cookies[i], a->pid, i);
 	}
+	return rc;
+}
+
+/* All or none. */
+static int attach_region_points(void *arg)
+{
+	const struct attach_regions *a = arg;
+	size_t before = a->c->n_links;
+	int rc = place_region_points(a);
+
+	if (rc)
+		roll_back(a->c, before);
 	return rc;
 }
 
@@ -317,18 +575,33 @@ int capture__attach_region_syscalls(struct capture *c, struct error *err)
 		skel->links.region_sys_enter = bpf_program__attach(skel->progs.region_sys_enter);
 	if (!skel->links.region_sys_enter)
 		rc = -errno;
+	if (rc)
+		capture__detach_region_syscalls(c);
 	return rc ? error__set(err, rc, "the tracepoints of system calls do not work here: %s",
 			       strerror(-rc))
 		  : 0;
 }
 
-/* Closes those of a process on its allocators, or on mmap and its like; or all (pid -1). */
-static void close_links(struct capture *c, pid_t pid, bool regions)
+/* Which links are meant. */
+struct link_choice {
+	pid_t pid;    /* -1: all */
+	bool regions; /* on mmap and its like; else on allocators */
+	int object;   /* ANY_OBJECT, or this one's alone */
+};
+
+static bool is_to_go(const struct capture_link *link, const struct link_choice *choice)
+{
+	return choice->pid < 0 ||
+	       (link->pid == choice->pid && link->regions == choice->regions &&
+		(choice->object == ANY_OBJECT || link->object == choice->object));
+}
+
+static void close_links(struct capture *c, const struct link_choice *choice)
 {
 	size_t kept = 0, n = 0;
 
 	for (size_t i = 0; i < c->n_links; i++)
-		if (pid < 0 || (c->links[i].pid == pid && c->links[i].regions == regions))
+		if (is_to_go(&c->links[i], choice))
 			c->closing[n++] = c->links[i].fd;
 		else
 			c->links[kept++] = c->links[i];
@@ -336,31 +609,26 @@ static void close_links(struct capture *c, pid_t pid, bool regions)
 	shield__close(c->closing, n);
 }
 
-static bool is_to_go(const struct capture_link *link, pid_t pid, bool regions)
-{
-	return link->pid == pid && link->regions == regions;
-}
-
 /* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for all CPUs under one
  * lock. A link that is closed takes the program from the breakpoint at once, but the breakpoint stays until it is its
  * event's turn: calls are trapped and nobody counts them. (Closed side by side, malloc's breakpoint stood for 1.7 s after its
  * program had gone.) So one helper closes them, each event with its link, and those of the functions that are called most
  * first. */
-static void pause_perf(struct capture *c, pid_t pid, bool regions)
+static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
 	size_t kept = 0, n = 0; /* of those to go, by insertion: they are some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
 	if (!going) {
-		close_links(c, pid, regions);
+		close_links(c, choice);
 		return;
 	}
 	/* the last one first, among those of one rank: an event before its link, an entry before its return */
 	for (size_t i = c->n_links; i-- > 0;) {
 		size_t at = n;
 
-		if (!is_to_go(&c->links[i], pid, regions))
+		if (!is_to_go(&c->links[i], choice))
 			continue;
 		for (; at && going[at - 1].rank > c->links[i].rank; at--)
 			going[at] = going[at - 1];
@@ -368,7 +636,7 @@ static void pause_perf(struct capture *c, pid_t pid, bool regions)
 		n++;
 	}
 	for (size_t i = 0; i < c->n_links; i++)
-		if (!is_to_go(&c->links[i], pid, regions))
+		if (!is_to_go(&c->links[i], choice))
 			c->links[kept++] = c->links[i];
 	c->n_links = kept;
 	for (size_t i = 0; i < n; i++)
@@ -376,11 +644,12 @@ static void pause_perf(struct capture *c, pid_t pid, bool regions)
 	free(going);
 	closer = n ? shield__begin_close(c->closing, n) : NULL;
 	if (closer)
-		c->closings[c->n_closings++] = (struct capture_closing){closer, pid};
+		c->closings[c->n_closings++] =
+			(struct capture_closing){closer, choice->pid, choice->object};
 }
 
 /* Begins to close them. */
-static void pause_links(struct capture *c, pid_t pid, bool regions)
+static void pause_links(struct capture *c, const struct link_choice *choice)
 {
 	size_t kept = 0, room = c->n_closings + c->n_links;
 	struct capture_closing *closings = c->closings;
@@ -388,39 +657,74 @@ static void pause_links(struct capture *c, pid_t pid, bool regions)
 	if (room > c->closings_room) {
 		closings = reallocarray(closings, room, sizeof(*closings));
 		if (!closings) {
-			close_links(c, pid, regions); /* it takes us longer, no more */
+			close_links(c, choice); /* it takes us longer, no more */
 			return;
 		}
 		c->closings = closings;
 		c->closings_room = room;
 	}
-	if (c->kind == PROBE_PERF) {
-		pause_perf(c, pid, regions);
+	/* of one object: nobody waits for it, and many may be released at once */
+	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
+		pause_in_turn(c, choice);
 		return;
 	}
 	for (size_t i = 0; i < c->n_links; i++) {
 		struct shield_closer *closer;
 
-		if (!is_to_go(&c->links[i], pid, regions)) {
+		if (!is_to_go(&c->links[i], choice)) {
 			c->links[kept++] = c->links[i];
 			continue;
 		}
 		closer = shield__begin_close(&c->links[i].fd, 1);
 		if (closer)
-			closings[c->n_closings++] = (struct capture_closing){closer, pid};
+			closings[c->n_closings++] = (struct capture_closing){
+				closer, c->links[i].pid, c->links[i].object};
 	}
 	c->n_links = kept;
 }
 
 void capture__pause(struct capture *c, pid_t pid)
 {
-	pause_links(c, pid, false);
+	pause_links(c, &(struct link_choice){pid, false, ANY_OBJECT});
 	if (pid)
 		return;
 	c->everywhere_out = true;
 	for (uint32_t i = 0; i < c->n_funcs; i++)
 		if (c->everywhere[i] == PLACE_IN)
 			c->everywhere[i] = PLACE_OUT;
+}
+
+bool capture__probes_file(const struct capture *c, const struct file_id *file)
+{
+	for (uint32_t i = 0; i < c->n_funcs; i++) {
+		const struct abi_func *func = &c->skel->bss->funcs[i];
+		const struct known_object *o = &c->objects[func->object];
+
+		if (func->role && c->everywhere[i] != PLACE_NONE && !o->leaving &&
+		    file_id__equal(&o->file, file))
+			return true;
+	}
+	return false;
+}
+
+void capture__release(struct capture *c, const struct file_id *file)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n_refusals; i++)
+		c->refusals[i].gone |= file_id__equal(&c->refusals[i].file, file);
+	for (uint32_t i = 0; i < c->n_objects; i++) {
+		struct known_object *o = &c->objects[i];
+
+		if (!o->family || o->leaving || !file_id__equal(&o->file, file))
+			continue;
+		pause_links(c, &(struct link_choice){0, false, (int)i});
+		o->leaving = c->any_leaving = true;
+	}
+	for (size_t i = 0; i < c->n_probes; i++)
+		if (c->probes[i].pid || !file_id__equal(&c->probes[i].allocator->file, file))
+			c->probes[kept++] = c->probes[i];
+	c->n_probes = kept;
 }
 
 size_t capture__pausing(struct capture *c, pid_t pid)
@@ -439,7 +743,7 @@ size_t capture__pausing(struct capture *c, pid_t pid)
 
 void capture__detach_regions(struct capture *c, pid_t pid)
 {
-	pause_links(c, pid, true);
+	pause_links(c, &(struct link_choice){pid, true, ANY_OBJECT});
 }
 
 void capture__detach_region_syscalls(struct capture *c)
@@ -461,7 +765,7 @@ int capture__attach_growth(struct capture *c, struct error *err)
 
 void capture__detach(struct capture *c)
 {
-	close_links(c, -1, false);
+	close_links(c, &(struct link_choice){-1, false, ANY_OBJECT});
 	for (size_t i = 0; i < c->n_closings; i++)
 		shield__end_close(c->closings[i].closer, true);
 	c->n_closings = 0;

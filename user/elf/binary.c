@@ -25,12 +25,16 @@ struct known {
 	off_t size;
 	struct timespec written, changed;
 	struct binary *binary;
+	unsigned char mark;
+	bool used; /* since the last binaries__evict() */
+	uint64_t
+		idle_ns; /* the time of the first one that found it unused; 0: the last one did not */
 };
 
 struct binaries {
 	struct known *known; /* ascending by id */
 	size_t n_known, known_room;
-	struct binary **list;
+	struct binary **list; /* by index; NULL: gone */
 	size_t n, room;
 	uint64_t compared; /* bytes, of files with the same build-id */
 	int fds_end;	   /* descriptors from here on are for all else */
@@ -102,14 +106,38 @@ static bool unchanged(const struct known *known)
 	       st.st_mtim.tv_nsec == known->written.tv_nsec;
 }
 
-struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id)
+static struct known *find_known(const struct binaries *binaries, const struct file_id *id)
 {
 	size_t at = position(binaries, id);
 
 	if (at < binaries->n_known && file_id__equal(&binaries->known[at].id, id) &&
 	    unchanged(&binaries->known[at]))
-		return binaries->known[at].binary;
+		return &binaries->known[at];
 	return NULL;
+}
+
+struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id)
+{
+	const struct known *known = find_known(binaries, id);
+
+	return known ? known->binary : NULL;
+}
+
+int binaries__open(const struct binaries *binaries, const struct file_id *id)
+{
+	const struct known *known = find_known(binaries, id);
+	int fd = known ? fcntl(known->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	if (!known)
+		return -ENOENT;
+	return fd < 0 ? -errno : fd;
+}
+
+unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id)
+{
+	struct known *known = find_known(binaries, id);
+
+	return known ? &known->mark : NULL;
 }
 
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,
@@ -153,7 +181,7 @@ static struct binary *find_copy(struct binaries *binaries, int fd, const struct 
 		return NULL;
 	for (size_t i = 0; i < binaries->n; i++) {
 		struct binary *b = binaries->list[i];
-		const char *its_id = b->image ? elf_image__build_id(b->image) : NULL;
+		const char *its_id = b && b->image ? elf_image__build_id(b->image) : NULL;
 
 		if (its_id && !strcmp(its_id, build_id) && !fstat(b->fd, &other) &&
 		    other.st_size == st->st_size && other.st_uid == st->st_uid &&
@@ -202,12 +230,21 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
+/* Fewer files have this content. Without any nobody asks for it again. */
+static void forget_file_of(struct binaries *binaries, struct binary *binary)
+{
+	if (--binary->n_files)
+		return;
+	binaries->list[binary->index] = NULL;
+	binary__free(binary);
+}
+
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret)
 {
 	_cleanup_close_ int own_fd = fd;
 	_cleanup_(cleanup_binary) struct binary *added = NULL;
-	struct binary *binary;
+	struct binary *binary, *old = NULL;
 	struct known *known;
 	struct stat st;
 	size_t at;
@@ -249,14 +286,81 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 	known = &binaries->known[at];
 	if (at < binaries->n_known && file_id__equal(&known->id, id)) {
 		close(known->fd); /* it was written to, or is added twice */
+		old = known->binary;
 	} else {
 		memmove(known + 1, known, (binaries->n_known - at) * sizeof(*known));
 		binaries->n_known++;
 	}
-	*known = (struct known){*id,	    take_fd(&own_fd), st.st_size,
-				st.st_mtim, st.st_ctim,	      binary};
+	*known = (struct known){.id = *id,
+				.fd = take_fd(&own_fd),
+				.size = st.st_size,
+				.written = st.st_mtim,
+				.changed = st.st_ctim,
+				.binary = binary};
+	binary->n_files++;
+	if (old)
+		forget_file_of(binaries, old);
 	*ret = binary;
 	return 0;
+}
+
+void binaries__use(struct binaries *binaries, const struct file_id *id)
+{
+	size_t at = position(binaries, id);
+
+	if (at < binaries->n_known && file_id__equal(&binaries->known[at].id, id))
+		binaries->known[at].used = true;
+}
+
+/* Of a file that is let go: is it time? */
+static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
+{
+	struct stat st;
+
+	if (!known->idle_ns)
+		known->idle_ns = now_ns;
+	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
+}
+
+/* The binary's descriptor may be one of a file that is let go: it is to be one of another file. known: n of them. */
+static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int fd = known[i].binary == binary ? fcntl(known[i].fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+		if (fd < 0)
+			continue;
+		close(binary->fd);
+		binary->fd = fd;
+		return true;
+	}
+	return false;
+}
+
+size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
+		       void (*fn)(void *ctx, const struct file_id *id), void *ctx)
+{
+	size_t n = 0, idle = 0, before = binaries->n_known;
+
+	for (size_t i = 0; i < before; i++) {
+		struct known *known = &binaries->known[i];
+
+		if (known->used) {
+			known->idle_ns = 0;
+		} else if (is_over(known, now_ns, idle_ns)) {
+			fn(ctx, &known->id);
+			close(known->fd);
+			if (!change_descriptor(known->binary, binaries->known, n))
+				change_descriptor(known->binary, known + 1, before - i - 1);
+			forget_file_of(binaries, known->binary);
+			continue;
+		}
+		idle += !known->used;
+		known->used = false;
+		binaries->known[n++] = *known;
+	}
+	binaries->n_known = n;
+	return idle;
 }
 
 size_t binaries__count(const struct binaries *binaries)

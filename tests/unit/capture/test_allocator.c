@@ -65,7 +65,7 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	struct maps maps;
 
 	assert_int_equal(maps__read(pid, &maps), 0);
-	assert_int_equal(allocators__find(NULL, pid, &maps, false, extra, n_extra, &all, err),
+	assert_int_equal(allocators__find(NULL, pid, &maps, ALLOC_OWN, extra, n_extra, &all, err),
 			 want);
 	if (all) /* nothing has been mapped since */
 		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
@@ -257,6 +257,15 @@ static void know(pid_t pid, const struct map_entry *entry)
 	assert_int_equal(binaries__add(binaries, &entry->file, fd, -1, entry->path, &binary), 0);
 }
 
+static void know_all(pid_t pid, const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++)
+		if (maps->entries[i].executable && maps->entries[i].file.inode &&
+		    !file_id__equal(&maps->entries[i].file, &FILE_ID_VDSO) &&
+		    !binaries__find(binaries, &maps->entries[i].file))
+			know(pid, &maps->entries[i]);
+}
+
 /* The family of the sleeper's malloc, with all its files known. */
 static const char *family_of_sleeper(size_t *ret_points)
 {
@@ -265,12 +274,9 @@ static const char *family_of_sleeper(size_t *ret_points)
 	struct maps maps;
 
 	assert_int_equal(maps__read(sleeper, &maps), 0);
-	for (size_t i = 0; i < maps.n; i++)
-		if (maps.entries[i].executable && maps.entries[i].file.inode &&
-		    !file_id__equal(&maps.entries[i].file, &FILE_ID_VDSO) &&
-		    !binaries__find(binaries, &maps.entries[i].file))
-			know(sleeper, &maps.entries[i]);
-	assert_int_equal(allocators__find(files, sleeper, &maps, false, NULL, 0, &all, NULL), 0);
+	know_all(sleeper, &maps);
+	assert_int_equal(allocators__find(files, sleeper, &maps, ALLOC_OWN, NULL, 0, &all, NULL),
+			 0);
 	assert_int_equal(all->n, 1);
 	assert_non_null(point(all->list[0], "malloc"));
 	family = all->list[0]->family;
@@ -297,6 +303,52 @@ static void remembered_files_decide_nothing(void **state)
 	}
 	assert_string_equal(family_of_sleeper(&again), "glibc");
 	assert_int_equal(again, first);
+}
+
+static size_t count_family(const struct allocators *all, const char *family)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < all->n; i++)
+		n += !strcmp(all->list[i]->family, family);
+	return n;
+}
+
+/* For everybody's calls: also what this process does not use, also when it is gone, as long as its files are held. */
+static void everybodys_outlive_the_process(void **state)
+{
+	bool preload = !access(JEMALLOC, R_OK);
+	struct allocators *all = NULL;
+	pid_t saved = sleeper;
+	struct maps maps;
+
+	if (preload)
+		setenv("LD_PRELOAD", JEMALLOC, 1);
+	assert_int_equal(start_sleeper(state), 0);
+	unsetenv("LD_PRELOAD");
+	assert_int_equal(maps__read(sleeper, &maps), 0);
+	know_all(sleeper, &maps);
+	for (int gone = 0; gone < 2; gone++) {
+		assert_int_equal(
+			allocators__find(files, sleeper, &maps, ALLOC_ALL, NULL, 0, &all, NULL), 0);
+		assert_int_equal(count_family(all, "jemalloc"), preload);
+		assert_int_equal(count_family(all, "glibc"), 1);
+		for (size_t i = 0; i < all->n; i++)
+			if (!strcmp(all->list[i]->family, "glibc")) {
+				assert_non_null(point(all->list[i], "malloc"));
+				assert_true(all->list[i]->object.n_inner > 0);
+			}
+		allocators__free(all);
+		if (!gone)
+			stop_sleeper(state);
+	}
+	/* the functions that the user named may be the program's: which one was that? */
+	assert_int_equal(allocators__find(files, sleeper, &maps, ALLOC_ALL,
+					  &(struct alloc_extra){.file = "exe", .symbol = "f"}, 1,
+					  &all, NULL),
+			 -ESRCH);
+	maps__free(&maps);
+	sleeper = saved;
 }
 
 static void files_are_read_once(void **state)
@@ -369,6 +421,24 @@ static int stop_remembering(void **state)
 	return 0;
 }
 
+/* Without what frees or moves, freed blocks would look live; without malloc, most are missing. */
+static void what_must_be_probed(void **state)
+{
+	struct alloc_point points[] = {
+		{.name = "free", .func.role = ROLE_FREE},
+		{.name = "malloc", .func.role = ROLE_ALLOC},
+		{.name = "realloc", .func.role = ROLE_REALLOC},
+		{.name = "posix_memalign", .func.role = ROLE_ALLOC},
+	};
+	const struct allocator allocator = {.points = points, .n_points = 4};
+
+	(void)state;
+	assert_true(alloc_point__is_essential(&allocator, 0));
+	assert_true(alloc_point__is_essential(&allocator, 1));
+	assert_true(alloc_point__is_essential(&allocator, 2));
+	assert_false(alloc_point__is_essential(&allocator, 3));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,7 +449,10 @@ int main(void)
 		cmocka_unit_test(interposed_malloc_is_refused_by_name),
 		cmocka_unit_test(named_functions_come_first),
 		cmocka_unit_test(preloaded_jemalloc_is_found),
+		cmocka_unit_test(what_must_be_probed),
 		cmocka_unit_test_setup_teardown(remembered_files_decide_nothing, start_remembering,
+						stop_remembering),
+		cmocka_unit_test_setup_teardown(everybodys_outlive_the_process, start_remembering,
 						stop_remembering),
 		cmocka_unit_test_setup_teardown(files_are_read_once, start_remembering,
 						stop_remembering),

@@ -144,6 +144,33 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
+/* A copy is a file of its own: with a mark of its own, and to be opened as itself when no name leads to it. */
+static void test_copies_are_files(void **state)
+{
+	struct binaries *binaries;
+	struct file_id id_a, id_b, unknown = {1, 2, 1};
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	run("cp a.so copy.so");
+	assert_ptr_equal(add(binaries, "a.so", &id_a), add(binaries, "copy.so", &id_b));
+	assert_int_equal(*binaries__mark(binaries, &id_a), 0);
+	*binaries__mark(binaries, &id_a) = 2;
+	assert_int_equal(*binaries__mark(binaries, &id_a), 2);
+	assert_int_equal(*binaries__mark(binaries, &id_b), 0);
+	assert_null(binaries__mark(binaries, &unknown));
+	run("rm a.so copy.so");
+	fd = binaries__open(binaries, &id_b);
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	assert_int_equal(st.st_ino, id_b.inode);
+	close(fd);
+	assert_int_equal(binaries__open(binaries, &unknown), -ENOENT);
+	binaries__free(binaries);
+}
+
 /* A sparse GiB that begins as a.so does and differs from the others at its end. In memory. */
 static void add_liar(struct binaries *binaries, int i)
 {
@@ -221,6 +248,109 @@ static void test_written_to(void **state)
 	binaries__free(binaries);
 }
 
+static struct file_id gone[4];
+static size_t n_gone;
+
+static void note_gone(void *ctx, const struct file_id *id)
+{
+	assert_non_null(binaries__find(ctx, id));
+	assert_true(n_gone < 4);
+	gone[n_gone++] = *id;
+}
+
+static size_t evict(struct binaries *binaries, uint64_t now_ns)
+{
+	n_gone = 0;
+	return binaries__evict(binaries, now_ns, 10, note_gone, binaries);
+}
+
+/* Is one of our descriptors open on that file? */
+static bool is_held(uint64_t inode)
+{
+	bool held = false;
+	struct stat st;
+
+	for (int fd = 3; fd < 64; fd++)
+		held = held || (!fstat(fd, &st) && st.st_ino == inode);
+	return held;
+}
+
+/* Unused files are let go: after a while, or at once when that alone frees their blocks. */
+static void test_unused_are_let_go(void **state)
+{
+	struct binary *a, *b, *again;
+	struct binaries *binaries;
+	struct file_id id_a, id_b;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	make_library("b.so", "-Wl,--build-id=0xbbbbbbbb");
+	a = add(binaries, "a.so", &id_a);
+	b = add(binaries, "b.so", &id_b);
+	for (uint64_t now = 100; now < 200; now += 10) {
+		binaries__use(binaries, &id_a);
+		binaries__use(binaries, &id_b);
+		assert_int_equal(evict(binaries, now), 0);
+	}
+	binaries__use(binaries, &id_a);
+	assert_int_equal(evict(binaries, 200), 1);
+	assert_int_equal(evict(binaries, 209), 2);
+	assert_int_equal(n_gone, 0);
+	assert_int_equal(evict(binaries, 210), 1);
+	assert_int_equal(n_gone, 1);
+	assert_memory_equal(&gone[0], &id_b, sizeof(id_b));
+	assert_null(binaries__find(binaries, &id_b));
+	assert_null(binaries__at(binaries, 1));
+	assert_false(is_held(id_b.inode));
+	assert_ptr_equal(binaries__find(binaries, &id_a), a);
+	/* one that is used again begins anew */
+	binaries__use(binaries, &id_a);
+	assert_int_equal(evict(binaries, 219), 0);
+	assert_int_equal(evict(binaries, 220), 1);
+	run("rm a.so");
+	assert_int_equal(evict(binaries, 221), 0);
+	assert_int_equal(n_gone, 1);
+	assert_false(is_held(id_a.inode));
+	/* what was kept by its index is no other's */
+	again = add(binaries, "b.so", &id_b);
+	assert_int_equal(again->index, 2);
+	assert_int_equal(binaries__count(binaries), 3);
+	(void)b;
+	binaries__free(binaries);
+}
+
+/* The content stays as long as one of its files is used, and none of the others is held for its sake. */
+static void test_copies_are_let_go(void **state)
+{
+	struct file_id id_a, id_b, id_c;
+	struct binaries *binaries;
+	struct binary *a;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	run("cp a.so b.so; cp a.so c.so");
+	a = add(binaries, "a.so", &id_a);
+	add(binaries, "b.so", &id_b);
+	add(binaries, "c.so", &id_c);
+	run("rm a.so c.so");
+	binaries__use(binaries, &id_b);
+	assert_int_equal(evict(binaries, 100), 0);
+	assert_int_equal(n_gone, 2);
+	assert_false(is_held(id_a.inode));
+	assert_false(is_held(id_c.inode));
+	assert_ptr_equal(binaries__find(binaries, &id_b), a);
+	assert_int_equal(fstat(a->fd, &st), 0);
+	assert_int_equal(st.st_ino, id_b.inode);
+	run("rm b.so");
+	assert_int_equal(evict(binaries, 101), 0);
+	assert_null(binaries__at(binaries, 0));
+	assert_false(is_held(id_b.inode));
+	binaries__free(binaries);
+}
+
 static void test_not_elf(void **state)
 {
 	struct binaries *binaries;
@@ -287,9 +417,15 @@ static void test_descriptors_are_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_once), cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_many_liars), cmocka_unit_test(test_copy_of_another_owner),
-		cmocka_unit_test(test_written_to), cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_known_once),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_copies_are_files),
+		cmocka_unit_test(test_many_liars),
+		cmocka_unit_test(test_copy_of_another_owner),
+		cmocka_unit_test(test_written_to),
+		cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_unused_are_let_go),
+		cmocka_unit_test(test_copies_are_let_go),
 		cmocka_unit_test(test_debug_file),
 		cmocka_unit_test(test_descriptors_are_left),
 	};

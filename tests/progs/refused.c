@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An allocator on whose functions no kernel takes all probes: what refusing.c loads. Built as
+ * refused_free.so and refused_valloc.so, by the function that begins with an instruction under
+ * which no uprobe may stand (one with a segment prefix). */
+#include <stddef.h>
+#include <stdlib.h>
+
+void *body_je_malloc(size_t size);
+void *body_je_valloc(size_t size);
+void body_je_free(void *block);
+
+__attribute__((used)) static void *(*const to_valloc)(size_t) = body_je_valloc;
+__attribute__((used)) static void (*const to_free)(void *) = body_je_free;
+
+#define FUNCTION(name, code)                                                                       \
+	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code           \
+		"\n.size " #name ", . - " #name)
+/* cs xchg %ax,%ax, and no better place behind it */
+#define REFUSED(to) ".byte 0x2e, 0x66, 0x90\njmp *" #to "(%rip)"
+
+FUNCTION(je_malloc, "push %rax\npop %rax\njmp body_je_malloc");
+#ifdef REFUSE_FREE
+FUNCTION(je_free, REFUSED(to_free));
+FUNCTION(je_valloc, "push %rax\npop %rax\njmp body_je_valloc");
+#else
+FUNCTION(je_free, "push %rax\npop %rax\njmp body_je_free");
+FUNCTION(je_valloc, REFUSED(to_valloc));
+#endif
+
+/* Slots of one size: nothing of it is the C library's. */
+#define SLOT  1024
+#define SLOTS 4096
+
+static char slots[SLOTS][SLOT];
+static void *unused;
+static size_t used;
+
+__attribute__((visibility("hidden"), noinline)) void *body_je_malloc(size_t size)
+{
+	void **slot = unused;
+
+	if (size > SLOT)
+		return NULL;
+	if (!slot)
+		return used < SLOTS ? slots[used++] : NULL;
+	unused = *slot;
+	return slot;
+}
+
+__attribute__((visibility("hidden"), noinline)) void *body_je_valloc(size_t size)
+{
+	return body_je_malloc(size);
+}
+
+__attribute__((visibility("hidden"), noinline)) void body_je_free(void *block)
+{
+	*(void **)block = unused;
+	unused = block;
+}
