@@ -13,6 +13,9 @@
 #define OTHER_RANGE  7.0  /* by any factor up to 30 either way, logarithmic */
 #define BY_CLOCK     0.2  /* chance that what grows goes by the wall clock */
 #define HELD_ERROR   0.05 /* relative, at least: of the sum of live bytes */
+#define LOST_ERROR   0.1  /* relative: of what windows are expected to lose */
+#define STEADY_ERROR 0.02 /* of what all stacks would lose, where none does */
+#define ENDERS_MOST  8	  /* stacks that are looked at one by one */
 #define HALF_STAY    0.5  /* of a stack's blocks */
 #define MUCH_MORE    3	  /* times as much: beyond all errors */
 #define MOST_ABOVE   2	  /* standard errors of a figure that may be of the one case or the other, in times of it */
@@ -73,8 +76,8 @@ static void errors_of(const struct windowed_result *results, size_t n, const str
 			live[g] += results[i].live_without[g];
 			grows[g] += results[i].grows_without[g] * overhead(&results[i]);
 		}
-	*ret_live = live[0] > 0 ? sqrt(windowed__jackknife(strata, live)) / live[0] : INFINITY;
-	*ret_grows = grows[0] > 0 ? sqrt(windowed__jackknife(strata, grows)) / grows[0] : INFINITY;
+	*ret_live = live[0] > 0 ? sqrt(windowed__variance(strata, live)) / live[0] : INFINITY;
+	*ret_grows = grows[0] > 0 ? sqrt(windowed__variance(strata, grows)) / grows[0] : INFINITY;
 }
 
 static double normal_below(double z)
@@ -200,6 +203,162 @@ static int add_common(const struct windowed_run *run, double clock_error, const 
 	return rc;
 }
 
+/* --- ends by the wall clock --- */
+
+/* Blocks that the windows of each group have lost. */
+static void lost_blocks(const struct windowed_run *run, double ret[WINDOWED_GROUPS])
+{
+	memset(ret, 0, WINDOWED_GROUPS * sizeof(*ret));
+	for (size_t i = run->n_before; i < run->n_windows; i++)
+		if (!run->windows[i].continuous)
+			ret[i % WINDOWED_GROUPS] -= run->windows[i].net_blocks;
+}
+
+static double sum_of(const double value[WINDOWED_GROUPS])
+{
+	double sum = 0;
+
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		sum += value[g];
+	return sum;
+}
+
+/* What windows would lose by the stacks that would lose most, and, in the end, by all others together. */
+struct enders {
+	size_t stack[ENDERS_MOST];
+	double expected[ENDERS_MOST + 1][WINDOWED_GROUPS];
+	int n;
+};
+
+static void choose_enders(const struct windowed_result *wall, size_t n, struct enders *ret)
+{
+	*ret = (struct enders){};
+	for (size_t i = 0; i < n; i++) {
+		double sum = sum_of(wall[i].deficit);
+		int at = ret->n;
+
+		while (at > 0 && sum_of(wall[ret->stack[at - 1]].deficit) < sum)
+			at--;
+		if (!(sum > 0) || at == ENDERS_MOST)
+			continue;
+		ret->n += ret->n < ENDERS_MOST;
+		memmove(&ret->stack[at + 1], &ret->stack[at],
+			(size_t)(ret->n - 1 - at) * sizeof(*ret->stack));
+		ret->stack[at] = i;
+	}
+	for (int g = 0; g < WINDOWED_GROUPS; g++) {
+		for (size_t i = 0; i < n; i++)
+			ret->expected[ret->n][g] += wall[i].deficit[g];
+		for (int k = 0; k < ret->n; k++) {
+			ret->expected[k][g] = wall[ret->stack[k]].deficit[g];
+			ret->expected[ret->n][g] -= ret->expected[k][g];
+		}
+	}
+}
+
+/* How well it explains what was lost that the ends of these go by the wall clock, a bit each. What is left of a group may be
+ * anything, as what is freed all at once is: Cauchy's distribution. */
+static double fit_of(const struct enders *e, unsigned which, const double lost[WINDOWED_GROUPS])
+{
+	double fit = 1;
+
+	for (int g = 0; g < WINDOWED_GROUPS; g++) {
+		double by_these = 0, all = 0, scale;
+
+		for (int k = 0; k <= e->n; k++) {
+			by_these += which >> k & 1 ? e->expected[k][g] : 0;
+			all += e->expected[k][g];
+		}
+		scale = LOST_ERROR * fabs(by_these) + STEADY_ERROR * fabs(all) + 1;
+		fit *= scale / (scale * scale + pow(lost[g] - by_these, 2));
+	}
+	return fit;
+}
+
+/* The chance of each of n stacks that its ends go by the wall clock. */
+static void chances_by_wall(const struct enders *e, const double lost[WINDOWED_GROUPS], size_t n,
+			    double *ret)
+{
+	double all = 0, chance[ENDERS_MOST + 1] = {};
+
+	for (unsigned which = 0; which < 2u << e->n; which++) {
+		double weight = fit_of(e, which, lost);
+
+		for (int k = 0; k <= e->n; k++)
+			weight *= which >> k & 1 ? BY_CLOCK : 1 - BY_CLOCK;
+		all += weight;
+		for (int k = 0; k <= e->n; k++)
+			chance[k] += which >> k & 1 ? weight : 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		ret[i] = all > 0 ? chance[e->n] / all : 0;
+	for (int k = 0; k < e->n && all > 0; k++)
+		ret[e->stack[k]] = chance[k] / all;
+}
+
+static void mix_value(double *to, double other, double share)
+{
+	if (isnan(*to) || isnan(other)) /* of nothing */
+		*to = isnan(*to) ? other : *to;
+	else
+		*to += share * (other - *to);
+}
+
+/* All figures of which there are two. */
+static void mix(struct windowed_result *r, const struct windowed_result *wall, double share)
+{
+	double error = sqrt(share * (1 - share));
+	double apart = fabs(wall->live_bytes - r->live_bytes) * error;
+
+	r->live_variance =
+		(1 - share) * r->live_variance + share * wall->live_variance + apart * apart;
+	mix_value(&r->live_bytes, wall->live_bytes, share);
+	mix_value(&r->live_objects, wall->live_objects, share);
+	mix_value(&r->live_common, wall->live_common, share);
+	for (int i = 0; i < WINDOWED_OLDER; i++) {
+		mix_value(&r->survival[i], wall->survival[i], share);
+		mix_value(&r->older[i], wall->older[i], share);
+	}
+	for (int i = 0; i < WINDOWED_AGES; i++) {
+		mix_value(&r->ended[i], wall->ended[i], share);
+		mix_value(&r->living[i], wall->living[i], share);
+	}
+	mix_value(&r->growth.low, fmin(r->growth.low, wall->growth.low),
+		  fmin(share + 2 * error, 1));
+	mix_value(&r->growth.high, fmax(r->growth.high, wall->growth.high),
+		  fmin(share + 2 * error, 1));
+	mix_value(&r->growth.bytes_per_s, wall->growth.bytes_per_s, share);
+	mix_value(&r->stays, wall->stays, share);
+}
+
+static int allow_for_ends_by_wall(struct windowed_run run,
+				  const struct windowed_stack *const *stacks, size_t n,
+				  struct windowed_result *results)
+{
+	double lost[WINDOWED_GROUPS], *chances = calloc(n + 1, sizeof(*chances));
+	struct windowed_result *wall = calloc(n + 1, sizeof(*wall));
+	int rc = wall && chances ? 0 : -ENOMEM;
+	struct windowed_strata *strata = NULL;
+	struct windowed_process process;
+	struct enders enders;
+
+	lost_blocks(&run, lost);
+	if (!rc && sum_of(lost) > 0 && run.hidden > 1) {
+		run.ends_by_wall = true;
+		rc = estimate_each(&run, stacks, n, &strata, &process, wall);
+		if (!rc)
+			rc = add_common(&run, process.clock_error, stacks, n, wall);
+		choose_enders(wall, n, &enders);
+		chances_by_wall(&enders, lost, n, chances);
+		for (size_t i = 0; i < n && !rc; i++)
+			mix(&results[i], &wall[i], chances[i]);
+	}
+	windowed_strata__free(strata);
+	free(wall);
+	free(chances);
+	return rc;
+}
+
 /* Blocks per second that the stacks seem to grow by whose blocks stay. */
 static double staying_blocks(const struct windowed_result *results, size_t n)
 {
@@ -317,6 +476,8 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 			rc = add_common(run, ret_process->clock_error, stacks, n, results);
 	}
 	windowed_strata__free(strata);
+	if (!rc)
+		rc = allow_for_ends_by_wall(*run, stacks, n, results);
 	if (rc)
 		return rc;
 	allow_for_wall_clock(run, ret_process, results, n, anon);

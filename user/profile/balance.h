@@ -23,6 +23,18 @@
  * explains it; unless the process has not as many blocks more as they would have: then they replace older ones (a table that
  * turns over slowly).
  *
+ * ENDS BY THE WALL CLOCK (profile/windowed.h). A process whose blocks end by what it does has in windows as many blocks more or
+ * less as everywhere. One whose blocks end by the wall clock loses blocks in each window: it has fewer births there, and as many
+ * ends. The calls of windows tell that of all blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most, and all
+ * others together, are of the one kind or the other, of the latter with the chance BY_CLOCK. Of each choice W of them the blocks d_g that
+ * the windows of group g lost leave residuals to those expected,
+ *
+ *	P(d | W) = product over g of Cauchy's density of d_g - sum over W of e_ig,
+ *
+ * of a scale that is that of what is expected. (It has long tails: what is freed all at once is lost in one
+ * window, leaves as large a residual whatever is chosen, and decides nothing.) By Bayes' rule that gives each stack's chance, by which its
+ * figures are a mixture of the two, with what they differ by as an error.
+ *
  * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is not seen to be freed by windows,
  * nor is it by the counts of calls in them. So where frees tell what survives, nothing is sure unless the anonymous memory
  * surely grows; where contents tell it, unless that or the number of the process's blocks does. And none grows by much more than that

@@ -59,7 +59,7 @@ bool profile__same_run(const struct profile *a, const struct profile *b)
 	uint64_t x = a->start_unix_ns, y = b->start_unix_ns;
 
 	return x && y && (x > y ? x - y : y - x) <= SAME_START_NS && a->pid == b->pid &&
-	       a->interval_bytes == b->interval_bytes &&
+	       profile__asked_interval(a) == profile__asked_interval(b) &&
 	       !strcmp(profile__what(a), profile__what(b)) && profile__same_program(a, b);
 }
 
@@ -126,6 +126,15 @@ static void mix(struct estimate *e, double by)
 	e->squares *= by;
 	e->variance *= by;
 	e->variance_max = fmin(e->variance_max * by, e->variance);
+}
+
+/* Of two snapshots of one run, which may have become coarser meanwhile. */
+static uint64_t coarser_interval(const struct diff *d)
+{
+	uint64_t from = d->profiles[0]->interval_bytes,
+		 to = d->profiles[d->n_profiles - 1]->interval_bytes;
+
+	return from > to ? from : to;
 }
 
 /* Of snapshots of one run: the smaller pair of bounds of what is in one only. */
@@ -324,7 +333,7 @@ static int check(struct diff *d, struct error *err)
 		    fabs(p->duration_s - first->duration_s) > OTHER_LENGTH * first->duration_s)
 			d->warnings |= 1u << DIFF_WARN_OTHER_LENGTH;
 		d->one_run &= profile__same_run(first, p);
-		d->exact &= profile__is_exact(p);
+		d->exact &= profile__is_surely_exact(p);
 		untimed |= !isfinite(profile__end_s(p));
 	}
 	if (d->one_run)
@@ -464,7 +473,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
 		if (d->one_run && !d->windowed) /* of windows no totals are counted */
-			narrow(&from, &to, d->profiles[0]->interval_bytes, ret_sides);
+			narrow(&from, &to, coarser_interval(d), ret_sides);
 		judge(d, &stack->change, ret_sides, growing, shrinking);
 	}
 	add_trend(d, stack, quantum);

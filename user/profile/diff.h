@@ -133,7 +133,7 @@ struct diff {
 	size_t n_profiles;
 	enum diff_measure measure;
 	bool one_run;	/* all are snapshots of one run */
-	bool exact;	/* every allocation was recorded, all the time */
+	bool exact;	/* every allocation and free was recorded, all the time */
 	bool windowed;	/* one of them at least was traced in windows */
 	double seconds; /* from the first to the last, if they are of one run; NaN: not known, or no measure of growth */
 	unsigned warnings;	   /* 1 << enum diff_warning */

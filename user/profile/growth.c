@@ -116,6 +116,8 @@ void growth__merge(struct growth *to, const struct growth *from)
 	double down = hypot(to->bytes_per_s - to->low, from->bytes_per_s - from->low);
 	double up = hypot(to->high - to->bytes_per_s, from->high - from->bytes_per_s);
 
+	if (to->low == 0 || from->low == 0)
+		down = to->bytes_per_s - to->low + from->bytes_per_s - from->low;
 	to->bytes_per_s += from->bytes_per_s;
 	to->low = to->bytes_per_s - down;
 	to->high = to->bytes_per_s + up;

@@ -53,7 +53,8 @@ struct growth {
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
-/* Adds that of another stack: their errors are independent. */
+/* Adds that of another stack: their errors are independent. But a lower end of exactly 0 is no chance: the process's own
+ * facts say that it may all be nothing (profile/balance.h), and what may be nothing of one and of the other may be nothing of both. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
 #define NORMAL_QUANTILE 1.9599640 /* the normal distribution's, 0.975 */

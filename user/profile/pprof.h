@@ -148,9 +148,10 @@ extern const struct pprof_value_name {
 #define LABEL_GROWTH_LOW     "growth_per_hour_low"    /* bytes; the interval's ends */
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_REPLACES	     "growth_replaces"	      /* 1: struct profile_site.replaces */
-#define LABEL_PEAK_OBJECTS   "peak_objects"	      /* held when the process held most, of all threads */
-#define LABEL_PEAK_SPACE     "peak_space"	      /* the same in bytes */
-#define LABEL_FREED	     "freed_aged_" /* and profile_age__name(): objects that were that old or younger when they were freed */
+#define LABEL_PEAK_OBJECTS   "peak_objects" /* held when the process held most, of all threads */
+#define LABEL_PEAK_SPACE     "peak_space"   /* the same in bytes */
+#define LABEL_FREED                                                                                \
+	"freed_aged_" /* and profile_age__name(): objects that were that old or younger when they were freed */
 #define LABEL_SURVIVAL	     "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
 #define LABEL_OLDER	     "older_%gs_ppm"	/* by age: the share of what is live that is older */
@@ -160,10 +161,13 @@ extern const struct pprof_value_name {
 #define COMMENT_MODE	     "mode"		   /* continuous or windowed */
 #define COMMENT_COMM	     "comm"
 #define COMMENT_EXE	     "exe"
+#define COMMENT_REFUSED	     "refused" /* functions that could not be probed, in words */
 #define COMMENT_SURVIVAL     "survival_age_s"	   /* ages, with blanks between them */
 #define COMMENT_KIND	     "live_bytes_of_kind_" /* and region_memory__name() */
 #define COMMENT_LOST	     "lost_"		   /* and the counter's name, when it is not 0 */
 #define COMMENT_RUN_LOST     "lost_by_run_"	   /* the same of all processes together */
+#define COMMENT_CONTRADICTION                                                                      \
+	"contradiction_" /* and the rule's name (profile/contradictions.h): a sentence */
 
 enum pprof_fact_type {
 	FACT_UINT64,

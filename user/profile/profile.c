@@ -85,6 +85,7 @@ void profile__free(struct profile *profile)
 	free(profile->probes);
 	free(profile->files);
 	free(profile->exe);
+	free(profile->refused);
 	resident__free(profile->resident);
 	profile_build__free(profile->build);
 	free(profile);
@@ -119,9 +120,10 @@ int profile__written(const struct profile *profile, bool by_thread, struct profi
 
 size_t profile__bytes(const struct profile *p)
 {
-	size_t bytes = sizeof(*p) + text_bytes(p->exe) + p->n_mappings * sizeof(*p->mappings) +
-		       p->n_locations * sizeof(*p->locations) +
-		       p->n_threads * sizeof(*p->threads) + p->n_transfers * sizeof(*p->transfers) + p->n_sites * sizeof(*p->sites) +
+	size_t bytes = sizeof(*p) + text_bytes(p->exe) + text_bytes(p->refused) +
+		       p->n_mappings * sizeof(*p->mappings) +
+		       p->n_locations * sizeof(*p->locations) + p->n_threads * sizeof(*p->threads) +
+		       p->n_transfers * sizeof(*p->transfers) + p->n_sites * sizeof(*p->sites) +
 		       p->n_lost * sizeof(*p->lost) + p->n_probes * sizeof(*p->probes) +
 		       p->n_files * sizeof(*p->files);
 
@@ -335,12 +337,42 @@ bool profile__is_windowed(const struct profile *profile)
 
 bool profile__is_lower_bound(const struct profile *profile)
 {
-	return profile->dropped || profile->regions_followed_s > 0;
+	static const char *const missed[] = {"result_unknown", "allocators_refused",
+					     "functions_refused", "not_traced"};
+
+	/* regions are seen at system calls: what is missed of the heap is none of theirs */
+	for (size_t i = 0; i < sizeof(missed) / sizeof(*missed) && !profile__is_regions(profile);
+	     i++)
+		if (profile__lost_count(profile, missed[i]))
+			return true;
+	return profile->dropped || profile->regions_followed_s > 0 ||
+	       profile__lost_count(profile, "main_thread_ended");
+}
+
+bool profile__is_upper_bound(const struct profile *profile)
+{
+	/* of pages it is no loss: they are given back without a call, and touched again */
+	return profile__is_exact(profile) && !profile__is_growth(profile) &&
+	       ((!profile__is_regions(profile) &&
+		 profile__lost_count(profile, "freed_unobserved")) ||
+		profile__lost_count(profile, "main_thread_ended"));
+}
+
+uint64_t profile__asked_interval(const struct profile *profile)
+{
+	return profile->asked_interval_bytes ? profile->asked_interval_bytes
+					     : profile->interval_bytes;
 }
 
 bool profile__is_exact(const struct profile *profile)
 {
 	return profile->interval_bytes == 1 && !profile__is_windowed(profile);
+}
+
+bool profile__is_surely_exact(const struct profile *profile)
+{
+	return profile__is_exact(profile) && !profile__is_lower_bound(profile) &&
+	       !profile__is_upper_bound(profile);
 }
 
 /* --- what memory does over time --- */
@@ -349,7 +381,7 @@ bool profile__is_exact(const struct profile *profile)
 
 const char *profile_age__name(int class)
 {
-	static const char *const names[PROFILE_AGES] = {"10us", "100us", "1ms", "10ms", "100ms",
+	static const char *const names[PROFILE_AGES] = {"10us", "100us", "1ms",	 "10ms",  "100ms",
 							"1s",	"10s",	 "100s", "1000s", "more"};
 
 	return names[class];

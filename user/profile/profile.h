@@ -91,7 +91,7 @@ struct profile_transfer {
 
 #define PROFILE_AGES 10
 
-/* The course of a stack's memory over a run that was traced continuously. */
+/* The course of a stack's memory over a run. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
 	double low_objects, low_bytes; /* the least since a third of the run was over, as far as it was looked at */
@@ -123,7 +123,8 @@ struct profile_site {
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
 	double freed_objects, freed_bytes;   /* of those, freed again */
-	double peak_objects, peak_bytes; /* when the profile's has_peak is set: held when the process held most, estimated */
+	double peak_objects,
+		peak_bytes; /* when the profile's has_peak is set: held when the process held most, estimated */
 	struct growth growth; /* when the profile's has_growth is set */
 	bool replaces; /* windows show that its blocks stay, and the process does not grow by them: they take the place of
 			* older ones, or are freed where no window sees it */
@@ -132,7 +133,7 @@ struct profile_site {
 	double survival[PROFILE_SURVIVAL_AGES];
 	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not known. */
 	double older[PROFILE_SURVIVAL_AGES];
-	struct site_life life; /* when the profile's has_life is set */
+	struct site_life life;		     /* when the profile's has_life, has_ages are set */
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
 	size_t n_threads;
 };
@@ -204,6 +205,8 @@ struct profile {
 	pid_t pid;
 	char comm[64];		 /* name of the process, as it is: encoders see to what is not printable */
 	char *exe;		 /* path of its program or "" */
+	const char *
+		not_traced; /* why no call of its allocator was to be seen; static; NULL: it was traced */
 	const char *file;	 /* that it was read from, profile__keep(); NULL: of this run */
 	const char *mode;	 /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */
@@ -216,14 +219,19 @@ struct profile {
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
-	bool has_life; /* of each site */
-	bool has_ages; /* of each site: life.ended, which a file tells without the rest */
+	bool has_life; /* of each site: life.low_ and high_; of what is traced continuously */
+	bool has_ages; /* of each site: life.ended, and life.living but of files; of windows they are estimates */
 	bool has_peak; /* of each site; of what is traced continuously */
 	double peak_s; /* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence; /* windowed */
 	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are more. 0: not known */
-	uint64_t interval_bytes; /* R; 1 = exact; 0: not known, nor is any variance */
+	/* R; 1 = exact; 0: not known, nor is any variance. Where it changed, the
+	 * coarsest: of live memory each sample's own is in the estimate, of what is
+	 * known by sums alone the variance is no more than with this */
+	uint64_t interval_bytes;
+	/* what was asked for, where it was made coarser to keep the limit; 0: it was not */
+	uint64_t asked_interval_bytes;
 	uint64_t start_unix_ns;	 /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
@@ -234,13 +242,14 @@ struct profile {
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
-	uint64_t children_cpu_ns; /* of a command that has ended: by its children, which were not traced; 0: none, or unknown */
+	uint64_t
+		children_cpu_ns; /* of a command that has ended: by its children, which were not traced; 0: none, or unknown */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the start of the run (0 when the
 						  * process began later) and at its end (0 when it
 						  * ended before) */
 	uint32_t n_live_threads; /* threads that it has at the end of the run */
 	bool ended;		 /* during the run: what is live was so at its exit */
-	double planned_s;	 /* what the run of a process that was named was to take; 0: until told */
+	double planned_s; /* what the run of a process that was named was to take; 0: until told */
 	struct run_cost own;	 /* of the run: the same in each one's profile */
 
 	/* regions: live bytes by kind of memory, and those of before the run that were given back
@@ -251,6 +260,7 @@ struct profile {
 	/* growth: change of the resident set over the run, bytes; NaN when unknown */
 	double resident_change_bytes;
 
+	char *refused; /* which functions could not be probed, why, what follows; NULL: none */
 	struct resident *resident; /* of the whole process: what its resident set is made of; NULL: not known */
 
 	struct profile_mapping *mappings; /* ascending by start */
@@ -367,10 +377,19 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
-/* Is what it says to be live no more than a lower bound: samples were dropped, or regions not followed to the end? */
+/* Is what it says to be live no more than a lower bound: samples were dropped, blocks were allocated
+ * where no probe sees it, or regions were not followed to the end? */
 bool profile__is_lower_bound(const struct profile *profile);
+/* No more than an upper bound: every allocation was to be recorded, but blocks were freed where no
+ * probe sees it? With both it is neither. */
+bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
+/* And no counter says that some was missed all the same: only then is anything called exact. */
+bool profile__is_surely_exact(const struct profile *profile);
+
+/* The sampling interval that was asked for; 0: not known. */
+uint64_t profile__asked_interval(const struct profile *profile);
 
 /* What the counter of that name says; 0 where there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);

@@ -144,14 +144,16 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 }
 
 /* Where the first frame of the program's own is, and in *ret_frame which of its location's; 0 and 0 if there is none. */
-static uint32_t first_own(const struct profile *profile, const struct profile_site *site, size_t *ret_frame)
+static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
+			  size_t *ret_frame)
 {
 	for (uint32_t i = 0; i < site->n_locations; i++) {
 		const struct profile_location *location = profile__location(profile, site, i);
 
 		for (size_t k = 0; k < location->n_frames; k++) {
 			*ret_frame = k;
-			if (profile__frame_owner(profile, location, location->frames[k].name) == FRAME_OWN)
+			if (profile__frame_owner(profile, location, location->frames[k].name) ==
+			    FRAME_OWN)
 				return i;
 		}
 	}
@@ -170,7 +172,8 @@ static char *owner_of(const struct profile *profile, const struct profile_site *
 	for (uint32_t i = from; i < site->n_locations && n < OWNER_FRAMES; i++) {
 		const struct profile_location *location = profile__location(profile, site, i);
 
-		for (size_t k = i == from ? frame : 0; k < location->n_frames && n < OWNER_FRAMES; k++) {
+		for (size_t k = i == from ? frame : 0; k < location->n_frames && n < OWNER_FRAMES;
+		     k++) {
 			const char *name = location->frames[k].name;
 
 			first = first ? first : name;
@@ -287,8 +290,10 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	/* more would have been sampled, in 97.5 of 100 cases */
 	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
 		all.high = -log(0.025) * (double)heap->interval_bytes;
-	if (heap->dropped)
+	if (profile__is_lower_bound(heap))
 		all.high = NAN;
+	if (profile__is_upper_bound(heap))
+		all.low = NAN;
 	of_live->bytes = bytes;
 	of_live->interval = all;
 	row->bytes -= bytes;

@@ -91,7 +91,8 @@ struct resident_row {
 	enum resident_kind kind;
 	char *name; /* path; of MAPPED the owner's frames ("map_cache < main"); "": none. Any bytes. Owned */
 	int64_t bytes; /* resident; of HEAP it can be negative */
-	struct interval interval; /* of HEAP_LIVE and HEAP, if heap_split; high NaN: no more than a lower bound is known */
+	struct interval
+		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */
 	uint64_t anonymous, swap; /* of the two heap rows: all in HEAP */
 	uint64_t mappings;
 };

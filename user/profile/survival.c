@@ -93,10 +93,27 @@ enum sum {
 	SUMS,
 };
 
-/* Sums over the groups but one; of windows' calls to seconds. */
-static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
-		     double (*sum)[SURVIVAL_CLASSES])
+/* The youngest class, to those that its ages are spread over: each has its share of them. */
+static void add_young(const struct survival_ages *a, int last, double per_alloc_s,
+		      double (*sum)[SURVIVAL_CLASSES])
 {
+	for (int k = 0; k <= last; k++) {
+		double share =
+			(survival__class_end(k) - class_begin(k)) / survival__class_end(last);
+
+		sum[WATCHED][k] += share * (double)a->watched[0] * per_alloc_s;
+		sum[ENDED][k] += share * (double)a->ended[0];
+	}
+}
+
+/* Sums over the groups but one; of windows' calls to seconds of the clock by which blocks end. By that they are older, in the window
+ * of their birth, than by the process's own. */
+static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
+		     double slowed, double (*sum)[SURVIVAL_CLASSES])
+{
+	int older = (int)fmin(fmax(lround(PER_DECADE * log10(slowed)), 0), SURVIVAL_CLASSES - 1);
+
+	per_alloc_s *= slowed;
 	memset(sum, 0, SUMS * sizeof(*sum));
 	for (size_t g = 0; g < n; g++) {
 		const struct survival_ages *a = &groups[g];
@@ -104,8 +121,14 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 		if ((int)g == without)
 			continue;
 		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-			sum[WATCHED][k] += (double)a->watched[k] * per_alloc_s;
-			sum[ENDED][k] += (double)a->ended[k];
+			int age = k + older < SURVIVAL_CLASSES ? k + older : SURVIVAL_CLASSES - 1;
+
+			if (!k) { /* its ages are those of all classes up to there */
+				add_young(a, older, per_alloc_s, sum);
+			} else {
+				sum[WATCHED][age] += (double)a->watched[k] * per_alloc_s;
+				sum[ENDED][age] += (double)a->ended[k];
+			}
 			sum[PAIRS][k] += (double)a->pairs[k];
 			sum[EXPOSED][k] += (double)a->exposed[k] * per_alloc_s;
 			sum[FREES][k] += (double)a->frees[k];
@@ -377,14 +400,15 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	return more > CONTRADICTS * all;
 }
 
-void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s, double left,
-		     double alike, double length_s, struct survival *ret)
+void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
+		     double slowed, double left, double alike, double length_s,
+		     struct survival *ret)
 {
 	double sum[SUMS][SURVIVAL_CLASSES], before = 1;
 	bool by_contents = false;
 	struct ends ends;
 
-	add_ages(groups, n, without, per_alloc_s, sum);
+	add_ages(groups, n, without, per_alloc_s, slowed, sum);
 	solve_ends(sum, left, survival__age_class(length_s), &ends);
 	if (alike < MOST_ALIKE)
 		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&

@@ -27,8 +27,10 @@ struct windowed_strata {
 	double *seconds;      /* net, by window */
 	double clock_error;   /* of all windows' net time together, relative */
 	double per_alloc_s;   /* net, in windows: for a call that allocates */
+	double ends_slowed; /* the clock by which blocks end has so many times as much in windows, at least 1 */
 	int n_groups;	      /* that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
+	double *rates; /* two by stratum, room for one estimate at a time: none of them can fail */
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -86,6 +88,12 @@ static void add_up(const struct windowed_run *run, size_t first, size_t n, doubl
 		*ret_seconds += (run->windows[i].end_s - run->windows[i].begin_s) / scale;
 		*ret_allocs += run->windows[i].allocs;
 	}
+}
+
+/* What the process gets done in so much of the wall clock, net, on the average. */
+static double net_of_wall(const struct windowed_run *run, double wall_s)
+{
+	return run->wall_s > 0 ? wall_s * run->end_s / run->wall_s : wall_s;
 }
 
 /* The net time of a stratum's windows: by their calls that allocate, at the stratum's own mean, or at that of all. */
@@ -158,12 +166,19 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 	}
 	add_up(run, 0, run->n_windows, &seconds, &allocs);
 	s->per_alloc_s = allocs > 0 ? seconds / allocs : 0;
+	s->ends_slowed =
+		run->ends_by_wall ? fmax(run->hidden * (run->scale > 0 ? run->scale : 1), 1) : 1;
 	for (size_t h = 0; h < s->n; h++) {
 		for (size_t i = 0; i < s->at[h].n; i++)
 			s->stratum_of[s->at[h].first + i] = h;
 		share_seconds(run, s, &s->at[h]);
 	}
 	s->clock_error = hypot(run->clock_error, spread_of_seconds(run, s));
+	s->rates = calloc(2 * s->n + 2, sizeof(*s->rates));
+	if (!s->rates) {
+		windowed_strata__free(s);
+		return NULL;
+	}
 	return s;
 }
 
@@ -175,6 +190,7 @@ void windowed_strata__free(struct windowed_strata *s)
 	free(s->left_out);
 	free(s->stratum_of);
 	free(s->seconds);
+	free(s->rates);
 	free(s);
 }
 
@@ -220,7 +236,7 @@ static void to_rates(const struct windowed_run *run, const struct windowed_strat
 
 /* --- the jackknife --- */
 
-double windowed__jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
+static double jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
 {
 	double n = s->n_groups, mean = 0, sum = 0;
 
@@ -232,6 +248,14 @@ double windowed__jackknife(const struct windowed_strata *s, const double value[W
 		if (s->has_group[g])
 			sum += (value[g + 1] - mean) * (value[g + 1] - mean);
 	return (n - 1) / n * sum;
+}
+
+double windowed__variance(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
+{
+	if (s->n_groups < 2)
+		return NAN;
+	return jackknife(s, value) *
+	       pow(student_quantile((size_t)s->n_groups - 1, false) / NORMAL_QUANTILE, 2);
 }
 
 /* Half of a 95 % interval. */
@@ -257,6 +281,19 @@ struct context {
 	double *rates, *left; /* by stratum: bytes per second; alive when a continuous one ended */
 	struct survival survival, cohort;
 };
+
+static struct context context_of(const struct windowed_run *run,
+				 const struct windowed_strata *strata,
+				 const struct windowed_stack *stack)
+{
+	return (struct context){
+		.run = run,
+		.strata = strata,
+		.stack = stack,
+		.rates = strata->rates,
+		.left = strata->rates + strata->n + 1,
+	};
+}
 
 /* Live bytes at time t that are older than `age` then. */
 static double live_at(const struct context *c, double t, double age)
@@ -292,6 +329,37 @@ static double allocated_since(const struct context *c, double from_s)
 	return sum;
 }
 
+/* Bytes that had ended by time t at the age `age` or younger. */
+static double ended_by(const struct context *c, double t, double age)
+{
+	double young = fmin(age, t), all = allocated_since(c, 0),
+	       late = allocated_since(c, t - young);
+
+	return fmax((all - late) * (1 - survival__at(&c->survival, young)) + late -
+			    (live_at(c, t, 0) - live_at(c, t, young)),
+		    0);
+}
+
+/* objects: for a byte. */
+static void tell_ages(const struct context *c, double objects, struct windowed_result *r)
+{
+	double end = c->run->end_s, net = c->run->wall_s > 0 ? end / c->run->wall_s : 1;
+	double live = live_at(c, end, 0), ended = 0, younger = 0;
+
+	if (r->by == SURVIVAL_UNKNOWN)
+		return;
+	for (int i = 0; i < WINDOWED_AGES; i++) {
+		double age = i + 1 < WINDOWED_AGES ? 1e-5 * pow(10, i) * net : end;
+		double ended_here = ended_by(c, end, age),
+		       living_here = live - live_at(c, end, age);
+
+		r->ended[i] = fmax(ended_here - ended, 0) * objects;
+		r->living[i] = fmax(living_here - younger, 0) * objects;
+		ended = fmax(ended, ended_here);
+		younger = fmax(younger, living_here);
+	}
+}
+
 static void figure(struct context *c, int without, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
@@ -313,9 +381,11 @@ static void figure(struct context *c, int without, struct figures *ret)
 		}
 	}
 	to_rates(c->run, c->strata, without, c->rates);
-	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, c->strata->per_alloc_s,
-	      born > 0 ? alive / born : 1, stack->alike, end, &c->survival);
-	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s, 1, stack->alike, end, &c->cohort);
+	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without,
+			c->strata->per_alloc_s, c->strata->ends_slowed, born > 0 ? alive / born : 1,
+			stack->alike, end, &c->survival);
+	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s,
+			c->strata->ends_slowed, 1, stack->alike, end, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);
@@ -381,9 +451,8 @@ static double variance_of(const struct context *c, const double *values, double 
 {
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2), between;
 
-	if (c->strata->n_groups >= 2) { /* the normal quantile is what readers of a variance take */
-		between = windowed__jackknife(c->strata, values) *
-			  pow(student_quantile((size_t)c->strata->n_groups - 1, false) / NORMAL_QUANTILE, 2);
+	if (c->strata->n_groups >= 2) {
+		between = windowed__variance(c->strata, values);
 	} else {
 		between = fmin(allocated_unseen(c), values[0]);
 		if (unseen_share(c) > MOSTLY)
@@ -418,16 +487,16 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		grown[g] = r->grows_without[g] = (all[g].live - all[g].quarter) / wall;
 		fall[g] = all[g].thirds[0] - all[g].thirds[2];
 	}
-	falls = fall[0] > half_width(s, windowed__jackknife(s, fall));
+	falls = fall[0] > half_width(s, jackknife(s, fall));
 	for (int g = 0; g <= WINDOWED_GROUPS; g++)
 		stay[g] = all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
 	/* one sample more or less may be missed in any case */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
-	error = fmax(half_width(s, windowed__jackknife(s, grown)), one);
+	error = fmax(half_width(s, jackknife(s, grown)), one);
 	r->growth.high = at_worst(s, grown[0] + error, true);
-	error = fmax(half_width(s, windowed__jackknife(s, stay)), one);
+	error = fmax(half_width(s, jackknife(s, stay)), one);
 	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
@@ -440,19 +509,36 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	}
 }
 
+/* If its blocks end by the wall clock. objects: for a byte. */
+static void tell_deficit(const struct context *c, double objects, struct windowed_result *r)
+{
+	const struct windowed_run *run = c->run;
+
+	for (size_t i = run->n_before, k = 0; i < run->n_windows; i++) {
+		double length = net_of_wall(run, run->windows[i].wall_s), gains = 0;
+		double rate = c->rates[c->strata->stratum_of[i]];
+
+		for (; k < c->stack->n_born && c->stack->born[k].window <= i; k++)
+			if (c->stack->born[k].window == i)
+				gains = c->stack->born[k].left_bytes -
+					r->stays * c->stack->born[k].bytes;
+		if (!run->windows[i].continuous)
+			r->deficit[i % WINDOWED_GROUPS] +=
+				(rate * (survival__area(&c->survival, length) - r->stays * length) -
+				 gains) *
+				objects;
+	}
+}
+
 void windowed__estimate(const struct windowed_run *run, const struct windowed_strata *strata,
 			const struct windowed_process *process, const struct windowed_stack *stack,
 			struct windowed_result *ret)
 {
-	struct context c = {.run = run, .strata = strata, .stack = stack};
+	struct context c = context_of(run, strata, stack);
 	double *live = ret->live_without, alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
 	struct figures all[WINDOWED_GROUPS + 1];
 
 	memset(ret, 0, sizeof(*ret));
-	c.rates = calloc(2 * strata->n + 2, sizeof(*c.rates));
-	if (!c.rates)
-		return;
-	c.left = c.rates + strata->n + 1;
 	for (size_t i = 0; i < stack->n_born; i++) {
 		objects += stack->born[i].objects;
 		bytes += stack->born[i].bytes;
@@ -478,26 +564,23 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		ret->survival[i] = survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
+	tell_ages(&c, bytes > 0 ? objects / bytes : 0, ret);
 	judge_growth(&c, process, all, ret);
-	free(c.rates);
+	if (run->ends_by_wall)
+		tell_deficit(&c, bytes > 0 ? objects / bytes : 0, ret);
 }
 
 void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata, const struct windowed_stack *stack,
 		     double *ret_live, double *ret_grows)
 {
-	struct context c = {.run = run, .strata = strata, .stack = stack};
+	struct context c = context_of(run, strata, stack);
 	struct figures all;
 
-	*ret_live = *ret_grows = 0;
-	c.rates = calloc(2 * strata->n + 2, sizeof(*c.rates));
-	if (!c.rates)
-		return;
-	c.left = c.rates + strata->n + 1;
+	*ret_grows = 0;
 	figure(&c, NOBODY, &all);
 	*ret_live = all.live;
 	if (run->wall_s > 0)
 		*ret_grows = (all.live - all.quarter) / (WINDOWED_GROWTH_PART * run->wall_s);
-	free(c.rates);
 }
 
 /* --- the process --- */
@@ -505,10 +588,10 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *s)
 {
 	struct windowed_process ret = {NAN, -INFINITY, INFINITY, s->clock_error};
-	double *rates = calloc(s->n + 1, sizeof(*rates));
+	double *rates = s->rates;
 	double value[WINDOWED_GROUPS + 1] = {}, wall = WINDOWED_GROWTH_PART * run->wall_s, error;
 
-	for (int g = WINDOWED_GROUPS; rates && wall > 0 && g >= 0; g--) {
+	for (int g = WINDOWED_GROUPS; wall > 0 && g >= 0; g--) {
 		if (g && !s->has_group[g - 1])
 			continue;
 		memset(rates, 0, (s->n + 1) * sizeof(*rates));
@@ -524,12 +607,11 @@ struct windowed_process windowed__process(const struct windowed_run *run, const 
 			value[g] += fmax(s->at[h].to_s - from, 0) * rates[h] / wall;
 		}
 	}
-	if (rates && wall > 0) {
-		error = s->n_groups ? half_width(s, windowed__jackknife(s, value)) : 0;
+	if (wall > 0) {
+		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
 		ret.blocks_per_s = value[0];
 		ret.blocks_low = at_worst(s, value[0] - error, false);
 		ret.blocks_high = at_worst(s, value[0] + error, true);
 	}
-	free(rates);
 	return ret;
 }

@@ -20,6 +20,12 @@
  *
  * SURVIVAL. S(a), the share of a stack's bytes that live for a seconds or longer: profile/survival.h.
  *
+ * ENDS. Most blocks end because of what the process does: by its clock. What waits for a timer, a disk or another host ends by the
+ * wall clock, which windows do not slow, so that they show more of its ends: as if the wall time of windows, at the run's mean
+ * net time for it, had passed in them. Which of both it is profile/balance.h finds out, by the blocks that a window of that kind
+ * loses: of those from before it, born at the rate r and in balance, r * integral of S(a) - S(infinity) over its length a, less what
+ * it gains.
+ *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
@@ -31,6 +37,10 @@
  * r S(infinity), where S falls with age by Aitken's extrapolation of S at A/3, 2A/3 and A, the oldest age that is
  * known. And the process's own
  * count of blocks, which needs no stack, must allow it (struct windowed_process).
+ *
+ * AGES. Of what was born at u, S(T - u) is there at T, and 1 - S(min(A, T - u)) ended at the age A or younger: what was allocated
+ * until T - A, times 1 - S(A), and all later births but those that live. Ages are net; by the wall clock they are taken to be
+ * longer, or shorter, as the whole run is.
  *
  * ERRORS. Windows are few and differ: the error of every figure is that of a jackknife that leaves out one group of
  * windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance Estimation, chapter 4), with Student's
@@ -53,6 +63,7 @@
 struct windowed_window {
 	double begin_s, end_s; /* of the net clock; ascending, apart from each other. */
 	double interval_bytes; /* mean, at which it sampled */
+	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks that came less blocks that went */
 	bool continuous;       /* it stands for itself */
@@ -92,12 +103,15 @@ struct windowed_run {
 	bool rough;	    /* it was above CLOCK_ROUGH, before anything else was known */
 	double scale;	    /* what windows saw stands for so many times as much as their clock says; 0: 1 */
 	double hidden;	    /* by how much net time shows more of what goes by the wall clock, which windows do not slow; 0: 1 */
+	bool ends_by_wall;  /* blocks are taken to end by the wall clock (ENDS) */
 	double bound_bytes; /* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 };
 
 #define WINDOWED_GROWTH_PART 0.75 /* of the run's wall time, its last: what grows is told of that */
 
 #define WINDOWED_OLDER 5
+#define WINDOWED_AGES                                                                              \
+	10 /* classes: 10 us times 10^i of the wall clock and less, the last one any more */
 
 struct windowed_result {
 	double live_bytes, live_objects, live_variance; /* bytes^2: of its own windows and samples */
@@ -109,8 +123,12 @@ struct windowed_result {
 	bool replaces; /* it would grow, but the process does not: struct profile_site */
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
 	double older[WINDOWED_OLDER];	 /* share of live bytes that are older than that; NaN: nothing lives */
+	double deficit
+		[WINDOWED_GROUPS]; /* blocks that windows of each group would lose by it; of ends_by_wall */
+	/* Objects by age: of those that were freed, and of those that live at the end. What nobody saw die or stay has none. */
+	double ended[WINDOWED_AGES], living[WINDOWED_AGES];
 	uint64_t samples;
-	/* Live bytes and growth of all windows, and without those of each group: for sums of stacks (windowed__jackknife()). */
+	/* Live bytes and growth of all windows, and without those of each group: for sums of stacks (windowed__variance()). */
 	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];
 };
 
@@ -131,8 +149,9 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata, const struct windowed_stack *stack,
 		     double *ret_live, double *ret_grows);
 
-/* The variance of what is value[0] for all windows and value[g + 1] without those of group g, from how windows differ. NaN: there
- * are too few. */
-double windowed__jackknife(const struct windowed_strata *strata, const double value[WINDOWED_GROUPS + 1]);
+/* The variance of what is value[0] for all windows and value[g + 1] without those of group g, by the jackknife: for who takes the
+ * normal quantile of it, so that of few groups it is larger. NaN: there are too few. */
+double windowed__variance(const struct windowed_strata *strata,
+			  const double value[WINDOWED_GROUPS + 1]);
 
 #endif

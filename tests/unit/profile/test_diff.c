@@ -175,7 +175,7 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
 	const struct diff_stack *stack;
-	double w = 16.0 / -expm1(-16.0 / R);
+	double w = 16.0 / -expm1(-16.0 / R), high;
 	struct diff *diff;
 	size_t site;
 
@@ -205,6 +205,18 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_close(stack->change.p_grows, chance__of_normal(12 / sqrt(92)), 0.05);
 	assert_false(stack->grows);
 	diff__free(diff);
+	/* and that samples became rarer meanwhile makes it no other run, but widens what could
+	 * have come */
+	high = find((diff = DIFF(a, b)), "leak")->change.high;
+	diff__free(diff);
+	b->interval_bytes = 4 * R;
+	b->asked_interval_bytes = R;
+	diff = DIFF(a, b);
+	assert_true(diff->one_run && diff->seconds == 30);
+	assert_true(find(diff, "leak")->change.high > high);
+	diff__free(diff);
+	b->interval_bytes = R;
+	b->asked_interval_bytes = 0;
 	diff = DIFF(b, a);
 	assert_true(diff->warnings == 1u << DIFF_WARN_BACKWARDS && isnan(diff->seconds));
 	assert_false(find(diff, "leak")->grows);

@@ -192,6 +192,22 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
+/* Two stacks that may both be nothing are not surely something together; two that chance alone leaves in doubt may be. */
+static void doubt_adds_up(void **state)
+{
+	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};
+
+	(void)state;
+	growth__merge(&sum, &nothing);
+	growth__merge(&sum, &nothing);
+	assert_true(sum.bytes_per_s == 8 && sum.low == 0);
+	growth__merge(&sum, &sure);
+	assert_true(sum.bytes_per_s == 12 && sum.low == 3);
+	sum = noisy;
+	growth__merge(&sum, &noisy);
+	assert_true(sum.bytes_per_s == 8 && sum.low > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +218,7 @@ int main(void)
 		cmocka_unit_test(what_fills_up_does_not_grow_for_ever),
 		cmocka_unit_test(what_goes_on_dying_does_not_grow),
 		cmocka_unit_test(exact_growth_is_exact),
+		cmocka_unit_test(doubt_adds_up),
 	};
 
 	return cmocka_run_group_tests_name("growth", tests, NULL, NULL);

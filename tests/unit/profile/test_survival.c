@@ -72,11 +72,11 @@ static void nothing_seen_is_nothing_known(void **state)
 	struct survival s;
 
 	(void)state;
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 	assert_true(survival__at(&s, 30) == 1);
 	assert_true(fabs(survival__area(&s, 30) - 30) < 1e-6);
-	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 }
 
@@ -90,8 +90,11 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 		ages.watched[k] = (float)(1e6 / PER_ALLOC_S);
 		ages.ended[k] = (float)(RATE * 1e6);
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_exponential(&s, RATE, 0.02);
+	/* by a clock of which the window had ten times as much they were ten times as old */
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 10, 1, 1, RUN_S, &s);
+	assert_exponential(&s, RATE / 10, 0.02);
 }
 
 static void frees_at_addresses_tell_of_old_ages(void **state)
@@ -101,7 +104,7 @@ static void frees_at_addresses_tell_of_old_ages(void **state)
 
 	(void)state;
 	add_frees(&ages, RATE);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_true(s.known_s > RUN_S / 2);
 	assert_exponential(&s, RATE, 0.015);
@@ -115,11 +118,11 @@ static void contents_are_believed_where_they_differ(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0.25);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0.25, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0.25, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	/* most of them are alike by chance: frees tell */
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0.75, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0.75, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
 }
@@ -133,7 +136,7 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	(void)state;
 	add_frees(&ages, RATE / 1000);
 	add_contents(&ages, 100 * RATE, 0);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 0, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE / 1000, 0.015);
 }
@@ -146,9 +149,9 @@ static void one_group_can_be_left_out(void **state)
 	(void)state;
 	add_frees(&ages[0], RATE);
 	add_frees(&ages[1], 10 * RATE);
-	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_exponential(&s, RATE, 0.015);
-	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, RUN_S, &s);
+	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
 	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
 }
 

@@ -26,6 +26,7 @@ struct sim {
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
+	double slowed; /* blocks end by the wall clock, of which windows have so many times as much; 0: by the process's own */
 };
 
 /* S(a) of the life at hand. */
@@ -62,7 +63,8 @@ static void begin(struct sim *s)
  * each with the same life. */
 static void show(struct sim *s, const struct life *l, double alike)
 {
-	double rate = l->mean_s > 0 ? 1 / l->mean_s : 0; /* of frees at an address, later on */
+	double slowed = s->slowed > 0 ? s->slowed : 1;
+	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0; /* of frees at an address, later on */
 
 	for (size_t i = 0; i < WINDOWS; i++) {
 		struct windowed_window *w = &s->windows[i];
@@ -73,16 +75,17 @@ static void show(struct sim *s, const struct life *l, double alike)
 		for (int k = 0; k < steps; k++) { /* births over the window */
 			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
 
-			left += part * survives(l, age);
+			left += part * survives(l, age * slowed);
 			for (int c = 0; c < SURVIVAL_CLASSES; c++) {
 				double from = c ? survival__class_end(c - 1) : 0, to = fmin(survival__class_end(c), age);
 
 				if (from >= age)
 					break;
-				a->watched[c] += (float)(part * survives(l, (from + to) / 2) * (to - from) *
-							 w->allocs / LENGTH);
-				a->ended[c] += (float)(part * (before - survives(l, to)));
-				before = survives(l, to);
+				a->watched[c] +=
+					(float)(part * survives(l, (from + to) / 2 * slowed) *
+						(to - from) * w->allocs / LENGTH);
+				a->ended[c] += (float)(part * (before - survives(l, to * slowed)));
+				before = survives(l, to * slowed);
 			}
 		}
 		s->born[i] = (struct windowed_born){.window = (uint32_t)i,
@@ -197,6 +200,77 @@ static void test_caches(void **state)
 			assert_near(r.growth.bytes_per_s, 0, 0.02 * RATE);
 			assert_int_equal(r.by, equal ? SURVIVAL_ENDS : SURVIVAL_CONTENTS);
 		}
+}
+
+/* Bytes per byte per second that have ended at that age or younger, of a cache that has run for RUN_S. */
+static double ended_by(double mean, double age)
+{
+	age = fmin(age, RUN_S);
+	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
+}
+
+/* How old they were when they were freed, and are that live: within 5 % of all, or 12 % by frees alone. */
+static void test_ages(void **state)
+{
+	const double means[] = {0.02, 0.3, 2.5};
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int equal = 0; equal < 2; equal++) {
+			const struct life cache = {means[i], 0};
+			double objects = RATE / SIZE, before = 0, tolerance = equal ? 0.12 : 0.05;
+			struct windowed_result r;
+			struct sim s;
+
+			begin(&s);
+			show(&s, &cache, equal);
+			r = estimate(&s);
+			for (int k = 0; k < WINDOWED_AGES; k++) {
+				double age = 1e-5 * pow(10, k),
+				       older = k ? exp(-age / 10 / means[i]) : 1;
+				double upto = ended_by(means[i], age);
+
+				assert_near(r.ended[k], objects * (upto - before),
+					    tolerance * objects * RUN_S);
+				assert_near(r.living[k],
+					    objects * means[i] * (older - exp(-age / means[i])),
+					    2 * tolerance * objects * means[i]);
+				before = upto;
+			}
+		}
+}
+
+/* By the wall clock: a process that has worked for half of the time. */
+static void test_ages_of_an_idle_process(void **state)
+{
+	const struct life cache = {0.3, 0};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.run.wall_s = 2 * RUN_S;
+	show(&s, &cache, 0);
+	r = estimate(&s);
+	/* 0.1 s by the wall are 0.05 of work */
+	assert_near(r.ended[4], RATE / SIZE * (ended_by(0.3, 0.05) - ended_by(0.3, 0.005)),
+		    0.05 * RATE / SIZE * RUN_S);
+}
+
+/* Nobody has seen what becomes of them. */
+static void test_ages_unknown(void **state)
+{
+	const struct life cache = {0.3, 0};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &cache, 0);
+	s.stack.groups = NULL;
+	r = estimate(&s);
+	for (int k = 0; k < WINDOWED_AGES; k++)
+		assert_true(r.ended[k] == 0 && r.living[k] == 0);
 }
 
 /* One in twenty of a stack's blocks is never freed: contents tell. */
@@ -546,6 +620,83 @@ static void test_bound_is_no_estimate(void **state)
 	assert_near(sum, 2 * RATE * 2.5, 0.1 * 2 * RATE * 2.5);
 }
 
+/* Blocks end by the wall clock, while windows slow their births ten times. The process's own count of blocks tells. */
+static void test_ends_by_the_wall_clock(void **state)
+{
+	const double means[] = {0.025, 0.3, 2.5}, slowed = 10;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int equal = 0; equal < 2; equal++) {
+			const struct life timed = {means[i], 0};
+			double truth = RATE * means[i], sum, common;
+			struct windowed_result r;
+			struct sim s;
+
+			begin(&s);
+			s.slowed = s.run.hidden = slowed;
+			show(&s, &timed, equal);
+			for (size_t w = 0; w < WINDOWS;
+			     w++) { /* those of before end, and few come */
+				s.windows[w].wall_s = LENGTH * slowed;
+				s.windows[w].net_blocks =
+					(s.born[w].left_bytes -
+					 truth * -expm1(-LENGTH * slowed / means[i])) /
+					SIZE;
+			}
+			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
+				     &common);
+			/* by frees alone, of lives far shorter than a window, as by work */
+			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
+			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
+		}
+}
+
+/* The same windows, but blocks end by what the process does: now and then, more of them than come. */
+static void test_ends_by_work(void **state)
+{
+	const struct life cache = {0.3, 0};
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (int batches = 0; batches < 2; batches++) {
+		begin(&s);
+		show(&s, &cache, 1);
+		s.run.hidden = 10;
+		for (size_t w = 0; w < WINDOWS; w++) {
+			s.windows[w].wall_s = LENGTH * 10;
+			s.windows[w].net_blocks = noise(w) - 1 - 0.01;
+			s.windows[w].net_blocks *= RATE * LENGTH / SIZE;
+		}
+		if (batches) /* of another stack */
+			s.windows[7].net_blocks -= 100 * RATE * LENGTH / SIZE;
+		balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+		assert_near(sum, RATE * 0.3, 0.3 * RATE * 0.3);
+	}
+}
+
+/* Two windows, which differ: how they do is hardly known. That all that was born is more than is mapped says that it has been freed,
+ * where nobody saw it, and not that the clock is wrong. */
+static void test_two_windows_set_no_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &forever, 1);
+	s.run.n_windows = s.stack.n_born = 2;
+	s.born[1].bytes *= 2;
+	s.born[1].left_bytes *= 2;
+	s.run.clock_error = 1;
+	s.run.bound_bytes = 0.2 * RATE * RUN_S;
+	r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+	assert_near(r.alloc_bytes, 1.5 * RATE * RUN_S, 0.5 * 1.5 * RATE * RUN_S);
+}
+
 /* What is freed all at once, between windows, looks as if it stayed. The process's memory does not grow. */
 static void test_nothing_grows_in_a_process_that_does_not(void **state)
 {
@@ -578,6 +729,9 @@ int main(void)
 		cmocka_unit_test(test_leak_distinct),
 		cmocka_unit_test(test_leak_with_equal_contents),
 		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_ages),
+		cmocka_unit_test(test_ages_of_an_idle_process),
+		cmocka_unit_test(test_ages_unknown),
 		cmocka_unit_test(test_share_that_leaks),
 		cmocka_unit_test(test_process_does_not_grow),
 		cmocka_unit_test(test_slow_cache),
@@ -593,6 +747,9 @@ int main(void)
 		cmocka_unit_test(test_leaks_by_the_wall_clock),
 		cmocka_unit_test(test_bound_is_no_estimate),
 		cmocka_unit_test(test_noise_is_no_clock),
+		cmocka_unit_test(test_two_windows_set_no_clock),
+		cmocka_unit_test(test_ends_by_the_wall_clock),
+		cmocka_unit_test(test_ends_by_work),
 		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
 	};
 
