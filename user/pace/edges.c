@@ -12,7 +12,7 @@
 
 void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu)
 {
-	sc->ops->read_totals(sc->ctx, p, ret_cost, ret_cpu);
+	sc->ops->read_totals(sc->ctx, p, ret_cost, &p->windows.samples_ns, ret_cpu);
 	*ret_cost += p->extra_ns;
 	if (sc->ops->note_totals)
 		sc->ops->note_totals(sc->ctx, p, pace__now_ns(sc), *ret_cpu, *ret_cost);
@@ -20,7 +20,7 @@ void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, 
 
 double pace__machine_cost_ns(struct scheduler *sc)
 {
-	return sc->ops->machine_cost_ns(sc->ctx) + sc->extra_ns;
+	return sc->ops->machine_cost_ns(sc->ctx, &sc->host.samples_ns) + sc->extra_ns;
 }
 
 void pace__book(struct scheduler *sc)
@@ -92,9 +92,28 @@ void pace__harvest(struct scheduler *sc)
 
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu)
 {
-	sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
+	double now =
+		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
+
+	/* a turn stays so close while it goes on, and is judged by that */
+	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
+}
+
+unsigned pace__factor(const struct scheduler *sc, const struct paced *p)
+{
+	unsigned own = p->windows.thinning.factor, all = sc->host.thinning.factor;
+
+	return sc->limits.shared && sc->host.everywhere && all > own ? all : own;
+}
+
+void pace__restore_interval(struct scheduler *sc, struct paced *p)
+{
+	unsigned factor = pace__factor(sc, p);
+
+	sc->ops->restore_interval(sc->ctx, p, factor);
+	p->windows.thinning.now = factor;
 }
 
 /* Is it traced continuously? A turn that has to make room for another process's is a window, however little it costs: who has
@@ -121,11 +140,12 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 
 	p->settling = false;
 	p->start_ns = pace__now_ns(sc);
-	if (!p->windows.continuous && p->start_ns > planned) /* others have kept us: it is as long all the same */
+	if (!p->windows.continuous &&
+	    p->start_ns > planned) /* others have kept us: it is as long all the same */
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
 	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
-		sc->ops->restore_interval(sc->ctx, p);
+		pace__restore_interval(sc, p);
 }
 
 int pace__open_window(struct scheduler *sc, struct paced *p)
@@ -244,8 +264,11 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	double cost, cpu;
 
 	pace__read_totals(sc, p, &cost, &cpu);
+	/* a turn's samples stay as they are while it may have to make room for another's */
+	p->windows.thinning.most =
+		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
 	action = windows__step(&p->windows, now, cost, cpu);
 	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now)) /* samples need not come by the window */
-		sc->ops->restore_interval(sc->ctx, p);
+		pace__restore_interval(sc, p);
 	return action;
 }

@@ -32,7 +32,10 @@ static double between(double x, double low, double high)
 
 void host__begin(struct host *h, double budget, double own, unsigned cpus, uint64_t now_ns, double cost_ns)
 {
+	double samples_ns = h->samples_ns;
+
 	memset(h, 0, sizeof(*h));
+	h->samples_ns = samples_ns;
 	h->budget = budget;
 	h->own = own;
 	h->cpus = cpus ? cpus : 1;
@@ -40,12 +43,15 @@ void host__begin(struct host *h, double budget, double own, unsigned cpus, uint6
 	h->since_ns = h->changed_ns = now_ns;
 	h->cost_ns = cost_ns;
 	h->debt_ns = -budget * h->cpus * CREDIT_NS;
+	h->last_samples_ns = h->samples_ns;
+	thinning__init(&h->thinning, 1);
 	h->back_off_ns = (uint64_t)BACK_OFF_NS;
 }
 
 void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 {
 	double wall = (double)(now_ns - h->since_ns), cost = cost_ns - h->cost_ns, least;
+	double samples = h->samples_ns - h->last_samples_ns;
 
 	if (now_ns <= h->since_ns)
 		return;
@@ -57,6 +63,11 @@ void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 	*(h->everywhere ? &h->everywhere_ns : &h->windowed_ns) += now_ns - h->since_ns;
 	h->since_ns = now_ns;
 	h->cost_ns = cost_ns;
+	h->last_samples_ns = h->samples_ns;
+	h->last = (struct thinning_costs){cost - samples, samples, h->cpus * wall - samples,
+					  h->budget};
+	if (h->everywhere && !host__is_over(h))
+		thinning__watch(&h->thinning, &h->last, now_ns);
 }
 
 bool host__is_busy(const struct host *h)
@@ -67,6 +78,12 @@ bool host__is_busy(const struct host *h)
 bool host__is_over(const struct host *h)
 {
 	return h->budget > 0 && h->debt_ns > 0;
+}
+
+bool host__coarsen(struct host *h, uint64_t now_ns)
+{
+	/* by what it has saved before it works off what it owes */
+	return h->rate <= h->budget * h->cpus || thinning__coarsen(&h->thinning, &h->last, now_ns);
 }
 
 void host__left(struct host *h, uint64_t now_ns)
@@ -85,6 +102,7 @@ void host__returned(struct host *h, uint64_t now_ns)
 	h->everywhere = true;
 	h->changed_ns = now_ns;
 	h->n_returns++;
+	thinning__begin(&h->thinning, h->thinning.factor, now_ns);
 }
 
 bool host__may_open(const struct host *h, double pending_ns)
@@ -115,25 +133,35 @@ void host_process__learn(struct host_process *p, double cost_ns, double cpu_ns)
 	p->known = true;
 }
 
-bool host_process__judge(struct host_process *p, const struct host *h, uint64_t now_ns, double cost_ns,
-			 double cpu_ns)
+bool host_process__judge(struct host_process *p, const struct host *h, struct thinning *thinning,
+			 uint64_t now_ns, double cost_ns, double samples_ns, double cpu_ns)
 {
 	double wall = (double)(now_ns - p->since_ns), cost = cost_ns - p->cost_ns, cpu = cpu_ns - p->cpu_ns;
-	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS), of;
+	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS),
+	       samples = samples_ns - p->samples_ns, time;
+	struct thinning_costs of;
 	bool over = false;
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU; of one
 		 * that is idle for most of the time, the share of a core, as in windows.h */
-		of = cpu > wall ? cpu : wall;
-		over = cost > h->own * (of + rest);
+		time = cpu > wall ? cpu : wall;
+		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
 			return false;
-		host_process__learn(p, cost, cpu);
-		p->cpu_rate = cpu / wall;
+		of = (struct thinning_costs){cost - samples, samples, time - samples, h->own};
+		if (!over)
+			thinning__watch(thinning, &of, now_ns);
+		if (over && thinning__coarsen(thinning, &of, now_ns)) {
+			over = false; /* and what it was tells nothing of what comes */
+		} else {
+			host_process__learn(p, cost, cpu);
+			p->cpu_rate = cpu / wall;
+		}
 	}
 	p->since_ns = now_ns;
 	p->cost_ns = cost_ns;
+	p->samples_ns = samples_ns;
 	p->cpu_ns = cpu_ns;
 	return over;
 }

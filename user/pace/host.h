@@ -31,6 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pace/thinning.h"
+
 struct host {
 	double budget; /* share of the machine's CPU time, 0..1; 0: no limit */
 	double own;    /* share of its own that tracing may cost a process */
@@ -38,8 +40,15 @@ struct host {
 	bool everywhere;
 	uint64_t since_ns; /* when last booked */
 	double cost_ns;	   /* then */
+	/* of the machine's total: what samples took; the caller's to say, before each booking */
+	double samples_ns;
 	double debt_ns;	   /* cost beyond the budget so far; negative: what is left of it */
 	double rate;	   /* cost per wall ns between the last two bookings */
+	struct thinning_costs last; /* what it was made of; samples_ns when last booked */
+	double last_samples_ns;
+	/* everywhere: of all processes' samples; of one that has a larger factor of its
+	 * own, that counts */
+	struct thinning thinning;
 	uint64_t changed_ns, return_ns, back_off_ns; /* the last change; not back before; and by how much later */
 	/* Told. */
 	uint64_t everywhere_ns, windowed_ns;
@@ -50,7 +59,7 @@ struct host {
 struct host_process {
 	/* The stretch by which it is judged. */
 	uint64_t since_ns;
-	double cost_ns, cpu_ns;
+	double cost_ns, samples_ns, cpu_ns;
 	/* Learnt. */
 	bool known;
 	double share;	    /* cost per CPU time while it is traced, when known */
@@ -75,9 +84,15 @@ void host__book(struct host *host, uint64_t now_ns, double cost_ns);
 bool host__is_busy(const struct host *host);
 /* Is the host's limit exceeded? (Everywhere.) */
 bool host__is_over(const struct host *host);
-/* Is the process's own? Everywhere, with its totals at now; every half a second or more often. */
-bool host_process__judge(struct host_process *process, const struct host *host, uint64_t now_ns, double cost_ns,
-			 double cpu_ns);
+/* It is exceeded. Does tracing everywhere go on, if need be with all samples farther apart?
+ * After a booking. */
+bool host__coarsen(struct host *host, uint64_t now_ns);
+/* Is the process's own? Everywhere, with its totals at now, samples_ns of the cost being that of
+ * samples; every half a second or more often. thinning: of its samples, which may have to be put
+ * farther apart instead. */
+bool host_process__judge(struct host_process *process, const struct host *host,
+			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
+			 double samples_ns, double cpu_ns);
 
 /* The probes have gone, or are everywhere again. */
 void host__left(struct host *host, uint64_t now_ns);

@@ -42,6 +42,11 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 /* Takes in what is due of all. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
+/* How far apart its samples are to be, for its own sake and everybody's, while it is traced
+ * continuously. */
+unsigned pace__factor(const struct scheduler *sc, const struct paced *p);
+/* It is, and is sampled as that says. */
+void pace__restore_interval(struct scheduler *sc, struct paced *p);
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);
 
 /* Puts a process's own probes in place; its window begins when they have settled. 0, or negative errno: there is nothing

@@ -77,6 +77,7 @@ void scheduler__begin(struct scheduler *sc, const struct pace_ops *ops, void *ct
 		return;
 	sc->begin_cost_ns = pace__machine_cost_ns(sc);
 	host__begin(&sc->host, limits->host, limits->own, limits->cpus, sc->begin_ns, sc->begin_cost_ns);
+	thinning__init(&sc->host.thinning, limits->most_thinned);
 }
 
 void scheduler__free(struct scheduler *sc)
@@ -99,6 +100,7 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 	sc->ops->set_window(sc->ctx, p, everywhere ? start_ns : UINT64_MAX);
 	pace__read_totals(sc, p, &cost, &cpu);
 	windows__begin(&p->windows, sc->limits.aim, sc->limits.steady, seed, pace__now_ns(sc), cost, cpu);
+	thinning__init(&p->windows.thinning, sc->limits.most_thinned);
 	if (sc->limits.period_ns)
 		windows__set_period(&p->windows, sc->limits.period_ns);
 	if (!sc->limits.shared)
@@ -140,7 +142,8 @@ bool scheduler__is_quiet(struct scheduler *sc)
 	for (size_t i = 0; i < sc->n && quiet; i++) {
 		const struct paced *p = sc->processes[i];
 
-		quiet = !paced__is_kept(p) || !(p->closing || p->settling || (p->windows.open && !p->windows.continuous));
+		quiet = !paced__is_kept(p) ||
+			!(p->closing || p->settling || (p->windows.open && !p->windows.continuous));
 	}
 	return quiet;
 }
@@ -149,7 +152,8 @@ bool scheduler__is_quiet(struct scheduler *sc)
 static void end_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc);
-	bool pieced = (sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p);
+	bool pieced =
+		(sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p);
 
 	if (p->settling) { /* it has not begun */
 		p->settling = false;

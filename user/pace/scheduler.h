@@ -44,8 +44,10 @@ struct paced {
 struct pace_ops {
 	/* ns */
 	uint64_t (*now_ns)(void *ctx);
-	/* Totals of a process so far: cost of its probes, as calibrated, and CPU time. */
-	void (*read_totals)(void *ctx, struct paced *process, double *ret_cost_ns, double *ret_cpu_ns);
+	/* Totals of a process so far: cost of its probes, as calibrated; what of it samples
+	 * took; and CPU time. */
+	void (*read_totals)(void *ctx, struct paced *process, double *ret_cost_ns,
+			    double *ret_samples_ns, double *ret_cpu_ns);
 	/* Told of all totals that are read, at windows' opening and closing and in between. NULL: nobody. */
 	void (*note_totals)(void *ctx, struct paced *process, uint64_t now_ns, double cpu_ns, double cost_ns);
 	/* Calls that its probes have seen, as of the last totals. */
@@ -73,15 +75,18 @@ struct pace_ops {
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
 	/* Is there a window of it that was taken in? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
-	/* Sets its sampling by what its window, or a piece, has cost and used; back to what was asked for, as its window is, or became,
-	 * continuous tracing, which stands for itself. */
-	void (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
-	void (*restore_interval)(void *ctx, struct paced *process);
+	/* Sets its sampling by what its window, or a piece, has cost and used. The interval as
+	 * it is then, of that asked for. */
+	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
+	/* Sets it to so many times what was asked for, as its window is, or became, continuous
+	 * tracing, which stands for itself. */
+	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
 	/* Looks at all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
 
-	/* Shared only. What all probes have cost the machine so far. */
-	double (*machine_cost_ns)(void *ctx);
+	/* Shared only. What all probes have cost the machine so far, and what of it samples
+	 * took. */
+	double (*machine_cost_ns)(void *ctx, double *ret_samples_ns);
 	/* The probes in everybody's code: begins to take them out; are they gone; puts them back, all or none (0 or negative
 	 * errno). */
 	void (*pause_all)(void *ctx);
@@ -98,6 +103,9 @@ struct pace_limits {
 	double own;  /* shared: share of its own that a process is judged by everywhere, */
 	double host; /* and share of the machine's CPU time for all together; 0: no limit */
 	unsigned cpus;
+	/* the sampling interval may become so many times what was asked for, before
+	 * there are windows */
+	unsigned most_thinned;
 	uint64_t period_ns; /* for tests: how often windows come about; 0: about every second */
 };
 

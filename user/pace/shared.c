@@ -83,7 +83,17 @@ static void leave(struct scheduler *sc)
 	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
 }
 
-/* No process has a window of its own any more. */
+/* Have the probes of all processes' own gone? That a window is closed is concluded from calls that cease, and those of
+ * a process that idles cease while its probes are still there. */
+static bool own_are_gone(struct scheduler *sc)
+{
+	for (size_t i = 0; i < sc->n; i++)
+		if (paced__is_kept(sc->processes[i]) && !sc->ops->is_gone(sc->ctx, sc->processes[i]))
+			return false;
+	return true;
+}
+
+/* No process has probes of its own any more: a call that met both would count twice. */
 static void come_back(struct scheduler *sc)
 {
 	int rc = sc->ops->resume_all(sc->ctx);
@@ -95,6 +105,7 @@ static void come_back(struct scheduler *sc)
 		host__left(&sc->host, pace__now_ns(sc));
 		return;
 	}
+	host__returned(&sc->host, pace__now_ns(sc)); /* first: all sample as rarely as it needs */
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 		double cost, cpu;
@@ -104,13 +115,24 @@ static void come_back(struct scheduler *sc)
 		pace__read_totals(sc, p, &cost, &cpu);
 		p->start_ns = pace__now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
-		sc->ops->restore_interval(sc->ctx, p); /* it is none: a stretch begins */
+		p->windows.thinning.most = sc->limits.most_thinned; /* its turn may have had less */
+		pace__restore_interval(sc, p); /* it is none: a stretch begins */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
-	host__returned(&sc->host, pace__now_ns(sc));
 }
 
-/* While probes are everywhere: does it fit still? */
+/* While probes are everywhere: does one fit still, if need be with its samples farther apart? */
+static bool is_too_dear(struct scheduler *sc, struct paced *p)
+{
+	struct thinning *thinning = &p->windows.thinning;
+	double cost, cpu;
+
+	pace__read_totals(sc, p, &cost, &cpu);
+	return host_process__judge(&p->turn, &sc->host, thinning, pace__now_ns(sc), cost,
+				   p->windows.samples_ns, cpu);
+}
+
+/* And all of them? */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -118,21 +140,27 @@ static void watch_costs(struct scheduler *sc)
 
 	pace__book(sc);
 	sc->was_busy = host__is_busy(&sc->host);
-	for (size_t i = 0; i < sc->n && sc->was_busy; i++) {
+	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
-		double cost, cpu;
 
-		if (!paced__is_kept(p))
-			continue;
-		pace__read_totals(sc, p, &cost, &cpu);
-		over |= host_process__judge(&p->turn, &sc->host, pace__now_ns(sc), cost, cpu);
+		if (paced__is_kept(p) && (sc->was_busy || p->windows.thinning.factor > 1))
+			over |= is_too_dear(sc, p);
 	}
 	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ? FIRST_TICK_NS : sc->was_busy ? BUSY_TICK_NS : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
 	/* Not at once: of whom it is there is nothing known yet. */
-	if (over || (was_busy && host__is_over(&sc->host))) {
+	if (over ||
+	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		leave(sc);
 		sc->tick_ns = pace__now_ns(sc);
+		return;
+	}
+	sc->host.thinning.now = sc->host.thinning.factor;
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+
+		if (paced__is_kept(p) && p->windows.thinning.now != pace__factor(sc, p))
+			pace__restore_interval(sc, p);
 	}
 }
 
@@ -298,7 +326,7 @@ static uint64_t keep_turns(struct scheduler *sc)
 
 	close_turns(sc);
 	pace__end_closes(sc);
-	if (sc->returning && !sc->n_open) {
+	if (sc->returning && !sc->n_open && own_are_gone(sc)) {
 		come_back(sc);
 		sc->tick_ns = pace__now_ns(sc) + TICK_NS;
 		return sc->tick_ns;

@@ -21,8 +21,7 @@
 #define RETURN	   0.5	     /* of a debt other than that is made up for by the next gap */
 #define LEAST_GAP  0.25	     /* mean gap, of the usual one, however much is paid for */
 #define LONGEST_GAP 4.0	     /* means at which the exponential distribution is cut off */
-#define PATIENCE_NS (250 * MS) /* of the budget of so long continuous tracing may be in debt: chance */
-#define EASY	   0.9	     /* of its share: what continuous tracing may cost to begin with */
+#define PATIENCE_NS (250 * MS) /* of the budget of so long tracing may be in debt: chance */
 #define CHEAP	   2	     /* windows in a row that show it */
 #define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
 #define IDLE	   0.5	     /* of a core that it might have had: who had less, and used none, may wait for it */
@@ -63,12 +62,17 @@ static void restart(struct windows *w, uint64_t now_ns, double cost_ns, double c
 	w->since_ns = now_ns;
 	w->cost_ns = cost_ns;
 	w->cpu_ns = cpu_ns;
+	w->since_samples_ns = w->samples_ns;
 }
 
 void windows__begin(struct windows *w, double budget, double steady, uint64_t seed, uint64_t now_ns,
 		    double cost_ns, double cpu_ns)
 {
+	double samples_ns = w->samples_ns;
+
 	memset(w, 0, sizeof(*w));
+	w->samples_ns = samples_ns;
+	thinning__init(&w->thinning, 1);
 	w->budget = budget;
 	w->steady = steady;
 	w->spare = 1;
@@ -189,11 +193,41 @@ static void end_attempt(struct windows *w, uint64_t now_ns)
 				 : (uint64_t)BACK_OFF_NS;
 }
 
+/* Since the last change, in which the probes were in place. */
+static struct thinning_costs costs(const struct windows *w, uint64_t now_ns, double cost_ns,
+				   double cpu_ns)
+{
+	double samples = w->samples_ns - w->since_samples_ns, cost = cost_ns - w->cost_ns;
+	double at_least = fmax(cpu_ns - w->cpu_ns, w->spare * (double)(now_ns - w->since_ns));
+	double other = at_least - samples - (felt(w, cost) - cost);
+
+	return (struct thinning_costs){cost - samples, samples, fmax(other, 0), w->steady};
+}
+
+/* Does tracing go on, or become continuous? share: of the cost, since the last change. */
+static bool may_go_on(struct windows *w, const struct thinning_costs *costs, double share,
+		      uint64_t now_ns)
+{
+	if (!w->continuous)
+		return thinning__fit(&w->thinning, costs);
+	w->borne_ns = fmin(w->borne_ns, fmax(w->debt_ns, 0));
+	if (share <= w->steady || w->debt_ns - w->borne_ns <= w->steady * PATIENCE_NS) {
+		thinning__watch(&w->thinning, costs, now_ns);
+		return true;
+	}
+	if (!thinning__coarsen(&w->thinning, costs, now_ns))
+		return false;
+	/* else the next moment, as chance has it, would be the last one */
+	w->borne_ns = w->debt_ns;
+	return true;
+}
+
 /* The probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
 {
 	double wall = (double)(now_ns - w->since_ns), cost = cost_ns - w->cost_ns, share;
+	struct thinning_costs since = costs(w, now_ns, cost_ns, cpu_ns);
 
 	if (!w->n_cheap && wall > 0)
 		w->cost_rate = smooth(w->cost_rate, felt(w, cost) / wall);
@@ -204,12 +238,16 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	book_time(w, now_ns);
 	share = book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	if (w->continuous ? share <= w->steady || w->debt_ns <= w->steady * PATIENCE_NS
-			  : share <= EASY * w->steady) {
+	if (may_go_on(w, &since, share, now_ns)) {
 		w->n_cheap++;
 		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
 			if (!w->continuous && w->n_windows == 1)
 				begin_attempt(w, now_ns); /* it may only have been silent */
+			if (!w->continuous) {
+				w->borne_ns = 0;
+				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
+						now_ns);
+			}
 			w->continuous = true;
 			w->next_ns = now_ns + (uint64_t)LOOK_NS;
 			return WINDOWS_NONE;
@@ -295,6 +333,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	if (w->attempt) {
 		w->continuous = true;
 		begin_attempt(w, now_ns);
+		thinning__begin(&w->thinning, 1, now_ns);
+		w->borne_ns = 0;
 		w->debt_ns = 0; /* the other account has paid; no credit, for it may fail */
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;

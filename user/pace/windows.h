@@ -45,12 +45,17 @@
  * or that the machine was idle, where that is more. A process that is in a gap, has used
  * less of a core for a while than tracing may cost, and owes nothing in that account is traced continuously at
  * once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all, the next
- * attempt comes twice as late: of a program that works in bursts continuous tracing meets their beginnings only. */
+ * attempt comes twice as late: of a program that works in bursts continuous tracing meets their beginnings only.
+ *
+ * Samples. Where continuous tracing is too dear because of its samples they are put farther
+ * apart first (thinning.h). */
 #ifndef MEMTRACE_PACE_WINDOWS_H
 #define MEMTRACE_PACE_WINDOWS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "pace/thinning.h"
 
 #define WINDOWS_FELT 1.35
 
@@ -65,15 +70,19 @@ struct windows {
 	double steady;	 /* and for continuous tracing: no less */
 	double spare;	 /* of one core: what the machine leaves idle, 0..1; the caller's to say */
 	bool sleeps;	 /* no thread of the process runs or waits for a CPU now; the caller's to say in gaps */
+	/* of the totals of cost: what samples took; the caller's to say, with each of them */
+	double samples_ns;
+	struct thinning thinning; /* how far apart they are to be while tracing is continuous */
 	uint64_t random; /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
 	double scale;	  /* of lengths and gaps, 1 but in tests */
 	/* At the last change. */
 	uint64_t since_ns;
-	double cost_ns, cpu_ns;
+	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
 	double debt_ns;	     /* cost beyond the budget so far; negative: what is left of it */
+	double borne_ns; /* what of it coarser samples are to make up for, while it is continuous */
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the same where idle wall time pays as well */
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */

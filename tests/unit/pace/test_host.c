@@ -102,7 +102,8 @@ static void tick_everywhere(struct machine *m)
 		struct process *p = &m->processes[i];
 
 		if (!p->program.stranger)
-			over |= host_process__judge(&p->turn, &m->host, m->now, p->cost, p->cpu);
+			over |= host_process__judge(&p->turn, &m->host, &p->windows.thinning,
+						    m->now, p->cost, 0, p->cpu);
 	}
 	if (over || (m->was_busy && host__is_over(&m->host))) {
 		for (size_t i = 0; i < m->n; i++) {

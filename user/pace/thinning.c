@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "pace/thinning.h"
+
+#define S 1000000000ULL
+
+/* Of what is allowed: what continuous tracing may cost to begin with, what with samples that come
+ * closer again, and what must be left for samples: with fewer, windows tell more. */
+#define EASY  0.9
+#define CALM  0.8
+#define LEAST 0.02
+/* A stretch that shows a smaller factor to fit, and how many times as long that must hold: else it
+ * did not show it. */
+#define FINER_NS	(5 * S)
+#define MAX_BACK_OFF_NS (60 * S)
+#define SOON		4
+
+void thinning__init(struct thinning *t, unsigned most)
+{
+	*t = (struct thinning){
+		.factor = 1, .most = most ? most : 1, .now = 1, .back_off_ns = FINER_NS};
+}
+
+/* Do calls and samples cost no more than that share of the time that both and the rest take?
+ * (Fewer samples leave a busy process time for more calls: what they take is no time of the
+ * rest.) */
+static bool fits(double calls, double samples, double other, double share)
+{
+	return calls + samples <= share * (other + samples);
+}
+
+/* The least factor with which no more than a part of the share is spent. samples: as asked for. */
+static unsigned fit(const struct thinning *t, double calls, double samples, double other,
+		    double share, double part)
+{
+	unsigned factor = 1;
+
+	if (fits(calls, samples, other, part * share))
+		return 1;
+	if (!fits(calls, 0, other, (part - LEAST) * share))
+		return 0;
+	while (factor < t->most && !fits(calls, samples / factor, other, part * share))
+		factor *= 2;
+	return fits(calls, samples / factor, other, part * share) ? factor : 0;
+}
+
+unsigned thinning__fit(const struct thinning *t, const struct thinning_costs *c)
+{
+	return fit(t, c->calls_ns, c->samples_ns * t->now, c->other_ns, c->share, EASY);
+}
+
+static void restart(struct thinning *t, uint64_t now_ns)
+{
+	t->since_ns = now_ns;
+	t->calls_ns = t->samples_ns = t->other_ns = 0;
+}
+
+void thinning__begin(struct thinning *t, unsigned factor, uint64_t now_ns)
+{
+	t->factor = factor;
+	restart(t, now_ns);
+}
+
+static void add(struct thinning *t, const struct thinning_costs *c)
+{
+	t->calls_ns += c->calls_ns;
+	t->samples_ns += c->samples_ns * t->now;
+	t->other_ns += c->other_ns;
+}
+
+static unsigned fit_all(const struct thinning *t, double share, double part)
+{
+	return fit(t, t->calls_ns, t->samples_ns, t->other_ns, share, part);
+}
+
+bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint64_t now_ns)
+{
+	unsigned factor = thinning__fit(t, c);
+
+	add(t, c);
+	/* by its calls? a moment in which it makes up for others tells little of them */
+	if (!factor)
+		factor = fit_all(t, c->share, EASY);
+	if (!factor)
+		return false;
+	factor = factor > t->factor ? factor : 2 * t->factor;
+	if (factor > t->most)
+		return false;
+	if (!t->finer_ns || now_ns - t->finer_ns >= SOON * t->back_off_ns)
+		t->back_off_ns = FINER_NS;
+	else if (2 * t->back_off_ns < MAX_BACK_OFF_NS)
+		t->back_off_ns *= 2;
+	else
+		t->back_off_ns = MAX_BACK_OFF_NS;
+	thinning__begin(t, factor, now_ns);
+	return true;
+}
+
+void thinning__watch(struct thinning *t, const struct thinning_costs *c, uint64_t now_ns)
+{
+	unsigned factor;
+
+	add(t, c);
+	if (now_ns - t->since_ns < t->back_off_ns)
+		return;
+	factor = fit_all(t, c->share, CALM);
+	if (factor && factor < t->factor) {
+		t->factor = factor;
+		t->finer_ns = now_ns;
+	}
+	restart(t, now_ns);
+}
