@@ -52,7 +52,8 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 	uint64_t n;
 
 	if (fact->type == FACT_REAL || fact->type == FACT_SIGNED) {
-		double real = within(real_number(value), fact->type == FACT_SIGNED ? -MAX_VALUE : 0, MAX_VALUE);
+		double real = within(real_number(value), fact->type == FACT_SIGNED ? -MAX_VALUE : 0,
+				     MAX_VALUE);
 
 		if (isfinite(real))
 			*(double *)at = real;
@@ -71,7 +72,8 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 /* Names go to terminals as they are: no others than such as ours. */
 static bool is_counter_name(const char *name)
 {
-	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] && strlen(name) < 64;
+	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] &&
+	       strlen(name) < 64;
 }
 
 static int add_counter(struct profile *profile, const char *name, const char *value, bool of_run)
@@ -131,12 +133,16 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	} else if (!strcmp(key, COMMENT_EXE) && !profile->exe) {
 		profile->exe = strdup(value);
 		return profile->exe ? 0 : -ENOMEM;
+	} else if (!strcmp(key, COMMENT_REFUSED) && !profile->refused) {
+		profile->refused = strdup(value);
+		return profile->refused ? 0 : -ENOMEM;
 	} else if (!strcmp(key, COMMENT_SURVIVAL) && !(profile->survival_age_s[0] > 0)) {
 		set_survival_ages(profile, value);
 	} else if ((rest = behind(key, COMMENT_KIND))) {
 		for (int i = 0; i < REGION_MEMORY_KINDS; i++)
 			if (!strcmp(rest, region_memory__name((enum region_memory)i)))
-				profile->kind_bytes[i] = fmax(within(real_number(value), 0, MAX_VALUE), 0);
+				profile->kind_bytes[i] =
+					fmax(within(real_number(value), 0, MAX_VALUE), 0);
 	} else if ((rest = behind(key, COMMENT_RUN_LOST))) {
 		return add_counter(profile, rest, value, true);
 	} else if ((rest = behind(key, COMMENT_LOST))) {
@@ -185,7 +191,8 @@ int pprof_comments__read(struct pprof_file *file)
 	if (file->duration_ns > 0)
 		profile->duration_s = (double)file->duration_ns / 1e9;
 	if (pprof_file__text_is(file, file->period_type, PERIOD_TYPE) &&
-	    pprof_file__text_is(file, file->period_unit, PERIOD_UNIT) && file->period <= MAX_INTERVAL)
+	    pprof_file__text_is(file, file->period_unit, PERIOD_UNIT) &&
+	    file->period <= MAX_INTERVAL)
 		profile->interval_bytes = file->period;
 	profile->no_objects = file->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;
 	return 0;

@@ -70,12 +70,12 @@ struct pprof_member {
 		MEMBER_NUMBER, /* no bytes */
 		MEMBER_TEXT,   /* the number of a string that is there */
 	} type;
-	uint64_t *ret; /* stays where the message has no such field; of several the last one counts */
+	uint64_t *ret; /* stays where there is no such field; of several the last one counts */
 };
 
 /* Reads these fields of a message, and no others. */
-int pprof_file__members(const struct pprof_file *file, struct bytes message, const struct pprof_member *members,
-			size_t n);
+int pprof_file__members(const struct pprof_file *file, struct bytes message,
+			const struct pprof_member *members, size_t n);
 
 /* The index of an id, or -1. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
@@ -90,7 +90,7 @@ int pprof_comments__read(struct pprof_file *file);
 struct pprof_mapping {
 	uint64_t start, limit, off;
 	uint64_t filename, build_id; /* texts */
-	bool used;		     /* it is one of the profile's: sound, and no other lies over it */
+	bool used; /* it is one of the profile's: sound, and no other lies over it */
 };
 
 struct pprof_location {

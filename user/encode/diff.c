@@ -69,8 +69,6 @@ static int put_profile(const struct profile *profile, bool with_file, struct sin
 {
 	_cleanup_free_ char *comm = text_printable(profile->comm);
 	_cleanup_free_ char *file = text_printable(profile->file ? profile->file : "");
-	const char *unit;
-	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
 
 	if (!comm || !file)
 		return -ENOMEM;
@@ -84,9 +82,10 @@ static int put_profile(const struct profile *profile, bool with_file, struct sin
 		sink__printf(sink, " (%s)", comm);
 	if (profile->duration_s > 0)
 		sink__printf(sink, ", %.1f s", profile->duration_s);
-	if (profile->interval_bytes > 1)
-		sink__printf(sink, ", one sample per %.4g %s", size, unit);
-	else if (profile->interval_bytes)
+	if (profile->interval_bytes > 1) {
+		sink__puts(sink, ", ");
+		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
+	} else if (profile->interval_bytes)
 		sink__puts(sink, ", every allocation");
 	if (profile__is_windowed(profile))
 		sink__puts(sink, ", windowed");
@@ -240,7 +239,7 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 	if (err)
 		return err;
 	put_summary(diff, sink);
-	return put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
+	return put_each_doubt(diff->profiles, diff->n_profiles, options->color, sink);
 }
 
 /* --- JSON --- */
@@ -301,6 +300,7 @@ int encode_diff_json(const struct diff *diff, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true};
 	struct json json = json__open(&document, NULL, "{"), item, list;
+	int rc;
 
 	json__put_text(&json, "what", profile__what(diff->profiles[0]));
 	json__put_text(&json, "measure", is_live(diff) ? "live" : "growth");
@@ -308,7 +308,7 @@ int encode_diff_json(const struct diff *diff, struct sink *sink)
 	json__put_bool(&json, "exact", diff->exact);
 	json__put_real(&json, "seconds", diff->seconds);
 	json__put_real(&json, "least_growth_bytes_per_s", diff__least_growth(diff));
-	json__put_profiles(&json, diff);
+	rc = json__put_profiles(&json, diff);
 	json__put_warnings(&json, diff->warnings);
 	item = json__open(&json, "total", "{");
 	put_change(&item, diff, &diff->total);
@@ -324,7 +324,7 @@ int encode_diff_json(const struct diff *diff, struct sink *sink)
 		json__put_frames(&item, stack->profile, stack->site);
 		sink__puts(sink, "}");
 	}
-	return sink__puts(sink, "]}\n");
+	return sink__puts(sink, "]}\n") ?: rc;
 }
 
 /* --- two columns --- */
@@ -420,7 +420,8 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 		sink__puts(sink, "So few tell little of what is ordinary: more replicas tell more; memtrace diff compares "
 				 "two of them.\n");
 	if (err || !replicas->n_abnormal)
-		return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
+		return err ? err
+			   : put_each_doubt(replicas->profiles, replicas->n, options->color, sink);
 	n = replicas->n_abnormal < top ? replicas->n_abnormal : top;
 	for (size_t i = 0; i < n; i++) {
 		const struct replica_excess *excess = &replicas->list[i];
@@ -439,20 +440,21 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	}
 	if (n < replicas->n_abnormal)
 		sink__printf(sink, "(%zu more)\n", replicas->n_abnormal - n);
-	return err ? err : put_each_lost(replicas->profiles, replicas->n, options->color, sink);
+	return err ? err : put_each_doubt(replicas->profiles, replicas->n, options->color, sink);
 }
 
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true};
 	struct json json = json__open(&document, NULL, "{"), list, item;
+	int rc = 0;
 
 	json__put_text(&json, "what", profile__what(replicas->profiles[0]));
 	json__put_text(&json, "measure", replicas->measure == DIFF_GROWTH ? "growth" : "live");
 	json__put_bool(&json, "per_second", replicas->per_second);
 	json__put_warnings(&json, replicas->warnings);
 	list = json__open(&json, "replicas", "[");
-	for (size_t i = 0; i < replicas->n; i++) {
+	for (size_t i = 0; i < replicas->n && !rc; i++) {
 		const struct replica *replica = &replicas->ranks[i];
 		const struct profile *profile = replicas->profiles[replica->index];
 
@@ -464,6 +466,7 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 		json__put_real(&item, "excess", replica->excess);
 		json__put_uint(&item, "abnormal_stacks", replica->n_abnormal);
 		json__put_lost(&item, profile);
+		rc = json__put_contradictions(&item, profile);
 		sink__puts(sink, "}");
 	}
 	sink__puts(sink, "]");
@@ -481,5 +484,5 @@ int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 		json__put_frames(&item, stack->profile, stack->site);
 		sink__puts(sink, "}");
 	}
-	return sink__puts(sink, "]}\n");
+	return sink__puts(sink, "]}\n") ?: rc;
 }

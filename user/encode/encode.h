@@ -63,8 +63,9 @@ struct table_options {
 	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: of no terminal */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
-	enum profile_weight weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
-	bool churn;	/* rows by what they allocate per second, and how long that lives, in the place of what is live */
+	enum profile_weight
+		weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
+	bool churn; /* rows by what they allocate per second, and how long that lives, in the place of what is live */
 	bool tree;	/* who holds memory and, below each, who called it, in the place of rows */
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
@@ -76,12 +77,13 @@ int encode_threads(const struct profile *profile, const struct table_options *op
 /* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated bytes. */
 int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink);
 
-/* By stack: how old its objects were when they were freed, and are that live. Descending by objects per second: what
- * a short life costs. */
+/* By stack: how old its objects were when they were freed, and are that live; of windows as their survival tells. Descending by
+ * objects per second: what a short life costs. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink);
 
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
- * share, the frames that tell the story), files written, losses that are not zero. All names are
+ * share, the frames that tell the story), where figures contradict each other or what is known of the process
+ * (profile/contradictions.h), files written, losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS and SHARE (with
  * leaks, LIVE) are left out, which a line says. Of a profile that was read from a
  * file that does not say how it was made, the head line says what is known. */
@@ -143,11 +145,17 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 /* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8 have the
  * offending bytes replaced by U+FFFD. Keys:
  *
- *   what ("heap", "regions" or "growth"), pid, comm, duration_s, planned_s (where -d told), ended (true: during the run), children_cpu_s (of a
+ *   what ("heap", "regions" or "growth"), pid, comm, not_traced (why: where no call of its allocator was to be seen), duration_s, planned_s (where -d told), ended (true: during the run), children_cpu_s (of a
  *   command's children, where these were not traced), mode ("continuous" or "windowed"),
- *   interval_bytes, alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
+ *   interval_bytes, asked_interval_bytes (where the former is coarser),
+ *   alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
  *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
- *   peak_s (after the start: when the process held most), peak_bytes, peak_objects (then; of what is traced continuously)
+ *   peak_s (after the start: when the process held most), peak_bytes, peak_bytes_low, peak_bytes_high
+ *	(as of live bytes, with the largest variance that sampling can have made: no more is known of the
+ *	samples of that moment than their sum), peak_objects (then; of what is traced continuously)
+ *   contradictions [{rule, figure, fact, sure (nothing but an error explains it), text}]: where figures
+ *	contradict each other or the process's own facts, by the rules of profile/contradictions.h, which
+ *	says what figure and fact are
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,
  *	unchanged} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
@@ -162,12 +170,14 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
  *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects (these two null when unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
- *	growth_replaces (true: struct profile_site.replaces), peak_bytes, peak_objects (when the process held most),
- *	freed_bytes, freed_objects, low_bytes, low_objects, high_bytes, high_objects, freed_by_age, live_by_age [objects
- *	of 10 us and less, 100 us, ... 1000 s, more] (of what is traced continuously), allocators_own (true, of regions), frames [leaf
- *	first], lines}] (those with anything live, or all)
+ *	growth_replaces (true: struct profile_site.replaces), peak_bytes, peak_bytes_low, peak_bytes_high,
+ *	peak_objects (when the process held most),
+ *	freed_bytes, freed_objects, freed_by_age, live_by_age [objects of 10 us and less, 100 us, ... 1000 s, more]
+ *	(struct site_life; the latter not of a file), low_bytes, low_objects, high_bytes, high_objects (these four of what
+ *	is traced continuously), allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live, or all)
  *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct profile_transfer (of what is
  *	traced continuously)
+ *   refused (which functions could not be probed, why, and what follows: a sentence; where there are any)
  *   lost {name: count} (every counter), probes [{function, object, offset, instruction, emulated, kind}]
  *   memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes (or
  *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
@@ -181,8 +191,8 @@ int encode_json(const struct profile *profile, struct sink *sink);
 
 struct json_options {
 	const struct modules *modules; /* or NULL */
-	bool all_stacks; /* stacks has those of which nothing is live, too, */
-	bool peak_stacks; /* or those that held anything when the process held most */
+	bool all_stacks;	       /* stacks has those of which nothing is live, too, */
+	bool peak_stacks;	       /* or those that held anything when the process held most */
 };
 int encode_json_with(const struct profile *profile, const struct json_options *options, struct sink *sink);
 
@@ -203,7 +213,8 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
  *   what, measure ("live": bytes; "growth": bytes per second), one_run, exact, seconds (null when
  *	unknown), least_growth_bytes_per_s (would have been found in 95 of 100 cases; null when unknown)
  *   profiles [{file (that it was read from), pid, comm, start_unix_s (null when unknown), duration_s, interval_bytes (0: unknown),
- *	mode, lost {name: count}}]
+ *	asked_interval_bytes (as above),
+ *	mode, lost {name: count}, contradictions as in encode_json()}]
  *   warnings [sentence]
  *   total {...}, stacks [{...}] with from, to, change, low, high (null when unknown), bytes_per_s,
  *	bytes_per_s_low, bytes_per_s_high (of live bytes, when seconds are known), p_grows, p_shrinks
@@ -224,7 +235,8 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 /* One JSON object on one line:
  *
  *   what, measure, per_second (live bytes are divided by the length of the run), warnings
- *   replicas [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count}}] by rank
+ *   replicas [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count},
+ *	contradictions as in encode_json()}] by rank
  *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
@@ -238,7 +250,7 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 
 /* One JSON object on one line, of all stacks that grow, surely or perhaps, by the same evidence:
  *
- *   what, seconds (that growth was looked at), lost {name: count}; file, pid, comm of a profile, profiles and warnings as in
+ *   what, seconds (that growth was looked at), lost {name: count}, contradictions as in encode_json(); file, pid, comm of a profile, profiles and warnings as in
  *	encode_diff_json() of a diff
  *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of its anonymous memory;
  *	"stacks": of all of them together), growth_bytes_per_s (of that; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())

@@ -12,19 +12,24 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MOST_BROKEN_PCT 50 /* of the stacks are complete: with fewer that is said before anything else */
+#define MOST_BROKEN_PCT 50 /* of the stacks are complete: of fewer that is said first */
 
 /* What tracing took. Of a process that is idle for the most part a share of its own time says nothing of what is felt. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
-	double cores = profile->duration_s > 0 ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s : 0;
+	double cores = profile->duration_s > 0
+			       ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s
+			       : 0;
 	char cost[32];
 
 	if (format_cost(profile->overhead_pct, cores, cost))
-		sink__printf(sink, "cost to the target: %s, which is %.1f %% of the CPU time that it uses", cost,
-			     profile->overhead_pct);
+		sink__printf(
+			sink,
+			"cost to the target: %s, which is %.1f %% of the CPU time that it uses",
+			cost, profile->overhead_pct);
 	else
-		sink__printf(sink, "cost to the target: %.1f %% of its CPU time", profile->overhead_pct);
+		sink__printf(sink, "cost to the target: %.1f %% of its CPU time",
+			     profile->overhead_pct);
 }
 
 /* What it took, and how whole stacks are, where it is known: a line. */
@@ -77,9 +82,10 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 
 	if (!profile->stacks_walked || profile__stacks_complete_pct(profile) >= MOST_BROKEN_PCT)
 		return;
-	sink__printf(sink,
-		     "CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be one",
-		     profile__stacks_complete_pct(profile));
+	sink__printf(
+		sink,
+		"CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be one",
+		profile__stacks_complete_pct(profile));
 	why = why_they_end(profile);
 	if (why)
 		sink__printf(sink, "; most end %s", why);
@@ -89,11 +95,24 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 /* A command that lets others do the work, as compilers, make and shells do: its own memory is not what was asked for. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
-	double children = (double)profile->children_cpu_ns, all = children + (double)profile->cpu_time_ns;
+	double children = (double)profile->children_cpu_ns,
+	       all = children + (double)profile->cpu_time_ns;
 
 	if (children > all / 2)
-		sink__printf(sink, "NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces them, too)\n",
-			     100 * children / all);
+		sink__printf(
+			sink,
+			"NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces them, too)\n",
+			100 * children / all);
+}
+
+/* What is missing for it is not known: it is no part of any number. */
+static int put_refused(const struct profile *profile, struct sink *sink)
+{
+	_cleanup_free_ char *refused = profile->refused ? text_printable(profile->refused) : NULL;
+
+	if (profile->refused && !refused)
+		return -ENOMEM;
+	return refused ? sink__printf(sink, "NOT PROBED: %s\n", refused) : 0;
 }
 
 /* Growth: page faults in the place of allocations. */
@@ -103,10 +122,11 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 	bool exact = profile__is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
-	sink__printf(
-		sink, "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page fault%s recorded\n",
-		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
-		with_commas(profile->samples, a), with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
+	sink__printf(sink,
+		     "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page fault%s recorded\n",
+		     (int)profile->pid, comm, profile->duration_s,
+		     profile->mode ? profile->mode : "", with_commas(profile->samples, a),
+		     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	sink__printf(sink, "first touched and still there: %s%s",
 		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
 	if (!exact && !profile->dropped && live->objects > 0) {
@@ -124,13 +144,10 @@ static void put_growth_head(const struct profile *profile, const struct estimate
 
 void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 {
-	const char *unit;
-	double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
-
 	if (profile__is_exact(profile))
 		sink__puts(sink, "every allocation recorded");
 	else if (profile->interval_bytes)
-		sink__printf(sink, "one sample per %.4g %s", size, unit);
+		put_samples_per(0, profile->interval_bytes, sink);
 	else
 		sink__puts(sink, "the file does not say how it was sampled");
 }
@@ -158,12 +175,18 @@ static void put_foreign_head(const struct profile *profile, const struct estimat
 	sink__puts(sink, estimated ? ", estimated\n" : "\n");
 }
 
+/* Nothing is called exact that a counter says is not. */
+static const char *exact_word(const struct profile *profile)
+{
+	return profile__is_surely_exact(profile) ? "exact" : "not sampled";
+}
+
 static void put_heap_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 			  const char *comm)
 {
-	bool exact = profile__is_exact(profile);
+	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
+	bool upper = profile__is_upper_bound(profile);
 	char a[32], b[32], bytes[16], interval[48];
-	const char *unit;
 
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? profile->mode : "");
@@ -174,36 +197,41 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     profile->continuous_s);
 	sink__puts(sink, ", ");
 	if (exact) {
-		sink__printf(sink, "exact: %s of %s allocation%s recorded\n",
-			     with_commas(profile->samples, a),
-			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
+		sink__printf(sink, "%s: %s of %s allocation%s recorded\n", exact_word(profile),
+			     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b),
+			     plural(profile->alloc_calls));
 	} else if (profile->n_windows) {
 		sink__printf(sink, "%s sample%s of the %s allocation%s in them\n",
 			     with_commas(profile->samples, a), plural(profile->samples),
 			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	} else {
-		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
-
-		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocation%s\n", size,
-			     unit, with_commas(profile->samples, a), plural(profile->samples),
+		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
+		sink__printf(sink, ": %s sample%s of %s allocation%s\n",
+			     with_commas(profile->samples, a), plural(profile->samples),
 			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	}
 
 	if (live->objects > 0) {
 		uint64_t objects = to_integer(live->objects);
 
-		sink__printf(sink, "live heap%s%s: %s%s", profile->ended && profile->has_peak ? " at its end" : "",
-			     profile->n_windows ? ", from windows" : "",
-			     profile->dropped ? "AT LEAST " : "",
+		sink__printf(sink, "live heap%s%s: %s%s",
+			     profile->ended && profile->has_peak ? " at its end" : "",
+			     profile->n_windows ? ", from windows" : "", bound_words(lower, upper),
 			     format_bytes(live->bytes, bytes));
-		if (!exact && !profile->dropped) {
+		if (!exact && !lower) {
 			format_interval(estimate__interval(live), interval, sizeof(interval));
 			sink__printf(sink, " (95 %%: %s)", interval);
 		}
 		sink__printf(sink, " in %s object%s", with_commas(objects, a),
 			     objects == 1 ? "" : "s");
-		if (!profile->dropped)
+		if (!lower && !upper)
 			sink__puts(sink, exact ? ", exact" : ", estimated");
+	} else if (profile->not_traced) {
+		sink__printf(sink, "live heap: not known, the process is not traced: %s",
+			     profile->not_traced);
+	} else if (profile__lost_count(profile, "not_traced")) {
+		/* of a file, which does not say why */
+		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
 	} else if (profile->n_windows && profile->duration_s > 0) {
@@ -223,17 +251,20 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			   "live heap: nothing is live of what the present program allocated; "
 			   "what the one before its exec held is gone");
 	} else {
-		sink__printf(sink,
-			     profile->samples == 1 ? "live heap: nothing is live, the %s allocation that was recorded is freed again"
-						   : "live heap: nothing is live, all of the %s allocations that were recorded are "
-						     "freed again",
-			     with_commas(profile->samples, a));
+		sink__printf(
+			sink,
+			profile->samples == 1
+				? "live heap: nothing is live, the %s allocation that was recorded is freed again"
+				: "live heap: nothing is live, all of the %s allocations that were recorded are "
+				  "freed again",
+			with_commas(profile->samples, a));
 	}
 	if (profile->dropped)
 		sink__printf(sink,
 			     "; INCOMPLETE: %s sample%s had no room and %s missing (--max-live, "
 			     "--max-stacks)",
-			     with_commas(profile->dropped, a), plural(profile->dropped), profile->dropped == 1 ? "is" : "are");
+			     with_commas(profile->dropped, a), plural(profile->dropped),
+			     profile->dropped == 1 ? "is" : "are");
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");
@@ -290,12 +321,12 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 	char a[32], b[32], bytes[16];
 	bool first = true;
 
-	sink__printf(
-		sink,
-		"memtrace: pid %d (%s), %.1f s %s, regions, exact: %s calls of mmap, mremap and "
-		"brk that took memory, %s others\n",
-		(int)profile->pid, comm, profile->duration_s, profile->mode ? profile->mode : "",
-		with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
+	sink__printf(sink,
+		     "memtrace: pid %d (%s), %.1f s %s, regions, %s: %s calls of mmap, mremap and "
+		     "brk that took memory, %s others\n",
+		     (int)profile->pid, comm, profile->duration_s,
+		     profile->mode ? profile->mode : "", exact_word(profile),
+		     with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
 	sink__printf(sink, "live regions: %s%s in %s piece%s",
 		     profile__is_lower_bound(profile) ? "AT LEAST " : "",
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
@@ -342,9 +373,12 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 	else
 		put_heap_head(profile, &live, sink, comm);
 	if (profile->ended && profile->duration_s < profile->planned_s)
-		sink__printf(sink, "pid %d ended after %.1f s of %.10g\n", (int)profile->pid, profile->duration_s, profile->planned_s);
+		sink__printf(sink, "pid %d ended after %.1f s of %.10g\n", (int)profile->pid,
+			     profile->duration_s, profile->planned_s);
 	put_children(profile, sink);
+	if (put_refused(profile, sink))
+		return -ENOMEM;
 	if (growth && profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(profile, sink);
-	return sink->error;
+	return put_contradictions(profile, "", sink);
 }

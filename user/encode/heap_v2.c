@@ -305,14 +305,16 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 		put_mapping(&profile->mappings[i], sink);
 }
 
-/* What the file says that it was sampled at. Windows sample as closely as they can afford, and stand for the time between
- * them: a sample is worth what gives the whole the variance that it has, bytes R being known to R bytes^1/2. */
+/* What the file says that it was sampled at. Windows sample as closely as they can afford, and
+ * stand for the time between them; an interval that became coarser is not what all samples came
+ * at: a sample is worth what gives the whole the variance that it has, bytes R being known to R
+ * bytes^1/2. */
 static double interval_of(const struct profile *profile)
 {
 	struct estimate live = profile__live(profile);
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 
-	if (profile__is_windowed(profile) && live.bytes > 0)
+	if ((profile__is_windowed(profile) || profile->asked_interval_bytes) && live.bytes > 0)
 		interval = fmin(fmax(round(live.variance / live.bytes), 1), interval);
 	return interval;
 }

@@ -131,8 +131,8 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* Where samples were dropped, or regions not followed to the end, there is no telling how much more there is. Of
- * what does not say how it was sampled, how much less, too. */
+/* Of a lower bound there is no telling how much more there is, of an upper one how much less; of what
+ * does not say how it was sampled, neither. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
@@ -141,7 +141,8 @@ static void put_live(struct json *json, const struct estimate *live, const struc
 	bool known = profile->interval_bytes;
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
-	put_integer(json, "live_bytes_low", known ? interval.low : NAN);
+	put_integer(json, "live_bytes_low",
+		    known && !profile__is_upper_bound(profile) ? interval.low : NAN);
 	put_integer(json, "live_bytes_high", known && complete ? interval.high : NAN);
 	put_integer(json, "live_objects", live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
 }
@@ -163,11 +164,19 @@ void json__put_identity(struct json *json, const struct profile *profile)
 	json__put_text(json, "comm", profile->comm);
 }
 
-void json__put_profiles(struct json *json, const struct diff *diff)
+static void json__put_interval(struct json *json, const struct profile *profile)
+{
+	json__put_uint(json, "interval_bytes", profile->interval_bytes);
+	if (profile->asked_interval_bytes)
+		json__put_uint(json, "asked_interval_bytes", profile->asked_interval_bytes);
+}
+
+int json__put_profiles(struct json *json, const struct diff *diff)
 {
 	struct json list = json__open(json, "profiles", "[");
+	int rc = 0;
 
-	for (size_t i = 0; i < diff->n_profiles; i++) {
+	for (size_t i = 0; i < diff->n_profiles && !rc; i++) {
 		const struct profile *profile = diff->profiles[i];
 		struct json item = json__open(&list, NULL, "{");
 
@@ -176,12 +185,14 @@ void json__put_profiles(struct json *json, const struct diff *diff)
 			       profile->start_unix_ns ? (double)profile->start_unix_ns * 1e-9
 						      : NAN);
 		json__put_real(&item, "duration_s", profile->duration_s);
-		json__put_uint(&item, "interval_bytes", profile->interval_bytes);
+		json__put_interval(&item, profile);
 		json__put_text(&item, "mode", profile->mode);
 		json__put_lost(&item, profile);
+		rc = json__put_contradictions(&item, profile);
 		sink__puts(json->sink, "}");
 	}
 	sink__puts(json->sink, "]");
+	return rc;
 }
 
 void json__put_warnings(struct json *json, unsigned warnings)
@@ -280,16 +291,22 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
-static void put_life(struct json *stack, const struct profile_site *site)
+static void put_lifetimes(struct json *stack, const struct profile *profile,
+			  const struct profile_site *site)
 {
 	json__put_uint(stack, "freed_bytes", to_integer(site->freed_bytes));
 	json__put_uint(stack, "freed_objects", to_integer(site->freed_objects));
+	put_ages(stack, "freed_by_age", site->life.ended);
+	if (!profile->file)
+		put_ages(stack, "live_by_age", site->life.living);
+}
+
+static void put_heights(struct json *stack, const struct profile_site *site)
+{
 	json__put_uint(stack, "low_bytes", to_integer(site->life.low_bytes));
 	json__put_uint(stack, "low_objects", to_integer(site->life.low_objects));
 	json__put_uint(stack, "high_bytes", to_integer(site->life.high_bytes));
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
-	put_ages(stack, "freed_by_age", site->life.ended);
-	put_ages(stack, "live_by_age", site->life.living);
 }
 
 /* Names by tid, and who freed whose memory; freer 0: all that the owner allocated. */
@@ -320,13 +337,24 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-static void put_peak(struct json *json, double objects, double bytes)
+/* Of the samples of that moment only their sum is known: its interval assumes the largest variance
+ * (estimate__of_bytes()), and is no narrower than that of the same bytes live. */
+static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
+	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);
+	struct interval interval = estimate__interval(&peak);
+	bool known = profile->interval_bytes;
+
 	json__put_uint(json, "peak_bytes", to_integer(bytes));
+	put_integer(json, "peak_bytes_low",
+		    known && !profile__is_upper_bound(profile) ? interval.low : NAN);
+	put_integer(json, "peak_bytes_high",
+		    known && !profile__is_lower_bound(profile) ? interval.high : NAN);
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 
-static void put_stacks(struct json *json, const struct profile *profile, const struct json_options *options)
+static void put_stacks(struct json *json, const struct profile *profile,
+		       const struct json_options *options)
 {
 	struct json stacks = json__open(json, "stacks", "[");
 
@@ -334,7 +362,8 @@ static void put_stacks(struct json *json, const struct profile *profile, const s
 		const struct profile_site *site = &profile->sites[i];
 		struct json stack;
 
-		if (!options->all_stacks && !(options->peak_stacks && profile->has_peak && site->peak_bytes > 0) &&
+		if (!options->all_stacks &&
+		    !(options->peak_stacks && profile->has_peak && site->peak_bytes > 0) &&
 		    !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
@@ -342,7 +371,7 @@ static void put_stacks(struct json *json, const struct profile *profile, const s
 		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
 		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_peak)
-			put_peak(&stack, site->peak_objects, site->peak_bytes);
+			put_peak(&stack, profile, site->peak_objects, site->peak_bytes);
 		if (profile->has_growth)
 			put_growth(&stack, &site->growth);
 		if (site->replaces)
@@ -351,8 +380,10 @@ static void put_stacks(struct json *json, const struct profile *profile, const s
 			put_shares(&stack, "survival", profile, site->survival);
 			put_shares(&stack, "older", profile, site->older);
 		}
+		if (profile->has_ages)
+			put_lifetimes(&stack, profile, site);
 		if (profile->has_life)
-			put_life(&stack, site);
+			put_heights(&stack, site);
 		if (site->allocators_own) {
 			json__key(&stack, "allocators_own");
 			sink__puts(json->sink, "true");
@@ -483,6 +514,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_text(&json, "what", profile->what ? profile->what : "heap");
 	json__put_uint(&json, "pid", (uint64_t)profile->pid);
 	json__put_text(&json, "comm", profile->comm);
+	if (profile->not_traced)
+		json__put_text(&json, "not_traced", profile->not_traced);
 	json__put_real(&json, "duration_s", profile->duration_s);
 	if (profile->planned_s > 0)
 		json__put_real(&json, "planned_s", profile->planned_s);
@@ -499,7 +532,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	}
 	if (profile->children_cpu_ns)
 		json__put_real(&json, "children_cpu_s", (double)profile->children_cpu_ns / 1e9);
-	json__put_uint(&json, "interval_bytes", profile->interval_bytes);
+	json__put_interval(&json, profile);
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);
@@ -508,8 +541,9 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		struct estimate peak = profile__peak(profile);
 
 		json__put_real(&json, "peak_s", profile->peak_s);
-		put_peak(&json, peak.objects, peak.bytes);
+		put_peak(&json, profile, peak.objects, peak.bytes);
 	}
+	rc = json__put_contradictions(&json, profile);
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
@@ -524,12 +558,14 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
 	put_stacks(&json, profile, options);
+	if (profile->refused)
+		json__put_text(&json, "refused", profile->refused);
 	json__put_lost(&json, profile);
 	put_probes(&json, profile);
 	put_own(&json, &profile->own);
 	if (profile->n_snapshots)
 		put_files(&json, "snapshots", profile, 0, profile->n_snapshots);
-	if (options->modules)
+	if (options->modules && !rc)
 		rc = put_modules(&json, profile, options->modules);
 	put_files(&json, "files", profile, profile->n_snapshots, profile->n_files);
 	sink__puts(sink, "}\n");

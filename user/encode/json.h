@@ -40,11 +40,14 @@ void json__put_item(struct json *list, double value);
 /* "lost": {"name": count, ...} */
 void json__put_lost(struct json *json, const struct profile *profile);
 
+/* "contradictions": encode_json() says what is in it. 0 or -ENOMEM. */
+int json__put_contradictions(struct json *json, const struct profile *profile);
+
 /* "file" (where it was read from one), "pid", "comm" */
 void json__put_identity(struct json *json, const struct profile *profile);
 
-/* "profiles" and "warnings": encode_diff_json() says what is in them. */
-void json__put_profiles(struct json *json, const struct diff *diff);
+/* "profiles" (0 or -ENOMEM) and "warnings": encode_diff_json() says what is in them. */
+int json__put_profiles(struct json *json, const struct diff *diff);
 void json__put_warnings(struct json *json, unsigned warnings);
 
 /* "resident": encode_json() says what is in it. */

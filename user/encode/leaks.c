@@ -124,9 +124,11 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
-			"   To confirm: this may be chance; a run about %.0f times as long, or an "
-			"interval (-i) as much smaller, would tell.\n",
-			fmax(times, 2));
+			"   To confirm: this may be chance; a run about %.0f times as long, or %s, "
+			"would tell.\n",
+			fmax(times, 2),
+			s->profile->asked_interval_bytes ? "a larger limit (--max-overhead)"
+							 : "an interval (-i) as much smaller");
 	else if (!s->sure)
 		sink__puts(sink,
 			   "   To confirm: this may well be chance; a longer run would tell.\n");
@@ -153,6 +155,7 @@ struct finding {
 	const char *what; /* that is, */
 	bool of_process;  /* of the process, which knows more than the stacks do */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
+	bool thinned;	  /* samples could not be as close as asked for */
 	bool somebody;	  /* the process has more and more blocks, whichever stack they are of */
 };
 
@@ -216,7 +219,8 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 			     sure == 1 ? "s" : "");
 	else if (finding->of_process && finding->whole >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
-			     finding->n ? "these stacks may have it" : "none of the stacks that were seen has it");
+			     finding->n ? "these stacks may have it"
+					: "none of the stacks that were seen has it");
 	else
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
@@ -247,9 +251,11 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		sink__printf(
 			sink,
 			"What could have been missed: a stack that grows by %s/s or more is found "
-			"in 95 of 100 such looks, a slower one may not be. A longer run or a smaller "
-			"interval (-i) sees slower ones.\n",
-			format_bytes(finding->least, rate));
+			"in 95 of 100 such looks, a slower one may not be. A longer run or a %s sees "
+			"slower ones.\n",
+			format_bytes(finding->least, rate),
+			finding->thinned ? "larger limit (--max-overhead)"
+					 : "smaller interval (-i)");
 	return err ? err : sink->error;
 }
 
@@ -341,6 +347,8 @@ static double least_growth(const struct profile *profile)
 
 const char *leaks__refusal(const struct profile *profile)
 {
+	if (profile__lost_count(profile, "not_traced"))
+		return "its process was not traced";
 	if (profile->has_growth)
 		return NULL;
 	if (profile__is_windowed(profile))
@@ -357,11 +365,13 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	size_t n_groups = 0;
 	int err;
 
-	*finding = (struct finding){
-		.judged = true,
-		.what = "all growing stacks grow",
-		.least = least_growth(profile),
-		.somebody = profile__is_windowed(profile) && profile->growth.blocks_low > 0 && profile->growth.bytes_per_s > 0};
+	*finding = (struct finding){.judged = true,
+				    .what = "all growing stacks grow",
+				    .least = least_growth(profile),
+				    .thinned = profile->asked_interval_bytes,
+				    .somebody = profile__is_windowed(profile) &&
+						profile->growth.blocks_low > 0 &&
+						profile->growth.bytes_per_s > 0};
 	if (leaks__refusal(profile))
 		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
@@ -421,7 +431,9 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 			"Its anonymous memory grows by %s/s, of which the stacks explain %s/s.\n",
 			format_bytes(profile->growth.bytes_per_s, a),
 			format_bytes(profile->growth.attributed.bytes_per_s, b));
-	err = put_suspects(&finding, options, sink);
+	err = put_contradictions(profile, "", sink);
+	if (!err)
+		err = put_suspects(&finding, options, sink);
 	if (err)
 		return err;
 	put_lost(profile, options->color, sink);
@@ -441,8 +453,9 @@ int encode_leaks_json(const struct profile *profile, struct sink *sink)
 	json__put_identity(&json, profile);
 	json__put_real(&json, "seconds", profile->duration_s);
 	json__put_lost(&json, profile);
+	err = json__put_contradictions(&json, profile);
 	put_finding_json(&json, &finding);
-	return sink->error;
+	return err ? err : sink->error;
 }
 
 /* --- of several --- */
@@ -473,7 +486,8 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 	*finding = (struct finding){.judged = !(diff->warnings & DIFF_UNSURE),
 				    .whole = diff->total.change.bytes / diff->seconds,
 				    .what = "all stacks together grow",
-				    .least = diff__least_growth(diff)};
+				    .least = diff__least_growth(diff),
+				    .thinned = last->asked_interval_bytes};
 	if (diff_leaks__refusal(diff))
 		return -EINVAL;
 	finding->suspects = calloc(diff->n_stacks + 1, sizeof(*finding->suspects));
@@ -522,7 +536,7 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 		if (diff->warnings & 1u << i)
 			sink__printf(sink, "note: %s\n", diff_warning__text((enum diff_warning)i));
 	err = put_suspects(&finding, options, sink);
-	return err ? err : put_each_lost(diff->profiles, diff->n_profiles, options->color, sink);
+	return err ? err : put_each_doubt(diff->profiles, diff->n_profiles, options->color, sink);
 }
 
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
@@ -536,8 +550,8 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
 	json = json__open(&document, NULL, "{");
 	json__put_text(&json, "what", profile__what(diff->profiles[0]));
 	json__put_real(&json, "seconds", diff->seconds);
-	json__put_profiles(&json, diff);
+	err = json__put_profiles(&json, diff);
 	json__put_warnings(&json, diff->warnings);
 	put_finding_json(&json, &finding);
-	return sink->error;
+	return err ? err : sink->error;
 }

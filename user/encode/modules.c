@@ -27,9 +27,9 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 	struct interval of = estimate__interval(live);
 
 	*cell = '\0';
-	if (profile__is_lower_bound(profile))
+	if (profile__is_lower_bound(profile) || profile__is_upper_bound(profile))
 		return;
-	if (profile__is_exact(profile) || profile__is_regions(profile))
+	if (profile__is_exact(profile))
 		snprintf(cell, size, "exact");
 	else if (profile->interval_bytes && of.high > of.low)
 		format_interval(of, cell, size);
@@ -45,7 +45,9 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))
 		with_commas(to_integer(sum->live.objects), objects);
 	grid__add(grid, "%*s%s", (int)(2 * sum->depth), "", sum->part ? sum->part : REMAINDER);
-	grid__add(grid, "%s%s", profile__is_lower_bound(profile) ? ">= " : "", format_bytes(sum->live.bytes, bytes));
+	grid__add(grid, "%s%s",
+		  bound_sign(profile__is_lower_bound(profile), profile__is_upper_bound(profile)),
+		  format_bytes(sum->live.bytes, bytes));
 	grid__add(grid, "%s", interval);
 	grid__add(grid, "%s", objects);
 	grid__add(grid, "%.1f %%", whole > 0 ? 100 * sum->live.bytes / whole : 0);

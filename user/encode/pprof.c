@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/intern.h"
+#include "encode/table.h"
 #include "encode/text.h"
 #include "profile/pprof.h"
 
@@ -572,6 +573,22 @@ static void put_survival_ages(struct pprof *p)
 	put_comment(p, COMMENT_SURVIVAL ": %s", text);
 }
 
+/* For people: who reads the file finds them himself. */
+static void put_findings(struct pprof *p)
+{
+	struct contradictions all = profile__contradictions(p->profile);
+
+	for (size_t i = 0; i < all.n; i++) {
+		_cleanup_free_ char *text = contradiction_text(p->profile, &all.at[i]);
+
+		if (text)
+			put_comment(p, COMMENT_CONTRADICTION "%s: %s",
+				    contradiction_rule__name(all.at[i].rule), text);
+		else
+			p->error = -ENOMEM;
+	}
+}
+
 static void put_comments(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -583,6 +600,8 @@ static void put_comments(struct pprof *p)
 		put_comment(p, COMMENT_COMM ": %s", profile->comm);
 	if (profile->exe && *profile->exe)
 		put_comment(p, COMMENT_EXE ": %s", profile->exe);
+	if (profile->refused)
+		put_comment(p, COMMENT_REFUSED ": %s", profile->refused);
 	put_facts(p);
 	if (profile->survival_age_s[0] > 0)
 		put_survival_ages(p);
@@ -599,6 +618,7 @@ static void put_comments(struct pprof *p)
 				    lost->of_run ? COMMENT_RUN_LOST : COMMENT_LOST, lost->name,
 				    lost->count);
 	}
+	put_findings(p);
 	if (p->threads_left_out)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);
 }
@@ -624,6 +644,8 @@ static void add_dropped(struct pprof *p, struct intern *names, struct message *r
 	uint32_t number;
 	int rc;
 
+	if (name && !printable)
+		p->error = -ENOMEM;
 	if (!printable || !*printable || strlen(printable) > MAX_DROP_BYTES)
 		return;
 	rc = intern__add(names, printable, strlen(printable), &number);

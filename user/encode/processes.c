@@ -56,7 +56,7 @@ struct sum {
 	size_t n; /* processes */
 	struct estimate live;
 	bool allocated; /* anything at all during the run */
-	bool dropped, windowed;
+	bool lower, upper, windowed; /* bounds: of what is live */
 	double growth; /* bytes per second */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
 };
@@ -72,7 +72,8 @@ struct process {
 struct run {
 	const struct process_table_options *options;
 	double duration_s;
-	uint64_t interval_bytes; /* R */
+	uint64_t interval_bytes;       /* R, the largest of all */
+	uint64_t asked_interval_bytes; /* 0: it is that */
 	bool exact;
 	struct process *processes; /* in the order of the table */
 	size_t n;
@@ -92,7 +93,8 @@ static void sum__add(struct sum *sum, const struct process *process)
 	sum->n++;
 	estimate__merge(&sum->live, &process->live);
 	sum->allocated |= profile->alloc_calls != 0;
-	sum->dropped |= profile->dropped != 0;
+	sum->lower |= profile__is_lower_bound(profile);
+	sum->upper |= profile__is_upper_bound(profile);
 	sum->windowed |= is_by_blocks(profile);
 	sum->growth += process->growth;
 	sum->rss_start_bytes += profile->rss_start_bytes;
@@ -105,7 +107,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 /* false: the number is no estimate, or one whose error is not known. */
 static bool live_interval(const struct run *run, const struct sum *sum, struct interval *ret)
 {
-	if (run->exact || !sum->allocated || sum->dropped)
+	if (run->exact || !sum->allocated || sum->lower)
 		return false;
 	if (sum->live.samples)
 		*ret = estimate__interval(&sum->live);
@@ -121,7 +123,7 @@ static void format_estimate(const struct run *run, const struct sum *sum, double
 	struct interval interval;
 	char bytes[16];
 
-	snprintf(text, CELL_SIZE, "%s%s", sum->dropped ? ">= " : "",
+	snprintf(text, CELL_SIZE, "%s%s", bound_sign(sum->lower, sum->upper),
 		 format_bytes(sum->live.bytes / divisor, bytes));
 	if (!live_interval(run, sum, &interval) || !(divisor > 0)) {
 		*interval_text = '\0';
@@ -142,7 +144,7 @@ static void format_growth(const struct run *run, const struct sum *sum, char *te
 		format_estimate(run, sum, run->duration_s, text, interval_text);
 		return;
 	}
-	snprintf(text, CELL_SIZE, "%s%s", sum->dropped ? ">= " : "",
+	snprintf(text, CELL_SIZE, "%s%s", bound_sign(sum->lower, sum->upper),
 		 format_bytes(fmax(sum->growth, 0), bytes));
 	*interval_text = '\0';
 }
@@ -214,7 +216,16 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 		snprintf(row->cells[COST], CELL_SIZE, "%.1f%%", profile->overhead_pct);
 	else
 		strcpy(row->cells[COST], "-");
-	return top_site(profile, &row->site);
+	if (!profile->not_traced)
+		return top_site(profile, &row->site);
+	/* nothing is known of its heap, which is not nothing in its heap */
+	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
+		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
+	if (asprintf(&row->site, "(not traced: %s)", profile->not_traced) < 0) {
+		row->site = NULL;
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 /* What the others hold: those that ended hold nothing. */
@@ -373,14 +384,14 @@ static void put_head(const struct run *run, struct sink *sink)
 	const struct profile *first = run->processes[0].profile;
 	uint64_t samples = 0, calls = 0, dropped = 0;
 	size_t windowed = 0, by_blocks = 0;
+	bool surely = true;
 	char a[32], b[32];
-	const char *unit;
-	double size;
 
 	for (size_t i = 0; i < run->n; i++) {
 		samples += run->processes[i].profile->samples;
 		calls += run->processes[i].profile->alloc_calls;
 		dropped += run->processes[i].profile->dropped;
+		surely &= profile__is_surely_exact(run->processes[i].profile);
 		windowed += profile__is_windowed(run->processes[i].profile);
 		by_blocks += is_by_blocks(run->processes[i].profile);
 	}
@@ -391,12 +402,13 @@ static void put_head(const struct run *run, struct sink *sink)
 	else
 		sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
 	if (run->exact) {
-		sink__printf(sink, "exact: %s of %s allocation%s recorded\n",
-			     with_commas(samples, a), with_commas(calls, b), plural(calls));
+		sink__printf(sink, "%s: %s of %s allocation%s recorded\n",
+			     surely ? "exact" : "not sampled", with_commas(samples, a),
+			     with_commas(calls, b), plural(calls));
 	} else {
-		size = scale_bytes((double)run->interval_bytes, &unit, NULL);
-		sink__printf(sink, "one sample per %.4g %s: %s sample%s of %s allocation%s\n", size,
-			     unit, with_commas(samples, a), plural(samples), with_commas(calls, b), plural(calls));
+		put_samples_per(run->asked_interval_bytes, run->interval_bytes, sink);
+		sink__printf(sink, ": %s sample%s of %s allocation%s\n", with_commas(samples, a),
+			     plural(samples), with_commas(calls, b), plural(calls));
 	}
 	sink__puts(sink, "LIVE was allocated during the run and not freed; ");
 	if (by_blocks == run->n)
@@ -484,6 +496,32 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	return err;
 }
 
+/* Where processes contradict themselves: of as many as there are rows. */
+static int put_findings(const struct run *run, struct sink *sink)
+{
+	size_t left = run->options->top ? run->options->top : DEFAULT_TOP, more = 0;
+	char who[32];
+	int err = 0;
+
+	for (size_t i = 0; i < run->n && !err; i++) {
+		const struct profile *profile = run->processes[i].profile;
+
+		if (!profile__contradictions(profile).n)
+			continue;
+		if (!left) {
+			more++;
+			continue;
+		}
+		left--;
+		snprintf(who, sizeof(who), "pid %d: ", (int)profile->pid);
+		err = put_contradictions(profile, who, sink);
+	}
+	if (more && !err)
+		sink__printf(sink, "(%zu more process%s contradict themselves)\n", more,
+			     more == 1 ? "" : "es");
+	return err;
+}
+
 /* Descending; those that ended last, for they hold nothing any more; ties by pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
@@ -536,6 +574,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 			run.duration_s = profile->duration_s;
 		if (profile->interval_bytes > run.interval_bytes)
 			run.interval_bytes = profile->interval_bytes;
+		if (profile->asked_interval_bytes)
+			run.asked_interval_bytes = profile->asked_interval_bytes;
 		run.exact &= profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -555,6 +595,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 		return err;
 	put_totals(&run, sink);
 	put_own(&profiles[0]->own, sink);
-	err = put_losses(&run, profiles, sink);
+	err = put_findings(&run, sink);
+	if (!err)
+		err = put_losses(&run, profiles, sink);
 	return err ? err : sink->error;
 }

@@ -228,27 +228,6 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 	return put_row(r, &others, text, w, sink);
 }
 
-/* A heap that holds more than it has is explained, or the estimate is wrong. */
-static void put_contradiction(const struct resident *r, struct sink *sink)
-{
-	const struct resident_row *live = &r->rows[0];
-	int64_t resident = r->heap_bytes + (int64_t)r->rows[1].swap;
-	char number[40];
-
-	if (live->bytes <= resident)
-		return;
-	format_kib((double)(live->bytes - resident), number);
-	if (live->interval.low <= (double)resident && live->interval.low < live->interval.high)
-		sink__printf(sink,
-			     "the estimate of its blocks is %s KiB above what is resident and swapped of it: believe the lower "
-			     "part of its interval, unless they are not all touched\n",
-			     number);
-	else
-		sink__printf(sink,
-			     "its blocks are %s KiB more than is resident and swapped of it: they are not all touched%s\n", number,
-			     r->heap_windowed ? ", or the estimate is wrong" : "");
-}
-
 static void put_sums(const struct profile *profile, const struct resident *r, const struct widths *w, struct sink *sink)
 {
 	char number[40], live[40];
@@ -261,13 +240,13 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
 	if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
-		sink__printf(sink,
-			     "heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
-			     "are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "
-			     "and rounding\n",
-			     format_kib((double)r->heap_bytes, number), live,
-			     r->from_start ? "" : "what was held from before the run, ");
-		put_contradiction(r, sink);
+		sink__printf(
+			sink,
+			"heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
+			"are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "
+			"and rounding\n",
+			format_kib((double)r->heap_bytes, number), live,
+			r->from_start ? "" : "what was held from before the run, ");
 	}
 	if (r->huge_bytes)
 		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",

@@ -136,8 +136,10 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 	struct group *groups;
 	int rc;
 
-	if (!profile->has_life)
-		return sink__printf(sink, "lifetimes: %s", unknown);
+	if (!profile->has_ages)
+		return sink__puts(sink, "lifetimes: they are not known here\n");
+	if (profile__is_windowed(profile))
+		sink__puts(sink, "lifetimes are estimated from windows\n");
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_CALLS);
 	if (rc)
 		return rc;

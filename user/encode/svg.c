@@ -415,7 +415,8 @@ static int put_head(const struct svg *svg, char *head)
 	sink__printf(svg->sink, "<style><![CDATA[\n%s]]></style>\n", svg_style);
 	sink__puts(svg->sink, "<rect id=\"background\" width=\"100%\" height=\"100%\"/>\n");
 	while ((line = strsep(&rest, "\n")) && rest) {
-		bool lost = strstr(line, "lost: ") || strstr(line, "INCOMPLETE");
+		bool lost = strstr(line, "lost: ") || strstr(line, "INCOMPLETE") ||
+			    strstr(line, "CONTRADICTION: ");
 
 		sink__printf(svg->sink, "<text %s x=\"%d\" y=\"%d\">",
 			     line == head ? "id=\"title\""

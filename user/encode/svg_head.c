@@ -90,7 +90,8 @@ const char *svg_what(const struct profile *profile)
 	case WEIGHT_GROWTH:
 		return "growth";
 	case WEIGHT_PEAK:
-		return profile->dropped ? "live at the highest moment, at least" : "live at the highest moment";
+		return profile->dropped ? "live at the highest moment, at least"
+					: "live at the highest moment";
 	default:
 		break;
 	}
@@ -120,8 +121,7 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 		fputs(profile->dropped ? "UNKNOWN" : "nothing", out);
 		return;
 	}
-	if (profile__is_lower_bound(profile))
-		fputs("AT LEAST ", out);
+	fputs(bound_words(profile__is_lower_bound(profile), profile__is_upper_bound(profile)), out);
 	if (profile->weight == WEIGHT_OBJECTS) {
 		objects = to_integer(live->bytes);
 		fprintf(out, "%s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
@@ -138,34 +138,38 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 		fprintf(out, " in %s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
 }
 
-static void put_sampling(FILE *out, const struct profile *profile)
+static int put_sampling(FILE *out, const struct profile *profile)
 {
 	struct sink sink = sink__to_stream(out);
 	char samples[32], calls[32];
-	const char *unit;
 
 	with_commas(profile->samples, samples);
 	with_commas(profile->alloc_calls, calls);
 	if (profile__is_regions(profile)) {
-		fprintf(out, "exact: %s calls that took memory", calls);
+		fprintf(out, "%s%s calls that took memory",
+			profile__is_surely_exact(profile) ? "exact: " : "", calls);
 	} else if (profile__is_growth(profile)) {
-		fprintf(out, "%s of %s page fault%s recorded", samples, calls, plural(profile->alloc_calls));
+		fprintf(out, "%s of %s page fault%s recorded", samples, calls,
+			plural(profile->alloc_calls));
 	} else if (!profile->mode || !profile->interval_bytes) {
 		put_foreign_sampling(profile, &sink);
 	} else if (profile__is_exact(profile)) {
-		fprintf(out, "exact: %s of %s allocation%s recorded", samples, calls, plural(profile->alloc_calls));
-	} else {
-		double size = scale_bytes((double)profile->interval_bytes, &unit, NULL);
-
-		fprintf(out, "one sample per %.4g %s", size, unit);
-		fprintf(out, ": %s sample%s of %s allocation%s", samples, plural(profile->samples), calls,
+		fprintf(out, "%s%s of %s allocation%s recorded",
+			profile__is_surely_exact(profile) ? "exact: " : "", samples, calls,
 			plural(profile->alloc_calls));
+	} else {
+		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, &sink);
+		fprintf(out, ": %s sample%s of %s allocation%s", samples, plural(profile->samples),
+			calls, plural(profile->alloc_calls));
 	}
+	return sink.error;
 }
 
 /* How it was made, in one line. */
-static void put_run(FILE *out, const struct profile *profile)
+static int put_run(FILE *out, const struct profile *profile)
 {
+	int rc;
+
 	time_t seconds = (time_t)(profile->start_unix_ns / 1000000000);
 	struct tm tm;
 	char when[32];
@@ -178,12 +182,13 @@ static void put_run(FILE *out, const struct profile *profile)
 			1000 * profile->windows_s / (double)profile->n_windows, profile->continuous_s);
 	if (profile->mode || profile->duration_s > 0)
 		fputs(", ", out);
-	put_sampling(out, profile);
+	rc = put_sampling(out, profile);
 	if (profile->stacks_walked)
 		fprintf(out, "; %.1f %% of stacks complete", profile__stacks_complete_pct(profile));
 	if (seconds && gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		fprintf(out, "; %s", when);
 	fputc('\n', out);
+	return rc;
 }
 
 /* By how much all of it has grown. */
@@ -228,6 +233,11 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 			with_commas(profile->dropped, count));
 	if (profile->regions_followed_s > 0)
 		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose, profile->regions_followed_s);
+	sink = sink__to_stream(out);
+	if (put_contradictions(profile, whose, &sink)) {
+		fclose(stream);
+		return -ENOMEM;
+	}
 	sink = sink__to_stream(stream);
 	put_lost(profile, false, &sink);
 	if (fclose(stream) || sink.error)
@@ -259,14 +269,15 @@ static int put_lines(FILE *out, const struct profile *profile, const struct prof
 		put_change(out, tree);
 		fputs("new: ", out);
 	}
-	put_run(out, profile);
-	if (base) {
+	rc = put_run(out, profile);
+	if (base && !rc) {
 		fprintf(out, "base: %s: ", what_it_is(base));
 		put_amount(out, base, &tree->nodes[0].base);
 		fputs("; ", out);
-		put_run(out, base);
+		rc = put_run(out, base);
 	}
-	rc = put_losses(out, profile, base ? "new: " : "");
+	if (!rc)
+		rc = put_losses(out, profile, base ? "new: " : "");
 	return rc || !base ? rc : put_losses(out, base, "base: ");
 }
 

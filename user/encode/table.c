@@ -104,16 +104,18 @@ static int put_cells(const struct row *row, const struct columns *columns, struc
  * terminal is no row. Never an estimate without its interval. */
 static void make_room(struct columns *columns, int width, struct sink *sink)
 {
-	int numbers = columns->leaks ? columns->growth + columns->growth_interval + columns->live + 6 :
-				       columns->live + columns->share + 4 + (columns->exact ? 0 : columns->interval + 2);
+	int numbers = columns->leaks
+			      ? columns->growth + columns->growth_interval + columns->live + 6
+			      : columns->live + columns->share + 4 +
+					(columns->exact ? 0 : columns->interval + 2);
 
 	columns->no_objects = numbers + columns->objects + 2 + MIN_ROOM > width;
 	columns->no_last = numbers + MIN_ROOM > width;
 	if (columns->no_objects)
 		sink__printf(sink, "left out for want of room: OBJECTS%s\n",
-			     !columns->no_last	? "" :
-			     columns->leaks	? ", LIVE" :
-						  ", SHARE");
+			     !columns->no_last ? ""
+			     : columns->leaks  ? ", LIVE"
+					       : ", SHARE");
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -211,7 +213,8 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 
 	scratch->len = 0;
 	while ((name = frame_walk__next(&walk)))
-		if ((slots->owners[walk.slot] != FRAME_OF_ALLOCATOR || walk.location == site->n_locations) &&
+		if ((slots->owners[walk.slot] != FRAME_OF_ALLOCATOR ||
+		     walk.location == site->n_locations) &&
 		    scratch__add(scratch, name))
 			return NULL;
 	return strndup(scratch->text ? scratch->text : "", scratch->len);
@@ -408,23 +411,40 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
-int put_each_lost(const struct profile *const *profiles, size_t n, bool color, struct sink *sink)
+const char *bound_words(bool lower, bool upper)
 {
-	for (size_t i = 0; i < n; i++) {
+	return lower && upper ? "ABOUT " : lower ? "AT LEAST " : upper ? "AT MOST " : "";
+}
+
+const char *bound_sign(bool lower, bool upper)
+{
+	return lower && upper ? "~ " : lower ? ">= " : upper ? "<= " : "";
+}
+
+int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, struct sink *sink)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		char who[32];
 		bool any = false;
+
+		snprintf(who, sizeof(who), "profile %zu: ", i + 1);
+		rc = put_contradictions(profiles[i], who, sink);
 
 		for (size_t k = 0; k < profiles[i]->n_lost; k++)
 			any |= profiles[i]->lost[k].count != 0;
 		if (!any)
 			continue;
-		sink__printf(sink, "profile %zu: ", i + 1);
+		sink__puts(sink, who);
 		put_lost(profiles[i], color, sink);
 	}
-	return sink->error;
+	return rc ? rc : sink->error;
 }
 
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)
 {
+	struct contradictions doubts = profile__contradictions(profile);
 	_cleanup_free_ char *comm = text_printable(profile->comm);
 	struct group *groups = NULL;
 	char growth[16], interval[48], head[128];
@@ -437,9 +457,14 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 		return rc;
 	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,
 		     profile->duration_s, profile__is_regions(profile) ? "regions, " : "",
-		     profile__is_regions(profile) ? "exact" : profile->mode);
+		     !profile__is_regions(profile)	 ? profile->mode
+		     : profile__is_surely_exact(profile) ? "exact"
+							 : "INCOMPLETE");
 	if (profile->overhead_pct >= 0 && !profile__is_regions(profile))
 		sink__printf(sink, ", cost %.1f %%", profile->overhead_pct);
+	for (size_t i = 0; i < doubts.n; i++)
+		sink__printf(sink, "%s%s", i ? ", " : ", contradictions: ",
+			     contradiction_rule__name(doubts.at[i].rule));
 	if (!n || !profile->has_growth || !(groups[0].growth.low > 0)) {
 		sink__puts(sink, ": no stack surely grows so far");
 	} else {

@@ -9,6 +9,7 @@
 
 #include "base/sink.h"
 #include "encode/encode.h"
+#include "profile/contradictions.h"
 #include "profile/profile.h"
 
 #define BOLD   "\033[1m"
@@ -41,10 +42,12 @@ void free_groups(struct group *groups, size_t n);
 
 /* The rows by options->weight, which is not WEIGHT_LIVE and which the profile knows: above them what all of it comes to. 0 or
  * negative errno. */
-int put_weighed(const struct profile *profile, const struct table_options *options, struct sink *sink);
+int put_weighed(const struct profile *profile, const struct table_options *options,
+		struct sink *sink);
 
 /* The rows of churn: who allocates how much a second, how much of it is freed again and how long that lived. 0 or negative errno. */
-int put_churn(const struct profile *profile, const struct table_options *options, struct sink *sink);
+int put_churn(const struct profile *profile, const struct table_options *options,
+	      struct sink *sink);
 
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
  * its memory came the same way, and below it the callers where it parts. 0 or negative errno. */
@@ -68,7 +71,20 @@ double sampling_high(const struct profile *profile, double bytes);
  * nothing when all are. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);
 
-/* The same of several: "profile 2: lost: ..." for each that has lost anything. */
-int put_each_lost(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);
+/* The sentence of a finding in the profile, printable; NULL: no memory. The caller frees it. */
+char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
+
+/* "CONTRADICTION: ..." or, of what may be explained otherwise, "note: ...": a line for each finding
+ * in the profile, behind `before`. 0, -ENOMEM or the sink's error. */
+int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
+
+/* "AT LEAST ", "AT MOST ", with both "ABOUT ", or "": what stands before figures of what is live; and
+ * the same in a cell: ">= ", "<= ", "~ ". */
+const char *bound_words(bool lower, bool upper);
+const char *bound_sign(bool lower, bool upper);
+
+/* Of several profiles: "profile 2: lost: ..." for each that has lost anything, and likewise what
+ * contradicts itself in each. */
+int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);
 
 #endif

@@ -232,6 +232,20 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor)
 	return bytes / divisor;
 }
 
+void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink)
+{
+	const char *unit;
+	double size;
+
+	sink__puts(sink, "one sample per ");
+	if (asked) {
+		size = scale_bytes((double)asked, &unit, NULL);
+		sink__printf(sink, "%.4g %s to ", size, unit);
+	}
+	size = scale_bytes((double)interval, &unit, NULL);
+	sink__printf(sink, "%.4g %s%s", size, unit, asked ? " (to keep the limit)" : "");
+}
+
 const char *format_bytes(double bytes, char *buf)
 {
 	const char *unit;
@@ -286,7 +300,11 @@ bool format_cost(double overhead_pct, double cpu_cores, char buf[32])
 	bool of_a_core = overhead_pct >= DEAR_PCT && cpu_cores > 0 && cpu_cores < LITTLE_CPU;
 	double pct = of_a_core ? overhead_pct * cpu_cores : overhead_pct;
 
-	snprintf(buf, 32, "%.*f %%%s", of_a_core && pct < 1 ? 2 : pct < 10 ? 1 : 0, pct, of_a_core ? " of a core" : "");
+	snprintf(buf, 32, "%.*f %%%s",
+		 of_a_core && pct < 1 ? 2
+		 : pct < 10	      ? 1
+				      : 0,
+		 pct, of_a_core ? " of a core" : "");
 	return of_a_core;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sink.h"
 #include "profile/profile.h"
 #include "profile/slots.h"
 
@@ -65,6 +66,10 @@ uint64_t to_integer(double value);
 /* Divides bytes by the unit in which it is shown (1023.96 KiB is 1.0 MiB) and names that unit;
  * *ret_divisor (may be NULL) is what it was divided by. */
 double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
+
+/* "one sample per 64 KiB", or where it became coarser than asked for (asked: 0 if not) "one
+ * sample per 64 KiB to 1 MiB (to keep the limit)". */
+void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink);
 
 /* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
 const char *format_change(double bytes, char *buf);

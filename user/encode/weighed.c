@@ -24,7 +24,8 @@ struct weighed {
 	struct estimate amount; /* bytes: what it is weighed by, whatever that is */
 };
 
-static struct estimate weigh(const struct profile *profile, const struct group *g, enum profile_weight weight)
+static struct estimate weigh(const struct profile *profile, const struct group *g,
+			     enum profile_weight weight)
 {
 	/* of windows the error is another, and not known */
 	uint64_t interval = profile__is_windowed(profile) ? 1 : profile->interval_bytes;
@@ -34,7 +35,8 @@ static struct estimate weigh(const struct profile *profile, const struct group *
 	case WEIGHT_OBJECTS:
 		return (struct estimate){.bytes = g->live.objects, .objects = g->live.objects};
 	case WEIGHT_GROWTH:
-		return (struct estimate){.bytes = fmax(g->growth.bytes_per_s, 0), .objects = g->live.objects};
+		return (struct estimate){.bytes = fmax(g->growth.bytes_per_s, 0),
+					 .objects = g->live.objects};
 	case WEIGHT_ALLOCATED:
 		amount = estimate__of_bytes(g->alloc_bytes, interval);
 		amount.objects = g->alloc_objects;
@@ -63,8 +65,9 @@ static int compare_weighed(const void *a, const void *b)
 }
 
 /* Those that weigh anything; *ret_groups is for free_groups(), the array for free(). 0 or -ENOMEM. */
-static int weigh_all(const struct profile *profile, enum profile_weight weight, struct group **ret_groups, size_t *ret_n_groups,
-		     struct weighed **ret, size_t *ret_n)
+static int weigh_all(const struct profile *profile, enum profile_weight weight,
+		     struct group **ret_groups, size_t *ret_n_groups, struct weighed **ret,
+		     size_t *ret_n)
 {
 	struct weighed *all;
 	size_t n = 0;
@@ -78,7 +81,8 @@ static int weigh_all(const struct profile *profile, enum profile_weight weight, 
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < *ret_n_groups; i++) {
-		all[n] = (struct weighed){&(*ret_groups)[i], weigh(profile, &(*ret_groups)[i], weight)};
+		all[n] = (struct weighed){&(*ret_groups)[i],
+					  weigh(profile, &(*ret_groups)[i], weight)};
 		n += all[n].amount.bytes > 0;
 	}
 	qsort(all, n, sizeof(*all), compare_weighed);
@@ -90,28 +94,32 @@ static int weigh_all(const struct profile *profile, enum profile_weight weight, 
 /* --- by weight --- */
 
 /* "55.0 MiB (95 %: 50.1 - 60.2 MiB) in 12,345 objects, estimated" */
-static void put_amount(const struct profile *profile, enum profile_weight weight, const struct estimate *amount,
-		       struct sink *sink)
+static void put_amount(const struct profile *profile, enum profile_weight weight,
+		       const struct estimate *amount, struct sink *sink)
 {
 	/* bpf/peak.bpf.h */
-	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1 ?
-				    ", exact but for what other threads did at that very moment\n" :
-				    ", exact\n";
+	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1
+				    ? ", exact but for what other threads did at that very moment\n"
+				    : ", exact\n";
 	char bytes[16], objects[32], interval[CELL_SIZE];
 
-	sink__printf(sink, "%s%s", profile->dropped ? "AT LEAST " : "", format_bytes(amount->bytes, bytes));
+	sink__printf(sink, "%s%s", profile->dropped ? "AT LEAST " : "",
+		     format_bytes(amount->bytes, bytes));
 	if (amount->variance > 0 && !profile->dropped) {
 		format_interval(estimate__interval(amount), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
 	if (amount->objects > 0)
-		sink__printf(sink, " in %s object%s", with_commas(to_integer(amount->objects), objects),
+		sink__printf(sink, " in %s object%s",
+			     with_commas(to_integer(amount->objects), objects),
 			     plural(to_integer(amount->objects)));
-	sink__puts(sink, profile->dropped ? "\n" : profile__is_exact(profile) ? exact : ", estimated\n");
+	sink__puts(sink, profile__is_surely_exact(profile)		  ? exact
+			 : profile->dropped || profile__is_exact(profile) ? "\n"
+									  : ", estimated\n");
 }
 
-static void put_weight_head(const struct profile *profile, enum profile_weight weight, const struct estimate *total,
-			    struct sink *sink)
+static void put_weight_head(const struct profile *profile, enum profile_weight weight,
+			    const struct estimate *total, struct sink *sink)
 {
 	bool brief = profile->peak_s < 1;
 
@@ -132,7 +140,7 @@ enum { WEIGHT, INTERVAL, OBJECTS, SHARE, BESIDE, CELLS };
 static const char *title_of(enum profile_weight weight)
 {
 	static const char *const titles[PROFILE_WEIGHTS] = {
-		[WEIGHT_LIVE] = "LIVE",	  [WEIGHT_OBJECTS] = "", /* the column has it */
+		[WEIGHT_LIVE] = "LIVE",		  [WEIGHT_OBJECTS] = "", /* the column has it */
 		[WEIGHT_ALLOCATED] = "ALLOCATED", [WEIGHT_FREED] = "FREED",
 		[WEIGHT_GROWTH] = "GROWTH/s",	  [WEIGHT_PEAK] = "AT PEAK",
 	};
@@ -140,13 +148,15 @@ static const char *title_of(enum profile_weight weight)
 	return titles[weight];
 }
 
-static void add_row(struct grid *grid, const struct profile *profile, enum profile_weight weight, const struct estimate *amount,
-		    const struct growth *growth, const struct estimate *live, double total)
+static void add_row(struct grid *grid, const struct profile *profile, enum profile_weight weight,
+		    const struct estimate *amount, const struct growth *growth,
+		    const struct estimate *live, double total)
 {
 	char cell[CELL_SIZE];
 
 	grid__add(grid, "%s", weight == WEIGHT_OBJECTS ? "" : format_bytes(amount->bytes, cell));
-	if (weight == WEIGHT_GROWTH && growth && isfinite(growth->low) && growth->low < growth->high) {
+	if (weight == WEIGHT_GROWTH && growth && isfinite(growth->low) &&
+	    growth->low < growth->high) {
 		format_interval((struct interval){growth->low, growth->high}, cell, sizeof(cell));
 		grid__add(grid, "%s", growth__is_significant(growth) ? cell : "may be 0");
 	} else if (amount->variance > 0 && !profile->dropped) {
@@ -161,8 +171,9 @@ static void add_row(struct grid *grid, const struct profile *profile, enum profi
 }
 
 /* The rows of a grid, and behind them their stacks; the last one may be of all others together. */
-static int put_grid(const struct profile *profile, const struct table_options *options, struct grid *grid,
-		    const struct weighed *weighed, size_t n, size_t n_rest, struct sink *sink)
+static int put_grid(const struct profile *profile, const struct table_options *options,
+		    struct grid *grid, const struct weighed *weighed, size_t n, size_t n_rest,
+		    struct sink *sink)
 {
 	size_t width = options->width ? options->width : DEFAULT_WIDTH, left;
 	int rc = grid__fit(grid);
@@ -186,14 +197,16 @@ static int put_grid(const struct profile *profile, const struct table_options *o
 	return rc ? rc : sink->error;
 }
 
-int put_weighed(const struct profile *profile, const struct table_options *options, struct sink *sink)
+int put_weighed(const struct profile *profile, const struct table_options *options,
+		struct sink *sink)
 {
 	const struct grid_column columns[CELLS] = {
 		[WEIGHT] = {title_of(options->weight), false},
 		[INTERVAL] = {"95 % INTERVAL", false},
 		[OBJECTS] = {"OBJECTS", false},
 		[SHARE] = {"SHARE", false},
-		[BESIDE] = {profile->ended || options->weight == WEIGHT_PEAK ? "AT END" : "LIVE", false},
+		[BESIDE] = {profile->ended || options->weight == WEIGHT_PEAK ? "AT END" : "LIVE",
+			    false},
 	};
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = CELLS};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n, n_groups;
@@ -212,15 +225,16 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 		}
 	}
 	for (size_t i = 0; i < n && i < top; i++)
-		add_row(&grid, profile, options->weight, &weighed[i].amount, &weighed[i].group->growth, &weighed[i].group->live,
-			total.bytes);
+		add_row(&grid, profile, options->weight, &weighed[i].amount,
+			&weighed[i].group->growth, &weighed[i].group->live, total.bytes);
 	if (n > top) {
 		rest.variance = 0; /* of no interest, and of no stack */
 		add_row(&grid, profile, options->weight, &rest, NULL, &rest_live, total.bytes);
 	}
 	put_weight_head(profile, options->weight, &total, sink);
 	if (n)
-		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top, n > top ? n - top : 0, sink);
+		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top,
+			      n > top ? n - top : 0, sink);
 	free_groups(groups, n_groups);
 	return rc ? rc : sink->error;
 }
@@ -272,7 +286,8 @@ static const char *format_rate(double objects, char *buf)
 	return buf;
 }
 
-static void add_churn(struct grid *grid, const struct profile *profile, const struct group *sum, const struct estimate *allocated)
+static void add_churn(struct grid *grid, const struct profile *profile, const struct group *sum,
+		      const struct estimate *allocated)
 {
 	struct estimate rate = per_second(allocated, profile->duration_s);
 	char cell[CELL_SIZE];
@@ -284,8 +299,12 @@ static void add_churn(struct grid *grid, const struct profile *profile, const st
 		*cell = '\0';
 	grid__add(grid, "%s", cell);
 	grid__add(grid, "%s", format_rate(rate.objects, cell));
-	grid__add(grid, "%s", sum->alloc_objects > 0 ? format_bytes(sum->alloc_bytes / sum->alloc_objects, cell) : "");
-	grid__add(grid, "%.0f%%", sum->alloc_bytes > 0 ? fmin(100 * sum->freed_bytes / sum->alloc_bytes, 100) : 0.0);
+	grid__add(grid, "%s",
+		  sum->alloc_objects > 0 ? format_bytes(sum->alloc_bytes / sum->alloc_objects, cell)
+					 : "");
+	grid__add(grid, "%.0f%%",
+		  sum->alloc_bytes > 0 ? fmin(100 * sum->freed_bytes / sum->alloc_bytes, 100)
+				       : 0.0);
 	grid__add(grid, "%s", profile->has_ages ? half_lived(sum->life.ended, cell) : "");
 	grid__add(grid, "%s", format_bytes(sum->live.bytes, cell));
 }
@@ -299,21 +318,24 @@ static void add_to(struct group *sum, const struct group *g)
 	site_life__merge(&sum->life, &g->life);
 }
 
-static void put_churn_head(const struct profile *profile, const struct group *all, const struct estimate *allocated,
-			   struct sink *sink)
+static void put_churn_head(const struct profile *profile, const struct group *all,
+			   const struct estimate *allocated, struct sink *sink)
 {
 	struct estimate rate = per_second(allocated, profile->duration_s);
 	char bytes[16], objects[32], interval[CELL_SIZE], lived[16];
 
-	sink__printf(sink, "churn: %s%s/s", profile->dropped ? "AT LEAST " : "", format_bytes(rate.bytes, bytes));
+	sink__printf(sink, "churn: %s%s/s", profile->dropped ? "AT LEAST " : "",
+		     format_bytes(rate.bytes, bytes));
 	if (rate.variance > 0 && !profile->dropped) {
 		format_interval(estimate__interval(&rate), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
-	sink__printf(sink, " in %s objects/s, %.0f %% of the bytes freed again", format_rate(rate.objects, objects),
-		     all->alloc_bytes > 0 ? fmin(100 * all->freed_bytes / all->alloc_bytes, 100) : 0.0);
+	sink__printf(sink, " in %s objects/s, %.0f %% of the bytes freed again",
+		     format_rate(rate.objects, objects),
+		     all->alloc_bytes > 0 ? fmin(100 * all->freed_bytes / all->alloc_bytes, 100)
+					  : 0.0);
 	if (!profile->has_ages)
-		sink__puts(sink, "; how long it lived is known of what is traced continuously, and in memtrace's own files of that");
+		sink__puts(sink, "; how long it lived is not known here");
 	else if (*half_lived(all->life.ended, lived))
 		sink__printf(sink, "; half of the freed objects lived %s", lived);
 	sink__puts(sink, "\n");
@@ -322,9 +344,12 @@ static void put_churn_head(const struct profile *profile, const struct group *al
 int put_churn(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
 	static const struct grid_column columns[CHURN_CELLS] = {
-		[RATE] = {"BYTES/s", false}, [RATE_INTERVAL] = {"95 % INTERVAL", false},
-		[RATE_OBJECTS] = {"OBJECTS/s", false}, [SIZE] = {"EACH", false},
-		[FREED] = {"FREED", false}, [LIVED] = {"HALF LIVED", false},
+		[RATE] = {"BYTES/s", false},
+		[RATE_INTERVAL] = {"95 % INTERVAL", false},
+		[RATE_OBJECTS] = {"OBJECTS/s", false},
+		[SIZE] = {"EACH", false},
+		[FREED] = {"FREED", false},
+		[LIVED] = {"HALF LIVED", false},
 		[STILL_LIVE] = {"LIVE", false},
 	};
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = CHURN_CELLS};
@@ -351,7 +376,8 @@ int put_churn(const struct profile *profile, const struct table_options *options
 		add_churn(&grid, profile, &rest, &none);
 	if (n) {
 		put_churn_head(profile, &all, &total, sink);
-		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top, n > top ? n - top : 0, sink);
+		rc = put_grid(profile, options, &grid, weighed, n < top ? n : top,
+			      n > top ? n - top : 0, sink);
 	}
 	free_groups(groups, n_groups);
 	return rc ? rc : sink->error;

@@ -29,8 +29,9 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	char *called, *innermost; /* by the first frame: what of the runtime it called, and what that called in
-				   * the end, if it is of another class; NULL: nothing. Owned */
+	/* By the first frame: what of the runtime it called, and what that called in the end, if it is of
+	 * another class; NULL: nothing. Owned. */
+	char *called, *innermost;
 	bool has_own; /* the first one is */
 	bool truncated;
 };
@@ -101,8 +102,8 @@ static int story__tell_called(struct story *story, const char *outermost, const 
 	story->innermost = readable_called(innermost);
 	if (!story->innermost)
 		return -ENOMEM;
-	if (strncmp(story->innermost, "std::", 5) || strncmp(story->called, "std::", 5) || strstr(story->innermost, "::_") ||
-	    same_class(story->innermost, story->called)) {
+	if (strncmp(story->innermost, "std::", 5) || strncmp(story->called, "std::", 5) ||
+	    strstr(story->innermost, "::_") || same_class(story->innermost, story->called)) {
 		free(story->innermost);
 		story->innermost = NULL;
 	}
@@ -114,7 +115,8 @@ static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t locatio
 {
 	if (walk->slots)
 		return walk->slots->owners[walk->slot];
-	return profile__frame_owner(walk->profile, profile__location(walk->profile, walk->site, location), name);
+	return profile__frame_owner(walk->profile,
+				    profile__location(walk->profile, walk->site, location), name);
 }
 
 /* Takes the walk to the first own frame, or, where there is none, leaves it where it is. */
@@ -220,10 +222,12 @@ static char *called_text(const struct story *story, size_t room)
 	if (!story->called || room < strlen(frame) + MIN_VIA)
 		return strdup("");
 	room -= strlen(frame);
-	if (story->innermost && text_columns(story->innermost) + 3 + text_columns(story->called) <= room) {
+	if (story->innermost &&
+	    text_columns(story->innermost) + 3 + text_columns(story->called) <= room) {
 		n = asprintf(&text, " (via %s < %s)", story->innermost, story->called);
 	} else {
-		called = text_columns(story->called) > room ? text_unqualified(story->called, room) : strdup(story->called);
+		called = text_columns(story->called) > room ? text_unqualified(story->called, room)
+							    : strdup(story->called);
 		if (!called)
 			return NULL;
 		if (text_columns(called) > room)
@@ -261,7 +265,8 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	for (size_t i = 1; i <= story.n; i++) {
 		bool last = i >= story.n - 1 && !story.truncated;
 		/* one that takes the whole line would crowd out the others */
-		_cleanup_free_ char *text = i < story.n ? frame_text(&story.frames[i], room / 2) : NULL;
+		_cleanup_free_ char *text =
+			i < story.n ? frame_text(&story.frames[i], room / 2) : NULL;
 		size_t need;
 
 		if (i == story.n) {

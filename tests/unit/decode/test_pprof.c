@@ -16,7 +16,7 @@
  * 524288 bytes, another one has no names. */
 static const char foreign[] = TYPES
 	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 32768 of 524288 bytes, */
-	"\x1a\x06\x08\x04\x18\x10\x20\x04"			     /* of 16 bytes each */
+	"\x1a\x06\x08\x04\x18\x10\x20\x04"			   /* of 16 bytes each */
 	"\x12\x0c\x08\x2a\x08\x2b\x10\x01\x10\x80\x80\x20\x38\x00" /* the same unpacked: one of 524288 */
 	"\x12\x0e\x0a\x01\x2c\x12\x03\x02\x80\x08\x1a\x04\x08\x0b\x10\x0c" /* 44: 2 of 1024, thread one */
 	GOOD;
@@ -76,6 +76,7 @@ static struct profile *rich(void)
 
 	p->what = "heap";
 	p->exe = strdup("/usr/bin/leaky");
+	p->refused = strdup("free of libx.so cannot be probed");
 	p->mode = "windowed";
 	p->n_windows = 12;
 	p->windows_s = 0.7;
@@ -98,6 +99,7 @@ static struct profile *rich(void)
 	p->n_live_threads = 4;
 	p->ended = true;
 	p->planned_s = 30;
+	p->asked_interval_bytes = 4096;
 	p->has_peak = p->has_ages = true;
 	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;
@@ -181,6 +183,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 	assert_string_equal(p->mode, q->mode);
 	assert_string_equal(p->comm, q->comm);
 	assert_string_equal(p->exe, q->exe);
+	assert_string_equal(p->refused, q->refused);
 	assert_int_equal(p->interval_bytes, q->interval_bytes);
 	assert_true(p->start_unix_ns == q->start_unix_ns);
 	assert_near(q->duration_s, p->duration_s, 1e-12);
@@ -462,8 +465,8 @@ static void odd_addresses_do_no_harm(void **state)
 		"\x12\x09\x0a\x03\x2a\x2c\x2e\x12\x02\x01\x05" /* 42 44 46 */
 		GOOD
 		"\x1a\x0a\x08\x06\x10\x80\x30\x18\x80\x50\x28\x08" /* mapping 6: 0x1800 to 0x2800 */
-		"\x22\x07\x08\x2e\x10\x06\x18\x90\x40"	       /* 46: 0x2010, in 6 */
-		"\x22\x07\x08\x2f\x10\x05\x18\x90\x20"	       /* 47: 0x1010, as 42 */
+		"\x22\x07\x08\x2e\x10\x06\x18\x90\x40"		   /* 46: 0x2010, in 6 */
+		"\x22\x07\x08\x2f\x10\x05\x18\x90\x20"		   /* 47: 0x1010, as 42 */
 		"\x12\x07\x0a\x01\x2f\x12\x02\x01\x03";
 	struct profile *profile = decoded_bytes(odd, sizeof(odd) - 1);
 

@@ -52,6 +52,26 @@ static inline char *encoded(encoder_fn encode, const struct profile *profile)
 	return text.bytes ? text.bytes : strdup("");
 }
 
+static struct table_options table_options;
+
+static inline int encode_with_options(const struct profile *profile, struct sink *sink)
+{
+	return encode_table(profile, &table_options, sink);
+}
+
+/* The profile's table; free() it. */
+static inline char *table_of(const struct profile *profile, struct table_options options)
+{
+	table_options = options;
+	return encoded(encode_with_options, profile);
+}
+
+static inline void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("'%s' is not in:\n%s", part, text);
+}
+
 /* Whichever write fails, the encoder returns the sink's error. */
 static inline void assert_reports_failures(encoder_fn encode, const struct profile *profile)
 {

@@ -16,7 +16,7 @@ static void the_keys_are_as_promised(void **state)
 		"{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,"
 		"\"mode\":\"continuous\","
 		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
-		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,"
+		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,\"contradictions\":[],"
 		"\"overhead_pct\":2.500,\"stacks_complete_pct\":null,\"stacks\":["
 		"{\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":"
 		"2,"
@@ -57,6 +57,15 @@ static void the_keys_are_as_promised(void **state)
 	assert_string_equal(text, expected);
 	free(text);
 	assert_reports_failures(encode_json, profile);
+	profile->interval_bytes = 4096;
+	profile->asked_interval_bytes = 1024;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"interval_bytes\":4096,\"asked_interval_bytes\":1024,"));
+	free(text);
+	profile->not_traced = "why";
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"comm\":\"leaky\",\"not_traced\":\"why\","));
+	free(text);
 	profile__free(profile);
 }
 
@@ -232,6 +241,40 @@ static void windows_and_growth_are_told(void **state)
 	profile__free(profile);
 }
 
+static void the_highest_moment_has_an_interval(void **state)
+{
+	struct profile *profile = new_profile(64 << 10);
+	double bytes = 4 << 20, low, high;
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1000, 2, "malloc", "serve", "main");
+	end_profile(profile);
+	profile->has_peak = true;
+	profile->sites[0].peak_bytes = bytes;
+	profile->sites[0].peak_objects = 100;
+	text = encoded(encode_json, profile);
+	/* 1.96 standard errors of the worst case, sqrt(R Y) */
+	assert_int_equal(sscanf(strstr(text, "\"peak_bytes_low\":"),
+				"\"peak_bytes_low\":%lf,\"peak_bytes_high\":%lf,", &low, &high),
+			 2);
+	assert_true(fabs((high - low) / 2 / (1.96 * sqrt((64 << 10) * bytes)) - 1) < 0.05);
+	assert_true(low < bytes && high > bytes);
+	free(text);
+	profile->dropped = 1;
+	text = encoded(encode_json, profile);
+	assert_has(text, "\"peak_bytes_high\":null,");
+	free(text);
+	profile->dropped = 0;
+	profile->interval_bytes = 1;
+	text = encoded(encode_json, profile);
+	assert_has(text,
+		   "\"peak_bytes\":4194304,\"peak_bytes_low\":4194304,\"peak_bytes_high\":4194304,"
+		   "\"peak_objects\":100");
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +285,7 @@ int main(void)
 		cmocka_unit_test(other_profiles_have_their_own),
 		cmocka_unit_test(own_cost_is_told),
 		cmocka_unit_test(windows_and_growth_are_told),
+		cmocka_unit_test(the_highest_moment_has_an_interval),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,25 +9,6 @@
 
 #include "tests/unit/encode/fixture.h"
 
-static struct table_options options;
-
-static int encode(const struct profile *profile, struct sink *sink)
-{
-	return encode_table(profile, &options, sink);
-}
-
-static char *table(const struct profile *profile, struct table_options with)
-{
-	options = with;
-	return encoded(encode, profile);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("not in the table: %s\n%s", part, text);
-}
-
 static void exact_tables_show_no_intervals(void **state)
 {
 	static const char expected[] =
@@ -60,11 +41,11 @@ static void exact_tables_show_no_intervals(void **state)
 	assert_int_equal(profile__add_lost(profile, "sites_full", 0), 0);
 	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
 	end_profile(profile);
-	text = table(profile, (struct table_options){.top = 2});
+	text = table_of(profile, (struct table_options){.top = 2});
 	assert_string_equal(text, expected);
 	free(text);
-	options = (struct table_options){.color = true};
-	assert_reports_failures(encode, profile);
+	table_options = (struct table_options){.color = true};
+	assert_reports_failures(encode_with_options, profile);
 	profile__free(profile);
 }
 
@@ -84,7 +65,7 @@ static void snapshots_are_told(void **state)
 			assert_int_equal(profile__add_file(profile, name), 0);
 		}
 		assert_int_equal(profile__add_file(profile, "a"), 0);
-		text = table(profile, (struct table_options){});
+		text = table_of(profile, (struct table_options){});
 		assert_non_null(strstr(text, lines[n - 1]));
 		free(text);
 		profile__free(profile);
@@ -102,13 +83,17 @@ static void sampled_tables_show_intervals(void **state)
 	STACK(profile, 1, 64, 4, "malloc", "f", "main");
 	profile->alloc_calls = 70000;
 	end_profile(profile);
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "one sample per 1 MiB: 4 samples of 70,000 allocations\n");
 	/* 4 (2^20/64 + 1/2) = 65,538 */
 	assert_has(text,
 		   "live heap: 4.0 MiB (95 %: 1.1 - 10.2 MiB) in 65,538 objects, estimated\n");
 	assert_has(text, "\n      LIVE   95 % INTERVAL  OBJECTS   SHARE  WHERE (leaf first)\n"
 			 "   4.0 MiB  1.1 - 10.2 MiB   65,538  100.0%  f < main\n");
+	free(text);
+	profile->asked_interval_bytes = 64 << 10;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "one sample per 64 KiB to 1 MiB (to keep the limit): 4 samples of ");
 	free(text);
 	profile__free(profile);
 }
@@ -126,7 +111,7 @@ static void frames_fill_the_width_and_no_more(void **state)
 	      "an_extraordinarily_long_name_that_no_terminal_can_hold_in_one_line");
 	end_profile(profile);
 	profile->sites[2].truncated = true;
-	text = table(profile, (struct table_options){.width = 28 + 41});
+	text = table_of(profile, (struct table_options){.width = 28 + 41});
 	/* 10 + 2 + 7 + 2 + 5 + 2 = 28 columns before the frames; three of them and " < ..." would
 	 * take 3 * 10 + 2 * 3 + 6 = 42 */
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < ...\n");
@@ -134,25 +119,27 @@ static void frames_fill_the_width_and_no_more(void **state)
 	assert_has(text, "  an_extraordinarily_..can_hold_in_one_line\n");
 	free(text);
 	/* exactly as wide as needed: 4 * 10 + 3 * 3 = 49 */
-	text = table(profile, (struct table_options){.width = 28 + 49});
+	text = table_of(profile, (struct table_options){.width = 28 + 49});
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < dddddddddd\n");
 	free(text);
-	text = table(profile, (struct table_options){.width = 28 + 48});
+	text = table_of(profile, (struct table_options){.width = 28 + 48});
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < ...\n");
 	free(text);
 	/* 24 columns for the frames, or else OBJECTS goes (9 columns), then SHARE (7) */
-	text = table(profile, (struct table_options){.width = 28 + 24});
+	text = table_of(profile, (struct table_options){.width = 28 + 24});
 	assert_null(strstr(text, "left out"));
 	free(text);
-	text = table(profile, (struct table_options){.width = 28 + 23});
-	assert_has(text, "left out for want of room: OBJECTS\n\n      LIVE  SHARE  WHERE (leaf first)\n");
+	text = table_of(profile, (struct table_options){.width = 28 + 23});
+	assert_has(text,
+		   "left out for want of room: OBJECTS\n\n      LIVE  SHARE  WHERE (leaf first)\n");
 	assert_has(text, " 300 B  50.0%  aaaaaaaaaa < bbbbbbbbbb < ...\n");
 	free(text);
-	text = table(profile, (struct table_options){.width = 28 + 24 - 9 - 1});
-	assert_has(text, "left out for want of room: OBJECTS, SHARE\n\n      LIVE  WHERE (leaf first)\n");
+	text = table_of(profile, (struct table_options){.width = 28 + 24 - 9 - 1});
+	assert_has(text,
+		   "left out for want of room: OBJECTS, SHARE\n\n      LIVE  WHERE (leaf first)\n");
 	free(text);
 	/* the first frame, however little room there is */
-	text = table(profile, (struct table_options){.width = 1});
+	text = table_of(profile, (struct table_options){.width = 1});
 	assert_has(text, "  aaaaaaaaaa < ...\n");
 	free(text);
 	profile__free(profile);
@@ -171,7 +158,7 @@ static void inlined_functions_are_told(void **state)
 	add_inlined(profile, "f", "xmalloc");
 	add_inlined(profile, "loop", "loop");
 	add_inlined(profile, "g", "push");
-	text = table(profile, (struct table_options){.top = 5});
+	text = table_of(profile, (struct table_options){.top = 5});
 	assert_has(text, "f < loop x2 < main\n");
 	assert_has(text, "push < g < main\n");
 	free(text);
@@ -194,7 +181,7 @@ static void odd_stacks_have_a_place(void **state)
 	assert_int_equal(profile__add_live(profile, site, 0, 100), 0);
 	strcpy(profile->comm, "a\x1b]0;b");
 	end_profile(profile);
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "  xmalloc\n");
 	assert_has(text, "  libfoo.so.1+0x1234 < main\n");
 	assert_has(text, "  deep < ...\n");
@@ -202,7 +189,7 @@ static void odd_stacks_have_a_place(void **state)
 	assert_has(text, "  [no stack]\n");
 	assert_has(text, "(a?]0;b)");
 	free(text);
-	text = table(profile, (struct table_options){.color = true});
+	text = table_of(profile, (struct table_options){.color = true});
 	assert_has(text, "\033[1m");
 	free(text);
 	profile__free(profile);
@@ -220,13 +207,13 @@ static void broken_stacks_are_said_first(void **state)
 	profile->stacks_complete = 4;
 	assert_int_equal(profile__add_lost(profile, "stacks_end_no_table", 1), 0);
 	assert_int_equal(profile__add_lost(profile, "stacks_end_no_rule", 5), 0);
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_ptr_equal(strstr(text, "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of different callers "
 				      "may be one; most end in code without unwind information (.eh_frame)\n"),
 			 text);
 	free(text);
 	profile->stacks_complete = 5;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "MISSING"));
 	free(text);
 	profile__free(profile);
@@ -241,11 +228,13 @@ static void cost_is_told_as_it_is_felt(void **state)
 	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
 	profile->overhead_pct = 62.1;
 	profile->cpu_time_ns = 85000000; /* in ten seconds: 0.85 % of a core */
-	text = table(profile, (struct table_options){});
-	assert_has(text, "cost to the target: 0.53 % of a core, which is 62.1 % of the CPU time that it uses\n");
+	text = table_of(profile, (struct table_options){});
+	assert_has(
+		text,
+		"cost to the target: 0.53 % of a core, which is 62.1 % of the CPU time that it uses\n");
 	free(text);
 	profile->cpu_time_ns = 9000000000;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "cost to the target: 62.1 % of its CPU time\n");
 	free(text);
 	profile__free(profile);
@@ -258,20 +247,20 @@ static void nothing_live_is_one_sentence(void **state)
 
 	(void)state;
 	assert_int_equal(profile__add_lost(profile, "live_full", 1), 0);
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_string_equal(text, "memtrace: pid 4711 (leaky), 10.0 s continuous, one sample per "
 				  "512 KiB: 0 samples of 0 allocations\n"
 				  "live heap: the process allocated nothing during the run\n"
 				  "lost: live_full 1\n");
 	free(text);
 	profile->alloc_calls = 5000;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text,
 		   "live heap: none of the allocations was sampled; a smaller interval samples "
 		   "more\n");
 	free(text);
 	profile->samples = 1;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "1 sample of 5,000 allocations\n");
 	assert_has(text, "live heap: nothing is live");
 	assert_null(strstr(text, "WHERE"));
@@ -286,16 +275,17 @@ static void an_early_end_is_told(void **state)
 
 	(void)state;
 	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
+	end_profile(profile);
 	profile->planned_s = 30; /* of 10 */
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
 	profile->ended = true;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "\npid 4711 ended after 10.0 s of 30\n\n");
 	free(text);
 	profile->planned_s = 0; /* until told */
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
 	profile__free(profile);
@@ -310,12 +300,31 @@ static void children_that_do_the_work_are_told(void **state)
 	(void)state;
 	profile->cpu_time_ns = 4000000;
 	profile->children_cpu_ns = 3000000;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "children"));
 	free(text);
 	profile->children_cpu_ns = 96000000;
-	text = table(profile, (struct table_options){});
-	assert_has(text, "\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, too)\n");
+	text = table_of(profile, (struct table_options){});
+	assert_has(
+		text,
+		"\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, too)\n");
+	free(text);
+	profile__free(profile);
+}
+
+/* The file's name is somebody else's. */
+static void what_was_refused_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->refused = strdup("free of a\033[m.so cannot be probed");
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nNOT PROBED: free of a?[m.so cannot be probed\n");
+	free(text);
+	text = encoded(encode_json, profile);
+	assert_has(text, "\"refused\":\"free of a\\u001b[m.so cannot be probed\"");
 	free(text);
 	profile__free(profile);
 }
@@ -327,16 +336,18 @@ static void one_is_no_plural(void **state)
 
 	(void)state;
 	profile->alloc_calls = profile->samples = 1;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "exact: 1 of 1 allocation recorded\n");
-	assert_has(text, "live heap: nothing is live, the 1 allocation that was recorded is freed again\n");
+	assert_has(
+		text,
+		"live heap: nothing is live, the 1 allocation that was recorded is freed again\n");
 	free(text);
 	profile->interval_bytes = 524288;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, ": 1 sample of 1 allocation\n");
 	free(text);
 	profile->n_windows = 1;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, ", 1 sample of the 1 allocation in them\n");
 	free(text);
 	profile__free(profile);
@@ -380,7 +391,7 @@ static void regions_and_growth_have_heads_of_their_own(void **state)
 	profile->kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
 	profile->kind_bytes[REGION_OF_BRK] = 4096;
 	profile->earlier_gone_bytes = 8192;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(
 		text,
 		" regions, exact: 1,000 calls of mmap, mremap and brk that took memory, 2 others\n"
@@ -390,14 +401,14 @@ static void regions_and_growth_have_heads_of_their_own(void **state)
 		   "given back");
 	free(text);
 	profile->dropped = 3;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "live regions: AT LEAST ");
 	assert_has(text, "; INCOMPLETE: 3 calls found no room and are missing");
 	free(text);
 
 	profile->what = "growth";
 	profile->resident_change_bytes = -4096;
-	text = table(profile, (struct table_options){});
+	text = table_of(profile, (struct table_options){});
 	assert_has(text, "first touched and still there: AT LEAST ");
 	assert_has(text, "; resident set -4.0 KiB");
 	free(text);
@@ -430,12 +441,12 @@ static void leaks_are_sorted_by_growth(void **state)
 	grow(profile, 2, 100 * 1024, 70 * 1024, 130 * 1024); /* 40 and 30 make 50 */
 	grow(profile, 3, 0, -1, 1);
 	end_profile(profile);
-	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, expected);
 	free(text);
 	/* not long enough to tell */
 	profile->has_growth = false;
-	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "SHARE");
 	free(text);
 	profile__free(profile);
@@ -458,12 +469,12 @@ static void what_is_the_allocators_own_comes_last(void **state)
 	grow(profile, 1, 200 * 1024, 150 * 1024, 250 * 1024);
 	profile->sites[0].allocators_own = true;
 	end_profile(profile);
-	text = table(profile, (struct table_options){.width = 100, .leaks = true});
+	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, expected);
 	assert_null(strstr(text, "AT LEAST"));
 	free(text);
 	profile->regions_followed_s = 0.25;
-	text = table(profile, (struct table_options){.width = 100});
+	text = table_of(profile, (struct table_options){.width = 100});
 	assert_has(text, "live regions: AT LEAST 300.0 KiB");
 	assert_has(text, "followed for the first 0.2 s only");
 	free(text);
@@ -484,7 +495,7 @@ static void windows_are_told(void **state)
 	end_profile(profile);
 	profile->samples = 20000;
 	profile->alloc_calls = 1000000;
-	text = table(profile, (struct table_options){.width = 100});
+	text = table_of(profile, (struct table_options){.width = 100});
 	assert_has(text, "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
 			 "the 1,000,000 allocations in them\n"
 			 "live heap, from windows: 10.0 KiB ");
@@ -497,7 +508,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exact_tables_show_no_intervals),
-		cmocka_unit_test(snapshots_are_told), cmocka_unit_test(sampled_tables_show_intervals),
+		cmocka_unit_test(snapshots_are_told),
+		cmocka_unit_test(sampled_tables_show_intervals),
 		cmocka_unit_test(frames_fill_the_width_and_no_more),
 		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),
@@ -506,6 +518,7 @@ int main(void)
 		cmocka_unit_test(nothing_live_is_one_sentence),
 		cmocka_unit_test(an_early_end_is_told),
 		cmocka_unit_test(children_that_do_the_work_are_told),
+		cmocka_unit_test(what_was_refused_is_told),
 		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
