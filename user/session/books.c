@@ -53,7 +53,8 @@ void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double
 
 	if ((edge || t->budget.pace.windows.n_windows) && !process__io_bytes(t->info.pid, &bytes))
 		work = (double)bytes;
-	net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, edge);
+	t->budget.pace.failed +=
+		net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, edge) != 0;
 }
 
 static void note_calls(struct budget *b, const struct target *t)
@@ -200,8 +201,10 @@ void books__look(struct target *t, uint64_t now_ns)
 {
 	if (!t->budget.survivors.n_windows)
 		return;
-	survivors__look(&t->budget.survivors, &t->budget.clock, now_ns, read_memory, t);
-	survivors__compare(&t->budget.survivors);
+	/* of a process that is gone nothing can be read */
+	t->budget.pace.failed += survivors__look(&t->budget.survivors, &t->budget.clock, now_ns,
+						 read_memory, t) == -ENOMEM ||
+				 survivors__compare(&t->budget.survivors);
 }
 
 void books__read_bound(struct target *t)

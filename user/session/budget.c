@@ -24,6 +24,8 @@
 #define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
+/* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
+#define MOST_THINNED 64
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
 #define NICE		 -10 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
 
@@ -39,14 +41,23 @@ static double regions_cost_of(const struct session *s, const struct abi_process_
 	       (double)counters->region_stack_ns;
 }
 
+/* Beyond that of their calls. (Where each call is a sample, this is what calls are calibrated to
+ * cost.) */
+static double returns_cost_of(const struct session *s, const struct abi_process_cpu *counters)
+{
+	return s->calibrated && s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0;
+}
+
+static double samples_cost_of(const struct session *s, const struct abi_process_cpu *counters)
+{
+	return s->calibrated ? returns_cost_of(s, counters) + (double)counters->stack_ns : 0;
+}
+
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
-	double heap = 0;
+	double calls = s->calibrated ? calibration__total_ns(&s->calibration, counters) : 0;
 
-	if (s->calibrated)
-		heap = calibration__total_ns(&s->calibration, counters) +
-		       (s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0);
-	return heap + regions_cost_of(s, counters);
+	return calls + returns_cost_of(s, counters) + regions_cost_of(s, counters);
 }
 
 bool budget__cost_known(const struct session *s)
@@ -80,8 +91,18 @@ void budget__note_rarity(const struct session *s, struct target *t)
 
 /* --- intervals --- */
 
-/* Sees to it that the next one brings neither too few samples for an estimate nor more than it can pay
- * for. */
+static void put_interval(struct session *s, struct target *t, uint64_t interval)
+{
+	struct budget *b = &t->budget;
+
+	if (b->interval == interval || capture__set_interval(s->capture, t->info.pid, interval))
+		return;
+	b->interval = interval;
+	b->coarsest = interval > b->coarsest ? interval : b->coarsest;
+}
+
+/* Sees to it that the next window brings neither too few samples for an estimate nor more than
+ * it can pay for. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -94,8 +115,7 @@ static void set_interval(struct session *s, struct target *t, uint64_t samples)
 		interval = (double)s->interval;
 	if (interval > 0.7 * (double)t->budget.interval && interval < 1.4 * (double)t->budget.interval)
 		return;
-	if (!capture__set_interval(s->capture, t->info.pid, (uint64_t)interval))
-		t->budget.interval = (uint64_t)interval;
+	put_interval(s, t, (uint64_t)interval);
 }
 
 static void adapt_own(struct session *s, struct target *t)
@@ -117,24 +137,24 @@ static void adapt_shared(struct session *s, struct target *t, double cost_ns, do
 	t->budget.samples = t->counters.samples;
 }
 
-static void adapt_interval(void *ctx, struct paced *p, double cost_ns, double cpu_ns)
-{
-	struct session *s = ctx;
-
-	if (s->everywhere)
-		adapt_shared(s, p->owner, cost_ns, cpu_ns);
-	else
-		adapt_own(s, p->owner);
-}
-
-static void restore_interval(void *ctx, struct paced *p)
+static double adapt_interval(void *ctx, struct paced *p, double cost_ns, double cpu_ns)
 {
 	struct target *t = p->owner;
 	struct session *s = ctx;
 
-	if (t->budget.interval != s->interval &&
-	    !capture__set_interval(s->capture, t->info.pid, s->interval))
-		t->budget.interval = s->interval;
+	if (s->everywhere)
+		adapt_shared(s, t, cost_ns, cpu_ns);
+	else
+		adapt_own(s, t);
+	return (double)t->budget.interval / (double)s->interval;
+}
+
+static void restore_interval(void *ctx, struct paced *p, unsigned factor)
+{
+	struct target *t = p->owner;
+	struct session *s = ctx;
+
+	put_interval(s, t, s->interval * factor);
 	if (t->budget.stretch)
 		return;
 	/* what it is from now on stands for itself */
@@ -180,12 +200,14 @@ static uint64_t session_now_ns(void *ctx)
 	return s->stop_ns ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 }
 
-static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *ret_cpu)
+static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *ret_samples,
+			double *ret_cpu)
 {
 	struct target *t = p->owner;
 
 	targets__read(ctx, t);
 	*ret_cost = cost_of(ctx, &t->counters) + t->budget.rare_ns;
+	*ret_samples = samples_cost_of(ctx, &t->counters);
 	*ret_cpu = (double)t->cpu_now_ns;
 }
 
@@ -198,9 +220,9 @@ static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_
 /* The same where a window begins or ends. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
-	double cost, cpu;
+	double cost, samples, cpu;
 
-	read_totals(s, p, &cost, &cpu);
+	read_totals(s, p, &cost, &samples, &cpu);
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
 }
 
@@ -248,7 +270,8 @@ static int open_shared(struct session *s, struct target *t)
 	struct error none = {};
 	int rc;
 
-	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, false, s->extra, s->n_extra, &allocators, &none);
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_OWN, s->extra,
+			      s->n_extra, &allocators, &none);
 	if (rc)
 		return rc;
 	allocators->n_attached = allocators->n;
@@ -309,12 +332,15 @@ static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
 	books__opened(s, t);
 }
 
-static double machine_cost_ns(void *ctx)
+static double machine_cost_ns(void *ctx, double *ret_samples)
 {
-	struct abi_process_cpu counters;
+	struct abi_process_cpu counters = {};
 	struct session *s = ctx;
 
-	return capture__machine_counters(s->capture, &counters) ? 0 : cost_of(s, &counters);
+	if (capture__machine_counters(s->capture, &counters))
+		counters = (struct abi_process_cpu){};
+	*ret_samples = samples_cost_of(s, &counters);
+	return cost_of(s, &counters);
 }
 
 static void pause_all(void *ctx)
@@ -414,7 +440,9 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	cost = regions_cost_of(s, &t->counters);
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns, (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
-	if (s->what & WHAT_HEAP && !t->budget.pace.windows.continuous) /* what it has not spent while it was idle is no window's */
+	if (s->what & WHAT_HEAP &&
+	    !t->budget.pace.windows
+		     .continuous) /* what it has not spent while it was idle is no window's */
 		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
 	r->at_ns = now_ns;
 	r->cpu_ns = (double)t->cpu_now_ns;
@@ -461,7 +489,7 @@ int budget__welcome(struct session *s, struct target *t)
 	rc = books__begin(s, t);
 	if (rc)
 		return rc;
-	b->interval = s->interval;
+	b->interval = b->coarsest = s->interval;
 	if (s->what & WHAT_REGIONS)
 		b->regions = (struct region_budget){
 			.left_ns = REGIONS_CREDIT_NS,
@@ -473,7 +501,7 @@ int budget__welcome(struct session *s, struct target *t)
 		return 0;
 	rc = scheduler__add(&s->scheduler, &b->pace, t, seed, s->everywhere && t->start_ns ? t->start_ns : now);
 	if (!rc && b->pace.windows.continuous)
-		restore_interval(s, &b->pace);
+		restore_interval(s, &b->pace, 1);
 	return rc;
 }
 
@@ -487,6 +515,7 @@ int budget__begin(struct session *s)
 		.own = s->max_steady_overhead,
 		.host = BUDGET_AIM * s->max_host_overhead,
 		.cpus = cpus > 0 ? (unsigned)cpus : 1,
+		.most_thinned = s->interval_given ? 1 : MOST_THINNED,
 		.period_ns = s->window_period_ns,
 	};
 	int rc = 0;

@@ -14,6 +14,7 @@
 #include "capture/snapshot.h"
 #include "session/region_trend.h"
 #include "session/books.h"
+#include "session/refusals.h"
 #include "session/trend.h"
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
@@ -130,12 +131,14 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 /* When the process held most. */
 static void add_peak(const struct build *b, struct profile *p, struct abi_peak *ret)
 {
-	p->has_peak = p->has_life && !capture__peak(b->capture, b->target->process, ret) && ret->time_ns;
+	p->has_peak =
+		p->has_life && !capture__peak(b->capture, b->target->process, ret) && ret->time_ns;
 	if (p->has_peak && ret->time_ns > b->begin_ns)
 		p->peak_s = fmin((double)(ret->time_ns - b->begin_ns) / 1e9, p->duration_s);
 }
 
-static void add_site_peak(struct profile_site *site, const struct abi_site *found, const struct abi_peak *peak)
+static void add_site_peak(struct profile_site *site, const struct abi_site *found,
+			  const struct abi_peak *peak)
 {
 	__u64 objects_q16, bytes;
 
@@ -214,6 +217,7 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 	for (size_t i = 0; i < live.n; i++) {
 		const struct abi_live *block = &live.blocks[i];
 		size_t thread;
+		double seen = estimate__probability(block->size, block->interval);
 		long site;
 		int rc;
 
@@ -228,11 +232,11 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 			continue;
 		rc = profile__add_thread(p, block->tid, "", &thread);
 		if (!rc)
-			rc = profile__add_live(p, s->site_of[site], thread, block->size);
+			rc = profile__add_live_seen(p, s->site_of[site], thread, block->size, seen);
 		if (rc)
 			return rc;
-		p->sites[s->site_of[site]].life.living[profile_age_class(b->end_ns - block->birth_ns)] +=
-			1 / estimate__probability(block->size, block->interval);
+		p->sites[s->site_of[site]]
+			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
 	}
 	/* The kernel side has counted those that it met itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
@@ -395,15 +399,19 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_run_lost(p, "files_refused", b->files_refused);
 	if (!rc)
+		rc = profile__add_run_lost(p, "probes_refused", b->probes_refused);
+	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	if (!rc)
 		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));
 	if (!rc)
+		rc = profile__add_lost(p, "not_traced", b->not_traced != NULL);
+	if (!rc)
 		rc = profile__add_lost(p, "code_replaced", b->target->code_replaced);
 	if (!rc)
 		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
-	if (!rc)
-		rc = profile__add_lost(p, "allocators_refused", b->target->allocators ? b->target->allocators->n_refused : 0);
+	if (!rc && !profile__is_regions(p))
+		rc = refusals__add(b, p);
 	if (!rc)
 		rc = profile__add_run_lost(p, "unwind_tables_refused",
 				       capture__tables_refused(b->capture));
@@ -450,8 +458,10 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->pid = b->target->info.pid;
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);
+	p->not_traced = b->not_traced;
 	p->mode = budget__is_windowed(&b->target->budget) ? "windowed" : "continuous";
 	p->interval_bytes = b->interval;
+	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
 	p->earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low = p->growth.blocks_high = NAN;
 	p->resident_change_bytes =
@@ -510,7 +520,8 @@ int build__profile(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = b->growth ? "growth" : "heap";
-	p->has_life = p->has_ages = !b->growth && !budget__is_windowed(&b->target->budget);
+	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
+	p->has_ages = !b->growth;
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
@@ -693,6 +704,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	p->what = "regions";
 	p->mode = "continuous"; /* beside whatever windows the heap is seen in */
 	p->interval_bytes = 1;
+	p->asked_interval_bytes = 0;
 	p->alloc_calls = p->samples = book->taken;
 	p->free_calls = book->calls - book->taken;
 	region_book__live(book, &earlier_gone);

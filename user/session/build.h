@@ -27,6 +27,9 @@ struct budget {
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
 	int64_t open_net_blocks; /* and the balance of blocks */
 	bool stretch; /* the window at hand is, or became, continuous tracing: it stands for itself */
+	/* interval at which the program was ever sampled; 0: there is no limit, and it
+	 * was none but the run's */
+	uint64_t coarsest;
 	uint64_t interval, samples; /* of the present or last window; samples: when it or its last piece began */
 	struct region_budget {
 		double left_ns; /* of what seeing its regions may cost, */
@@ -80,7 +83,8 @@ struct target {
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	uint64_t children_cpu_ns; /* of a command that has ended: of its children, where these are not traced */
+	uint64_t
+		children_cpu_ns; /* of a command that has ended: of its children, where these are not traced */
 	struct abi_process_cpu counters;   /* as last read */
 	uint64_t alloc_calls, free_calls;  /* by them, the allocator's calls to itself left out */
 	double probe_ns;		   /* cost of the probes so far, negative when unknown */
@@ -108,13 +112,15 @@ struct build {
 	const struct series *series; /* NULL: none */
 	uint64_t begin_ns, end_ns;   /* of the run, or of what the target had of it; monotonic */
 	bool growth; /* what stands in the heap's tables are pages */
-	uint64_t interval;
+	uint64_t interval, asked_interval; /* the coarsest, and what was asked for */
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */
 	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
 	uint64_t cpu_time_ns;
+	const char *not_traced; /* as in the profile */
 	uint64_t watch_lost, missed_runs, events_lost, ends_lost, processes_refused, forgotten, files_refused;
+	uint64_t probes_refused;
 };
 
 /* The sites of one process among the drained ones, and what number each has in its profile. */

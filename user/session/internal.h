@@ -40,9 +40,10 @@ struct session {
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
 	struct allocators **attached; /* everywhere: those whose files have probes; owned */
 	size_t n_attached;
-	bool *examined; /* everywhere: by the binaries' index, whether it was looked at for
-			   allocators */
-	size_t n_examined;
+	bool files_idle;  /* nobody may need some file any more */
+	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
+	bool files_released;	/* by the last look at them */
+	uint64_t files_next_ns; /* when to look next */
 
 	struct launch launch;
 	bool command_ended;
@@ -56,8 +57,10 @@ struct session {
 	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
+	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
 	uint64_t interval;
+	bool interval_given; /* by the user: no other will do for continuous tracing */
 	double max_overhead; /* share of a target's CPU time, in windows; 0: no limit */
 	double max_steady_overhead; /* the same all the time */
 	double max_host_overhead; /* share of the machine's; 0: no limit */
@@ -151,6 +154,22 @@ void targets__take_news(struct session *session);
 
 /* What watch__new() needs. */
 struct watch_handlers targets__handlers(struct session *session);
+
+/* --- files.c: what processes run --- */
+
+/* What is known of a file: binaries__mark(). */
+enum file_mark {
+	FILE_NEW, /* it was not looked through for allocators yet, or that failed for the moment */
+	FILE_SEEN,
+	FILE_UNKNOWN, /* it defines its process's malloc, which is of no known allocator */
+	FILE_REFUSED, /* of it, or of one that came with it, some function cannot be probed */
+};
+
+/* Why no call of the target's allocator is to be seen; static. NULL: it is traced, or has its own probes. */
+const char *files__not_traced(struct session *session, const struct target *target);
+
+/* Lets go of files, and of the probes in them, that no target has mapped any more, now and then. */
+void files__let_go(struct session *session);
 
 /* --- region_calls.c: what the targets take from the kernel --- */
 

@@ -98,7 +98,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 				  strerror(-rc));
 	rc = region_source__find(pid, &maps, false, &ret->regions, err);
 	if (!rc)
-		rc = allocators__find(NULL, pid, &maps, false, options->extra, options->n_extra,
+		rc = allocators__find(NULL, pid, &maps, ALLOC_OWN, options->extra, options->n_extra,
 				      &ret->allocators, &ret->no_allocator);
 	maps__free(&maps);
 	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
@@ -199,8 +199,8 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 
 	if (!(s->what & WHAT_HEAP) || t->heap_attached)
 		return 0;
-	rc = allocators__find(s->alloc_files, pid, &t->maps, loading, s->extra, s->n_extra,
-			      &t->allocators, err);
+	rc = allocators__find(s->alloc_files, pid, &t->maps, loading ? ALLOC_LOADING : ALLOC_OWN,
+			      s->extra, s->n_extra, &t->allocators, err);
 	if (!rc)
 		rc = check_returns(t, err);
 	if (!rc)
@@ -352,6 +352,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->max_host_overhead = o->max_host_overhead;
 	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
+	s->interval_given = o->interval_given;
 	s->extra = o->capture.extra;
 	s->n_extra = o->capture.n_extra;
 	s->planned_s = o->planned_s;

@@ -14,6 +14,8 @@
 
 #define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS 2000000000 /* and not more often */
+#define SETTLE_LATE_NS                                                                             \
+	10000000000 /* or one that ended so long ago: its files are held as long as it is not told of */
 #define GAP_WITHIN_NS	1000000000 /* a look at what goes on waits for a gap between windows for no longer, */
 #define GAP_LOOK_MS	5	   /* and asks so often */
 /* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
@@ -44,7 +46,8 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.end_ns = end_ns,
 		.symbolizer = s->symbolizer,
 		.growth = s->what & WHAT_GROWTH,
-		.interval = s->interval,
+		.interval = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval,
+		.asked_interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,
@@ -55,6 +58,8 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.ends_lost = s->ends_lost,
 		.forgotten = s->forgotten,
 		.files_refused = s->files_refused,
+		.probes_refused = s->probes_refused,
+		.not_traced = files__not_traced(s, t),
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),
 	};
@@ -71,6 +76,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		struct build of_regions = build;
 
 		of_regions.calibration = NULL;
+		of_regions.not_traced = NULL;
 		if (!s->regions_calibrated)
 			of_regions.overhead_pct = -1;
 		rc = build__regions(&of_regions, &regions);
@@ -144,10 +150,15 @@ void profiles__settle_ended(struct session *s)
 	_cleanup_free_ uint32_t *gone = NULL;
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	size_t n = 0, n_gone = 0;
+	bool late = false;
 
-	for (size_t i = 0; i < s->n_targets; i++)
-		n += s->targets[i]->ended && s->targets[i]->uninvited;
-	if (n < MIN_SETTLED || now < s->settle_next_ns)
+	for (size_t i = 0; i < s->n_targets; i++) {
+		const struct target *t = s->targets[i];
+
+		n += t->ended && t->uninvited;
+		late = late || (t->ended && t->uninvited && now > t->end_ns + SETTLE_LATE_NS);
+	}
+	if ((n < MIN_SETTLED && !late) || now < s->settle_next_ns)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
 	scheduler__harvest(&s->scheduler);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes that nobody named. Those there are when the run begins are looked through here; of
  * those that come later the kernel side decides, at their exec or fork, by the same conditions. A
- * program's path is nothing that it could judge: it asks once per file. */
+ * program's path is nothing that it could judge: it asks once per file, and again when that has
+ * changed. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
@@ -108,7 +109,7 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
 		return;
 	wanted = !fnmatch(s->selection->exe, info.exe, 0);
-	capture__judge_file(s->capture, &event->exe, wanted);
+	capture__judge_program(s->capture, &event->exe, wanted);
 	if (wanted)
 		take_in(s, (pid_t)event->tgid, event->time_ns);
 }

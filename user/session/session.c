@@ -37,7 +37,6 @@ void session__free(struct session *s)
 	for (size_t i = 0; i < s->n_attached; i++)
 		allocators__free(s->attached[i]);
 	free(s->attached);
-	free(s->examined);
 	free(s->orphans);
 	free(s->targets);
 	series__free(&s->series);
@@ -197,6 +196,7 @@ bool session__dispatch(struct session *s)
 	watch_growth(s);
 	region_calls__note(s);
 	profiles__settle_ended(s);
+	files__let_go(s);
 	/* Others may come as long as there is a selection, but for one that only follows. */
 	if (s->selection && s->selection->dynamic)
 		return false;
@@ -288,4 +288,9 @@ enum probe_kind session__kind(const struct session *s)
 const struct capture_probe *session__probes(const struct session *s, size_t *ret_n)
 {
 	return capture__probes(s->capture, ret_n);
+}
+
+const struct capture_refusal *session__refusals(const struct session *s, size_t *ret_n)
+{
+	return capture__refusals(s->capture, ret_n);
 }

@@ -67,6 +67,10 @@ struct session_options {
 	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
 	double max_host_overhead;
 	uint64_t window_period_ns; /* for tests: how often windows come about; 0: about every second */
+	/* Was capture.interval asked for by its number? Else tracing may sample at a coarser one
+	 * where that lets it go on all the time within the limit. (Who asks for a number
+	 * compares by it, or wants each allocation, and can ask for a larger one.) */
+	bool interval_given;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
 };
@@ -90,7 +94,11 @@ struct session_status {
 	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
 	uint64_t samples;
 	double alloc_bytes;  /* estimate: allocated since the start */
-	double live_bytes;   /* the same, and not freed */
+	double live_bytes;   /* the same, and not freed: the table's estimate, of n_live targets */
+	double grown_bytes; /* by which the anonymous memory of the others has grown since tracing them
+			      * began: they are traced in windows, and what is live of them only the
+			      * table estimates */
+	size_t n_live, n_grown;
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
 	double cpu_cores;    /* that the targets use, on the average since the start */
@@ -99,9 +107,9 @@ struct session_status {
 };
 void session__status(struct session *session, struct session_status *ret);
 
-/* What has changed from one status to a later one, per second. */
+/* What has changed from one status to a later one, per second. NaN: it was of others then. */
 struct session_rates {
-	double live_bytes, alloc_calls, free_calls;
+	double live_bytes, grown_bytes, alloc_calls, free_calls;
 };
 
 /* Calls that turn out to be the allocator's own are taken off again, and counts can step back a little: those are
@@ -151,6 +159,9 @@ const char *session__region_place(const struct session *session);
 /* How the probes were attached, and where: as capture__probes. */
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
+
+/* What could not be probed so far: as capture__refusals, valid until the next dispatch. */
+const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
 /* What tracing pid would do, found out without touching it: the kind of probe, the allocators with
  * the place of every probe, and their cost, calibrated on a child of memtrace's own. */

@@ -68,14 +68,20 @@ static void estimate_calls(struct target *t)
 	t->calls.seen_frees = t->free_calls;
 }
 
-/* What it has allocated and not freed: windows do not see the frees, but there is the kernel's count of its memory. */
-static double held(const struct target *t)
+/* Windows do not see the frees: what is live is then estimated from all tables, which takes too long each second. What
+ * the kernel counts of the process's memory stands for it, and says so. */
+static void add_held(const struct target *t, struct session_status *ret)
 {
 	const struct sizes *anon = &t->anon;
 
-	if (!t->ended && !t->exec_ns && t->budget.pace.windows.n_windows > 1 && anon->n)
-		return (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
-	return (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
+	if (!t->ended && !t->exec_ns && t->budget.pace.windows.n_windows > 1 && anon->n) {
+		ret->grown_bytes += (double)anon->at[anon->n - 1].bytes - (double)anon->at[0].bytes;
+		ret->n_grown++;
+		return;
+	}
+	ret->live_bytes +=
+		(double)t->counters.alloc_bytes - (double)t->counters.freed_bytes - t->gone_bytes;
+	ret->n_live++;
 }
 
 void session__status(struct session *s, struct session_status *ret)
@@ -97,7 +103,7 @@ void session__status(struct session *s, struct session_status *ret)
 		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);
 		ret->samples += t->counters.samples;
 		ret->alloc_bytes += allocated(t);
-		ret->live_bytes += held(t);
+		add_held(t, ret);
 		ret->running += !t->ended;
 		if (s->what == WHAT_REGIONS) {
 			ret->alloc_calls += t->book.calls;
@@ -123,7 +129,12 @@ bool session_status__rates(const struct session_status *before, const struct ses
 	if (seconds <= 0)
 		return false;
 	*ret = (struct session_rates){
-		.live_bytes = (now->live_bytes - before->live_bytes) / seconds,
+		.live_bytes = now->n_live == before->n_live
+				      ? (now->live_bytes - before->live_bytes) / seconds
+				      : NAN,
+		.grown_bytes = now->n_grown == before->n_grown
+				       ? (now->grown_bytes - before->grown_bytes) / seconds
+				       : NAN,
 		.alloc_calls = now->alloc_calls > before->alloc_calls
 				       ? (double)(now->alloc_calls - before->alloc_calls) / seconds
 				       : 0,

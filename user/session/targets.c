@@ -59,6 +59,7 @@ void targets__remove(struct session *s, struct target *t)
 		scheduler__forget(&s->scheduler, &t->budget.pace);
 	if (t->process)
 		capture__drop_process(s->capture, t->process);
+	s->files_idle = true;
 	target__clear(t);
 	free(t);
 }
@@ -81,6 +82,13 @@ struct target *targets__find_process(struct session *s, uint32_t process)
 
 /* --- files --- */
 
+static void note_short(struct session *s, bool is_short)
+{
+	s->files_refused += is_short;
+	s->files_short = s->files_short || is_short;
+	s->files_idle = s->files_idle || is_short;
+}
+
 /* Makes the file behind an executable mapping known, so that it can be unwound through and named
  * even when its process is gone. What fails is not remembered: another mapping may yet show the
  * file. */
@@ -95,13 +103,13 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 		return;
 	fd = maps__open_file(pid, entry);
 	if (fd < 0) {
-		s->files_refused += fd == -EMFILE || fd == -ENFILE;
+		note_short(s, fd == -EMFILE || fd == -ENFILE);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	rc = binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
-	s->files_refused += rc == -EMFILE;
+	note_short(s, rc == -EMFILE);
 }
 
 /* The process runs code that lies in no file. What that is called it may say until its end, or
@@ -162,9 +170,12 @@ void targets__tell_mappings(struct session *s)
 		struct maps now = {};
 		int left_out;
 
-		if (!t->maps_changed || t->ended)
+		if (!t->maps_changed)
 			continue;
 		t->maps_changed = false;
+		t->probes_due = true;
+		if (t->ended)
+			continue;
 		if (count_code(&t->maps) > ABI_MAX_MAPPINGS)
 			maps__read(t->info.pid, &now);
 		left_out = capture__set_mappings(s->capture, s->binaries, t->process,
@@ -174,7 +185,6 @@ void targets__tell_mappings(struct session *s)
 			t->maps_changed = true; /* the next time may go better */
 		else if ((uint64_t)left_out > t->mappings_left_out)
 			t->mappings_left_out = (uint64_t)left_out;
-		t->probes_due = true;
 	}
 	capture__put_tables(s->capture);
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -186,37 +196,53 @@ void targets__tell_mappings(struct session *s)
 
 /* --- probes for all processes --- */
 
-/* Has one of the target's files not been looked at yet? Marks them all. */
+/* The marks are on files, not on binaries, of which many files may be copies: the kernel puts a
+ * probe into one file. */
+static unsigned char *mark_of(struct session *s, const struct map_entry *e)
+{
+	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
+}
+
+/* Has one of the target's files not been looked through for allocators yet? */
 static bool new_files(struct session *s, const struct target *t)
 {
-	bool any = false;
-
-	if (binaries__grow(s->binaries, &s->examined, &s->n_examined, sizeof(*s->examined)))
-		return false;
 	for (size_t i = 0; i < t->maps.n; i++) {
-		const struct map_entry *e = &t->maps.entries[i];
-		const struct binary *b = e->executable && e->file.inode
-						 ? binaries__find(s->binaries, &e->file)
-						 : NULL;
+		const unsigned char *mark = mark_of(s, &t->maps.entries[i]);
 
-		if (b && !s->examined[b->index])
-			any = s->examined[b->index] = true;
+		if (mark && *mark == FILE_NEW)
+			return true;
 	}
-	return any;
+	return false;
+}
+
+/* From now on they all have been. unknown: the path of the one whose malloc is not known, or "". */
+static void mark_files(struct session *s, const struct target *t, enum file_mark as,
+		       const char *unknown)
+{
+	for (size_t i = 0; i < t->maps.n; i++) {
+		unsigned char *mark = mark_of(s, &t->maps.entries[i]);
+
+		if (mark && *unknown && !strcmp(t->maps.entries[i].path, unknown))
+			*mark = FILE_UNKNOWN;
+		else if (mark && *mark == FILE_NEW)
+			*mark = (unsigned char)as;
+	}
 }
 
 int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
 {
 	struct allocators **attached;
 	size_t before, after;
-	int rc;
+	int one, rc = 0;
 
 	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
 	if (!attached)
 		return error__set(err, -ENOMEM, "out of memory");
 	s->attached = attached;
 	capture__probes(s->capture, &before);
-	rc = capture__attach(s->capture, t->allocators, 0, err);
+	/* One that cannot be probed is no reason to leave the others. */
+	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
+		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
 	/* What is known of the probes points to them. Most programs bring the same library, which has its
 	 * probes. */
@@ -235,28 +261,54 @@ void targets__probe_own_libc(struct session *s)
 
 	if (maps__read(getpid(), &self.maps))
 		return;
-	if (!allocators__find(s->alloc_files, getpid(), &self.maps, false, NULL, 0, &self.allocators,
-			      &none))
+	if (!allocators__find(s->alloc_files, getpid(), &self.maps, ALLOC_ALL, NULL, 0,
+			      &self.allocators, &none))
 		targets__attach_everywhere(s, &self, &none);
 	maps__free(&self.maps);
 }
 
 void targets__attach_own(struct session *s, struct target *t)
 {
-	while (capture__attach(s->capture, t->allocators, t->info.pid, NULL))
-		t->allocators->n_refused++;
+	int rc;
+
+	while ((rc = capture__attach(s->capture, t->allocators, t->info.pid, NULL)))
+		t->allocators->n_refused += rc != -EOPNOTSUPP; /* of those the capture tells */
+}
+
+/* The files are marked when all is done that can be done: what has failed for want of the process, or of room, the
+ * next process that maps them may bring about. One that has ended meanwhile will do as long as its files are held. */
+static void probe_new_files(struct session *s, struct target *t)
+{
+	struct error none = {};
+	char unknown[sizeof(t->allocators->unknown)] = "";
+	bool refused;
+	int rc;
+
+	if (!new_files(s, t))
+		return;
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_ALL, s->extra,
+			      s->n_extra, &t->allocators, &none);
+	refused = rc && rc != -ENOENT;
+	if (!rc) {
+		memcpy(unknown, t->allocators->unknown, sizeof(unknown));
+		refused = t->allocators->n_refused;
+		rc = targets__attach_everywhere(s, t, &none);
+		refused = refused || rc;
+	}
+	if (!alloc_error__passes(rc))
+		mark_files(s, t, refused ? FILE_REFUSED : FILE_SEEN, unknown);
+	if (rc == -ENOSPC) {
+		s->probes_refused++;
+		s->files_short = s->files_idle = true;
+	}
 }
 
 /* Puts probes into the allocators that a target brings along, or has loaded since. A selected process without
  * one that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
-	struct error none = {};
-
-	if (t->ended)
-		return;
 	if (!s->everywhere) {
-		if (!t->allocators)
+		if (t->ended || !t->allocators)
 			return;
 		/* One that cannot be probed stays as it is: the others are. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
@@ -265,9 +317,7 @@ static void provide_probes(struct session *s, struct target *t)
 			targets__attach_own(s, t);
 		return;
 	}
-	if (new_files(s, t) && !allocators__find(s->alloc_files, t->info.pid, &t->maps, false,
-						 s->extra, s->n_extra, &t->allocators, &none))
-		targets__attach_everywhere(s, t, &none);
+	probe_new_files(s, t);
 }
 
 /* --- news --- */
@@ -311,6 +361,7 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	if (!t || time_ns < t->begun_by_exec_ns)
 		return;
 	maps__free(&t->maps);
+	s->files_idle = true;
 	if (t->perf_map.root_fd >= 0) /* its user may be another now */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
@@ -382,6 +433,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		survivors__exec(&t->budget.survivors, event->time_ns);
 		t->budget.pace.cut = true;
+		t->budget.coarsest = t->budget.interval;
 		reallocs__exec(&t->budget.reallocs);
 		break;
 	case EVENT_HEADLESS:

@@ -11,6 +11,7 @@
 #include "profile/balance.h"
 
 #define NS 1e-9
+_Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
 #define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
@@ -90,6 +91,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		windows[i] = (struct windowed_window){
 			.begin_s = fmax(net_clock__at(clock, w->start_ns) - origin, 0),
 			.end_s = fmax(net_clock__at(clock, w->end_ns) - origin, 0),
+			.wall_s = seconds_in(w, begin_ns, b->end_ns),
 			.interval_bytes = (double)w->interval,
 			.continuous = w->continuous,
 		};
@@ -187,6 +189,21 @@ struct rows {
 	uint64_t start_ns, end_ns; /* what the segments cover */
 	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
 };
+
+/* What one more sample of the site would make of a difference, at its mean size. Where the
+ * interval became coarser, most samples may have come before, and are worth less than the next
+ * one. */
+static double quantum_of(const struct build *b, const struct abi_site *site)
+{
+	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
+
+	if (!(objects > 0))
+		return 0;
+	size = (double)site->alloc_bytes / objects;
+	seen = fmin((double)site->alloc_samples / objects,
+		    estimate__probability((uint64_t)ceil(size), b->interval));
+	return seen > 0 && seen < 1 ? size / seen * sqrt(1 - seen) : 0;
+}
 
 /* --- vectors that realloc has grown (reallocs.h) --- */
 
@@ -364,6 +381,8 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		to->survival[i] = r->survival[i];
 		to->older[i] = r->older[i];
 	}
+	memcpy(to->life.ended, r->ended, sizeof(to->life.ended));
+	memcpy(to->life.living, r->living, sizeof(to->life.living));
 	return r->live_objects >= 0.5 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 
@@ -589,13 +608,8 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	for (size_t site = 0; site < sites->n; site++)
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 			rows->at[site][i].seconds = (double)step * NS;
-	for (size_t i = 0; i < sites->n; i++) { /* of which nothing may be held */
-		double objects = (double)sites->sites[i].alloc_objects_q16 / 65536;
-		double samples = (double)sites->sites[i].alloc_samples;
-
-		if (samples > 0 && samples < objects)
-			rows->quantum[i] = (double)sites->sites[i].alloc_bytes / samples * sqrt(1 - samples / objects);
-	}
+	for (size_t i = 0; i < sites->n; i++) /* of which nothing may be held */
+		rows->quantum[i] = quantum_of(b, &sites->sites[i]);
 	while ((held = next_held(&walk))) {
 		long site = process_sites__find(sites, &held->stack);
 		uint64_t slice = held->birth_ns < from ? SERIES_SEGMENTS : (held->birth_ns - from) / step;
@@ -626,7 +640,7 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	rows->end_ns = b->end_ns;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct abi_site *site = &sites->sites[i];
-		double objects, seen;
+		double objects;
 
 		for (size_t j = 0; j < n; j++) {
 			bool end_of_run = j + 1 == n;
@@ -645,23 +659,24 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 
 			rows->bytes += held;
 			rows->footprint += held / size * balance__footprint(size);
-			seen = (double)site->alloc_samples / objects;
-			rows->quantum[i] = seen > 0 && seen < 1 ? size / seen * sqrt(1 - seen) : 0;
 		}
+		rows->quantum[i] = quantum_of(b, site);
 	}
 }
 
 /* How much of what the site allocated until some age ago is still held, and of what is live how much is that old.
- * Allocation is known by time from the series, without one taken to be even. */
-static void add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
+ * Allocation is known by time from the series, without one taken to be even. 0 or -ENOMEM. */
+static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
 	_cleanup_free_ double (*held_bytes)[PROFILE_SURVIVAL_AGES] = calloc(sites->n + 1, sizeof(*held_bytes));
 	struct held_walk walk = walk_held(b);
 	const struct abi_live *held;
 
-	if (!held_bytes || b->end_ns <= b->begin_ns)
-		return;
+	if (!held_bytes)
+		return -ENOMEM;
+	if (b->end_ns <= b->begin_ns)
+		return 0;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
 		p->survival_age_s[i] = (double)age_ns[i] * NS;
@@ -688,6 +703,7 @@ static void add_survival(const struct build *b, struct profile *p, const struct 
 			if (site->live.bytes > 0)
 				site->older[i] = fmin(held_bytes[s][i] / site->live.bytes, 1);
 		}
+	return 0;
 }
 
 /* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack die young.) */
@@ -760,7 +776,8 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	p->growth.attributed = total_growth(&rows, sites->n);
 	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
 	process = (p->growth.bytes_per_s - b->regions_growth) / rounding;
-	add_survival(b, p, sites);
+	if (add_survival(b, p, sites))
+		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++) {
 		struct profile_site *site;
 

@@ -95,11 +95,53 @@ static void vectors_that_the_process_does_not_hold(void **state)
 	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
 }
 
+/* By how much the interval of growth reaches above it, of a stack that was sampled at 64 KiB for
+ * most of a run, and at this interval at its coarsest. */
+static double doubt_at(uint64_t coarsest)
+{
+	struct target target = {.process = PROCESS};
+	struct capture_drain drain = {};
+	size_t site_of = 0;
+	const struct process_sites sites = {
+		.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {.target = &target,
+				    .drain = &drain,
+				    .interval = coarsest,
+				    .begin_ns = S,
+				    .end_ns = (1 + RUN_S) * S};
+	struct profile *profile = profile__new();
+	double doubt;
+
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of),
+			 0);
+	/* of 1000 bytes each */
+	site = (struct abi_site){.alloc_samples = 1000,
+				 .alloc_objects_q16 = 66000ULL << 16,
+				 .alloc_bytes = 66000000};
+	assert_int_equal(trend__add_growth(&build, profile, &sites), 0);
+	assert_true(profile->has_growth);
+	doubt = profile->sites[0].growth.high - profile->sites[0].growth.bytes_per_s;
+	profile__free(profile);
+	return doubt;
+}
+
+/* However closely most of it was sampled, what came last may have been seen at the coarsest. */
+static void growth_is_as_sure_as_the_coarsest_interval(void **state)
+{
+	double fine = doubt_at(65536);
+
+	(void)state;
+	assert_true(fine > 0);
+	assert_true(doubt_at(1 << 20) > 10 * fine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors_that_grow_with_the_process),
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
+		cmocka_unit_test(growth_is_as_sure_as_the_coarsest_interval),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

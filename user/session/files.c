@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's blocks on the disk and
+ * its file system mounted; and the kernel's tables have room for so many probed functions. So a file is let go when no
+ * process whose memory is still to be told of has it mapped. */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/maps.h"
+#include "session/internal.h"
+
+#define LOOK_EVERY_NS 1000000000
+/* Programs that are started again and again, each minute or so, find their probes in place for as long. */
+#define IDLE_NS 10000000000
+
+const char *files__not_traced(struct session *s, const struct target *t)
+{
+	bool probed = false, new = !t->maps.n, refused = false, unknown = false;
+
+	if (!s->everywhere || !(s->what & WHAT_HEAP) || t->alloc_calls || t->counters.samples)
+		return NULL;
+	for (size_t i = 0; i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+		const unsigned char *mark;
+
+		if (!e->executable || !e->file.inode)
+			continue;
+		mark = binaries__mark(s->binaries, &e->file);
+		unknown = unknown || (mark && *mark == FILE_UNKNOWN &&
+				      !capture__probes_file(s->capture, &e->file)); /* by --alloc */
+		new = new || !mark || *mark == FILE_NEW;
+		refused = refused || (mark && *mark == FILE_REFUSED);
+		probed = probed || capture__probes_file(s->capture, &e->file);
+	}
+	if (unknown)
+		return "its malloc is of no known allocator";
+	if (probed)
+		return NULL;
+	if (new)
+		return s->probes_refused ? "there is no room for more probes"
+					 : "its files could not be opened";
+	return refused ? "its allocator cannot be probed" : "no allocator in its files";
+}
+
+static void use_all(struct session *s, const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++)
+		if (maps->entries[i].executable && maps->entries[i].file.inode)
+			binaries__use(s->binaries, &maps->entries[i].file);
+}
+
+static void release(void *ctx, const struct file_id *file)
+{
+	struct session *s = ctx;
+	size_t n = 0;
+
+	s->files_released = true;
+	capture__release(s->capture, file);
+	for (size_t i = 0; i < s->n_attached; i++)
+		if (allocators__drop(s->attached[i], file))
+			s->attached[n++] = s->attached[i];
+		else
+			allocators__free(s->attached[i]);
+	s->n_attached = n;
+}
+
+void files__let_go(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	struct maps own = {};
+
+	if (!s->selection || !s->files_idle || now < s->files_next_ns || s->stopped)
+		return;
+	s->files_next_ns = now + LOOK_EVERY_NS;
+	for (size_t i = 0; i < s->n_targets; i++)
+		use_all(s, &s->targets[i]->maps);
+	/* our own C library's are for processes that are still to come: targets__probe_own_libc() */
+	if (!maps__read(getpid(), &own))
+		use_all(s, &own);
+	maps__free(&own);
+	s->files_released = false;
+	s->files_idle = binaries__evict(s->binaries, now, s->files_short ? 0 : IDLE_NS, release, s);
+	/* Who came when there was no room has his turn now. */
+	for (size_t i = 0; i < s->n_targets && s->files_short && s->files_released; i++)
+		s->targets[i]->probes_due = true;
+	s->files_short = s->files_short && !s->files_released;
+}

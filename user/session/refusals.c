@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/refusals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_TOLD 5 /* reasons: a file may offer hundreds of functions */
+
+/* Whoever maps the file as code has what is refused there: the instruction is the same for all. */
+static bool maps_code_of(const struct target *t, const struct file_id *file)
+{
+	for (size_t i = 0; i < t->maps.n; i++)
+		if (t->maps.entries[i].executable && file_id__equal(&t->maps.entries[i].file, file))
+			return true;
+	return false;
+}
+
+static int add_reason(struct profile *p, const char *text)
+{
+	char *joined;
+
+	if (asprintf(&joined, "%s%s%s", p->refused ? p->refused : "", p->refused ? "; " : "",
+		     text) < 0)
+		return -ENOMEM;
+	free(p->refused);
+	p->refused = joined;
+	return 0;
+}
+
+int refusals__add(const struct build *b, struct profile *p)
+{
+	uint64_t whole = b->target->allocators ? b->target->allocators->n_refused : 0,
+		 functions = 0;
+	const struct capture_refusal *refusals;
+	char more[40];
+	size_t n, told = 0;
+	int rc = 0;
+
+	refusals = capture__refusals(b->capture, &n);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!maps_code_of(b->target, &refusals[i].file))
+			continue;
+		*(refusals[i].whole ? &whole : &functions) += 1;
+		if (told++ < MOST_TOLD)
+			rc = add_reason(p, refusals[i].text);
+	}
+	snprintf(more, sizeof(more), "and %zu more", told > MOST_TOLD ? told - MOST_TOLD : 0);
+	if (!rc && told > MOST_TOLD)
+		rc = add_reason(p, more);
+	if (!rc)
+		rc = profile__add_lost(p, "allocators_refused", whole);
+	if (!rc)
+		rc = profile__add_lost(p, "functions_refused", functions);
+	return rc;
+}
