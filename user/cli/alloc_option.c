@@ -61,10 +61,11 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 	return take_word(pos, ")") ? NULL : bad_number;
 }
 
-static const char *parse(const char *text, bool freeing, struct alloc_extra *extra)
+/* *ret_colon: between file and function. NULL, or what is wrong. */
+static const char *parse(const char *text, bool freeing, struct abi_func *func,
+			 const char **ret_colon)
 {
 	const char *open = strchr(text, '('), *colon, *pos, *why;
-	struct abi_func *func = &extra->func;
 
 	colon = open ? memrchr(text, ':', (size_t)(open - text)) : strrchr(text, ':');
 	if (!colon || colon == text || colon + 1 == open || !colon[1])
@@ -95,24 +96,30 @@ static const char *parse(const char *text, bool freeing, struct alloc_extra *ext
 	}
 	if (*pos)
 		return "there is more behind its end";
-	extra->file = strndup(text, (size_t)(colon - text));
-	extra->symbol = strndup(colon + 1, (size_t)(open - colon - 1));
-	return extra->file && extra->symbol ? NULL : "out of memory";
+	*ret_colon = colon;
+	return NULL;
 }
 
 int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
 		     bool freeing)
 {
 	struct alloc_extra *extra = &options->list[options->n];
-	const char *why;
+	const char *why, *colon;
+	char *file;
 
 	if (options->n == MAX_EXTRA)
 		return usage_error(command, "at most %d --alloc and --free", MAX_EXTRA);
 	memset(extra, 0, sizeof(*extra));
-	why = parse(text, freeing, extra);
+	why = parse(text, freeing, &extra->func, &colon);
 	if (why)
 		return usage_error(command, "%s '%s': %s", freeing ? "--free" : "--alloc", text,
 				   why);
+	extra->file = file = strndup(text, (size_t)(colon - text));
+	extra->symbol = file ? strndup(colon + 1, strcspn(colon + 1, "(")) : NULL;
+	if (!extra->symbol) {
+		free(file);
+		return no_memory();
+	}
 	options->n++;
 	return 0;
 }

@@ -52,6 +52,12 @@ int fail(const struct error *err)
 	return EXIT_FAILED;
 }
 
+int no_memory(void)
+{
+	complain("out of memory");
+	return EXIT_FAILED;
+}
+
 int usage_error(const char *command, const char *fmt, ...)
 {
 	va_list ap;

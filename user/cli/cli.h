@@ -32,6 +32,9 @@ void complain_to(void (*hear)(const char *text));
 /* complain() with err's text; returns EXIT_FAILED. */
 int fail(const struct error *err);
 
+/* complain() of that; returns EXIT_FAILED. */
+int no_memory(void);
+
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -60,8 +63,8 @@ struct alloc_options {
 	size_t n;
 };
 
-/* Takes in the value of command's --alloc or (freeing) --free. The strings are for good. 0, or what
- * usage_error() answers. */
+/* Takes in the value of command's --alloc or (freeing) --free. The strings are for good. 0, or the
+ * exit status, said. */
 int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
 		     bool freeing);
 

@@ -104,7 +104,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
 	if (c->trace.to_stdout)
-		return usage_error("top", "-o - is record's: the screen is shown where the terminal is");
+		return usage_error("top",
+				   "-o - is record's: the screen is shown where the terminal is");
 	return trace_config__settle(&c->trace, "top", false);
 }
 
@@ -243,6 +244,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 				{.fd = signal_fd, .events = POLLIN},
 				{.fd = STDIN_FILENO, .events = POLLIN}};
 	struct signalfd_siginfo info;
+	size_t told = 0;
 
 	for (;;) {
 		double now = clock__monotonic_s(), wait = (run->ended ? now + 1 : next_status) - now;
@@ -275,6 +277,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 			fds[0].fd = -1;
 			changed = true;
 		}
+		say_refused(run->session, &told);
 		now = clock__monotonic_s();
 		if (!run->ended && now >= next_status) {
 			next_status = now + fmin(delay, 1);

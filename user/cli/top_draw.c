@@ -177,19 +177,32 @@ static void format_growth_interval(const struct growth *growth, char *cell)
 
 static void fill_numbers(struct cells *cells, const struct profile *profile, const struct numbers *n)
 {
-	const char *least = profile->dropped ? ">= " : "";
+	const char *least =
+		bound_sign(profile__is_lower_bound(profile), profile__is_upper_bound(profile));
 	char buf[32];
 
 	snprintf(cells->at[LIVE], CELL_BYTES, "%s%s", least, format_bytes(n->live.bytes, buf));
 	format_known(top_live_interval(profile, &n->live), cells->at[LIVE_INTERVAL]);
 	if (isfinite(n->growth.bytes_per_s))
-		snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least, format_bytes(n->growth.bytes_per_s, buf));
+		snprintf(cells->at[GROWTH], CELL_BYTES, "%s%s", least,
+			 format_bytes(n->growth.bytes_per_s, buf));
 	else
 		strcpy(cells->at[GROWTH], "?");
 	format_growth_interval(&n->growth, cells->at[GROWTH_INTERVAL]);
 	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", least, format_bytes(n->rate, buf));
 	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
 	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
+}
+
+/* What was not seen is not nothing. */
+static void fill_unknown(struct cells *cells)
+{
+	for (size_t i = 0; i < sizeof(cells->at) / sizeof(cells->at[0]); i++)
+		*cells->at[i] = '\0';
+	strcpy(cells->at[LIVE], "-");
+	strcpy(cells->at[GROWTH], "-");
+	strcpy(cells->at[RATE], "-");
+	strcpy(cells->at[OBJECTS], "-");
 }
 
 static bool has_ended(const struct process *process)
@@ -207,6 +220,8 @@ static int fill_cells(struct cells *cells, const struct row *row)
 	fill_numbers(cells, profile, row->numbers);
 	if (row->group)
 		return 0;
+	if (profile->not_traced)
+		fill_unknown(cells);
 	comm = text_printable(profile->comm);
 	shorter = comm ? text_shorten(comm, COMMAND_MAX) : NULL;
 	if (!shorter)
@@ -323,7 +338,8 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 		used += shown[c] ? widths[c] + 2 : 0;
 	if (with_titles)
 		rc = put_row(text, TOP_TITLES, &titles, widths, shown,
-			     view->level == PROCESSES ? "TOP STACK (leaf first)" : WHERE_TITLE, width);
+			     view->level == PROCESSES ? "TOP STACK (leaf first)" : WHERE_TITLE,
+			     width);
 	if (!rc && !n)
 		rc = text__put(text, TOP_PLAIN,
 			       !view->known	 ? "(no state yet)"
@@ -338,6 +354,12 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 
 		if (group)
 			rc = write_where(row->process->profile, group->site, width > used ? width - used : 0, &where);
+		else if (row->process->profile->not_traced &&
+			 asprintf(&where, "(not traced: %s)", row->process->profile->not_traced) <
+				 0) {
+			where = NULL;
+			return -ENOMEM;
+		}
 		if (!rc)
 			rc = put_row(text, view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN, &cells[i],
 				     widths, shown, where ? where : "", width);
@@ -498,29 +520,24 @@ struct sum {
 	uint64_t samples;
 };
 
-/* Of heaps, where there are any: what an allocator maps for them is the same memory. */
-static bool is_summed(const struct top_view *view, const struct process *process)
+static struct sum sum_of_all(const struct top_view *view)
 {
+	struct sum sum = {.growth = NAN};
 	bool heaps = false;
 
 	for (size_t i = 0; i < view->n_processes; i++)
 		heaps = heaps || !profile__is_regions(view->processes[i].profile);
-	return !process->gone && !(heaps && profile__is_regions(process->profile));
-}
-
-static struct sum sum_of_all(const struct top_view *view)
-{
-	struct sum sum = {.growth = NAN};
-
 	for (size_t i = 0; i < view->n_processes; i++) {
 		const struct process *p = &view->processes[i];
 
-		if (!is_summed(view, p))
+		/* what an allocator maps for a heap is the same memory */
+		if (p->gone || (heaps && profile__is_regions(p->profile)))
 			continue;
 		sum.live_bytes += p->numbers.live.bytes;
 		sum.samples += p->profile->samples;
 		if (p->profile->has_growth)
-			sum.growth = (isfinite(sum.growth) ? sum.growth : 0) + p->profile->growth.attributed.bytes_per_s;
+			sum.growth = (isfinite(sum.growth) ? sum.growth : 0) +
+				     p->profile->growth.attributed.bytes_per_s;
 	}
 	return sum;
 }
@@ -530,7 +547,8 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 	const struct top_status *s = &view->status;
 	struct sum sum = sum_of_all(view);
 	double age = s->elapsed_s - view->elapsed_s;
-	char line[512], live[32] = "", bytes[16], size[20], change[40] = "", mode[64] = "continuous", took[32], cost[48] = "", old[48] = "";
+	char line[512], live[32] = "", bytes[16], size[20], change[40] = "",
+			mode[64] = "continuous", took[32], cost[48] = "", old[48] = "";
 
 	if (s->windowed && s->windowed < s->running)
 		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
@@ -549,8 +567,11 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 	/* What matters most comes first: a narrow terminal loses the end. */
 	snprintf(line, sizeof(line),
 		 "%s%.0f s%s%s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
-		 s->ended ? "ENDED  " : view->paused ? "PAUSED  " : "", s->elapsed_s, live, change, cost, old, mode,
-		 s->alloc_per_s, s->free_per_s, sum.samples);
+		 s->ended	? "ENDED  "
+		 : view->paused ? "PAUSED  "
+				: "",
+		 s->elapsed_s, live, change, cost, old, mode, s->alloc_per_s, s->free_per_s,
+		 sum.samples);
 	return text__wrap(text, TOP_HEAD, line, width, most);
 }
 
@@ -587,6 +608,31 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 		rc = text__wrap(text, TOP_WARNING, line, width, most);
 	free(line);
 	profile__free(sum);
+	return rc;
+}
+
+/* Where processes on the screen contradict themselves: a line each, as far as there is room. */
+static int draw_findings(const struct top_view *view, size_t width, size_t most, struct text *text)
+{
+	const struct profile *profile;
+	int rc = 0;
+
+	for (size_t i = 0; most && !rc && (profile = top_view__profile(view, i)); i++) {
+		struct contradictions all = profile__contradictions(profile);
+
+		for (size_t k = 0; k < all.n && most && !rc; k++, most--) {
+			_cleanup_free_ char *words = contradiction_text(profile, &all.at[k]);
+			_cleanup_free_ char *line = NULL;
+
+			if (!words ||
+			    asprintf(&line, "pid %d: %s%s", (int)profile->pid,
+				     all.at[k].sure ? "CONTRADICTION: " : "note: ", words) < 0) {
+				line = NULL;
+				return -ENOMEM;
+			}
+			rc = text__wrap(text, TOP_WARNING, line, width, 1);
+		}
+	}
 	return rc;
 }
 
@@ -650,6 +696,8 @@ int top_view__draw(struct top_view *view, size_t width, size_t height, struct to
 		rc = draw_head(view, width, height >= 10 ? 2 : 1, &text);
 	if (!rc && height >= 8)
 		rc = draw_lost(view, width, height >= 16 ? 3 : 1, &text);
+	if (!rc && height >= 12)
+		rc = draw_findings(view, width, height >= 16 ? 2 : 1, &text);
 	if (!rc && path)
 		rc = draw_path(view, width, &text);
 	if (rc)

@@ -77,12 +77,15 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 	uint64_t pid;
 
 	if (!copy)
-		return -ENOMEM;
+		return no_memory();
 	while ((item = strsep(&rest, ","))) {
 		bool known = false;
 
 		if (parse_count(item, 1, INT32_MAX, &pid))
-			return usage_error(command, "'%s' is not a pid; processes of a name are traced with --comm NAME", item);
+			return usage_error(
+				command,
+				"'%s' is not a pid; processes of a name are traced with --comm NAME",
+				item);
 		for (size_t i = 0; i < c->n_pids; i++)
 			known = known || c->pids[i] == (pid_t)pid;
 		if (known)
@@ -94,8 +97,8 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 	return 0;
 }
 
-/* A list of names, separated by commas: bit i of *ret is set when the i-th is in it. 0; -ENOMEM; the status for
- * a wrong use, having said complaint of the name that is not known. */
+/* A list of names, separated by commas: bit i of *ret is set when the i-th is in it. 0, or the exit
+ * status, having said why: complaint of the name that is not known. */
 static int parse_names(const char *command, const char *text, const char *const *names, size_t n,
 		       const char *complaint, unsigned *ret)
 {
@@ -103,7 +106,7 @@ static int parse_names(const char *command, const char *text, const char *const 
 	char *rest = copy, *item;
 
 	if (!copy)
-		return -ENOMEM;
+		return no_memory();
 	*ret = 0;
 	while ((item = strsep(&rest, ","))) {
 		size_t i = 0;
@@ -245,8 +248,11 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 		}
 		c->output = value;
 		/* a directory: its files are not to be hidden ones */
-		if (value[strlen(value) - 1] == '/' && asprintf(&path, "%smemtrace", value) >= 0)
+		if (value[strlen(value) - 1] == '/') {
+			if (asprintf(&path, "%smemtrace", value) < 0)
+				return no_memory();
 			c->output = path; /* for good */
+		}
 		c->output_given = true;
 		return 0;
 	case 'f':
@@ -348,6 +354,7 @@ struct session_options trace_config__session_options(const struct trace_config *
 		.overhead_given = c->overhead_given,
 		.max_host_overhead = c->max_host_overhead,
 		.window_period_ns = c->window_period_ms * 1000000,
+		.interval_given = c->interval_given,
 		.capture = c->capture,
 		.symbolize = c->symbolize,
 	};
@@ -367,6 +374,15 @@ void trace_config__say_awaited(const struct trace_config *c, const struct sessio
 			complain("no file %s is mapped (yet): %s is awaited there", c->extra.list[i].file,
 				 c->extra.list[i].symbol);
 	}
+}
+
+void say_refused(const struct session *s, size_t *told)
+{
+	size_t n;
+	const struct capture_refusal *refusals = session__refusals(s, &n);
+
+	for (; *told < n; ++*told)
+		complain("%s", refusals[*told].text);
 }
 
 /* --- the files --- */
@@ -411,7 +427,8 @@ int trace_config__check_files(const struct trace_config *c, bool with_command, s
 				continue;
 			path = output_path(c, pids[i], "", what,
 					   formats[j % N_FORMATS].extension);
-			rc = path ? outfile__check(path, err) : -ENOMEM;
+			rc = path ? outfile__check(path, err)
+				  : error__set(err, -ENOMEM, "out of memory");
 			if (rc)
 				return rc;
 		}
@@ -440,8 +457,12 @@ int trace_config__write_files(const struct trace_config *c, const struct profile
 		if (!c->format[i] || trace_config__is_aside(c, p))
 			continue;
 		path = output_path(c, p->pid, number, trace_what(p), formats[i].extension);
-		if (!path || write_file(path, &formats[i], p, view, path) || written(ctx, p, path))
+		if (!path)
+			status = no_memory();
+		else if (write_file(path, &formats[i], p, view, path))
 			status = EXIT_FAILED;
+		else if (written(ctx, p, path))
+			status = no_memory();
 	}
 	return status;
 }

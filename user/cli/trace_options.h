@@ -118,6 +118,9 @@ struct session_options trace_config__session_options(const struct trace_config *
 /* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was started. */
 void trace_config__say_awaited(const struct trace_config *config, const struct session *session);
 
+/* Complains of functions that could not be probed, but for the first *told, and counts them in. */
+void say_refused(const struct session *session, size_t *told);
+
 /* --- the files --- */
 
 /* Is there a format to write? */

@@ -465,6 +465,21 @@ static struct profile *process(pid_t pid, const char *comm, const char *function
 	return p;
 }
 
+/* Blocks that were freed unseen: what is live is no more than an upper bound, and that is said. */
+static void test_contradictions(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
+	struct profile *p = process(11, "small", "f", 1);
+
+	(void)state;
+	assert_int_equal(profile__add_lost(p, "freed_unobserved", 1234), 0);
+	update(view, 10, 2, (struct profile *[]){p, process(12, "large", "g", 9)});
+	assert_true(shows(view, "pid 11: note: 1,234 blocks were found dead"));
+	assert_true(shows(view, "<= 1000 B"));
+	assert_false(shows(view, "pid 12: "));
+	top_view__free(view);
+}
+
 static void test_processes(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -479,6 +494,7 @@ static void test_processes(void **state)
 	assert_true(shows(view, "map_records_lost 7"));
 	assert_int_equal(top_view__profile(view, 2)->pid, 13);
 	assert_null(top_view__profile(view, 3));
+	assert_false(shows(view, "note: "));
 	press(view, "j");
 	assert_selected(view, "middle");
 	top_view__press(view, TOP_KEY_ENTER);
@@ -516,8 +532,10 @@ static void test_head(void **state)
 				    .running = 1,
 				    .alloc_per_s = 1000,
 				    .free_per_s = 900};
-	static const char *const words[] = {"61 s", "live ~60.0 MiB growth +2.0 KiB/s", "cost ~1.2 %", "continuous",
-					    "alloc 1000/s", "free 900/s", "samples 123"};
+	static const char *const words[] = {"61 s",	    "live ~60.0 MiB growth +2.0 KiB/s",
+					    "cost ~1.2 %",  "continuous",
+					    "alloc 1000/s", "free 900/s",
+					    "samples 123"};
 
 	struct profile *profile = three();
 
@@ -565,10 +583,29 @@ static void test_head_of_many(void **state)
 
 	(void)state;
 	regions->what = "regions";
-	update(view, 20, 3, (struct profile *[]){process(1, "one", "f", 1024), process(2, "two", "g", 2048), regions});
+	update(view, 20, 3,
+	       (struct profile *[]){process(1, "one", "f", 1024), process(2, "two", "g", 2048),
+				    regions});
 	top_view__set_status(view, &status);
 	assert_true(shows(view, "live ~2.9 MiB"));
 	assert_false(shows(view, "cost"));
+	top_view__free(view);
+}
+
+/* A process of which nothing was to be seen does not pass for one that holds nothing. */
+static void test_not_traced(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
+	struct profile *p = new_profile(1);
+
+	(void)state;
+	p->pid = 7;
+	strcpy(p->comm, "strange");
+	p->not_traced = "of stone";
+	end_profile(p);
+	update(view, 20, 2, (struct profile *[]){process(1, "one", "f", 1024), p});
+	assert_true(shows(view, "(not traced: of stone)"));
+	assert_false(shows(view, " 0 B"));
 	top_view__free(view);
 }
 
@@ -605,10 +642,12 @@ int main(void)
 		cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_one_stack),
 		cmocka_unit_test(test_scrolling_a_stack),
+		cmocka_unit_test(test_contradictions),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_head_of_many),
 		cmocka_unit_test(test_growth_that_is_not_known),
+		cmocka_unit_test(test_not_traced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

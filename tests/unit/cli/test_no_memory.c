@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Each allocation of taking in an option fails in turn: that is said, and is no success and no
+ * wrong use. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "cli/cli.h"
+#include "cli/trace_options.h"
+
+#include <cmocka.h> /* whose fail() is another */
+
+#include "tests/unit/failing.h"
+
+static char heard[1024];
+
+static void hear(const char *text)
+{
+	snprintf(heard, sizeof(heard), "%s", text);
+}
+
+struct option_value {
+	int option;
+	const char *value;
+};
+
+static int take(void *ctx, FILE *told)
+{
+	const struct option_value *o = ctx;
+	char *argv[] = {(char *)"record", NULL};
+	struct trace_config config;
+	int status;
+
+	trace_config__init(&config);
+	config.output = "before";
+	heard[0] = '\0';
+	status = trace_config__take(&config, "record", o->option, argv, o->value);
+	failing_in = 0;
+	if (status) {
+		assert_int_equal(status, EXIT_FAILED);
+		assert_string_equal(heard, "out of memory");
+	} else {
+		assert_string_equal(heard, "");
+		fprintf(told, "%zu %u %d %s", config.n_pids, config.what, config.format[1],
+			config.output);
+	}
+	if (!status && config.output != o->value && strcmp(config.output, "before") != 0)
+		free((char *)config.output); /* for good, but there */
+	for (size_t i = 0; i < config.extra.n; i++) {
+		fprintf(told, " %s %s", config.extra.list[i].file, config.extra.list[i].symbol);
+		free((char *)config.extra.list[i].file);
+		free((char *)config.extra.list[i].symbol);
+	}
+	return status ? -ENOMEM : 0;
+}
+
+static void options_say_that_memory_is_out(void **state)
+{
+	static struct option_value options[] = {
+		{'p', "1,2,3"},
+		{'f', "heap,svg"},
+		{'o', "directory/"},
+		{TRACE_OPT_WHAT, "heap,regions"},
+		{TRACE_OPT_ALLOC, "lib.so:pool_alloc(size=1)->ret"},
+		{TRACE_OPT_FREE, "lib.so:pool_free(ptr=1)"},
+	};
+
+	(void)state;
+	complain_to(hear);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		fail_each_allocation(options[i].value, take, &options[i]);
+	complain_to(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_say_that_memory_is_out),
+	};
+
+	return cmocka_run_group_tests_name("no_memory", tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to memtrace record's parts: what was asked for (record_options.c), what is written of it
+ * (record_output.c), and the run (record.c). */
+#ifndef MEMTRACE_CLI_RECORD_INTERNAL_H
+#define MEMTRACE_CLI_RECORD_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "cli/output.h"
+#include "cli/snapshots.h"
+#include "cli/trace_options.h"
+
+/* A snapshot's file. */
+struct written {
+	pid_t pid;
+	unsigned what; /* of enum session_what */
+	char *path;
+};
+
+struct record_config {
+	struct trace_config trace;
+	char *const *command;
+	bool threads, each_thread, sites, lifetimes, resident; /* tables besides */
+	bool jeprof_names;
+	struct snapshots snapshots;
+	struct written *written;
+	size_t n_written;
+	struct modules *modules; /* NULL: none were given */
+	struct view_options view;
+	bool weight_given, churn;
+	enum process_sort sort;
+	unsigned top;
+	bool json;
+	const char *json_path; /* NULL: where tables go */
+	FILE *out;	       /* where these go: not where a command writes */
+	const char *out_name;
+	bool quiet, verbose;
+};
+
+/* 0, or the exit status of who used it wrongly, who was told; ends memtrace after --help and --version. */
+int record_parse_options(int argc, char **argv, struct record_config *c);
+
+/* Can the files be written? Better to hear it now than after an hour of tracing. 0 or negative errno with err. */
+int record_check_outputs(const struct record_config *c, struct error *err);
+
+/* Where tables and JSON go: a command has standard output for itself. */
+void record_choose_output(struct record_config *c);
+
+/* A profile's files, for that cause. told: the profile itself, of the last ones, which learns of their paths; NULL: of a snapshot,
+ * which are remembered until then. These three return 0, or EXIT_FAILED where that was said. */
+int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause, struct profile *told);
+int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
+int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
+
+#endif

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What memtrace record writes: files, tables, JSON. */
+#include "cli/record_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/outfile.h"
+#include "cli/cli.h"
+#include "encode/encode.h"
+#include "session/session.h"
+
+int record_check_outputs(const struct record_config *c, struct error *err)
+{
+	int rc = trace_config__check_files(&c->trace, c->command, err);
+
+	if (rc || !c->json_path || is_stream(c->json_path))
+		return rc;
+	return outfile__check(c->json_path, err);
+}
+
+/* The summary, which comes at the end, tells it. */
+static int remember(void *ctx, const struct profile *p, const char *path)
+{
+	struct record_config *c = ctx;
+	struct written *grown = reallocarray(c->written, c->n_written + 1, sizeof(*grown));
+	char *copy = strdup(path);
+
+	if (grown)
+		c->written = grown;
+	if (!grown || !copy) {
+		free(copy);
+		return -ENOMEM;
+	}
+	grown[c->n_written++] = (struct written){p->pid, trace_what(p), copy};
+	return 0;
+}
+
+static int tell_snapshots(const struct record_config *c, struct profile *p)
+{
+	for (size_t i = 0; i < c->n_written; i++) {
+		if (c->written[i].pid != p->pid || c->written[i].what != trace_what(p))
+			continue;
+		if (profile__add_file(p, c->written[i].path))
+			return -ENOMEM;
+		p->n_snapshots++;
+	}
+	return 0;
+}
+
+static int tell_file(void *told, const struct profile *p, const char *path)
+{
+	(void)p;
+	return profile__add_file(told, path);
+}
+
+int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
+		       struct profile *told)
+{
+	char number[32] = "";
+	int status = 0;
+
+	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
+		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
+	if (told && tell_snapshots(c, told))
+		status = no_memory();
+	return trace_config__write_files(&c->trace, p, &c->view, number, told ? tell_file : remember,
+					 told ? (void *)told : c) ?: status;
+}
+
+struct profile_list {
+	const struct record_config *config;
+	struct profile *const *profiles;
+	size_t n;
+};
+
+static int encode_objects(const void *what, struct sink *sink)
+{
+	const struct profile_list *list = what;
+	int rc = 0;
+
+	for (size_t i = 0; i < list->n && !rc; i++) {
+		const struct record_config *c = list->config;
+		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
+		const struct json_options options = {
+			.modules = aside ? NULL : c->modules,
+			.all_stacks = c->sites || c->lifetimes || c->churn,
+			.peak_stacks = c->command || c->view.weight == WEIGHT_PEAK};
+
+		rc = encode_json_with(list->profiles[i], &options, sink);
+	}
+	return rc;
+}
+
+static int put_leaks(const struct record_config *c, const struct profile *profile,
+		     const struct table_options *options, struct sink *sink)
+{
+	if (profile->has_growth)
+		return sink__puts(sink, "\n") ?: encode_leaks(profile, options, sink);
+	if (trace_config__is_aside(&c->trace, profile))
+		return 0;
+	return sink__printf(sink, "\nmemtrace: pid %d: which stacks leak cannot be told: %s\n",
+			    (int)profile->pid, leaks__refusal(profile));
+}
+
+/* The tables that were asked for besides. */
+static int put_views(const struct record_config *c, const struct profile *profile, const struct table_options *options,
+		     struct sink *sink)
+{
+	int rc = 0;
+
+	if (profile__is_regions(profile) || profile__is_growth(profile))
+		return 0; /* they stand below the heap's */
+	if (c->threads)
+		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, c->each_thread, sink);
+	if (!rc && c->sites)
+		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
+	if (!rc && c->lifetimes)
+		rc = sink__puts(sink, "\n") ?: encode_lifetimes(profile, options, sink);
+	return rc;
+}
+
+/* What the table's rows are weighed by. Of a command its highest moment: at its end it has often freed all. */
+static enum profile_weight table_weight(const struct record_config *c,
+					const struct profile *profile)
+{
+	const struct view_options wanted = {.weight = c->weight_given ? c->view.weight
+						      : c->command && !c->trace.leaks
+							      ? WEIGHT_PEAK
+							      : WEIGHT_LIVE};
+	const char *refusal = view_options__refusal(&wanted, profile);
+
+	if (refusal && c->weight_given)
+		complain("the table of pid %d is by live bytes: %s", profile->pid, refusal);
+	return refusal ? WEIGHT_LIVE : wanted.weight;
+}
+
+int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	struct process_table_options processes = {.sort = c->sort, .top = c->top};
+	struct sink sink = sink__to_stream(c->out);
+	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
+	int rc = 0;
+
+	fit_descriptor(&options, fileno(c->out));
+	if (c->trace.selection.given) {
+		processes.width = options.width;
+		processes.color = options.color;
+		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
+		size_t n_rows = 0;
+
+		/* a row per process: of its heap, if that was profiled */
+		for (size_t i = 0; rows && i < n; i++)
+			if (profile__is_regions(profiles[i]) == (c->trace.what == WHAT_REGIONS))
+				rows[n_rows++] = profiles[i];
+		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
+	}
+	for (size_t i = 0; i < n && !rc && !c->trace.selection.given; i++) {
+		if (trace_config__is_aside(&c->trace, profiles[i]) && !(c->trace.leaks && profile__leaks(profiles[i])))
+			continue;
+		if (i)
+			sink__puts(&sink, "\n");
+		options.churn = c->churn && trace_what(profiles[i]) == WHAT_HEAP;
+		options.weight = options.churn ? WEIGHT_LIVE : table_weight(c, profiles[i]);
+		rc = encode_table(profiles[i], &options, &sink);
+		if (!rc && c->trace.leaks)
+			rc = put_leaks(c, profiles[i], &options, &sink);
+		if (!rc)
+			rc = put_views(c, profiles[i], &options, &sink);
+		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))
+			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, false, &sink);
+		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
+			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
+	}
+	if (rc || fflush(c->out)) {
+		complain("cannot write to %s: %s", c->out_name, strerror(rc ? -rc : errno));
+		return EXIT_FAILED;
+	}
+	return 0;
+}
+
+int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n)
+{
+	const struct profile_list list = {c, profiles, n};
+
+	return c->json_path ? write_text(c->json_path, encode_objects, &list)
+			    : write_stream(c->out, c->out_name, encode_objects, &list);
+}
+
+/* Standard output is a command's: who reads it from a pipe waits for what the command says, not for us. Standard error
+ * is written in pieces; a table is to stay in one. */
+void record_choose_output(struct record_config *c)
+{
+	int fd = c->command && !c->trace.to_stdout
+			 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+			 : -1;
+	FILE *errors = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+	c->out = errors ? errors : c->command && !c->trace.to_stdout ? stderr : stdout;
+	c->out_name = c->out == stdout ? "standard output" : "standard error";
+	if (fd >= 0 && !errors)
+		close(fd);
+}
