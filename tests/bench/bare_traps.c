@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < argc - 2; i++)
 		own[i].symbol = argv[2 + i];
 	if (maps__read(pid, &maps) ||
-	    allocators__find(NULL, pid, &maps, false, own, (size_t)argc - 2, &found, &err)) {
+	    allocators__find(NULL, pid, &maps, ALLOC_OWN, own, (size_t)argc - 2, &found, &err)) {
 		fprintf(stderr, "bare_traps: %s\n", err.text);
 		return 1;
 	}

@@ -71,7 +71,7 @@ def near(value, expected, relative):
 
 
 keys = """what pid comm duration_s mode interval_bytes alloc_calls free_calls samples live_bytes live_bytes_low
-live_bytes_high live_objects overhead_pct stacks_complete_pct stacks lost probes files""".split()
+live_bytes_high live_objects contradictions overhead_pct stacks_complete_pct stacks lost probes files""".split()
 stack_keys = """live_bytes live_bytes_low live_bytes_high live_objects alloc_bytes alloc_objects
 frames""".split()
 

@@ -87,6 +87,31 @@ def alloc_mimalloc_own(kind):
 
 
 @test(beside=True)
+def alloc_destroyed_at_once():
+    """Nothing is live of heaps that were destroyed; what seems to be is called exact by no output."""
+    with place() as directory:
+        prefix = os.path.join(directory, "destroyed")
+        with Target("truth_alloc_mi", "--destroy") as target:
+            with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "-f", "pprof,svg", "-o", prefix) as tracer:
+                truth = target.go()
+                table = tracer.stop()
+            expect_equal(target.quit(), 0, "status of the target")
+        path = prefix + f".{target.pid}.pb.gz"
+        profile, report = memtrace("report", "-f", "json", path).json(), memtrace("report", path)
+        with open(prefix + f".{target.pid}.svg") as file:
+            svg = file.read()
+    books = truth["functions"]["keep_until_destroyed"]
+    expect_equal((books["live_objects"], books["alloc_objects"]), (0, 16000), "blocks in truth")
+    unseen = losses(profile)["freed_unobserved"]
+    expect(unseen > 400 and profile["live_objects"] > 0, "no block was thought to live:", unseen, profile["live_objects"])
+    expect_equal([(c["rule"], c["fact"]) for c in profile["contradictions"]], [("frees_unseen", unseen)], "findings")
+    expect_equal((profile["live_bytes_low"], profile["live_bytes_high"]), (None, profile["live_bytes"]), "interval")
+    for text in (table.out, report.out, svg):
+        expect_words(text, r"AT MOST [0-9.]+ [KM]iB in [0-9,]+ object", rf"note: {unseen:,} blocks were found dead")
+        expect("exact" not in text, "called exact:", text)
+
+
+@test(beside=True)
 def alloc_loaded_late():
     """mimalloc comes with dlopen while the program is traced."""
     with Target("truth_alloc_mi", "--dlopen") as target:
@@ -105,6 +130,49 @@ def alloc_loaded_late():
                      (wanted["live_bytes"], wanted["live_objects"]), f"bytes and objects of {name}")
     expect_equal(families(profile), {"libc.so.6", os.path.basename(os.path.realpath(
         library("libmimalloc.so.2.0")))}, "files with probes")
+
+
+def trace_refused(name, *options):
+    """What is seen of refusing.c when its allocator comes while it is traced: the profile, what standard error says, and
+    what `report` says of the file."""
+    with place() as directory, Target("refusing", os.path.join(PROGS, name)) as target:
+        with Tracer(*(() if "--comm" in options else ("-p", target.pid)), *options, "-i", "1", "--max-overhead", "off", "--json", "-f", "pprof",
+                    "-o", directory + "/r") as tracer:
+            target.say("go")
+            expect_equal(target.line(), "loaded\n", "the target's answer")
+            while "cannot be probed" not in tracer.log:
+                tracer.log += read_line(tracer.process, tracer.process.stderr)
+            target.go()
+            result = tracer.stop()
+        expect_equal(target.quit(), 0, "status of the target")
+        profile, = (one for one in map(json.loads, result.out.splitlines()) if one["pid"] == target.pid)
+        return profile, result.err, memtrace("report", profile["files"][0]).out
+
+
+def check_refused(result, function, held, counters):
+    profile, err, report = result
+    expect_equal(tuple(by_function(profile, {"give"}).get("give", (0, 0))[:2]), held, "bytes and objects of give()")
+    expect_equal({name: n for name, n in profile["lost"].items() if name.endswith("s_refused") and n}, counters, "lost")
+    for text in (err, profile["refused"], report):
+        expect_words(text, function, "cannot be probed", "nop")
+    expect_equal(err.count("cannot be probed"), 1, "how often that is said")
+
+
+@test_each_kind(beside=True)
+def alloc_refused(kind):
+    """Where the kernel takes no probe on an allocator's free there are none on the allocator, and on others there are;
+    one on its valloc is only missing."""
+    check_refused(trace_refused("refused_free.so", "--probe-kind", kind), "je_free", (7 * 200, 7),
+                  {"allocators_refused": 1})
+    check_refused(trace_refused("refused_valloc.so", "--probe-kind", kind), "je_valloc", (7 * 200 + 3 * 1000, 10),
+                  {"functions_refused": 1})
+
+
+@test
+def alloc_refused_everywhere():
+    """The same with probes in everybody's code."""
+    check_refused(trace_refused("refused_free.so", "--comm", "refusing"), "je_free", (7 * 200, 7),
+                  {"allocators_refused": 1})
 
 
 @test_each_kind(beside=True)

@@ -12,7 +12,7 @@ from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Trac
 BASIC = os.path.join(PROGS, "truth_basic")
 KEYS = {"pid", "comm", "duration_s", "mode", "interval_bytes", "alloc_calls", "free_calls",
         "samples", "live_bytes", "live_bytes_low", "live_bytes_high", "live_objects",
-        "overhead_pct", "stacks", "lost", "probes", "files"}
+        "contradictions", "overhead_pct", "stacks", "lost", "probes", "files"}
 
 
 def children(pid):
@@ -354,25 +354,26 @@ def command_whose_children_work():
 
 HEIGHTS = """
 #include <stdlib.h>
+#include <unistd.h>
 static void *held[100];
 __attribute__((noipa)) static void valley(void) { held[0] = malloc(70000); free(held[0]); }
 __attribute__((noipa)) static void climb(void) { for (int i = 0; i < 100; i++) held[i] = malloc(10000); }
 __attribute__((noipa)) static void descend(void) { for (int i = 0; i < 100; i++) free(held[i]); }
 __attribute__((noipa)) static void last(void) { for (int i = 0; i < 50; i++) held[i] = malloc(1000); }
-int main(void) { valley(); climb(); descend(); last(); return 0; }
+int main(int argc, char **argv) { (void)argv; usleep((argc > 1) * 300000); valley(); climb(); descend(); last(); return 0; }
 """
 
 
 @test_each_kind(beside=True)
 def command_at_its_highest(kind):
     """A command's table is of the moment when it held most, to the byte, whatever it has freed since; of the program that a shell
-    became by exec, too."""
+    became by exec, too. (That waits until its unwind table is loaded, which is a moment after exec.)"""
     with place() as directory:
         source, program = directory + "/heights.c", directory + "/heights"
         with open(source, "w", encoding="utf-8") as file:
             file.write(HEIGHTS)
         expect_equal(run([need_tool("gcc"), "-O1", source, "-o", program]).status, 0, "gcc")
-        for command in ([program], ["sh", "-c", f"exec {program}"]):
+        for command in ([program], ["sh", "-c", f"exec {program} wait"]):
             result = memtrace("-i", "1", "--probe-kind", kind, "-f", "pprof", "-o", directory + "/out", "--", *command)
             expect_words(result.err, r"^live heap at its end: 48\.8 KiB in 50 objects, exact$",
                          r"^at its highest, \d+ ms after the start: 976\.6 KiB in 100 objects, exact$",

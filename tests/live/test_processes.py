@@ -150,6 +150,42 @@ def processes_by_program():
 
 
 @test
+def processes_by_program_of_a_used_inode():
+    """What was judged by --exe is judged again when its file has another name, or its inode another file."""
+    def make(path):
+        with open(FAMILY, "rb") as source, open(path, "wb") as copy:
+            copy.write(source.read())
+        os.chmod(path, 0o755)
+        return os.stat(path).st_ino
+
+    with place() as directory:
+        other, wanted = (os.path.join(directory, name) for name in ("other", "wanted"))
+
+        def judge_other(later):
+            process = later.enter_context(leaker(1000, program=other))
+            time.sleep(0.5)  # it must be there when it is looked at
+            end(process)
+
+        def run_others(later):
+            make(other)
+            judge_other(later)
+            os.rename(other, wanted)
+            renamed = later.enter_context(leaker(1100, program=wanted))
+            inode = make(other)
+            judge_other(later)
+            for _ in range(20):  # until the number is used again; not all file systems do so
+                os.unlink(other)
+                if make(other) == inode:
+                    os.rename(other, wanted + "_again")
+                    return renamed, later.enter_context(leaker(1200, program=wanted + "_again"))
+            return renamed, None
+
+        with contextlib.ExitStack() as later:
+            profiles, (renamed, again) = trace_selected("--exe", directory + "/w*", during=lambda: run_others(later))
+            check_selected(profiles, [(renamed, 1100)] + ([(again, 1200)] if again else []), [])
+
+
+@test
 def processes_by_user():
     nobody = pwd.getpwnam("nobody")
     as_nobody = ["setpriv", "--reuid", str(nobody.pw_uid), "--clear-groups"]

@@ -5,13 +5,14 @@ what windows got wrong on real programs. Truth is the program's own account.
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
 times the truth with an interval that holds it. That leaves room for the noise of some fourteen windows; what was wrong
 was so by 2 to 50, with intervals that said otherwise."""
+import math
 import os
 import re
 import sys
 import threading
 import time
 
-from harness import MEMTRACE, ROOT, expect, need_tool, test
+from harness import MEMTRACE, ROOT, expect, expect_equal, memtrace, need_tool, test
 from test_top import Screen
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "truth"))
@@ -115,6 +116,30 @@ def truth_windows_cache_of_equal_entries():
 def truth_windows_burst_then_idle():
     """25 MB in some 30 ms of CPU, and then nothing: one window must not stand for the time without work."""
     return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
+
+
+@test
+def truth_windows_lifetimes():
+    """Entries that are replaced at random live as long as Little's law says, from the program's own account: so many of those freed
+    were no older than 100 ms, and than a second."""
+    case = synthetic.cache(0.3, 0)
+    with synthetic.Lives(case, SECONDS) as lives:
+        lives.load()
+        before = lives.ask()["functions"]["cache_insert"]
+        began = time.monotonic()
+        result = memtrace("-p", lives.pid, "-d", SECONDS, "-f", "none", "--lifetimes", "--json")
+        after, took = lives.ask()["functions"]["cache_insert"], time.monotonic() - began
+        lives.stop()
+    said = result.json()
+    expect_equal(said["mode"], "windowed", result)
+    mean_s = after["live_objects"] * took / (after["alloc_objects"] - before["alloc_objects"])
+    freed = [stack["freed_by_age"] for stack in said["stacks"] if "cache_insert" in stack["frames"]]
+    by_age = [sum(ages) for ages in zip(*freed)]
+    for n, age_s in ((5, 0.1), (6, 1)):  # classes: 10 us, 100 us, ...
+        share, true = sum(by_age[:n]) / sum(by_age), -math.expm1(-age_s / mean_s)
+        expect(abs(share - true) <= 0.15, f"{share:.2f} of those freed are said to be no older than {age_s} s, not {true:.2f}: "
+               f"{by_age}, mean life {mean_s:.3f} s")
+    return f"mean life {mean_s:.2f} s, freed by age {[round(n / sum(by_age), 3) for n in by_age]}"
 
 
 HEAD = re.compile(r"\balloc ~?([\d.,]+) ?([kMG]?)/s")

@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import pty
+import re
 import time
 
-from harness import (PROGS, Endless, Target, Tracer, by_function, expect, expect_equal, expect_words,
-                     losses, memtrace, place, test)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, Target, Tracer, by_function, expect, expect_equal,
+                     expect_words, losses, memtrace, place, start, test)
 from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
 
@@ -67,6 +69,38 @@ def trace_in_windows(seconds):
     return profile, truth
 
 
+def status_and_table(pid, *options, meanwhile=lambda: None):
+    """What is said while it goes on, on a terminal, and the table."""
+    master, slave = pty.openpty()
+    process = start([MEMTRACE, "-p", pid, "-d", "6", "-f", "none", *options], stderr=slave)
+    os.close(slave)
+    time.sleep(2)
+    meanwhile()
+    table, said = process.communicate(timeout=PATIENCE_S)[0], b""
+    with contextlib.suppress(OSError): # the terminal's other end is gone
+        while piece := os.read(master, 1 << 16):
+            said += piece
+    os.close(master)
+    return said.decode(), table
+
+
+@test
+def windows_status_line():
+    """Its figure is the table's where all is seen; else it says which one it is."""
+    with Target("truth_basic") as target:
+        said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off", meanwhile=target.go)
+    last = re.findall(r"  live ~([0-9.]+ [KM]?i?B) ", said)[-1]
+    expect_words(table, f"live heap: {re.escape(last)} in ")
+    expect("anonymous" not in said, said)
+    with Leaking() as target:
+        said, table = status_and_table(target.pid, "--max-overhead", "5")
+        target.stop()
+    expect_words(table, "live heap, from windows: ")
+    last = said.split("\r\033[K")[-2]
+    expect_words(last, r"  anonymous memory \+[0-9.]+ [KM]iB [+-]")
+    expect("live ~" not in last, last)
+
+
 @test
 def windows_find_a_leak():
     profile, truth = trace_in_windows(20)
@@ -94,6 +128,69 @@ def windows_are_not_needed():
     expect(profile["overhead_pct"] < 5, "overhead, %:", profile["overhead_pct"])
     expect_equal(losses(profile), {}, "losses")
     return check_leak(profile, truth)
+
+
+def images(*options, rate, seconds, event_s=None):
+    """The profile of a program that allocates large blocks at that rate, from event_s seconds of
+    tracing on (None: from the beginning), and what it has leaked meanwhile, bytes, as it says itself."""
+    with Leaking("images", "--rate", str(rate)) as target:
+        if event_s is None:
+            target.say("event")
+        time.sleep(0.5)
+        with Tracer("-p", target.pid, "--json", "-f", "none", *options) as tracer:
+            before = target.ask("truth")["leaked_bytes"]
+            if event_s is not None:
+                time.sleep(event_s)
+                target.say("event")
+            time.sleep(seconds - (event_s or 0))
+            after = target.ask("truth")["leaked_bytes"]
+            result = tracer.stop()
+        target.stop()
+    return json.loads(result.out.splitlines()[0]), after - before  # of regions there may be another
+
+
+def rate_of_images():
+    """Such that tracing costs 3 % here, of which samples at the default interval are a third: with
+    those that come at 64K it is more than 5."""
+    cost = images("--max-overhead", "off", rate=2000, seconds=3)[0]["overhead_pct"]
+    return int(min(max(2000 * 3 / cost, 300), 6000))
+
+
+def check_images(profile, leaked):
+    """Its samples were put apart, and it says so; the leak is named; and what lives is within its
+    interval. (A 95 % interval misses at times: held to twice its width.)"""
+    interval = profile["interval_bytes"]
+    expect_equal(profile["mode"], "continuous", "mode")
+    expect_equal(profile.get("asked_interval_bytes"), 65536, f"asked for, of {interval}")
+    expect(interval > 65536, "interval", interval)
+    expect(profile["overhead_pct"] < 6, "overhead, %:", profile["overhead_pct"])
+    growth = growth_of(profile)
+    first = max(growth, key=lambda name: growth[name][0], default=None)
+    expect_equal(first, "forget", f"what grows fastest of {growth}")
+    expect(growth["forget"][1] > 0, "the leak may be chance:", growth)
+    low, live, high = (profile[f"live_bytes{end}"] for end in ("_low", "", "_high"))
+    expect(2 * low - live <= leaked <= 2 * high - live, low, live, high, "for", leaked)
+    return (f"{live / 1e6:.1f} MB ({low / 1e6:.1f} - {high / 1e6:.1f}) for {leaked / 1e6:.1f}, "
+            f"interval {interval >> 10} KiB, cost {profile['overhead_pct']:.1f} %")
+
+
+@test
+def windows_come_after_coarser_samples():
+    """A program that fits without --leaks, and not with all the samples of its closer interval, is
+    traced all the time with it."""
+    rate = rate_of_images()
+    profile, _ = images(rate=rate, seconds=3)
+    expect_equal(profile["mode"], "continuous", "mode without --leaks")
+    profile, _ = images("--leaks", "-i", "64K", rate=rate, seconds=4)
+    expect_equal(profile["mode"], "windowed", "mode with an interval that was asked for")
+    expect_equal(profile["interval_bytes"], 65536, "that interval")
+    return check_images(*images("--leaks", rate=rate, seconds=12))
+
+
+@test
+def windows_do_not_come_when_samples_become_dear():
+    """Blocks that were sampled before the interval became coarser count at their own."""
+    return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 
 @test(beside=True)

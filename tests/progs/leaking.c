@@ -156,6 +156,24 @@ NOINLINE static void parse_large(void)
 	use(fill(malloc(1000 + (truth_random(&state) & 16383)), 256));
 }
 
+static bool images_begun;
+
+static void begin_images(void)
+{
+	images_begun = true;
+}
+
+/* Few calls, and many bytes by each, from as deep as parsers of nested things go. Until the event of
+ * blocks that are small. */
+NOINLINE static void decode_image(int depth)
+{
+	if (depth)
+		decode_image(depth - 1);
+	else
+		use(fill(malloc(images_begun ? 100000 : 48), 48));
+	__asm__ volatile("" : : : "memory"); /* it is no loop */
+}
+
 static void *cache[CACHE], *slow_cache[SLOW_CACHE];
 
 NOINLINE static void replace_cached(void)
@@ -465,6 +483,12 @@ static void work_used(uint64_t i)
 	(void)i;
 }
 
+static void work_images(uint64_t i)
+{
+	decode_image(110);
+	(void)i;
+}
+
 struct leak {
 	const char *function; /* which does the leaking */
 	size_t (*one)(size_t size);
@@ -549,6 +573,9 @@ static struct scenario {
 	{.name = "store", .work = work_store,
 	 .leaks = {LEAK(forget, 200000, 300)},
 	 .innocents = "\"replace_stored\""},
+	{.name = "images", .event = begin_images, .work = work_images,
+	 .leaks = {LEAK(forget, 2000000, 4000)},
+	 .innocents = "\"decode_image\""},
 	{.name = "two", .set_up = fill_caches, .work = work_mixed,
 	 .leaks = {LEAK(forget_fast, 2000000, 1000), LEAK(forget_slowly, 250000, 100)},
 	 .innocents = "\"parse_request\", \"replace_cached\""},

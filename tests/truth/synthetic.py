@@ -63,10 +63,14 @@ class Lives:
                 break
             before = after
 
-    def sample(self, word="account"):
+    def ask(self, word="account"):
+        """What it says, as it says it."""
         with self.lock:
             self.say(word)
-            return self.said(json.loads(self.line()))
+            return json.loads(self.line())
+
+    def sample(self, word="account"):
+        return self.said(self.ask(word))
 
     @staticmethod
     def account(series, _mark, _twin):
@@ -146,6 +150,9 @@ DEVELOP = {
     "fifo_4_equal": case("fifo, 4 s, equal contents; requests", "fifo:life_s=4:every=8:size=96:equal=1 request"),
     "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests", "fifo:life_s=4:every=8:size=96 request"),
     "buffers": case("buffers that live 1 to 50 ms; requests", "buffer:every=4:size=1000 request"),
+    "buffers_small": case("small buffers that live 1 to 50 ms; requests", "buffer:every=8:size=300 request"),
+    "buffers_beside": case("4 threads: buffers that live 1 to 50 ms beside a cache of 0.5 s; requests",
+                           "buffer:every=24:size=1500 cache:life_s=0.5:every=6:size=120:equal=0 request", "--threads", "4"),
     "table": case("a table that turns over in 5 minutes; requests", "table:life_s=300:every=400:size=200 request"),
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
@@ -163,7 +170,8 @@ JUDGE = {
     "fifo_9_distinct": case("fifo, 9 s, distinct contents; requests", "fifo:life_s=9:every=12:size=96 request"),
     "leak_0.5_equal": leak_share("0.5", 1),
     "batch_distinct": batch(0),
-    "buffers_small": case("small buffers that live 1 to 50 ms; requests", "buffer:every=8:size=300 request"),
+    "buffers_and_leak": case("buffers that live 1 to 50 ms, equal contents, beside a leak by work; requests",
+                             "buffer:every=12:size=700:equal=1 leak_work:every=150:size=300 request"),
     "table_100": case("a table that turns over in 100 s, distinct contents; requests", "table:life_s=100:every=150:size=400 request"),
     "relink_leak": case("entries that stay, on a list that is relinked all the time; requests",
                         "relink_leak:every=100:size=128:equal=1 request"),

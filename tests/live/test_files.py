@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Probes in everybody's code stand in files, and there are more files than programs: copies, containers, what is
+built and run once. Whichever file a process runs, it is traced."""
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+
+from harness import (PROGS, Target, Tracer, by_function, end, expect, expect_equal, expect_words, memtrace,
+                     need_tool, place, read_line, run, start, test, wait_until)
+from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
+
+STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
+SOON_S = 2.5  # some blocks of a process that allocates one every 50 ms
+
+
+def copies(directory, n, distinct=False):
+    """Files with the same program; distinct: none has the content of another."""
+    paths = [os.path.join(directory, f"copy{i}") for i in range(n)]
+    for i, path in enumerate(paths):
+        shutil.copy(STATIC, path)
+        if distinct:
+            with open(path, "ab") as file:
+                file.write(i.to_bytes(4, "little"))
+    return paths
+
+
+def untraced(sizes, profiles):
+    """Which of the processes have no profile that fits. (What a static program's start takes is seen or not.)"""
+    held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
+            for pid in sizes}
+    return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
+
+
+@test
+def files_with_equal_content():
+    """Each copy of a program has its own probes, whether it ran before or runs later."""
+    with place() as directory, contextlib.ExitStack() as running:
+        paths = copies(directory, 20)
+
+        def leakers(some):
+            return [(running.enter_context(leaker(1000 + i, program=path)), 1000 + i)
+                    for i, path in some]
+
+        numbered = list(enumerate(paths))
+        selected = leakers(numbered[::2])
+        profiles, later = trace_selected("--exe", directory + "/*", during=lambda: leakers(
+            numbered[1::2]))
+        missing = untraced({process.pid: size for process, size in selected + later}, profiles)
+        expect(not missing, f"{len(missing)} of {len(paths)} copies were not traced")
+
+
+@contextlib.contextmanager
+def second_libc():
+    """The beginning of a command, in a mount namespace in which the C library is a copy of the machine's."""
+    libc = next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
+                if "libc.so" in line)
+    with place() as directory:
+        copy = shutil.copy(libc, directory)
+        yield [need_tool("unshare"), "-m", "sh", "-c",
+               f'mount --bind {copy} {libc} && exec "$@"', "sh"]
+
+
+@test
+def files_of_second_libc():
+    """Containers of one distribution have equal libraries, in files of their own."""
+    with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
+            contextlib.ExitStack() as later:
+        profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
+            leaker(1200, *inside)))
+        check_selected(profiles, [(ours, 1000), (there, 1100), (comes, 1200)], [])
+
+
+@contextlib.contextmanager
+def hidden(n):
+    """A shell in a mount namespace of its own, in a directory with that many programs that nobody else sees."""
+    with place() as directory:
+        inside, stage = directory + "/inside", directory + "/stage"
+        os.mkdir(inside)
+        os.mkdir(stage)
+        copies(stage, n, distinct=True)
+        shell = start([need_tool("unshare"), "-m", "sh", "-c",
+                       f"mount -t tmpfs none {inside} && cp {stage}/* {inside} && cd {inside} && "
+                       "exec sh"])
+        try:
+            shell.stdin.write("echo ready\n")
+            expect_equal(read_line(shell, shell.stdout), "ready\n", "the shell's first line")
+            shutil.rmtree(stage)
+            expect(not os.listdir(inside), "its files are seen from outside")
+            yield shell
+        finally:
+            end(shell)
+
+
+@test
+def files_of_short_first_process():
+    """The first process of a program ends before memtrace can do anything about it, and takes the way to its file
+    with it. Those that come later are traced."""
+    n, pids = 20, {}
+    with hidden(n) as shell:
+        with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
+            shell.stdin.write(f"for i in $(seq 0 {n - 1}); do ./copy$i hold 1 100 8 9>/dev/null; done; "
+                              "sleep 0.5; echo over\n")
+            expect_equal(read_line(shell, shell.stdout), "over\n", "after the first processes")
+            for i in range(n):
+                shell.stdin.write(f"setpriv --pdeathsig KILL ./copy{i} leak 100000 {1000 + i} 50 & "
+                                  "echo $!\n")
+                pids[int(read_line(shell, shell.stdout))] = 1000 + i
+            time.sleep(SOON_S)
+            profiles = by_pid(tracer.stop().out)
+    missing = untraced(pids, profiles)
+    expect(not missing, f"{len(missing)} of {n} programs were not traced")
+
+
+def live_through(paths, steps=15):
+    """Runs the programs, all at a time, to their ends; each leaks a block of its own size all the while. pid -> size."""
+    running = [start([path, "leak", steps, 1000 + i, 20]) for i, path in enumerate(paths)]
+    for process in running:
+        _, err = process.communicate(timeout=60)
+        expect_equal((process.returncode, err), (0, ""), "status and errors of a program")
+        end(process)
+    return {process.pid: 1000 + i for i, process in enumerate(running)}
+
+
+@test
+def files_by_the_hundred():
+    """More programs, one after the other, than the kernel's tables have room for at a time."""
+    n, at_once = 300, 20
+    with place() as directory:
+        # reading the lines of that many programs would take memtrace longer than they live
+        with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none",
+                    "--no-inline") as tracer:
+            sizes = {}
+            paths = copies(directory, n, distinct=True)
+            for i in range(0, n, at_once):
+                sizes.update(live_through(paths[i:i + at_once], steps=50))
+                for path in paths[i:i + at_once]:  # run, and gone, as a build's are
+                    os.unlink(path)
+            profiles = by_pid(tracer.stop().out)
+    missing = untraced(sizes, profiles)
+    expect(not missing, f"{len(missing)} of {n} programs were not traced")
+
+
+def disk_free(path):
+    stat = os.statvfs(path)
+    return stat.f_bfree * stat.f_frsize
+
+
+@test
+def files_are_let_go():
+    """Of programs that were run and deleted nothing is left on their file system, which can be unmounted."""
+    n, size = 30, 20 << 20
+    with place() as directory:
+        mounted = run(["mount", "-t", "tmpfs", "-o", f"size={(n + 2) * size}", "none", directory])
+        expect_equal(mounted.status, 0, mounted)
+        try:
+            before = disk_free(directory)
+            with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
+                for path in copies(directory, n, distinct=True):
+                    os.truncate(path, size)
+                    with open(path, "r+b") as file:  # none is sparse
+                        file.seek(1 << 20)
+                        file.write(bytes(size - (1 << 20)))
+                    live_through([path])
+                    os.unlink(path)
+                wait_until(lambda: disk_free(directory) >= before - size, "the disk space is back")
+                live_through(copies(directory, 1))
+                wait_until(lambda: not run(["umount", directory]).status, "it can be unmounted")
+                tracer.stop()
+        finally:
+            subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
+
+
+@test
+def files_with_unknown_malloc():
+    """A process whose calls cannot be seen does not pass for one that holds nothing. Its file says so for those
+    that come later as well."""
+    with contextlib.ExitStack() as running:
+        there = running.enter_context(Target("own_malloc"))
+        refused = memtrace("-p", there.pid, "-d", "1", "-f", "none")
+        expect_equal(refused.status, 1, refused)
+        expect_words(refused.err, "an allocator that memtrace does not know")
+        with Tracer("--comm", "own_malloc", "-i", "1", "--json", "-f", "none") as tracer:
+            comes = running.enter_context(Target("own_malloc"))
+            time.sleep(SOON_S)
+            profiles = by_pid(tracer.stop().out)
+        for target in (there, comes):
+            profile = profiles[target.pid]
+            expect_equal(profile.get("not_traced"), "its malloc is of no known allocator", "the reason")
+            expect_equal(profile["lost"]["not_traced"], 1, "its counter")
+        with Tracer("-a", "-n", "100000", "-f", "none", "-d", "1") as tracer:
+            out = tracer.wait().out
+        for target in (there, comes):
+            expect_words(out, rf"^ *{target.pid} +own_malloc +- .*\(not traced: its malloc")
+        one = memtrace("--exe", there.path, "-d", "1", "-f", "none")
+        expect_words(one.out, "not traced: +its malloc is of no known allocator")
