@@ -120,8 +120,9 @@ def truth_windows_burst_then_idle():
 
 @test
 def truth_windows_lifetimes():
-    """Entries that are replaced at random live as long as Little's law says, from the program's own account: so many of those freed
-    were no older than 100 ms, and than a second."""
+    """Entries that are replaced at random live as long as Little's law says, from the program's own account: their half-life is in
+    the interval, and the shares of those freed that were no older than 100 ms, and than a second, are those of lives up to four times
+    as short or as long."""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()
@@ -133,13 +134,17 @@ def truth_windows_lifetimes():
     said = result.json()
     expect_equal(said["mode"], "windowed", result)
     mean_s = after["live_objects"] * took / (after["alloc_objects"] - before["alloc_objects"])
-    freed = [stack["freed_by_age"] for stack in said["stacks"] if "cache_insert" in stack["frames"]]
-    by_age = [sum(ages) for ages in zip(*freed)]
+    [stack] = [stack for stack in said["stacks"] if "cache_insert" in stack["frames"]]
+    by_age = stack["freed_by_age"]
+    low, half, high = (stack[f"half_life_{end}us"] for end in ("low_", "", "high_"))
+    true = math.log(2) * mean_s * 1e6
+    words = f"half-life {half} us (95 %: {low} - {high}), freed by age {by_age}, mean life {mean_s:.3f} s"
+    expect(half and low <= true <= (high or math.inf) and near(half, true, 4), words)
     for n, age_s in ((5, 0.1), (6, 1)):  # classes: 10 us, 100 us, ...
-        share, true = sum(by_age[:n]) / sum(by_age), -math.expm1(-age_s / mean_s)
-        expect(abs(share - true) <= 0.15, f"{share:.2f} of those freed are said to be no older than {age_s} s, not {true:.2f}: "
-               f"{by_age}, mean life {mean_s:.3f} s")
-    return f"mean life {mean_s:.2f} s, freed by age {[round(n / sum(by_age), 3) for n in by_age]}"
+        share = sum(by_age[:n]) / sum(by_age)
+        least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (0.25, 4))
+        expect(least <= share <= most, f"{share:.2f} of those freed are said to be no older than {age_s} s:", words)
+    return words
 
 
 HEAD = re.compile(r"\balloc ~?([\d.,]+) ?([kMG]?)/s")

@@ -101,6 +101,7 @@ def views_in_windows():
                           "--lifetimes")
         target.stop()
     expect_words(result.out, "threads: .* traced continuously", "sites: known of",
-                 r"lifetimes are estimated from windows\n *ALLOCATED/s +AGES", r"^ +[\d,]+ +freed +[\d,]+ ")
+                 r"lifetimes are estimated from windows\n *ALLOCATED/s +AGES", r"^ +[\d,]+ +freed +[\d,]+ ",
+                 r"^ +half of them live longer than [\d.]+ [um]?s")
     wrong = memtrace("--threads=all", "-p", "1")
     expect_equal(wrong.status, 2, wrong)

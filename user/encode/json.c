@@ -291,6 +291,16 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
+/* null: longer than anybody watched, or not known at all. */
+static void put_half_life(struct json *stack, const struct half_life *h)
+{
+	bool known = h->s > 0;
+
+	json__put_real(stack, "half_life_us", known ? 1e6 * h->s : NAN);
+	json__put_real(stack, "half_life_low_us", known ? 1e6 * h->low_s : NAN);
+	json__put_real(stack, "half_life_high_us", known ? 1e6 * h->high_s : NAN);
+}
+
 static void put_lifetimes(struct json *stack, const struct profile *profile,
 			  const struct profile_site *site)
 {
@@ -299,6 +309,8 @@ static void put_lifetimes(struct json *stack, const struct profile *profile,
 	put_ages(stack, "freed_by_age", site->life.ended);
 	if (!profile->file)
 		put_ages(stack, "live_by_age", site->life.living);
+	if (profile__is_windowed(profile))
+		put_half_life(stack, &site->life.half_life);
 }
 
 static void put_heights(struct json *stack, const struct profile_site *site)

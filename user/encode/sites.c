@@ -129,6 +129,34 @@ static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
 			sink__puts(sink, "     -");
 }
 
+/* "440 ms"; buf: >= 16 bytes. */
+static const char *format_age(double s, char *buf)
+{
+	static const char *const units[] = {"s", "ms", "us"};
+	int unit = s >= 1 ? 0 : s >= 1e-3 ? 1 : 2;
+	double value = fmin(s * pow(1000, unit), 1e9);
+
+	snprintf(buf, 16, "%.*f %s", value < 9.95, value, units[unit]);
+	return buf;
+}
+
+static int put_half_life(const struct half_life *h, struct sink *sink)
+{
+	char value[16], low[16], high[16];
+
+	if (!(h->s > 0))
+		return 0;
+	sink__printf(sink, "%12s  half of them live longer than ", "");
+	format_age(h->low_s, low);
+	if (isinf(h->s))
+		return sink__printf(sink, "%s, at least\n", low);
+	format_age(h->s, value);
+	if (isinf(h->high_s))
+		return sink__printf(sink, "%s (95 %%: %s or more)\n", value, low);
+	format_age(h->high_s, high);
+	return sink__printf(sink, "%s (95 %%: %s - %s)\n", value, low, high);
+}
+
 int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink)
 {
 	bool beside = is_beside(options, AGES_COLUMNS);
@@ -162,6 +190,8 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 			put_ages(g->life.living, sink);
 			rc = sink__puts(sink, "\n");
 		}
+		if (!rc)
+			rc = put_half_life(&g->life.half_life, sink);
 		if (!rc && !beside)
 			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
 	}

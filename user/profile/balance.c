@@ -304,6 +304,16 @@ static void mix_value(double *to, double other, double share)
 		*to += share * (other - *to);
 }
 
+/* One kind or the other: as long as the shorter one, or as the longer. */
+static void mix_half_life(struct half_life *h, const struct half_life *wall, double share)
+{
+	if (!(h->s > 0) || !(wall->s > 0) || share <= 0)
+		return;
+	h->s = 1 / ((1 - share) / h->s + share / wall->s);
+	h->low_s = fmin(h->low_s, wall->low_s);
+	h->high_s = fmax(h->high_s, wall->high_s);
+}
+
 /* All figures of which there are two. */
 static void mix(struct windowed_result *r, const struct windowed_result *wall, double share)
 {
@@ -323,6 +333,7 @@ static void mix(struct windowed_result *r, const struct windowed_result *wall, d
 		mix_value(&r->ended[i], wall->ended[i], share);
 		mix_value(&r->living[i], wall->living[i], share);
 	}
+	mix_half_life(&r->half_life, &wall->half_life, share);
 	mix_value(&r->growth.low, fmin(r->growth.low, wall->growth.low),
 		  fmin(share + 2 * error, 1));
 	mix_value(&r->growth.high, fmax(r->growth.high, wall->growth.high),

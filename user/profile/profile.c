@@ -397,8 +397,37 @@ int profile_age_class(uint64_t ns)
 	return class;
 }
 
+static double all_of(const double of[PROFILE_AGES])
+{
+	double sum = 0;
+
+	for (int i = 0; i < PROFILE_AGES; i++)
+		sum += of[i];
+	return sum;
+}
+
+/* The mean of how often they end, by how many objects each is of. */
+static void merge_half_life(struct site_life *life, const struct site_life *other)
+{
+	double n = all_of(life->ended) + all_of(life->living);
+	double m = all_of(other->ended) + all_of(other->living);
+	struct half_life *h = &life->half_life;
+	const struct half_life *o = &other->half_life;
+
+	if (!(m > 0) || !(o->s > 0))
+		return;
+	if (!(n > 0) || !(h->s > 0)) {
+		*h = *o;
+		return;
+	}
+	h->s = (n + m) / (n / h->s + m / o->s);
+	h->low_s = fmin(h->low_s, o->low_s);
+	h->high_s = fmax(h->high_s, o->high_s);
+}
+
 void site_life__merge(struct site_life *life, const struct site_life *other)
 {
+	merge_half_life(life, other);
 	life->high_objects += other->high_objects;
 	life->high_bytes += other->high_bytes;
 	life->low_objects += other->low_objects;

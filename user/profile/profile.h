@@ -15,6 +15,7 @@
 #include "profile/growth.h"
 #include "profile/regions.h"
 #include "profile/resident.h"
+#include "profile/survival.h"
 
 /* Why a frame has no name. Each is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
@@ -99,6 +100,7 @@ struct site_life {
 	 * last class any older. Objects that realloc moved have ended, too; of those whose end was not
 	 * seen no age is known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
+	struct half_life half_life; /* by the wall clock; of windows alone */
 };
 
 /* The class of an age in nanoseconds. */

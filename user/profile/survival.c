@@ -80,6 +80,17 @@ double survival__area(const struct survival *s, double age)
 	       (age > mid ? s->s[k] * (age - mid) : 0);
 }
 
+double survival__half_life(const struct survival *s)
+{
+	double before = 1;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; before = s->s[k++])
+		if (s->s[k] <= 0.5)
+			return class_begin(k) + (before - 0.5) / (before - s->s[k]) *
+							(survival__class_end(k) - class_begin(k));
+	return INFINITY;
+}
+
 /* Sums of the fields of struct survival_ages. */
 enum sum {
 	WATCHED,
@@ -419,6 +430,8 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without, 
 		if (!by_contents)
 			ret->s[k] = ends.s[k];
 		ret->s[k] = before = fmin(ret->s[k], before);
+		ret->seen[k] = sum[WATCHED][k] > 0 ||
+			       (by_contents ? sum[LOOKED][k] > 0 : sum[PAIRS][k] > 0);
 	}
 	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
 	integrate(ret);

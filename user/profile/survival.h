@@ -23,6 +23,7 @@
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SURVIVAL_CLASSES 61 /* of ages: up to 10 us, then six a decade, the last up to 10^5 s */
@@ -54,8 +55,14 @@ enum survival_evidence {
 struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* its integral from 0 on, seconds */
+	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or looked at */
 	double known_s;		       /* the oldest age that it is known of */
 	enum survival_evidence by;
+};
+
+/* How long half of a stack's bytes live, at least. 0: not known; infinite: longer than anybody watched. */
+struct half_life {
+	double s, low_s, high_s; /* seconds; the ends of its interval */
 };
 
 /* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1: all). per_alloc_s: net seconds
@@ -69,5 +76,8 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without, 
 /* S at an age, and its integral from 0 to it, seconds. */
 double survival__at(const struct survival *survival, double age_s);
 double survival__area(const struct survival *survival, double age_s);
+
+/* The age at which S comes down to a half; infinite: at none. */
+double survival__half_life(const struct survival *survival);
 
 #endif

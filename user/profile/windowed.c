@@ -271,6 +271,7 @@ struct figures {
 	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a quarter of it */
 	double recent;		     /* allocated since then */
 	double thirds[3];	     /* S at a third, two thirds and all of the ages that are known */
+	struct survival survival;
 	double older[WINDOWED_OLDER];
 };
 
@@ -340,13 +341,24 @@ static double ended_by(const struct context *c, double t, double age)
 		    0);
 }
 
+/* That nothing was seen later says all where nothing was left of it when the window of its birth ended. */
+static bool lives_are_known(const struct context *c)
+{
+	double left = 0;
+
+	for (size_t i = 0; i < c->stack->n_born; i++)
+		left += c->stack->born[i].left_bytes;
+	return c->survival.by != SURVIVAL_UNKNOWN ||
+	       (c->stack->groups && c->stack->n_born && !(left > 0));
+}
+
 /* objects: for a byte. */
 static void tell_ages(const struct context *c, double objects, struct windowed_result *r)
 {
 	double end = c->run->end_s, net = c->run->wall_s > 0 ? end / c->run->wall_s : 1;
 	double live = live_at(c, end, 0), ended = 0, younger = 0;
 
-	if (r->by == SURVIVAL_UNKNOWN)
+	if (!lives_are_known(c))
 		return;
 	for (int i = 0; i < WINDOWED_AGES; i++) {
 		double age = i + 1 < WINDOWED_AGES ? 1e-5 * pow(10, i) * net : end;
@@ -357,6 +369,37 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 		r->living[i] = fmax(living_here - younger, 0) * objects;
 		ended = fmax(ended, ended_here);
 		younger = fmax(younger, living_here);
+	}
+}
+
+/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982), of those of which anything
+ * was seen: S never rises, so that it is between them elsewhere. */
+static void tell_half_life(const struct context *c, const struct figures *all,
+			   struct windowed_result *r)
+{
+	const struct survival *s = &all[0].survival;
+	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
+	double clock = 1 + 2 * c->strata->clock_error, half = survival__half_life(s);
+	bool more = true; /* than half of them are certainly there */
+
+	if (!lives_are_known(c))
+		return;
+	r->half_life = (struct half_life){half < end ? half * wall : INFINITY, 0, INFINITY};
+	for (int k = 0; k < SURVIVAL_CLASSES && survival__class_end(k) < end; k++) {
+		double value[WINDOWED_GROUPS + 1], error;
+
+		if (!s->seen[k])
+			continue;
+		for (int g = 0; g <= WINDOWED_GROUPS; g++)
+			value[g] = all[g].survival.s[k];
+		error = half_width(c->strata, jackknife(c->strata, value));
+		more = more && s->s[k] - error > 0.5;
+		if (more)
+			r->half_life.low_s = survival__class_end(k) * wall / clock;
+		if (s->s[k] + error < 0.5) {
+			r->half_life.high_s = survival__class_end(k) * wall * clock;
+			break;
+		}
 	}
 }
 
@@ -390,6 +433,7 @@ static void figure(struct context *c, int without, struct figures *ret)
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);
 	ret->quarter = live_at(c, c->run->quarter_s, 0);
+	ret->survival = c->survival;
 	for (int i = 0; i < 3; i++)
 		ret->thirds[i] = survival__at(&c->survival, fmin(c->survival.known_s, end) * (i + 1) / 3);
 	for (int i = 0; i < WINDOWED_OLDER; i++)
@@ -565,6 +609,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
 	tell_ages(&c, bytes > 0 ? objects / bytes : 0, ret);
+	tell_half_life(&c, all, ret);
 	judge_growth(&c, process, all, ret);
 	if (run->ends_by_wall)
 		tell_deficit(&c, bytes > 0 ? objects / bytes : 0, ret);

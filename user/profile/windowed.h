@@ -127,6 +127,7 @@ struct windowed_result {
 		[WINDOWED_GROUPS]; /* blocks that windows of each group would lose by it; of ends_by_wall */
 	/* Objects by age: of those that were freed, and of those that live at the end. What nobody saw die or stay has none. */
 	double ended[WINDOWED_AGES], living[WINDOWED_AGES];
+	struct half_life half_life; /* by the wall clock */
 	uint64_t samples;
 	/* Live bytes and growth of all windows, and without those of each group: for sums of stacks (windowed__variance()). */
 	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];

@@ -383,6 +383,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	}
 	memcpy(to->life.ended, r->ended, sizeof(to->life.ended));
 	memcpy(to->life.living, r->living, sizeof(to->life.living));
+	to->life.half_life = r->half_life;
 	return r->live_objects >= 0.5 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
 }
 

@@ -155,6 +155,24 @@ static void one_group_can_be_left_out(void **state)
 	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
 }
 
+static void half_of_them_live_so_long(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	add_contents(&ages, RATE, 0);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
+	assert_true(fabs(survival__half_life(&s) - log(2) / RATE) < 0.05 * log(2) / RATE);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		ages.same[k] = ages.looked[k];
+		ages.frees[k] = 0;
+	}
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
+	assert_true(isinf(survival__half_life(&s)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +183,7 @@ int main(void)
 		cmocka_unit_test(contents_are_believed_where_they_differ),
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
 		cmocka_unit_test(one_group_can_be_left_out),
+		cmocka_unit_test(half_of_them_live_so_long),
 	};
 
 	return cmocka_run_group_tests_name("survival", tests, NULL, NULL);

@@ -237,7 +237,31 @@ static void test_ages(void **state)
 					    2 * tolerance * objects * means[i]);
 				before = upto;
 			}
+			assert_near(r.half_life.s, log(2) * means[i], 0.2 * log(2) * means[i]);
+			assert_true(r.half_life.low_s <= log(2) * means[i]);
+			assert_true(r.half_life.high_s >= log(2) * means[i]);
 		}
+}
+
+/* It is between the ages that were seen, no closer. */
+static void test_half_life_where_nobody_looked(void **state)
+{
+	const struct life cache = {1, 0};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &cache, 0);
+	r = estimate(&s);
+	assert_true(r.half_life.low_s > 0.4 && r.half_life.high_s < 1.2);
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		for (int k = 0; k < SURVIVAL_CLASSES; k++)
+			if (survival__class_end(k) > 0.1 && survival__class_end(k) < 4)
+				s.groups[g].looked[k] = s.groups[g].same[k] =
+					s.groups[g].looked_at[k] = 0;
+	r = estimate(&s);
+	assert_true(r.half_life.low_s < 0.2 && r.half_life.high_s > 4);
 }
 
 /* By the wall clock: a process that has worked for half of the time. */
@@ -255,6 +279,7 @@ static void test_ages_of_an_idle_process(void **state)
 	/* 0.1 s by the wall are 0.05 of work */
 	assert_near(r.ended[4], RATE / SIZE * (ended_by(0.3, 0.05) - ended_by(0.3, 0.005)),
 		    0.05 * RATE / SIZE * RUN_S);
+	assert_near(r.half_life.s, 2 * log(2) * 0.3, 0.1 * 2 * log(2) * 0.3);
 }
 
 /* Nobody has seen what becomes of them. */
@@ -271,6 +296,28 @@ static void test_ages_unknown(void **state)
 	r = estimate(&s);
 	for (int k = 0; k < WINDOWED_AGES; k++)
 		assert_true(r.ended[k] == 0 && r.living[k] == 0);
+	assert_true(r.half_life.s == 0);
+}
+
+/* What ends in the window of its birth, each of them: that nothing was seen later is no lack. */
+static void test_ages_of_what_never_outlives_its_window(void **state)
+{
+	const struct life brief = {20e-6, 0};
+	struct windowed_result r;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &brief, 0);
+	for (size_t i = 0; i < WINDOWS; i++)
+		s.born[i].left_bytes = 0;
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		for (int k = 0; k < SURVIVAL_CLASSES; k++)
+			s.groups[g].pairs[k] = s.groups[g].looked[k] = 0;
+	r = estimate(&s);
+	assert_int_equal(r.by, SURVIVAL_UNKNOWN);
+	assert_near(r.ended[0] + r.ended[1], RATE / SIZE * RUN_S, 0.05 * RATE / SIZE * RUN_S);
+	assert_near(r.half_life.s, log(2) * 20e-6, 0.3 * log(2) * 20e-6);
 }
 
 /* One in twenty of a stack's blocks is never freed: contents tell. */
@@ -732,6 +779,8 @@ int main(void)
 		cmocka_unit_test(test_ages),
 		cmocka_unit_test(test_ages_of_an_idle_process),
 		cmocka_unit_test(test_ages_unknown),
+		cmocka_unit_test(test_half_life_where_nobody_looked),
+		cmocka_unit_test(test_ages_of_what_never_outlives_its_window),
 		cmocka_unit_test(test_share_that_leaks),
 		cmocka_unit_test(test_process_does_not_grow),
 		cmocka_unit_test(test_slow_cache),
