@@ -143,7 +143,7 @@ def truth_windows_lifetimes():
     for n, age_s in ((5, 0.1), (6, 1)):  # classes: 10 us, 100 us, ...
         share = sum(by_age[:n]) / sum(by_age)
         least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (0.25, 4))
-        expect(least <= share <= most, f"{share:.2f} of those freed are said to be no older than {age_s} s:", words)
+        expect(least <= share <= most + 0.05, f"{share:.2f} of those freed are said to be no older than {age_s} s:", words)
     return words
 
 
