@@ -100,7 +100,7 @@ def views_in_windows():
         result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "none", "--threads", "--sites",
                           "--lifetimes")
         target.stop()
-    expect_words(result.out, "threads: .* traced continuously", "sites: known of",
+    expect_words(result.out, r"threads: estimated from windows.*\nTHREAD +THREADS +STILL OWNED +95 % INTERVAL", "sites: known of",
                  r"lifetimes are estimated from windows\n *ALLOCATED/s +AGES", r"^ +[\d,]+ +freed +[\d,]+ ",
                  r"^ +half of them live longer than [\d.]+ [um]?s")
     wrong = memtrace("--threads=all", "-p", "1")

@@ -128,17 +128,61 @@ static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 	return rc;
 }
 
+static const struct grid_column owners[] = {
+	{"THREAD", true},	  {"THREADS", false}, {"STILL OWNED", false},
+	{"95 % INTERVAL", false}, {"OBJECTS", false},
+};
+
+/* Of windows it is known whose the memory is, as far as it is known what lives. */
+static int put_owners(const struct profile *profile, bool fold, size_t top, struct sink *sink)
+{
+	_cleanup_(grid__clear) struct grid grid = {.columns = owners,
+						   .n_columns = sizeof(owners) / sizeof(owners[0])};
+	_cleanup_(pools__clear) struct pools pools = {};
+	size_t n = 0;
+	int rc = pools__make(profile, fold, &pools);
+
+	if (rc)
+		return rc;
+	sink__puts(
+		sink,
+		"threads: estimated from windows, which show whose memory is live, and not who frees it\n");
+	while (n < pools.n && pools.list[n].owned > 0)
+		n++;
+	for (size_t i = 0; i < n && i < top; i++) {
+		const struct pool *pool = &pools.list[i];
+		_cleanup_free_ char *name = pool_name(pool, fold);
+		char bytes[16], interval[32], objects[32];
+
+		if (!name)
+			return -ENOMEM;
+		format_interval(estimate__interval(&pool->live), interval, sizeof(interval));
+		grid__add(&grid, "%s", name);
+		grid__add(&grid, "%zu", pool->n_threads);
+		grid__add(&grid, "%s", format_bytes(pool->owned, bytes));
+		grid__add(&grid, "%s", interval);
+		grid__add(&grid, "%s", with_commas(to_integer(pool->live.objects), objects));
+	}
+	rc = grid__put(&grid, sink);
+	if (!rc && n > top)
+		sink__printf(sink, "(%zu more)\n", n - top);
+	return rc ? rc : sink->error;
+}
+
 int encode_threads(const struct profile *profile, const struct table_options *options, bool each, struct sink *sink)
 {
 	_cleanup_(pools__clear) struct pools pools = {};
+	size_t top = options->top ? options->top : 20;
 	int rc;
 
+	if (!profile->n_transfers && profile__is_windowed(profile))
+		return put_owners(profile, !each, top, sink);
 	if (!profile->n_transfers)
 		return sink__puts(sink, "threads: who freed whose memory is known of what is traced continuously from "
 					"its allocation to its free, and of none here\n");
 	rc = pools__make(profile, !each, &pools);
 	if (!rc)
-		rc = put_pools(profile, &pools, !each, options->top ? options->top : 20, sink);
+		rc = put_pools(profile, &pools, !each, top, sink);
 	if (!rc)
 		rc = put_pairs(&pools, !each, sink);
 	return rc;

@@ -109,13 +109,29 @@ static int name_pools(const struct profile *profile, bool fold, struct pools *po
 	return 0;
 }
 
+/* A thread's part of a stack is told by the samples that are its own. */
+static struct estimate live_of(const struct profile_site *site,
+			       const struct profile_site_thread *held)
+{
+	struct estimate ret = estimate__part(&site->live, held->objects, held->bytes);
+	double part = site->live.bytes > 0 ? held->bytes / site->live.bytes : 0;
+
+	if (site->live.samples && part < 1)
+		ret.variance += part * (1 - part) / (double)site->live.samples * site->live.bytes *
+				site->live.bytes;
+	return ret;
+}
+
 static void sum(const struct profile *profile, struct pools *pools, const size_t *pool_of)
 {
 	for (size_t i = 0; i < profile->n_sites; i++)
 		for (size_t k = 0; k < profile->sites[i].n_threads; k++) {
 			const struct profile_site_thread *held = &profile->sites[i].threads[k];
 
+			struct estimate live = live_of(&profile->sites[i], held);
+
 			pools->list[pool_of[held->thread]].owned += held->bytes;
+			estimate__merge(&pools->list[pool_of[held->thread]].live, &live);
 		}
 	for (size_t i = 0; i < profile->n_transfers; i++) {
 		const struct profile_transfer *t = &profile->transfers[i];

@@ -18,6 +18,8 @@ struct pool {
 	size_t n_threads;
 	uint32_t tid;		   /* of the first of them */
 	double allocated, owned;   /* owned: live at the end */
+	struct estimate
+		live; /* the same, with its error: that of its stacks, and of how they are shared out to threads */
 	double freed_self;	   /* by the thread that allocated it */
 	double freed_by_others;    /* of what its threads allocated, by any other thread, of the same pool perhaps */
 	double freed_of_others;    /* of what other threads allocated, by its threads */

@@ -124,16 +124,32 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-/* Shares a stack's live memory out to the threads by which what may live of it was allocated. */
-static int add_live_estimate(const struct build *b, struct profile *p, const struct process_sites *sites, long site,
-			     const struct estimate *live, const struct survivors_block *const *blocks, size_t n)
+static double weight_of(const struct abi_live *block)
 {
+	return (double)block->size / estimate__probability(block->size, block->interval);
+}
+
+static bool may_live(const struct survivors_block *block)
+{
+	return !block->ended && !block->changed;
+}
+
+/* Shares a stack's live memory out to the threads by which what may live of it was allocated; where none of those that were seen
+ * does, by which it was. */
+static int add_live_estimate(const struct build *b, struct profile *p,
+			     const struct process_sites *sites, long site,
+			     const struct estimate *live,
+			     const struct survivors_block *const *blocks, size_t n)
+{
+	bool some_live = false;
 	double sum = 0;
 	size_t thread;
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += (double)blocks[i]->live.size / estimate__probability(blocks[i]->live.size, blocks[i]->live.interval);
+		some_live = some_live || may_live(blocks[i]);
+	for (size_t i = 0; i < n; i++)
+		sum += !some_live || may_live(blocks[i]) ? weight_of(&blocks[i]->live) : 0;
 	if (!(sum > 0)) {
 		rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
 		return rc ? rc : profile__add_live_estimate(p, sites->site_of[site], thread, live);
@@ -144,8 +160,8 @@ static int add_live_estimate(const struct build *b, struct profile *p, const str
 		double weight = 0;
 
 		for (; i < n && blocks[i]->live.tid == tid; i++)
-			weight += (double)blocks[i]->live.size /
-				  estimate__probability(blocks[i]->live.size, blocks[i]->live.interval);
+			weight +=
+				!some_live || may_live(blocks[i]) ? weight_of(&blocks[i]->live) : 0;
 		if (!(weight > 0))
 			continue;
 		part = estimate__part(live, live->objects * weight / sum, live->bytes * weight / sum);
@@ -156,7 +172,7 @@ static int add_live_estimate(const struct build *b, struct profile *p, const str
 	return rc;
 }
 
-/* Blocks that may live, by stack and thread. */
+/* By stack and thread. */
 static int compare_by_stack(const void *x, const void *y)
 {
 	const struct survivors_block *a = *(const struct survivors_block *const *)x;
@@ -167,18 +183,15 @@ static int compare_by_stack(const void *x, const void *y)
 	return (a->live.tid > b->live.tid) - (a->live.tid < b->live.tid);
 }
 
-static const struct survivors_block **alive_by_stack(const struct survivors *s, size_t *ret_n)
+static const struct survivors_block **blocks_by_stack(const struct survivors *s)
 {
-	const struct survivors_block **alive = calloc(s->n_blocks + 1, sizeof(*alive));
-	size_t n = 0;
+	const struct survivors_block **blocks = calloc(s->n_blocks + 1, sizeof(*blocks));
 
-	for (size_t i = 0; alive && i < s->n_blocks; i++)
-		if (!s->blocks[i].ended && !s->blocks[i].changed)
-			alive[n++] = &s->blocks[i];
-	if (alive)
-		qsort(alive, n, sizeof(*alive), compare_by_stack);
-	*ret_n = n;
-	return alive;
+	for (size_t i = 0; blocks && i < s->n_blocks; i++)
+		blocks[i] = &s->blocks[i];
+	if (blocks)
+		qsort(blocks, s->n_blocks, sizeof(*blocks), compare_by_stack);
+	return blocks;
 }
 
 /* One row of segments per site. */
@@ -359,8 +372,9 @@ static int add_reallocs_growth(const struct build *b, struct profile *p, const s
 }
 
 /* What is known of one stack, into its site. */
-static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites, long site,
-		     const struct windowed_result *r, const struct survivors_block *const *alive, size_t n_alive)
+static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites,
+		     long site, const struct windowed_result *r,
+		     const struct survivors_block *const *blocks, size_t n_blocks)
 {
 	struct profile_site *to = &p->sites[sites->site_of[site]];
 	struct estimate live = {
@@ -384,7 +398,9 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	memcpy(to->life.ended, r->ended, sizeof(to->life.ended));
 	memcpy(to->life.living, r->living, sizeof(to->life.living));
 	to->life.half_life = r->half_life;
-	return r->live_objects >= 0.5 ? add_live_estimate(b, p, sites, site, &live, alive, n_alive) : 0;
+	return r->live_objects >= 0.5
+		       ? add_live_estimate(b, p, sites, site, &live, blocks, n_blocks)
+		       : 0;
 }
 
 /* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per second. */
@@ -393,15 +409,13 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
-	_cleanup_free_ const struct survivors_block **alive = NULL;
+	_cleanup_free_ const struct survivors_block **blocks = blocks_by_stack(s);
 	_cleanup_free_ const struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
 	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
-	size_t n_alive;
 	int rc;
 
-	alive = alive_by_stack(s, &n_alive);
-	if (!alive || !results || !stacks || !room)
+	if (!blocks || !results || !stacks || !room)
 		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
@@ -425,11 +439,12 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 
 		if (!stack || sites->site_of[i] == NO_SITE)
 			continue;
-		while (first < n_alive && alive[first]->stack < (size_t)(stack - s->stacks))
+		while (first < s->n_blocks && blocks[first]->stack < (size_t)(stack - s->stacks))
 			first++;
-		while (first + n < n_alive && alive[first + n]->stack == (size_t)(stack - s->stacks))
+		while (first + n < s->n_blocks &&
+		       blocks[first + n]->stack == (size_t)(stack - s->stacks))
 			n++;
-		rc = add_stack(b, p, sites, (long)i, &results[i], alive + first, n);
+		rc = add_stack(b, p, sites, (long)i, &results[i], blocks + first, n);
 	}
 	return rc;
 }
@@ -582,11 +597,6 @@ static const struct abi_live *next_held(struct held_walk *walk)
 			return block;
 	}
 	return NULL;
-}
-
-static double weight_of(const struct abi_live *block)
-{
-	return (double)block->size / estimate__probability(block->size, block->interval);
 }
 
 /* --- growth --- */
