@@ -83,8 +83,6 @@ enum diff_measure {
 		      "never grew")                                                                \
 	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
 		    "shrank or never grew")                                                        \
-	X(ROUGH, "they were traced in windows: whether live bytes of several processes differ by more than chance cannot be told " \
-		 "(growth rates, if they have them, can be compared)") \
 	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
 	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
@@ -105,8 +103,8 @@ enum diff_warning {
 const char *diff_warning__text(enum diff_warning warning);
 
 /* With one of these nothing is claimed, and no interval given. */
-#define DIFF_UNSURE (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_ROUGH | 1u << DIFF_WARN_DIVIDED | \
-		     1u << DIFF_WARN_NOTHING_COMMON)
+#define DIFF_UNSURE                                                                                \
+	(1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_DIVIDED | 1u << DIFF_WARN_NOTHING_COMMON)
 
 /* From the first profile to the last: bytes, or bytes per second of growth. */
 struct change {

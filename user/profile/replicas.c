@@ -16,7 +16,8 @@
 /* One stack in one replica. */
 struct part {
 	struct estimate live;
-	double rate, down, up; /* of growth: and to the ends of its interval, squared */
+	double value, down,
+		up; /* by intervals: growth, or live bytes; and to the ends of its interval, squared */
 	bool any;
 	double weight;	   /* bytes that a sample stands for there */
 	size_t i_interval; /* at which it is sampled, of the replicas' */
@@ -142,9 +143,9 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 		.p = excess->p, .least = pow(share, from + to) / 2, .traffic = from + to};
 }
 
-/* Of growth rates. */
-static void judge_growth(const struct replicas *r, const struct part *parts, double spread,
-			 struct replica_excess *excess, struct claim *claim)
+/* Of what has an interval of its own. */
+static void judge_intervals(const struct replicas *r, const struct part *parts, double spread,
+			    struct replica_excess *excess, struct claim *claim)
 {
 	double quantile = student_quantile(GROWTH_DF, false), above = 0, below, error;
 
@@ -155,11 +156,18 @@ static void judge_growth(const struct replicas *r, const struct part *parts, dou
 	below = parts[excess->replica].down;
 	error = sqrt((above + below) / (quantile * quantile) + spread * spread);
 	excess->p = 0.5;
-	if (!isfinite(error))
+	if (r->warnings & DIFF_UNSURE || !isfinite(error))
 		return;
 	if (excess->value > excess->median)
 		excess->p = chance__of_student((excess->value - excess->median) / error, GROWTH_DF);
 	*claim = (struct claim){.p = excess->p, .traffic = 1};
+}
+
+static void add_interval(struct part *part, double value, double low, double high)
+{
+	part->value += value;
+	part->down += pow(value - low, 2);
+	part->up += pow(high - value, 2);
 }
 
 /* Adds up the sites of a stack by replica. */
@@ -174,9 +182,14 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 
 		estimate__merge(&parts[p].live, &site->live);
 		parts[p].any = true;
-		parts[p].rate += growth->bytes_per_s;
-		parts[p].down += pow(growth->bytes_per_s - growth->low, 2);
-		parts[p].up += pow(growth->high - growth->bytes_per_s, 2);
+		if (r->measure == DIFF_GROWTH)
+			add_interval(&parts[p], growth->bytes_per_s, growth->low, growth->high);
+	}
+	for (size_t i = 0; i < r->n && r->measure == DIFF_LIVE; i++) {
+		struct interval live = estimate__interval(&parts[i].live);
+		double per = exposure(r, i);
+
+		add_interval(&parts[i], parts[i].live.bytes / per, live.low / per, live.high / per);
 	}
 	add_weights(r, parts);
 }
@@ -189,8 +202,7 @@ static void add_stack(struct replicas *r, const struct match *match, size_t stac
 
 	get_parts(r, match, stack, parts);
 	for (size_t i = 0; i < r->n; i++)
-		values[i] = r->measure == DIFF_GROWTH ? parts[i].rate
-						      : parts[i].live.bytes / exposure(r, i);
+		values[i] = parts[i].value;
 	r->stacks[stack] = (struct replica_stack){
 		r->profiles[best->profile], &r->profiles[best->profile]->sites[best->site], values};
 }
@@ -326,8 +338,8 @@ static int compare(struct replicas *r, const struct match *match)
 			double spread = MAD_TO_DEVIATION * few *
 					fmax(mads[s * r->n + i], typical[i] * excess->median);
 
-			if (r->measure == DIFF_GROWTH)
-				judge_growth(r, parts, spread, excess, &claims[s * r->n + i]);
+			if (r->by_intervals)
+				judge_intervals(r, parts, spread, excess, &claims[s * r->n + i]);
 			else
 				judge_live(r, parts, spread, excess, &claims[s * r->n + i]);
 		}
@@ -408,14 +420,8 @@ static int check(struct replicas *r, struct error *err)
 	if (r->measure == DIFF_GROWTH) {
 		r->per_second = false;
 		r->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
-	} else if (windowed && windowed < r->n) {
-		return error__set(
-			err, -EINVAL,
-			"live bytes of windows are estimates, of continuous ones sums of samples: of replicas they "
-			"cannot be compared");
-	} else if (windowed) {
-		r->warnings |= 1u << DIFF_WARN_ROUGH;
 	}
+	r->by_intervals = r->measure == DIFF_GROWTH || windowed;
 	return 0;
 }
 

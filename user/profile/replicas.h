@@ -6,8 +6,8 @@
  * replica's stack is abnormal when neither explains it: p is the larger of two.
  *
  * - Of sampling: its samples against those of all others together, by the binomial test
- *   (chance.h), with shares as the runs are long and the intervals close; of growth rates, whose
- *   error is known, the t test.
+ *   (chance.h), with shares as the runs are long and the intervals close; of growth rates, and of live bytes where windows are
+ *   among them, which have intervals of their own, the t test.
  * - Of the spread among the others: by how many standard deviations it exceeds their median. The
  *   deviation is 1.4826 times the median distance from that median (MAD: right for a normal
  *   distribution, and whatever a single outlier does), wider by student_quantile(n - 2) / 1.96,
@@ -54,6 +54,7 @@ struct replicas {
 	enum diff_measure measure;
 	bool per_second;   /* live bytes are divided by the length of the run, for these differ and
 			    * are known */
+	bool by_intervals; /* what is compared has intervals of its own */
 	unsigned warnings; /* 1 << enum diff_warning */
 	struct replica *ranks; /* n, by excess, then by total above the median: descending */
 	struct replica_stack *stacks;

@@ -226,6 +226,62 @@ static void growth_is_compared_where_it_is_known(void **state)
 	free_all(p, 4);
 }
 
+static struct replicas *by_live(struct profile *const *p, size_t n)
+{
+	struct replicas *replicas = NULL;
+	struct error err = {};
+
+	if (replicas__new((const struct profile *const *)p, n, DIFF_LIVE, &replicas, &err))
+		fail_msg("refused: %s", err.text);
+	return replicas;
+}
+
+/* 10 MB with a standard error of `error` in each but the second, which has 40. The others of a stack differ by some
+ * per cent. */
+static void add_windows(struct profile **p, int n, double error)
+{
+	for (int i = 0; i < n; i++) {
+		const struct estimate live = {.samples = 100,
+					      .objects = 1e4,
+					      .bytes = (i == 1 ? 40e6 : 10e6) + 1e5 * i,
+					      .variance = error * error};
+		size_t site, thread;
+
+		p[i] = new_profile(R);
+		p[i]->pid = 10 + i;
+		p[i]->mode = "windowed";
+		site = add_stack(p[i], "cache", 0, 1000, 0);
+		assert_int_equal(profile__add_thread(p[i], 10, "main", &thread), 0);
+		assert_int_equal(profile__add_live_estimate(p[i], site, thread, &live), 0);
+		end_profile(p[i]);
+	}
+}
+
+/* Live bytes of windows have errors of their own: what a count of samples says of them is nothing. */
+static void live_bytes_of_windows_are_compared_by_their_intervals(void **state)
+{
+	static const struct {
+		double error;
+		size_t abnormal;
+	} cases[] = {{0.5e6, 1}, {20e6, 0}};
+	struct replicas *replicas;
+	struct profile *p[6];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		add_windows(p, 6, cases[i].error);
+		replicas = by_live(p, 6);
+		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
+		assert_true(replicas->list[0].replica == 1);
+		replicas__free(replicas);
+		p[3]->mode = "continuous"; /* which has an interval, too */
+		replicas = by_live(p, 6);
+		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
+		replicas__free(replicas);
+		free_all(p, 6);
+	}
+}
+
 static void assert_refused(struct profile *const *p, size_t n, const char *why)
 {
 	struct replicas *replicas = NULL;
@@ -262,9 +318,6 @@ static void what_says_nothing_is_refused(void **state)
 	p[1]->what = "regions";
 	assert_refused(p, 3, "profile 2 of regions");
 	p[1]->what = NULL;
-	p[2]->mode = "windowed";
-	assert_refused(p, 3, "of replicas they cannot be compared");
-	p[2]->mode = "continuous";
 	p[0]->start_unix_ns = p[1]->start_unix_ns = 5000000000;
 	assert_refused(p, 3, "one run");
 	free_all(p, 3);
@@ -277,6 +330,7 @@ int main(void)
 		cmocka_unit_test(figures_are_the_medians),
 		cmocka_unit_test(medians_leave_out_the_one),
 		cmocka_unit_test(growth_is_compared_where_it_is_known),
+		cmocka_unit_test(live_bytes_of_windows_are_compared_by_their_intervals),
 		cmocka_unit_test(what_says_nothing_is_refused),
 	};
 
