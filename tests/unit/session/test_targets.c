@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What becomes of the processes of a run, and which files are looked through for allocators, over a capture that is made up: the
+ * linker puts the functions below in its place. The processes are this one, again and again, for its mappings are real ones. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "session/internal.h"
+
+/* What the kernel and the files' readers say, and what they were asked. */
+static struct {
+	int found, attached; /* results of the next search; of the next attempt to attach */
+	const char *unknown; /* the file whose malloc is of no known family */
+	bool brings_probes;  /* attaching adds some */
+	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
+	struct abi_event events[4];
+	uint64_t samples;
+} fake;
+
+int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
+			    enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
+			    struct allocators **ret, struct error *err);
+int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
+			    enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
+			    struct allocators **ret, struct error *err)
+{
+	(void)files, (void)maps, (void)extra, (void)n_extra, (void)err;
+	assert_int_equal(pid, getpid());
+	assert_int_equal(scope, ALLOC_ALL);
+	fake.n_finds++;
+	if (fake.found)
+		return fake.found;
+	*ret = calloc(1, sizeof(**ret));
+	assert_non_null(*ret);
+	if (fake.unknown)
+		strcpy((*ret)->unknown, fake.unknown);
+	return 0;
+}
+
+int __wrap_capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
+			   struct error *err);
+int __wrap_capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
+			   struct error *err)
+{
+	int rc = fake.attached;
+
+	(void)capture, (void)allocators, (void)pid, (void)err;
+	fake.n_attaches++;
+	fake.attached = 0; /* the next of them is taken */
+	fake.n_probes += fake.brings_probes;
+	return rc;
+}
+
+const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n);
+const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n)
+{
+	(void)capture;
+	*ret_n = fake.n_probes;
+	return NULL;
+}
+
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file);
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file)
+{
+	(void)capture, (void)file;
+	return false;
+}
+
+int __wrap_capture__set_mappings(struct capture *capture, const struct binaries *binaries,
+				 uint32_t process, const struct maps *maps);
+int __wrap_capture__set_mappings(struct capture *capture, const struct binaries *binaries,
+				 uint32_t process, const struct maps *maps)
+{
+	(void)capture, (void)binaries, (void)process, (void)maps;
+	return 0;
+}
+
+void __wrap_capture__put_tables(struct capture *capture);
+void __wrap_capture__put_tables(struct capture *capture)
+{
+	(void)capture;
+}
+
+void __wrap_capture__forget_mappings(struct capture *capture, uint32_t process);
+void __wrap_capture__forget_mappings(struct capture *capture, uint32_t process)
+{
+	(void)capture, (void)process;
+	fake.n_forgotten++;
+}
+
+void __wrap_capture__drop_process(struct capture *capture, uint32_t process);
+void __wrap_capture__drop_process(struct capture *capture, uint32_t process)
+{
+	(void)capture, (void)process;
+	fake.n_dropped++;
+}
+
+int __wrap_capture__counters(struct capture *capture, uint32_t process,
+			     struct abi_process_cpu *ret);
+int __wrap_capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret)
+{
+	(void)capture, (void)process;
+	memset(ret, 0, sizeof(*ret));
+	ret->samples = fake.samples;
+	return 0;
+}
+
+int __wrap_capture__events(struct capture *capture,
+			   void (*fn)(void *ctx, const struct abi_event *event), void *ctx,
+			   uint64_t *ret_lost);
+int __wrap_capture__events(struct capture *capture,
+			   void (*fn)(void *ctx, const struct abi_event *event), void *ctx,
+			   uint64_t *ret_lost)
+{
+	(void)capture, (void)ret_lost;
+	for (size_t i = 0; i < fake.n_events; i++)
+		fn(ctx, &fake.events[i]);
+	fake.n_events = 0;
+	return 0;
+}
+
+static void say(enum abi_event_kind kind, uint32_t process, uint32_t parent, uint64_t time_ns)
+{
+	fake.events[fake.n_events++] = (struct abi_event){.kind = kind,
+							  .process = process,
+							  .parent = parent,
+							  .tgid = (uint32_t)getpid(),
+							  .time_ns = time_ns};
+}
+
+static struct session *begin(void)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	memset(&fake, 0, sizeof(fake));
+	s->everywhere = true;
+	s->what = WHAT_HEAP;
+	s->epoll_fd = s->timer_fd = -1;
+	assert_int_equal(binaries__new(&s->binaries), 0);
+	return s;
+}
+
+/* A process that was selected, as a new one; its files are looked through at once. */
+static struct target *meet(struct session *s, uint32_t process)
+{
+	say(EVENT_NEW, process, 0, 100);
+	targets__take_news(s);
+	return targets__find_process(s, process);
+}
+
+static void end(struct session *s)
+{
+	while (s->n_targets)
+		targets__remove(s, s->targets[0]);
+	for (size_t i = 0; i < s->n_attached; i++)
+		allocators__free(s->attached[i]);
+	free(s->attached);
+	free(s->targets);
+	binaries__free(s->binaries);
+	free(s);
+}
+
+static const struct map_entry *first_file(const struct target *t)
+{
+	for (size_t i = 0; i < t->maps.n; i++)
+		if (t->maps.entries[i].executable && t->maps.entries[i].file.inode)
+			return &t->maps.entries[i];
+	fail_msg("this process runs no file");
+	return NULL;
+}
+
+static int mark_of_first(struct session *s, const struct target *t)
+{
+	return *binaries__mark(s->binaries, &first_file(t)->file);
+}
+
+static void files_are_looked_through_once(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	fake.brings_probes = true;
+	t = meet(s, 1);
+	assert_int_equal(fake.n_finds, 1);
+	assert_int_equal(s->n_attached, 1);
+	assert_int_equal(mark_of_first(s, t), FILE_SEEN);
+	meet(s, 2);
+	assert_int_equal(fake.n_finds, 1);
+	end(s);
+}
+
+/* The process ended while it was looked at: the next one with these files is looked at again. */
+static void what_fails_for_the_moment_is_tried_again(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	fake.found = -ESRCH;
+	t = meet(s, 1);
+	assert_int_equal(mark_of_first(s, t), FILE_NEW);
+	assert_string_equal(files__not_traced(s, t), "its files could not be opened");
+	fake.found = 0;
+	meet(s, 2);
+	assert_int_equal(fake.n_finds, 2);
+	assert_int_equal(mark_of_first(s, t), FILE_SEEN);
+	end(s);
+}
+
+static void no_room_for_probes_is_told_and_tried_again(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	fake.attached = -ENOSPC;
+	t = meet(s, 1);
+	assert_int_equal(fake.n_attaches, 2); /* the others are not left */
+	assert_int_equal(s->probes_refused, 1);
+	assert_true(s->files_short);
+	assert_string_equal(files__not_traced(s, t), "there is no room for more probes");
+	t->maps_changed = true; /* or files__let_go() has made room */
+	targets__tell_mappings(s);
+	assert_int_equal(mark_of_first(s, t), FILE_SEEN);
+	assert_int_equal(s->probes_refused, 1);
+	end(s);
+}
+
+static void what_the_kernel_refuses_is_not_tried_again(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	fake.attached = -EINVAL;
+	t = meet(s, 1);
+	assert_int_equal(mark_of_first(s, t), FILE_REFUSED);
+	assert_string_equal(files__not_traced(s, t), "its allocator cannot be probed");
+	meet(s, 2);
+	assert_int_equal(fake.n_finds, 1);
+	end(s);
+}
+
+static void an_unknown_malloc_marks_its_own_file(void **state)
+{
+	struct session *s = begin();
+	struct target *t = targets__add(s);
+	size_t unknown = 0, seen = 0;
+
+	(void)state;
+	t->info.pid = getpid();
+	t->process = 1;
+	assert_int_equal(targets__refresh_maps(s, t), 0);
+	fake.unknown = first_file(t)->path;
+	targets__tell_mappings(s);
+	for (size_t i = 0; i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+
+		if (!e->executable || !e->file.inode)
+			continue;
+		unknown += *binaries__mark(s->binaries, &e->file) == FILE_UNKNOWN;
+		seen += *binaries__mark(s->binaries, &e->file) == FILE_SEEN;
+	}
+	assert_true(unknown == 1 && seen > 0);
+	assert_string_equal(files__not_traced(s, t), "its malloc is of no known allocator");
+	end(s);
+}
+
+static void a_child_is_a_target_until_it_ends(void **state)
+{
+	struct session *s = begin();
+	struct target *child;
+
+	(void)state;
+	meet(s, 1);
+	say(EVENT_FORK, 2, 1, 200);
+	say(EVENT_FORK, 2, 1, 200); /* told twice, met once */
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	child = targets__find_process(s, 2);
+	assert_true(child->uninvited && child->start_ns == 200 && child->maps.n > 0);
+	fake.samples = 1; /* it leaves something to report */
+	say(EVENT_EXIT, 2, 0, 300);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	assert_true(child->ended && child->end_ns == 300);
+	assert_int_equal(fake.n_forgotten, 1);
+	targets__note_end(s, child); /* is the end of nothing more */
+	assert_int_equal(fake.n_forgotten, 1);
+	assert_true(targets__find(s, getpid()) == targets__find_process(s, 1));
+	fake.samples = 0; /* and one that leaves nothing goes */
+	say(EVENT_FORK, 3, 1, 400);
+	say(EVENT_EXIT, 3, 0, 500);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	assert_int_equal(fake.n_dropped, 1);
+	end(s);
+}
+
+/* The watch tells of the exec that a target began with, too, after its maps were read. */
+static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+
+	(void)state;
+	handlers.exec(handlers.ctx, getpid(), 50);
+	assert_int_equal(fake.n_forgotten, 0);
+	handlers.exec(handlers.ctx, getpid(), 150);
+	assert_int_equal(fake.n_forgotten, 1);
+	assert_true(t->maps_changed && t->maps.n > 0);
+	handlers.exec(handlers.ctx, 1, 150); /* nobody's */
+	assert_int_equal(fake.n_forgotten, 1);
+	end(s);
+}
+
+/* Code where other code was: earlier frames there have the later one's names. */
+static void code_that_takes_others_place_is_counted(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+	struct map_entry other = *first_file(t);
+	char path[256] = "";
+
+	(void)state;
+	strncpy(path, other.path, sizeof(path) - 1); /* what is there goes */
+	other.path = path;
+	handlers.mapped(handlers.ctx, getpid(), &other);
+	assert_int_equal(t->code_replaced, 0); /* the same again */
+	other.file.inode += 1000000;
+	handlers.mapped(handlers.ctx, getpid(), &other);
+	assert_int_equal(t->code_replaced, 1);
+	assert_true(t->maps_changed);
+	end(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_are_looked_through_once),
+		cmocka_unit_test(what_fails_for_the_moment_is_tried_again),
+		cmocka_unit_test(no_room_for_probes_is_told_and_tried_again),
+		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
+		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
+		cmocka_unit_test(a_child_is_a_target_until_it_ends),
+		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
+		cmocka_unit_test(code_that_takes_others_place_is_counted),
+	};
+
+	return cmocka_run_group_tests_name("targets", tests, NULL, NULL);
+}
