@@ -325,6 +325,8 @@ $(foreach r,$(ROOMS),$(eval $(call unit_rules,$(r))))
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
 	capture__probes capture__probes_file capture__set_mappings capture__put_tables capture__forget_mappings \
 	capture__drop_process capture__counters capture__events,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
+	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 
 # The kernel side's ideas, compiled for the host.
 $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)

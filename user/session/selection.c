@@ -5,7 +5,9 @@
  * changed. */
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proc/cgroup.h"
 #include "proc/process.h"
@@ -101,6 +103,17 @@ int selection__scan(struct session *s, struct error *err)
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 
+/* By its time of change: numbers of inodes are not everywhere what the kernel has. */
+static bool still_runs(pid_t pid, const struct abi_program *program)
+{
+	struct stat now;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return !stat(path, &now) && (uint64_t)now.st_ctim.tv_sec == program->changed_s &&
+	       (uint32_t)now.st_ctim.tv_nsec == program->changed_ns;
+}
+
 void selection__judge(struct session *s, const struct abi_event *event)
 {
 	struct process_info info;
@@ -109,7 +122,9 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
 		return;
 	wanted = !fnmatch(s->selection->exe, info.exe, 0);
-	capture__judge_program(s->capture, &event->exe, wanted);
+	/* After another exec that path says nothing of the file that was asked about. */
+	if (still_runs((pid_t)event->tgid, &event->exe))
+		capture__judge_program(s->capture, &event->exe, wanted);
 	if (wanted)
 		take_in(s, (pid_t)event->tgid, event->time_ns);
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which processes are traced without having been named, over a capture that is made up: the linker puts the functions below in its
+ * place. The process in question is this one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "session/internal.h"
+
+static struct {
+	size_t n_judged, n_added;
+	bool wanted;
+} fake;
+
+int __wrap_capture__judge_program(struct capture *capture, const struct abi_program *program,
+				  bool wanted);
+int __wrap_capture__judge_program(struct capture *capture, const struct abi_program *program,
+				  bool wanted)
+{
+	(void)capture, (void)program;
+	fake.n_judged++;
+	fake.wanted = wanted;
+	return 0;
+}
+
+int __wrap_capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
+				struct error *err);
+int __wrap_capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
+				struct error *err)
+{
+	(void)capture, (void)pid, (void)err;
+	*ret_process = (uint32_t)++fake.n_added;
+	return 0;
+}
+
+void __wrap_targets__welcome(struct session *session, const struct abi_event *event);
+void __wrap_targets__welcome(struct session *session, const struct abi_event *event)
+{
+	struct target *t = targets__add(session);
+
+	assert_non_null(t);
+	t->process = event->process;
+	t->info.pid = (pid_t)event->tgid;
+}
+
+static struct session *session_of(const struct session_selection *selection)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	memset(&fake, 0, sizeof(fake));
+	s->selection = selection;
+	return s;
+}
+
+static void end(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		free(s->targets[i]);
+	free(s->targets);
+	free(s);
+}
+
+static struct abi_event exec_of_this(void)
+{
+	struct abi_event event = {.kind = EVENT_UNKNOWN, .tgid = (uint32_t)getpid()};
+	struct stat st;
+
+	assert_int_equal(stat("/proc/self/exe", &st), 0);
+	event.exe.changed_s = (uint64_t)st.st_ctim.tv_sec;
+	event.exe.changed_ns = (uint32_t)st.st_ctim.tv_nsec;
+	return event;
+}
+
+static void a_program_is_judged_by_its_path(void **state)
+{
+	static const struct {
+		const char *exe;
+		bool wanted;
+	} cases[] = {{"*/test_selection", true}, {"/usr/bin/other", false}};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct session_selection selection = {.dynamic = true, .exe = cases[i].exe};
+		struct session *s = session_of(&selection);
+		struct abi_event event = exec_of_this();
+
+		selection__judge(s, &event);
+		assert_int_equal(fake.n_judged, 1);
+		assert_int_equal(fake.wanted, cases[i].wanted);
+		assert_int_equal(s->n_targets, cases[i].wanted);
+		end(s);
+	}
+}
+
+/* By the time that it is looked at it has execed on: what it runs now says nothing of the file that was asked about, for which the
+ * verdict would stay. It is taken in all the same where it fits. */
+static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
+{
+	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
+	struct session *s = session_of(&selection);
+	struct abi_event event = exec_of_this();
+
+	(void)state;
+	event.exe.changed_ns ^= 1;
+	selection__judge(s, &event);
+	assert_int_equal(fake.n_judged, 0);
+	assert_int_equal(s->n_targets, 1);
+	selection__judge(s, &event); /* it is in already */
+	assert_int_equal(fake.n_added, 1);
+	end(s);
+}
+
+static void comms_are_as_long_as_the_kernels(void **state)
+{
+	static const char *const names[] = {"a-name-of-20-letters"};
+	struct session_selection selection = {.dynamic = true, .comms = names, .n_comms = 1};
+	struct abi_selection told;
+
+	(void)state;
+	selection__to_kernel(&selection, &told);
+	assert_int_equal(told.n_comms, 1);
+	assert_int_equal(strlen(told.comms[0]), ABI_COMM_LEN - 1);
+	assert_false(told.by_exe);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_program_is_judged_by_its_path),
+		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
+		cmocka_unit_test(comms_are_as_long_as_the_kernels),
+	};
+
+	return cmocka_run_group_tests_name("selection", tests, NULL, NULL);
+}
