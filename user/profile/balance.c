@@ -198,7 +198,7 @@ static int add_common(const struct windowed_run *run, double clock_error, const 
 	if (!rc)
 		rc = sums_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
 	for (size_t i = 0; i < n && !rc; i++)
-		results[i].live_common = fabs(high[i] - low[i]) / 2 * clock_error / step;
+		results[i].live_common = hypot(results[i].live_common, fabs(high[i] - low[i]) / 2 * clock_error / step);
 	free(high);
 	return rc;
 }

@@ -488,22 +488,48 @@ static double allocated_unseen(const struct context *c)
 	return sum;
 }
 
+/* The error of one figure. */
+struct error {
+	double variance; /* of the stack's own samples, and of how windows differ */
+	double common;	 /* standard error that all stacks share: nobody looked then, at any of them */
+};
+
 /* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
  * know a spread: what they stand for may be twice as much, or nothing, or what the heap has room for: the rest of the time may be
  * unlike the one window. */
-static double variance_of(const struct context *c, const double *values, double share)
+static struct error error_of(const struct context *c, const double *values, double share)
 {
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2), between;
 
-	if (c->strata->n_groups >= 2) {
-		between = windowed__variance(c->strata, values);
-	} else {
-		between = fmin(allocated_unseen(c), values[0]);
-		if (unseen_share(c) > MOSTLY)
-			between = fmax(between, unseen_share(c) * c->run->bound_bytes / 2);
-		between *= between;
-	}
-	return between + sampling * share * share;
+	sampling *= share * share;
+	if (c->strata->n_groups >= 2)
+		return (struct error){.variance = windowed__variance(c->strata, values) + sampling};
+	between = fmin(allocated_unseen(c), values[0]);
+	if (unseen_share(c) > MOSTLY)
+		between = fmax(between, unseen_share(c) * c->run->bound_bytes / 2);
+	return (struct error){.variance = sampling, .common = between};
+}
+
+/* What was allocated, if windows stood for the rest of the run by the wall clock; NaN: their lengths are not known. */
+static double allocated_by_wall(const struct context *c)
+{
+	double bytes = 0, wall = 0;
+
+	for (size_t i = c->run->n_before; i < c->run->n_windows; i++)
+		if (counts(c->run, c->strata, i, NOBODY))
+			wall += c->run->windows[i].wall_s;
+	for (size_t i = 0; i < c->stack->n_born; i++)
+		if (c->stack->born[i].window >= c->run->n_before && counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
+			bytes += c->stack->born[i].bytes;
+	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
+}
+
+/* As far as the net clock is not known, the wall clock may be as right. */
+static double clock_error_of_allocated(const struct context *c, double allocated)
+{
+	double apart = allocated_by_wall(c) - allocated;
+
+	return c->strata->clock_error * hypot(allocated, isfinite(apart) ? apart : 0);
 }
 
 /* --- growth --- */
@@ -581,6 +607,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	struct context c = context_of(run, strata, stack);
 	double *live = ret->live_without, alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
 	struct figures all[WINDOWED_GROUPS + 1];
+	struct error error;
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < stack->n_born; i++) {
@@ -601,9 +628,12 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_bytes = all[0].alloc;
 	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
-	ret->alloc_variance = variance_of(&c, alloc, 1) + pow(ret->alloc_bytes * strata->clock_error, 2);
-	ret->live_variance = variance_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0) +
-			     ret->live_bytes * (objects > 0 ? bytes / objects : 0);
+	error = error_of(&c, alloc, 1);
+	ret->alloc_variance = error.variance;
+	ret->alloc_common = hypot(error.common, clock_error_of_allocated(&c, ret->alloc_bytes));
+	error = error_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
+	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
+	ret->live_common = error.common;
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] = survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;

@@ -115,8 +115,10 @@ struct windowed_run {
 
 struct windowed_result {
 	double live_bytes, live_objects, live_variance; /* bytes^2: of its own windows and samples */
-	double live_common; /* standard error that all stacks share, bytes: the clock's (profile/balance.h) */
-	double alloc_bytes, alloc_objects, alloc_variance;
+	double live_common; /* standard error that all stacks share, bytes: of what nobody looked at, where there are too few
+			     * windows to know how they differ; and the clock's (profile/balance.h) */
+	double alloc_bytes, alloc_objects, alloc_variance; /* likewise, of what was allocated */
+	double alloc_common;
 	struct growth growth;
 	double stays;	    /* share of its bytes that do not end: S(infinity), as far as the run can tell */
 	enum survival_evidence by;

@@ -399,6 +399,77 @@ static void test_stretch_stands_for_itself(void **state)
 }
 
 /* One coarse sample, multiplied as a close window's are, would be all that is seen. */
+/* A process that was traced at its beginning and never again may have freed all of it since, each stack's part at once: a sum of
+ * many stacks is no surer than one. */
+static void test_one_stretch_says_little_of_any_stack(void **state)
+{
+	struct windowed_window windows[] = {
+		{.begin_s = 0, .end_s = 1, .wall_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+	};
+	struct windowed_born born[] = {{.window = 0, .samples = 100, .bytes = 1e6, .objects = 1e4, .left_bytes = 1e6}};
+	const struct windowed_run run = {
+		.windows = windows, .n_windows = 1, .quarter_s = 3, .end_s = 12, .wall_s = 12};
+	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
+	struct windowed_strata *strata = windowed_strata__new(&run);
+	struct estimate live = {}, allocated = {};
+	struct windowed_process process;
+	struct windowed_result r;
+
+	(void)state;
+	assert_non_null(strata);
+	process = windowed__process(&run, strata);
+	for (int i = 0; i < 16; i++) {
+		windowed__estimate(&run, strata, &process, &stack, &r);
+		estimate__merge(&live, &(struct estimate){.bytes = r.live_bytes,
+							  .variance = r.live_variance,
+							  .common = r.live_common});
+		estimate__merge(&allocated, &(struct estimate){.bytes = r.alloc_bytes,
+							       .variance = r.alloc_variance,
+							       .common = r.alloc_common});
+	}
+	windowed_strata__free(strata);
+	assert_near(live.bytes, 16 * 12e6, 16 * 1e6);
+	assert_true(estimate__interval(&live).low < 16 * 1e6);
+	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
+}
+
+/* What is left of the net clock where probes take all the CPU time of windows is not known: the wall clock may be as right. */
+static void test_unknown_clock(void **state)
+{
+	struct windowed_window windows[8];
+	struct windowed_born born[8];
+	struct windowed_run run = {.windows = windows, .n_windows = 8, .quarter_s = 2, .end_s = 8, .wall_s = 80};
+	const struct windowed_stack stack = {.born = born, .n_born = 8, .alike = 1};
+	const double per_wall_s = 10e6, truth = per_wall_s * 80;
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		/* 10 ms of the wall clock, of which the process's own part is taken to be 30 ms of all that it uses */
+		windows[i] = (struct windowed_window){
+			.begin_s = i, .end_s = i + 0.03, .wall_s = 0.01, .interval_bytes = 64, .allocs = 1000};
+		born[i] = (struct windowed_born){
+			.window = i, .samples = 100, .bytes = per_wall_s * 0.01 * noise(i), .objects = 1e3};
+	}
+	for (int known = 0; known < 2; known++) {
+		struct windowed_strata *strata;
+		struct windowed_process process;
+		struct windowed_result r;
+		struct estimate allocated;
+
+		run.clock_error = known ? 0.01 : 1;
+		run.rough = !known;
+		strata = windowed_strata__new(&run);
+		assert_non_null(strata);
+		process = windowed__process(&run, strata);
+		windowed__estimate(&run, strata, &process, &stack, &r);
+		windowed_strata__free(strata);
+		allocated = (struct estimate){
+			.bytes = r.alloc_bytes, .variance = r.alloc_variance, .common = r.alloc_common};
+		assert_near(r.alloc_bytes, truth / 30, truth / 300);
+		assert_true((estimate__interval(&allocated).high >= truth) == !known);
+	}
+}
+
 static void test_coarse_window_is_left_out(void **state)
 {
 	const struct life forever = {0, 1};
@@ -785,6 +856,8 @@ int main(void)
 		cmocka_unit_test(test_process_does_not_grow),
 		cmocka_unit_test(test_slow_cache),
 		cmocka_unit_test(test_stretch_stands_for_itself),
+		cmocka_unit_test(test_one_stretch_says_little_of_any_stack),
+		cmocka_unit_test(test_unknown_clock),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_balance),
