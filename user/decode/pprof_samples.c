@@ -21,6 +21,8 @@ enum label_kind {
 	KIND_LARGEST,
 	KIND_SQUARES,
 	KIND_COMMON,
+	KIND_ALLOC_ERROR,
+	KIND_ALLOC_COMMON,
 	KIND_GROWTH_LOW,
 	KIND_GROWTH_HIGH,
 	KIND_REPLACES,
@@ -43,7 +45,7 @@ struct labels {
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
-	double largest, root_of_squares, common, low, high, peak_objects, peak_bytes;
+	double largest, root_of_squares, common, alloc_error, alloc_common, low, high, peak_objects, peak_bytes;
 	double freed[PROFILE_AGES];
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };
@@ -126,6 +128,8 @@ static enum label_kind find_kind(const struct samples *samples, uint64_t key)
 		[KIND_LARGEST] = LABEL_LARGEST,
 		[KIND_SQUARES] = LABEL_SQUARES,
 		[KIND_COMMON] = LABEL_COMMON,
+		[KIND_ALLOC_ERROR] = LABEL_ALLOC_ERROR,
+		[KIND_ALLOC_COMMON] = LABEL_ALLOC_COMMON,
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
 		[KIND_GROWTH_HIGH] = LABEL_GROWTH_HIGH,
 		[KIND_REPLACES] = LABEL_REPLACES,
@@ -214,6 +218,12 @@ static void use_label(struct samples *samples, const struct label *label)
 		return;
 	case KIND_COMMON:
 		labels->common = fmax((double)number, 0);
+		return;
+	case KIND_ALLOC_ERROR:
+		labels->alloc_error = fmax((double)number, 0);
+		return;
+	case KIND_ALLOC_COMMON:
+		labels->alloc_common = fmax((double)number, 0);
 		return;
 	case KIND_GROWTH_LOW:
 		labels->has_low = true;
@@ -336,6 +346,8 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site->truncated = site->truncated || labels->truncated;
 	site->allocators_own = site->allocators_own || labels->allocators_own;
 	site->replaces = site->replaces || labels->replaces;
+	site->alloc_variance += labels->alloc_error * labels->alloc_error;
+	site->alloc_common += labels->alloc_common;
 	site->peak_objects += labels->peak_objects;
 	site->peak_bytes += labels->peak_bytes;
 	for (int i = 0; i < PROFILE_AGES; i++)

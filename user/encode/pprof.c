@@ -269,6 +269,10 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 			  to_signed(p, sqrt(estimate__squares(&site->live))), "bytes");
 	if (site->live.common > 0)
 		add_label(p, LABEL_COMMON, NULL, to_signed(p, site->live.common), "bytes");
+	if (site->alloc_variance > 0)
+		add_label(p, LABEL_ALLOC_ERROR, NULL, to_signed(p, sqrt(site->alloc_variance)), "bytes");
+	if (site->alloc_common > 0)
+		add_label(p, LABEL_ALLOC_COMMON, NULL, to_signed(p, site->alloc_common), "bytes");
 	if (profile->has_growth && isfinite(site->growth.low) && isfinite(site->growth.high)) {
 		add_label(p, LABEL_GROWTH_LOW, NULL, to_signed(p, site->growth.low * PER_HOUR),
 			  "bytes");

@@ -253,6 +253,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			.growth = site->growth,
 			.alloc_objects = site->alloc_objects,
 			.alloc_bytes = site->alloc_bytes,
+			.alloc_variance = site->alloc_variance,
+			.alloc_common = site->alloc_common,
 			.freed_objects = site->freed_objects,
 			.freed_bytes = site->freed_bytes,
 			.peak_objects = site->peak_objects,
@@ -273,6 +275,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			growth__merge(&last->growth, &groups[i].growth);
 			last->alloc_objects += groups[i].alloc_objects;
 			last->alloc_bytes += groups[i].alloc_bytes;
+			last->alloc_variance += groups[i].alloc_variance;
+			last->alloc_common += groups[i].alloc_common;
 			last->freed_objects += groups[i].freed_objects;
 			last->freed_bytes += groups[i].freed_bytes;
 			last->peak_objects += groups[i].peak_objects;

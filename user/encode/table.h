@@ -24,6 +24,7 @@ struct group {
 	struct estimate live;
 	struct growth growth;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
+	double alloc_variance, alloc_common; /* struct profile_site's */
 	struct site_life life;
 };
 

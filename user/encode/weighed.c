@@ -24,11 +24,21 @@ struct weighed {
 	struct estimate amount; /* bytes: what it is weighed by, whatever that is */
 };
 
+/* Of what the stacks of a group allocated, so many bytes. */
+static struct estimate part_allocated(const struct profile *profile, const struct group *g, double bytes)
+{
+	double share = g->alloc_bytes > 0 ? bytes / g->alloc_bytes : 0;
+
+	if (!profile__is_windowed(profile))
+		return estimate__of_bytes(bytes, profile->interval_bytes);
+	return (struct estimate){.bytes = bytes,
+				 .variance = g->alloc_variance * share * share,
+				 .common = g->alloc_common * share};
+}
+
 static struct estimate weigh(const struct profile *profile, const struct group *g,
 			     enum profile_weight weight)
 {
-	/* of windows the error is another, and not known */
-	uint64_t interval = profile__is_windowed(profile) ? 1 : profile->interval_bytes;
 	struct estimate amount;
 
 	switch (weight) {
@@ -38,20 +48,25 @@ static struct estimate weigh(const struct profile *profile, const struct group *
 		return (struct estimate){.bytes = fmax(g->growth.bytes_per_s, 0),
 					 .objects = g->live.objects};
 	case WEIGHT_ALLOCATED:
-		amount = estimate__of_bytes(g->alloc_bytes, interval);
+		amount = part_allocated(profile, g, g->alloc_bytes);
 		amount.objects = g->alloc_objects;
 		return amount;
 	case WEIGHT_FREED:
-		amount = estimate__of_bytes(g->freed_bytes, interval);
+		amount = part_allocated(profile, g, g->freed_bytes);
 		amount.objects = g->freed_objects;
 		return amount;
 	case WEIGHT_PEAK:
-		amount = estimate__of_bytes(g->peak_bytes, interval);
+		amount = estimate__of_bytes(g->peak_bytes, profile->interval_bytes);
 		amount.objects = g->peak_objects;
 		return amount;
 	default:
 		return g->live;
 	}
+}
+
+static bool has_error(const struct estimate *amount)
+{
+	return amount->variance > 0 || amount->common > 0;
 }
 
 /* Descending; ties by what is read. */
@@ -105,7 +120,7 @@ static void put_amount(const struct profile *profile, enum profile_weight weight
 
 	sink__printf(sink, "%s%s", profile->dropped ? "AT LEAST " : "",
 		     format_bytes(amount->bytes, bytes));
-	if (amount->variance > 0 && !profile->dropped) {
+	if (has_error(amount) && !profile->dropped) {
 		format_interval(estimate__interval(amount), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
@@ -159,7 +174,7 @@ static void add_row(struct grid *grid, const struct profile *profile, enum profi
 	    growth->low < growth->high) {
 		format_interval((struct interval){growth->low, growth->high}, cell, sizeof(cell));
 		grid__add(grid, "%s", growth__is_significant(growth) ? cell : "may be 0");
-	} else if (amount->variance > 0 && !profile->dropped) {
+	} else if (has_error(amount) && !profile->dropped) {
 		format_interval(estimate__interval(amount), cell, sizeof(cell));
 		grid__add(grid, "%s", cell);
 	} else {
@@ -228,7 +243,7 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 		add_row(&grid, profile, options->weight, &weighed[i].amount,
 			&weighed[i].group->growth, &weighed[i].group->live, total.bytes);
 	if (n > top) {
-		rest.variance = 0; /* of no interest, and of no stack */
+		rest.variance = rest.common = 0; /* of no interest, and of no stack */
 		add_row(&grid, profile, options->weight, &rest, NULL, &rest_live, total.bytes);
 	}
 	put_weight_head(profile, options->weight, &total, sink);
@@ -273,6 +288,7 @@ static struct estimate per_second(const struct estimate *amount, double seconds)
 	rate.bytes /= seconds;
 	rate.variance /= seconds * seconds;
 	rate.variance_max /= seconds * seconds;
+	rate.common /= seconds;
 	rate.sampled_bytes = 0;
 	return rate;
 }
@@ -293,7 +309,7 @@ static void add_churn(struct grid *grid, const struct profile *profile, const st
 	char cell[CELL_SIZE];
 
 	grid__add(grid, "%s", format_bytes(rate.bytes, cell));
-	if (rate.variance > 0 && !profile->dropped)
+	if (has_error(&rate) && !profile->dropped)
 		format_interval(estimate__interval(&rate), cell, sizeof(cell));
 	else
 		*cell = '\0';
@@ -326,7 +342,7 @@ static void put_churn_head(const struct profile *profile, const struct group *al
 
 	sink__printf(sink, "churn: %s%s/s", profile->dropped ? "AT LEAST " : "",
 		     format_bytes(rate.bytes, bytes));
-	if (rate.variance > 0 && !profile->dropped) {
+	if (has_error(&rate) && !profile->dropped) {
 		format_interval(estimate__interval(&rate), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}

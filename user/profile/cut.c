@@ -56,6 +56,8 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	a->growth.high += b->growth.high;
 	a->alloc_objects += b->alloc_objects;
 	a->alloc_bytes += b->alloc_bytes;
+	a->alloc_variance += b->alloc_variance;
+	a->alloc_common += b->alloc_common;
 	a->freed_objects += b->freed_objects;
 	a->freed_bytes += b->freed_bytes;
 	a->peak_objects += b->peak_objects;

@@ -47,6 +47,7 @@ static void only_live(struct profile *profile)
 		site->alloc_objects = site->live.objects;
 		site->alloc_bytes = site->live.bytes;
 		site->freed_objects = site->freed_bytes = 0;
+		site->alloc_variance = site->alloc_common = 0;
 	}
 	profile->no_allocated = true;
 	profile->has_growth = profile->has_life = profile->has_ages = profile->has_peak = false;

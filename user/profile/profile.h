@@ -124,6 +124,9 @@ struct profile_site {
 
 	struct estimate live;		     /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes;   /* estimated, over the run */
+	/* Of windows: the variance of alloc_bytes, bytes^2, and the standard error that it shares with all others of its
+	 * run, bytes. 0 where it is not known, and of continuous runs: there the interval tells (estimate__of_bytes()). */
+	double alloc_variance, alloc_common;
 	double freed_objects, freed_bytes;   /* of those, freed again */
 	double peak_objects,
 		peak_bytes; /* when the profile's has_peak is set: held when the process held most, estimated */

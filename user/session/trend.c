@@ -389,6 +389,8 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 
 	to->alloc_bytes = r->alloc_bytes;
 	to->alloc_objects = r->alloc_objects;
+	to->alloc_variance = r->alloc_variance;
+	to->alloc_common = r->alloc_common;
 	to->growth = r->growth;
 	to->replaces = r->replaces;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {

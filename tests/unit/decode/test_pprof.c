@@ -128,6 +128,8 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].peak_objects = 777;
 	p->sites[sites[0]].peak_bytes = 123456;
+	p->sites[sites[0]].alloc_variance = 4e8;
+	p->sites[sites[0]].alloc_common = 3e4;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
@@ -211,6 +213,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_int_equal(a->complete, b->complete);
 		assert_int_equal(a->truncated, b->truncated);
 		assert_int_equal(a->allocators_own, b->allocators_own);
+		assert_near(sqrt(b->alloc_variance), sqrt(a->alloc_variance), 1);
+		assert_near(b->alloc_common, a->alloc_common, 1);
 		assert_int_equal(a->replaces, b->replaces);
 		assert_true(fabs(a->peak_bytes - b->peak_bytes) < 1);
 		assert_true(fabs(a->peak_objects - b->peak_objects) < 1);

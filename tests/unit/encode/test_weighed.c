@@ -167,6 +167,35 @@ static void a_table_of_churn(void **state)
 	profile__free(profile);
 }
 
+/* The error of what windows say was allocated: a fifth of a stack's own, and as much that all share. */
+static void churn_of_windows_has_intervals(void **state)
+{
+	struct profile *profile = freed_at_the_end(524288);
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	profile->n_windows = 5;
+	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
+	assert_null(strstr(text, "INTERVAL")); /* of an older file: not known */
+	free(text);
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		double error = profile->sites[i].alloc_bytes / 5;
+
+		profile->sites[i].alloc_variance = error * error;
+		profile->sites[i].alloc_common = error;
+	}
+	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
+	/* of a gamma distribution with mean 3 and deviation 3 sqrt(2) / 5: 1.58 and 4.87 */
+	assert_has(text, "  3.0 MiB     1.6 - 4.9 MiB         30");
+	assert_has(text, "churn: 3.1 MiB/s (95 %: 1.6 - ");
+	free(text);
+	text = table_of(profile, (struct table_options){.weight = WEIGHT_ALLOCATED});
+	assert_has(text, "30.0 MiB  15.7 - 48.8 MiB      300");
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +205,7 @@ int main(void)
 		cmocka_unit_test(a_table_of_what_was_allocated),
 		cmocka_unit_test(weights_that_are_no_bytes),
 		cmocka_unit_test(a_table_of_churn),
+		cmocka_unit_test(churn_of_windows_has_intervals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
