@@ -73,6 +73,18 @@ static uint64_t program_begin_ns(const struct build *b)
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
 }
 
+/* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its end is not known: it is
+ * taken to have gone on as before. As if it had done nothing, what was traced until then would be all there is. */
+static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
+{
+	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
+	double net = net_clock__at(clock, ns) - net_clock__at(clock, begin_ns);
+
+	if (ns > last_ns && last_ns > begin_ns)
+		net *= (double)(ns - begin_ns) / (double)(last_ns - begin_ns);
+	return net;
+}
+
 /* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
 static int describe_run(const struct build *b, struct windowed_window **ret_windows, struct windowed_run *ret)
 {
@@ -111,8 +123,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.windows = windows,
 		.n_windows = s->n_windows,
 		.n_before = n_before,
-		.quarter_s = net_clock__at(clock, begin_ns + (b->end_ns - begin_ns) / 4) - origin,
-		.end_s = net_clock__at(clock, b->end_ns) - origin,
+		.quarter_s = net_until(clock, begin_ns, begin_ns + (b->end_ns - begin_ns) / 4),
+		.end_s = net_until(clock, begin_ns, b->end_ns),
 		.wall_s = (double)(b->end_ns - begin_ns) * NS,
 		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,

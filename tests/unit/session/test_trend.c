@@ -136,12 +136,57 @@ static void growth_is_as_sure_as_the_coarsest_interval(void **state)
 	assert_true(doubt_at(1 << 20) > 10 * fine);
 }
 
+/* A child was traced for the first tenth of its second, and its CPU time never read again before it ended: what it did in the rest
+ * is not known, and not nothing. */
+static void what_an_ended_process_did_last_is_not_known(void **state)
+{
+	const struct snapshot_sites table = {&key, &site, 1};
+	struct target target = {.process = PROCESS, .ended = true};
+	struct survivors *survivors = &target.budget.survivors;
+	struct net_clock *clock = &target.budget.clock;
+	size_t site_of = 0;
+	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {.target = &target, .begin_ns = S, .end_ns = 2 * S, .duration_s = 1};
+	struct profile *profile = profile__new();
+	struct estimate allocated;
+
+	(void)state;
+	survivors__init(survivors, (const uint64_t[2]){1, 2});
+	net_clock__add(clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
+	net_clock__add(clock, S + S / 10, 5e7, 0, NAN, NET_CLOCK_ENDS);
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	assert_int_equal(survivors__meet(survivors,
+					 &(struct survivors_window){.start_ns = S,
+								    .end_ns = S + S / 10,
+								    .allocs = 1000,
+								    .interval = 1024,
+								    .continuous = true},
+					 S + S / 10, NULL, NULL, 0, NULL, NULL),
+			 0);
+	site = (struct abi_site){
+		.alloc_samples = 1000, .alloc_objects_q16 = 1000ULL << 16, .alloc_bytes = 1000 * 1024};
+	assert_int_equal(survivors__take_sites(survivors, &table), 0);
+	assert_int_equal(survivors__harvest(survivors, clock), 0);
+	assert_int_equal(trend__add_windowed(&build, profile, &sites), 0);
+	allocated = (struct estimate){.bytes = profile->sites[0].alloc_bytes,
+				      .variance = profile->sites[0].alloc_variance,
+				      .common = profile->sites[0].alloc_common};
+	/* ten times as much, if it went on like that; or nothing more */
+	assert_true(fabs(allocated.bytes - 10240000) < 1000);
+	assert_true(estimate__interval(&allocated).low <= 1024000 && estimate__interval(&allocated).high > 12e6);
+	profile__free(profile);
+	survivors__free(survivors);
+	net_clock__free(clock);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors_that_grow_with_the_process),
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
 		cmocka_unit_test(growth_is_as_sure_as_the_coarsest_interval),
+		cmocka_unit_test(what_an_ended_process_did_last_is_not_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
