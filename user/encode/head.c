@@ -181,6 +181,19 @@ static const char *exact_word(const struct profile *profile)
 	return profile__is_surely_exact(profile) ? "exact" : "not sampled";
 }
 
+/* "windowed (20 windows of 25 ms, 1.2 s continuous)" */
+static void put_mode(const struct profile *profile, struct sink *sink)
+{
+	sink__puts(sink, profile->mode ? profile->mode : "");
+	if (profile->n_windows)
+		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
+			     profile->n_windows, plural(profile->n_windows),
+			     1000 * profile->windows_s / (double)profile->n_windows,
+			     profile->continuous_s);
+	else if (profile__is_windowed(profile))
+		sink__printf(sink, " (traced for %.2g s of it)", profile->continuous_s);
+}
+
 static void put_heap_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
 			  const char *comm)
 {
@@ -188,22 +201,18 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	bool upper = profile__is_upper_bound(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
-	sink__printf(sink, "memtrace: pid %d (%s), %.1f s %s", (int)profile->pid, comm,
-		     profile->duration_s, profile->mode ? profile->mode : "");
-	if (profile->n_windows)
-		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
-			     profile->n_windows, profile->n_windows == 1 ? "" : "s",
-			     1000 * profile->windows_s / (double)profile->n_windows,
-			     profile->continuous_s);
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s ", (int)profile->pid, comm, profile->duration_s);
+	put_mode(profile, sink);
 	sink__puts(sink, ", ");
 	if (exact) {
 		sink__printf(sink, "%s: %s of %s allocation%s recorded\n", exact_word(profile),
 			     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b),
 			     plural(profile->alloc_calls));
-	} else if (profile->n_windows) {
-		sink__printf(sink, "%s sample%s of the %s allocation%s in them\n",
+	} else if (profile__is_windowed(profile)) {
+		sink__printf(sink, "%s sample%s of the %s allocation%s in %s\n",
 			     with_commas(profile->samples, a), plural(profile->samples),
-			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
+			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls),
+			     profile->n_windows ? "them" : "that time");
 	} else {
 		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
 		sink__printf(sink, ": %s sample%s of %s allocation%s\n",
@@ -216,7 +225,10 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 
 		sink__printf(sink, "live heap%s%s: %s%s",
 			     profile->ended && profile->has_peak ? " at its end" : "",
-			     profile->n_windows ? ", from windows" : "", bound_words(lower, upper),
+			     profile->n_windows			? ", from windows"
+			     : profile__is_windowed(profile)	? ", from that time"
+								: "",
+			     bound_words(lower, upper),
 			     format_bytes(live->bytes, bytes));
 		if (!exact && !lower) {
 			format_interval(estimate__interval(live), interval, sizeof(interval));
@@ -234,7 +246,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
-	} else if (profile->n_windows && profile->duration_s > 0) {
+	} else if (profile__is_windowed(profile) && profile->duration_s > 0) {
 		sink__printf(sink,
 			     "live heap: not known, nothing was seen that is live; the probes were in place for %.2g %% of "
 			     "the run (--max-overhead)",

@@ -504,6 +504,26 @@ static void windows_are_told(void **state)
 	profile__free(profile);
 }
 
+/* Of a process that was traced for a moment and never got a window: the figures are not of all of its time. */
+static void a_stretch_without_windows_is_told(void **state)
+{
+	struct profile *profile = new_profile(524288);
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	profile->continuous_s = 0.0837;
+	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
+	end_profile(profile);
+	profile->samples = 10;
+	profile->alloc_calls = 6558;
+	text = table_of(profile, (struct table_options){.width = 100});
+	assert_has(text, "10.0 s windowed (traced for 0.084 s of it), 10 samples of the 6,558 allocations in that time\n"
+			 "live heap, from that time: ");
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,6 +544,7 @@ int main(void)
 		cmocka_unit_test(leaks_are_sorted_by_growth),
 		cmocka_unit_test(what_is_the_allocators_own_comes_last),
 		cmocka_unit_test(windows_are_told),
+		cmocka_unit_test(a_stretch_without_windows_is_told),
 		cmocka_unit_test(regions_and_growth_have_heads_of_their_own),
 	};
 
