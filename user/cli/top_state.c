@@ -226,14 +226,9 @@ static int compare_numbers(const struct numbers *a, const struct numbers *b, enu
 {
 	double x = a->live.bytes, y = b->live.bytes;
 
-	if (sort == TOP_BY_GROWTH) {
-		bool sure_x = a->growth.low > 0, sure_y = b->growth.low > 0;
-
-		if (sure_x != sure_y)
-			return sure_x ? -1 : 1;
-		x = isfinite(a->growth.bytes_per_s) ? a->growth.bytes_per_s : 0;
-		y = isfinite(b->growth.bytes_per_s) ? b->growth.bytes_per_s : 0;
-	} else if (sort == TOP_BY_RATE) {
+	if (sort == TOP_BY_GROWTH)
+		return growth__compare(&a->growth, &b->growth);
+	if (sort == TOP_BY_RATE) {
 		x = a->rate;
 		y = b->rate;
 	}

@@ -27,7 +27,9 @@
 /* Growth of so many samples in the time that is looked at is found in 95 of 100 cases: eight
  * slices, with the error of their spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
+#define NEARLY_ALL    0.8 /* of a run, traced continuously: growth is known as in a continuous one (session/trend.c) */
 #define LONGEST	      1000 /* times as long a run is no advice */
+#define LEAST_RATE    1	   /* byte per second: less is no growth of anything */
 #define MUCH_PCT      20   /* of CPU time: a limit for who wants to know */
 #define GROWS	      (16 << 10) /* bytes per second that a process gains, which are not passed over */
 
@@ -65,7 +67,13 @@ static bool is_over(const struct suspect *s)
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* What surely grows, first what stays for good, last what goes on being freed; then what may grow. */
+/* Its growth is nothing that could be told as such: of an interval that reaches far all the same. */
+static bool is_none(const struct suspect *s)
+{
+	return s->rate < LEAST_RATE;
+}
+
+/* What surely grows, first what stays for good, last what goes on being freed; then what may grow. Each by growth__compare(). */
 static int evidence(const struct suspect *s)
 {
 	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
@@ -75,11 +83,12 @@ static int by_evidence(const void *a, const void *b)
 {
 	const struct suspect *x = a, *y = b;
 
+	int order = growth__compare(&(struct growth){x->rate, x->low, x->high},
+				    &(struct growth){y->rate, y->low, y->high});
+
 	if (evidence(x) != evidence(y))
 		return evidence(y) - evidence(x);
-	if (x->rate != y->rate)
-		return x->rate > y->rate ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
+	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 /* " (95 %: 1.0 - 1.5 MiB)", where there is an error. */
@@ -154,6 +163,7 @@ struct finding {
 	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not above 0: not known */
 	const char *what; /* that is, */
 	bool of_process;  /* of the process, which knows more than the stacks do */
+	double process;	  /* what its anonymous memory grows by, bytes per second; NaN: not known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool thinned;	  /* samples could not be as close as asked for */
 	bool somebody;	  /* the process has more and more blocks, whichever stack they are of */
@@ -182,12 +192,16 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	err = put_where(s->profile, s->site, width - 4, sink);
 	if (err)
 		return err;
-	sink__printf(sink, "%s\n   %s by %s/s", options->color ? RESET : "",
-		     s->sure ? "surely grows," : "may grow,", format_bytes(s->rate, rate));
-	put_interval(s->low, s->high, sink);
-	if (s->rate <= finding->whole)
-		sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / finding->whole,
-			     finding->what);
+	sink__puts(sink, options->color ? RESET "\n   " : "\n   ");
+	if (is_none(s)) {
+		sink__printf(sink, "may grow, by up to %s/s (95 %%), if it does at all", format_bytes(s->high, rate));
+	} else {
+		sink__printf(sink, "%s by %s/s", s->sure ? "surely grows," : "may grow,", format_bytes(s->rate, rate));
+		put_interval(s->low, s->high, sink);
+		if (s->rate <= finding->whole)
+			sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / finding->whole,
+				     finding->what);
+	}
 	sink__printf(sink, ", and holds %s", format_bytes(s->live, live));
 	if (s->steps > 1)
 		sink__printf(sink, "; it was more in %u of %zu steps", s->rises, s->steps);
@@ -217,7 +231,7 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 	else if (sure)
 		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
 			     sure == 1 ? "s" : "");
-	else if (finding->of_process && finding->whole >= GROWS)
+	else if (finding->process >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
 			     finding->n ? "these stacks may have it"
 					: "none of the stacks that were seen has it");
@@ -327,21 +341,30 @@ static void add_ages(struct suspect *s, const struct profile *profile, const str
 	s->old = site->survival[last];
 }
 
-/* How fast a stack must have grown to be found. In windows only blocks from the middle half of the
- * run count, otherwise the last two thirds of it. */
+/* What a sample of windows stands for, bytes, the time between them included: the variance of what was allocated over
+ * its bytes. 0: it is not known. */
+static double windows_sample(const struct profile *profile)
+{
+	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		variance += profile->sites[i].alloc_variance;
+		bytes += profile->sites[i].alloc_bytes;
+	}
+	if (variance > 0 && bytes > 0)
+		return variance / bytes;
+	return share > 0 ? (double)profile->interval_bytes / share : 0; /* an older file */
+}
+
+/* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the middle half of the run count,
+ * otherwise the last two thirds of it. So they do where continuous tracing missed little. */
 static double least_growth(const struct profile *profile)
 {
-	bool windowed = profile__is_windowed(profile);
+	bool windowed = profile__is_windowed(profile) &&
+			profile->continuous_s < NEARLY_ALL * profile->duration_s;
 	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
-	double stands_for = (double)profile->interval_bytes; /* what a sample does, bytes */
+	double stands_for = windowed ? windows_sample(profile) : (double)profile->interval_bytes;
 
-	/* windows sample as closely as they can afford, and stand for the time between them */
-	if (windowed) {
-		struct estimate live = profile__live(profile);
-		double share = profile__watched_s(profile) / profile->duration_s;
-
-		stands_for = live.bytes > 0 ? estimate__squares(&live) / live.bytes : share > 0 ? stands_for / share : 0;
-	}
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 
@@ -367,6 +390,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 
 	*finding = (struct finding){.judged = true,
 				    .what = "all growing stacks grow",
+				    .process = profile->growth.bytes_per_s,
 				    .least = least_growth(profile),
 				    .thinned = profile->asked_interval_bytes,
 				    .somebody = profile__is_windowed(profile) &&
@@ -383,7 +407,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 		struct suspect *s = &finding->suspects[finding->n];
 
 		if (groups[i].site->allocators_own || !(growth->bytes_per_s > 0) ||
-		    !isfinite(growth->low))
+		    !isfinite(growth->low) || !(growth->high >= LEAST_RATE))
 			continue;
 		*s = (struct suspect){.profile = profile,
 				      .site = groups[i].site,
@@ -466,6 +490,8 @@ const char *diff_leaks__refusal(const struct diff *diff)
 
 	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
+	if (diff->windowed && !last->has_growth) /* what few windows saw in the one and in the other is no trend */
+		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "
 		       "--per-process for replicas";
@@ -486,6 +512,7 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 	*finding = (struct finding){.judged = !(diff->warnings & DIFF_UNSURE),
 				    .whole = diff->total.change.bytes / diff->seconds,
 				    .what = "all stacks together grow",
+				    .process = last->has_growth ? last->growth.bytes_per_s : NAN,
 				    .least = diff__least_growth(diff),
 				    .thinned = last->asked_interval_bytes};
 	if (diff_leaks__refusal(diff))
@@ -497,7 +524,8 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 		const struct diff_stack *stack = &diff->stacks[i];
 		struct suspect *s = &finding->suspects[finding->n];
 
-		if (stack->site->allocators_own || !(stack->change.bytes > 0))
+		if (stack->site->allocators_own || !(stack->change.bytes > 0) ||
+		    !(fmax(stack->change.high, stack->change.bytes) / diff->seconds >= LEAST_RATE))
 			continue;
 		*s = (struct suspect){.profile = stack->profile,
 				      .site = stack->site,

@@ -123,20 +123,15 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth: what surely grows before what may be chance; what an allocator takes for the heap is no leak's of
- * its own, and comes after all others. */
+/* By growth: what an allocator takes for the heap is no leak's of its own, and comes after all others. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	bool sure_x = x->growth.low > 0, sure_y = y->growth.low > 0;
+	int order = growth__compare(&x->growth, &y->growth);
 
 	if (x->site->allocators_own != y->site->allocators_own)
 		return x->site->allocators_own ? 1 : -1;
-	if (sure_x != sure_y)
-		return sure_x ? -1 : 1;
-	if (x->growth.bytes_per_s != y->growth.bytes_per_s)
-		return x->growth.bytes_per_s > y->growth.bytes_per_s ? -1 : 1;
-	return strcmp(x->key, y->key);
+	return order ? order : strcmp(x->key, y->key);
 }
 
 /* Descending; ties by what is read, so that equal input gives equal output. */

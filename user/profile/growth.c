@@ -123,6 +123,28 @@ void growth__merge(struct growth *to, const struct growth *from)
 	to->high = to->bytes_per_s + up;
 }
 
+/* The share of what is wanting for it to be sure that it grows: above 1 it is. 0: it does not grow, or it is not known how sure
+ * that is. */
+static double evidence(const struct growth *growth)
+{
+	double error = growth->bytes_per_s - growth->low;
+
+	if (!(growth->bytes_per_s > 0) || isnan(error))
+		return 0;
+	return growth->low > 0 ? INFINITY : growth->bytes_per_s / error;
+}
+
+int growth__compare(const struct growth *a, const struct growth *b)
+{
+	double x = evidence(a), y = evidence(b);
+
+	if (x == y) {
+		x = isnan(a->bytes_per_s) ? 0 : a->bytes_per_s;
+		y = isnan(b->bytes_per_s) ? 0 : b->bytes_per_s;
+	}
+	return (x < y) - (x > y);
+}
+
 bool growth__is_significant(const struct growth *growth)
 {
 	return growth->low > 0 || growth->high < 0;

@@ -62,6 +62,12 @@ void growth__merge(struct growth *growth, const struct growth *other);
 /* Does it grow, or shrink, more than chance explains? */
 bool growth__is_significant(const struct growth *growth);
 
+/* Orders stacks by growth, for qsort(): below 0 when a comes first. What surely grows comes first, by its growth; then what may
+ * grow, by how little is wanting for it to be sure: by its growth over the way down to its interval's low end, which of 1 and
+ * more would be sure. (An estimate of few samples that may be anything is often the largest: by growth alone it would come
+ * before all that is nearly sure.) Then what does not grow, and what nothing is known of (NaN) as if it did not. */
+int growth__compare(const struct growth *a, const struct growth *b);
+
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */
 double student_quantile(size_t df, bool one_sided);
 

@@ -177,6 +177,87 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile__free(profile);
 }
 
+/* An estimate of next to nothing seen is often the largest, and says least. One of nothing with an end far away is no "0 B/s". */
+static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
+{
+	struct profile *profile = run_of_a_minute();
+	char *text;
+
+	(void)state;
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "anything", "main"), 2700, 74000, NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "nearly", "main"), 20, 21, NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "nothing", "main"), 0.4 / 1024, 5, NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "never", "main"), 0.2 / 1024, 0.3 / 1024, NAN, NAN);
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text, "1. nearly < main\n   may grow, by 20.0 KiB/s (95 %: up to 41.0 KiB)");
+	assert_has(text, "2. anything < main\n   may grow, by 2.6 MiB/s");
+	assert_has(text, "3. nothing < main\n   may grow, by up to 5.0 KiB/s (95 %), if it does at all, and holds 1.0 MiB");
+	assert_null(strstr(text, "by 0 B/s"));
+	assert_null(strstr(text, "never"));
+	free(text);
+	profile__free(profile);
+}
+
+/* What would have been found follows from how windows sampled, not from the little that happens to live. */
+static void what_windows_miss_is_by_how_they_sampled(void **state)
+{
+	struct profile *profile = run_of_a_minute();
+	size_t busy = STACK(profile, 1, 10, 3, "malloc", "busy", "main");
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	profile->n_windows = 20;
+	profile->windows_s = 0.6;
+	profile->has_growth = true;
+	profile->sites[busy].alloc_bytes = 1e9;
+	profile->sites[busy].alloc_variance = 1e9 * (3 << 20); /* as if samples stood for 3 MiB each */
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text, "a stack that grows by 2.0 MiB/s or more is found"); /* 20 of them in 30 s */
+	free(text);
+	profile->continuous_s = 59; /* at an interval of 64 KiB, 20 samples in 40 s */
+	text = leaks(profile);
+	assert_has(text, "a stack that grows by 32.0 KiB/s or more is found");
+	free(text);
+	profile__free(profile);
+}
+
+/* Two snapshots of a run with one window: what it saw is in both, and says nothing of what came later. */
+static void snapshots_of_few_windows_tell_no_leaks(void **state)
+{
+	struct table_options options = {};
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct diff *diff = NULL;
+	struct profile *p[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p[i] = run_of_a_minute();
+		p[i]->start_unix_ns = 1700000000000000000;
+		p[i]->duration_s = 20 + 20 * i;
+		STACK(p[i], 1, 1024, 10, "malloc", "forget", "main");
+		end_profile(p[i]);
+	}
+	assert_int_equal(diff__new((const struct profile *const *)p, 2, DIFF_AUTO, &diff, NULL), 0);
+	assert_null(diff_leaks__refusal(diff));
+	p[1]->has_growth = true;
+	p[1]->growth.bytes_per_s = 1.5 * (1 << 20);
+	assert_int_equal(encode_diff_leaks(diff, &options, &sink), 0);
+	assert_has(text.bytes, "no stack surely grows, but the process does");
+	free(text.bytes);
+	p[1]->has_growth = false;
+	diff->windowed = true;
+	p[1]->mode = "windowed";
+	p[1]->n_windows = 1;
+	assert_has(diff_leaks__refusal(diff), "fewer than three windows");
+	diff__free(diff);
+	for (int i = 0; i < 2; i++)
+		profile__free(p[i]);
+}
+
 /* Windows show blocks that stay; what they do not tell is said. */
 static void what_windows_cannot_tell_is_said(void **state)
 {
@@ -353,6 +434,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_ranked_by_evidence),
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
+		cmocka_unit_test(what_is_nearly_sure_comes_before_what_may_be_anything),
+		cmocka_unit_test(what_windows_miss_is_by_how_they_sampled),
+		cmocka_unit_test(snapshots_of_few_windows_tell_no_leaks),
 		cmocka_unit_test(what_windows_cannot_tell_is_said),
 		cmocka_unit_test(a_difference_tells_leaks),
 		cmocka_unit_test(what_is_not_judged_is_no_all_clear),

@@ -208,6 +208,25 @@ static void doubt_adds_up(void **state)
 	assert_true(sum.bytes_per_s == 8 && sum.low > 0);
 }
 
+/* Sure ones by growth; then those of which least is wanting; what nobody knows anything of is not before them. */
+static void what_is_sure_comes_first(void **state)
+{
+	static const struct growth in_order[] = {
+		{100, 50, 150}, {10, 9, 11}, {20, -1, 41}, {2.7e6, -1e6, 74e6}, {30, NAN, NAN},
+		{5, NAN, NAN},	{0, 0, 0},   {NAN, NAN, NAN}, {-1, -2, 0},
+	};
+	const size_t n = sizeof(in_order) / sizeof(*in_order);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < n; j++) {
+			bool tie = i == j || (i >= 6 && i <= 7 && j >= 6 && j <= 7);
+			int order = growth__compare(&in_order[i], &in_order[j]);
+
+			assert_true(tie ? order == 0 : (order < 0) == (i < j));
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +238,7 @@ int main(void)
 		cmocka_unit_test(what_goes_on_dying_does_not_grow),
 		cmocka_unit_test(exact_growth_is_exact),
 		cmocka_unit_test(doubt_adds_up),
+		cmocka_unit_test(what_is_sure_comes_first),
 	};
 
 	return cmocka_run_group_tests_name("growth", tests, NULL, NULL);
