@@ -27,7 +27,7 @@
 /* Growth of so many samples in the time that is looked at is found in 95 of 100 cases: eight
  * slices, with the error of their spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
-#define NEARLY_ALL    0.8 /* of a run, traced continuously: growth is known as in a continuous one (session/trend.c) */
+#define NEARLY_ALL    0.8 /* of a run, traced continuously: growth is known as in a continuous one (session/windowed_trend.c) */
 #define LONGEST	      1000 /* times as long a run is no advice */
 #define LEAST_RATE    1	   /* byte per second: less is no growth of anything */
 #define MUCH_PCT      20   /* of CPU time: a limit for who wants to know */

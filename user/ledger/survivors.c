@@ -716,3 +716,23 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 		stack->witness = (struct survivors_witness){};
 	}
 }
+
+/* --- time --- */
+
+double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to)
+{
+	uint64_t start = window->start_ns > from ? window->start_ns : from;
+	uint64_t end = window->end_ns < to ? window->end_ns : to;
+
+	return end > start ? (double)(end - start) * 1e-9 : 0;
+}
+
+double survivors__exposure(const struct survivors *s, uint64_t from, uint64_t to)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++)
+		if (!s->windows[i].continuous)
+			sum += survivors_window__seconds(&s->windows[i], from, to);
+	return sum;
+}

@@ -121,6 +121,12 @@ int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window, uint64_t now_ns,
 		    const uint64_t *addrs, const struct abi_live *live, size_t n, survivors_reader reader, void *ctx);
 
+/* Seconds of [from, to], monotonic nanoseconds, that lie in the window. */
+double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to);
+
+/* The same of all windows that stand for others: none of them continuous. */
+double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
+
 /* The window that survivors__meet() was told of last is over, and all ends in it were told. clock: reaches up to it. 0 or
  * -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);

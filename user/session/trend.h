@@ -6,7 +6,10 @@
 
 #include "session/build.h"
 
-/* What windows tell of a process and its stacks, in the place of the kernel's live table: live bytes and what was allocated by the
+/* What a sampled block stands for, bytes. */
+double trend__weight(const struct abi_live *block);
+
+/* What windows tell of a process and its stacks (windowed_trend.c), in the place of the kernel's live table: live bytes and what was allocated by the
  * model of profile/windowed.h, and growth, which is read as below where continuous tracing missed little. 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
 			const struct process_sites *sites);

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/realloc_trend.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+#define NS	    1e-9
+#define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
+
+/* What is known of them by site; NULL: out of memory. */
+static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
+					uint64_t from_ns, uint64_t step_ns)
+{
+	const struct reallocs *c = &b->target->budget.reallocs;
+	struct realloc_slices *slices = calloc(sites->n + 1, sizeof(*slices));
+
+	for (size_t i = 0; slices && i < c->n_records; i++) {
+		long site = process_sites__find(sites, &c->records[i].stack);
+
+		if (site >= 0)
+			realloc_slices__add(&slices[site], &c->records[i], from_ns, step_ns);
+	}
+	return slices;
+}
+
+/* The middle half of the time from the first window to the last, in slices. */
+static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
+{
+	uint64_t first_ns = e->windows[0].start_ns;
+	uint64_t run = e->windows[e->n_windows - 1].end_ns - first_ns;
+
+	*ret_step = run / 2 / SERIES_SEGMENTS;
+	return first_ns + run / 4;
+}
+
+/* The window that holds the moment, one in which there is one. */
+static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
+{
+	size_t low = 0, high = s->n_windows;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->windows[middle].start_ns <= ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &s->windows[low];
+}
+
+/* The share of what it has grown by that is held, of each site; NULL: out of memory. */
+static double *held_shares(const struct build *b, const struct process_sites *sites,
+			   const struct realloc_slices *slices)
+{
+	const struct survivors *e = &b->target->budget.survivors;
+	double *shares = calloc(sites->n + 1, sizeof(*shares));
+	uint64_t step, from = middle(e, &step);
+
+	if (!shares)
+		return NULL;
+	for (size_t i = 0; i < e->n_blocks; i++) { /* those that stay */
+		const struct abi_live *live = &e->blocks[i].live;
+		long site = process_sites__find(sites, &live->stack);
+
+		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
+		    live->birth_ns < from + step * SERIES_SEGMENTS && e->blocks[i].hashed &&
+		    !e->blocks[i].changed && !e->blocks[i].ended)
+			shares[site]++;
+	}
+	for (size_t site = 0; site < sites->n; site++)
+		shares[site] = realloc_slices__held(&slices[site], shares[site]);
+	return shares;
+}
+
+double realloc_trend__scale(const struct windowed_run *run)
+{
+	double seen = 0, stretches = 0;
+
+	for (size_t i = 0; i < run->n_windows; i++)
+		*(run->windows[i].continuous ? &stretches : &seen) +=
+			run->windows[i].end_s - run->windows[i].begin_s;
+	return seen > 0 ? fmax((run->end_s - stretches) / seen * (run->scale > 0 ? run->scale : 1),
+			       1)
+			: 1;
+}
+
+int realloc_trend__add_live(const struct build *b, struct profile *p,
+			    const struct process_sites *sites, double scale)
+{
+	const struct survivors *e = &b->target->budget.survivors;
+	const struct reallocs *c = &b->target->budget.reallocs;
+	uint64_t step, from = middle(e, &step);
+	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
+	_cleanup_free_ struct estimate *live = calloc(sites->n + 1, sizeof(*live));
+	size_t thread;
+	int rc;
+
+	if (!held || !live)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n_records; i++) {
+		const struct realloc_record *r = &c->records[i];
+		long site = process_sites__find(sites, &r->stack);
+		double bytes, one;
+
+		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0) ||
+		    window_at(e, r->start_ns)->continuous)
+			continue;
+		bytes = r->grown * scale * held[site];
+		one = bytes / r->samples;
+		live[site].samples += (uint64_t)r->samples;
+		live[site].objects = 1;
+		live[site].bytes += bytes;
+		live[site].variance += r->samples * one * one;
+		live[site].variance_max = fmax(live[site].variance_max, one * one);
+	}
+	rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
+	for (size_t i = 0; i < sites->n && !rc; i++)
+		if (live[i].bytes > 0)
+			rc = profile__add_live_estimate(p, sites->site_of[i], thread, &live[i]);
+	return rc;
+}
+
+int realloc_trend__add_growth(const struct build *b, struct profile *p,
+			      const struct process_sites *sites, const struct windowed_run *run,
+			      const struct growth *anon, double scale)
+{
+	const struct survivors *e = &b->target->budget.survivors;
+	uint64_t step, from = middle(e, &step);
+	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
+	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
+	double seen = survivors__exposure(e, 0, UINT64_MAX),
+	       wall = (double)(b->end_ns - b->begin_ns) * NS;
+	double k = seen > 0 && wall > 0 ? scale * seen / wall : 1;
+	double process = anon->bytes_per_s;
+
+	if (!held)
+		return -ENOMEM;
+	for (size_t site = 0; site < sites->n; site++) {
+		struct growth_segment segments[SERIES_SEGMENTS];
+		double samples = 0, grown = 0;
+		struct profile_site *to;
+		struct growth growth;
+		size_t n = 0;
+
+		if (!slices[site].known || sites->site_of[site] == NO_SITE)
+			continue;
+		for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
+			double seconds =
+				survivors__exposure(e, from + i * step, from + (i + 1) * step);
+			double bytes = slices[site].at[i].grown * held[site] * k;
+
+			samples += slices[site].at[i].samples;
+			grown += fabs(bytes);
+			if (seconds > 0)
+				segments[n++] = (struct growth_segment){seconds, bytes};
+		}
+		if (n < GROWTH_MIN_SEGMENTS)
+			continue;
+		growth = growth__estimate(segments, n, samples > 0 ? grown / samples : 0, false);
+		/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
+		if (!isnan(process))
+			growth.low =
+				fmin(growth.low, fmax(isnan(anon->low) ? process : anon->low, 0));
+		/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
+		if (process < growth.bytes_per_s / fmin(fmax(run->hidden, 1), MOST_HIDDEN) / 2)
+			growth.low = fmin(growth.low, 0);
+		if (process > 0 && growth.bytes_per_s > process) /* the wall clock drives it */
+			growth.bytes_per_s *=
+				fmax(process / growth.bytes_per_s, 1 / fmax(run->hidden, 1));
+		growth.low = fmin(growth.low, growth.bytes_per_s);
+		to = &p->sites[sites->site_of[site]];
+		growth__merge(&to->growth, &growth);
+		/* that their blocks have moved is no death */
+		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
+			to->survival[age] = held[site];
+			to->older[age] = NAN;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/trend.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "profile/balance.h"
+#include "session/realloc_trend.h"
+
+#define NS 1e-9
+_Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
+/* Share of a run, by the wall and by its own clock, that continuous tracing may have missed and still tells its growth better than
+ * windows do. */
+#define MOST_UNSEEN 0.2
+
+/* An exec begins anew: what came before it is no more, and took no time. */
+static uint64_t program_begin_ns(const struct build *b)
+{
+	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+}
+
+/* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its end is not known: it is
+ * taken to have gone on as before. As if it had done nothing, what was traced until then would be all there is. */
+static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
+{
+	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
+	double net = net_clock__at(clock, ns) - net_clock__at(clock, begin_ns);
+
+	if (ns > last_ns && last_ns > begin_ns)
+		net *= (double)(ns - begin_ns) / (double)(last_ns - begin_ns);
+	return net;
+}
+
+/* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
+static int describe_run(const struct build *b, struct windowed_window **ret_windows,
+			struct windowed_run *ret)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	const struct net_clock *clock = &b->target->budget.clock;
+	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
+	uint64_t begin_ns = program_begin_ns(b);
+	size_t n_before = 0;
+	double net = 0, cost = 0, origin = net_clock__at(clock, begin_ns);
+
+	if (!windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		windows[i] = (struct windowed_window){
+			.begin_s = fmax(net_clock__at(clock, w->start_ns) - origin, 0),
+			.end_s = fmax(net_clock__at(clock, w->end_ns) - origin, 0),
+			.wall_s = survivors_window__seconds(w, begin_ns, b->end_ns),
+			.interval_bytes = (double)w->interval,
+			.continuous = w->continuous,
+		};
+		if (w->end_ns <= begin_ns) {
+			n_before++;
+			continue;
+		}
+		windows[i].allocs = (double)w->allocs;
+		windows[i].net_blocks = (double)w->net_blocks;
+		if (w->continuous)
+			continue;
+		net += windows[i].end_s - windows[i].begin_s;
+		cost += net_clock__cost_at(clock, w->end_ns) -
+			net_clock__cost_at(clock, w->start_ns);
+	}
+	*ret_windows = windows;
+	*ret = (struct windowed_run){
+		.windows = windows,
+		.n_windows = s->n_windows,
+		.n_before = n_before,
+		.quarter_s = net_until(clock, begin_ns, begin_ns + (b->end_ns - begin_ns) / 4),
+		.end_s = net_until(clock, begin_ns, b->end_ns),
+		.wall_s = (double)(b->end_ns - begin_ns) * NS,
+		.clock_error = net_clock__error(clock, net, cost),
+		.bound_bytes = (double)b->target->heap_bound_bytes,
+	};
+	ret->rough = ret->clock_error > CLOCK_ROUGH;
+	/* what a second of net time in windows stands for, and a second of the wall */
+	if (net > 0 && ret->wall_s > 0)
+		ret->hidden = ret->end_s / net /
+			      (ret->wall_s / survivors__exposure(s, begin_ns, UINT64_MAX));
+	return 0;
+}
+
+static bool may_live(const struct survivors_block *block)
+{
+	return !block->ended && !block->changed;
+}
+
+/* Shares a stack's live memory out to the threads by which what may live of it was allocated; where none of those that were seen
+ * does, by which it was. */
+static int add_live_estimate(const struct build *b, struct profile *p,
+			     const struct process_sites *sites, long site,
+			     const struct estimate *live,
+			     const struct survivors_block *const *blocks, size_t n)
+{
+	bool some_live = false;
+	double sum = 0;
+	size_t thread;
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++)
+		some_live = some_live || may_live(blocks[i]);
+	for (size_t i = 0; i < n; i++)
+		sum += !some_live || may_live(blocks[i]) ? trend__weight(&blocks[i]->live) : 0;
+	if (!(sum > 0)) {
+		rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
+		return rc ? rc : profile__add_live_estimate(p, sites->site_of[site], thread, live);
+	}
+	for (size_t i = 0; i < n && !rc;) {
+		uint32_t tid = blocks[i]->live.tid;
+		struct estimate part;
+		double weight = 0;
+
+		for (; i < n && blocks[i]->live.tid == tid; i++)
+			weight += !some_live || may_live(blocks[i])
+					  ? trend__weight(&blocks[i]->live)
+					  : 0;
+		if (!(weight > 0))
+			continue;
+		part = estimate__part(live, live->objects * weight / sum,
+				      live->bytes * weight / sum);
+		rc = profile__add_thread(p, tid, "", &thread);
+		if (!rc)
+			rc = profile__add_live_estimate(p, sites->site_of[site], thread, &part);
+	}
+	return rc;
+}
+
+/* By stack and thread. */
+static int compare_by_stack(const void *x, const void *y)
+{
+	const struct survivors_block *a = *(const struct survivors_block *const *)x;
+	const struct survivors_block *b = *(const struct survivors_block *const *)y;
+
+	if (a->stack != b->stack)
+		return a->stack < b->stack ? -1 : 1;
+	return (a->live.tid > b->live.tid) - (a->live.tid < b->live.tid);
+}
+
+static const struct survivors_block **blocks_by_stack(const struct survivors *s)
+{
+	const struct survivors_block **blocks = calloc(s->n_blocks + 1, sizeof(*blocks));
+
+	for (size_t i = 0; blocks && i < s->n_blocks; i++)
+		blocks[i] = &s->blocks[i];
+	if (blocks)
+		qsort(blocks, s->n_blocks, sizeof(*blocks), compare_by_stack);
+	return blocks;
+}
+
+/* What is known of one stack, into its site. */
+static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites,
+		     long site, const struct windowed_result *r,
+		     const struct survivors_block *const *blocks, size_t n_blocks)
+{
+	struct profile_site *to = &p->sites[sites->site_of[site]];
+	struct estimate live = {
+		.samples = r->samples,
+		.objects = r->live_objects,
+		.bytes = r->live_bytes,
+		.variance = r->live_variance,
+		.squares = r->live_variance,
+		.common = r->live_common,
+		.most = b->target->heap_bound_bytes ? (double)b->target->heap_bound_bytes : 0,
+	};
+
+	to->alloc_bytes = r->alloc_bytes;
+	to->alloc_objects = r->alloc_objects;
+	to->alloc_variance = r->alloc_variance;
+	to->alloc_common = r->alloc_common;
+	to->growth = r->growth;
+	to->replaces = r->replaces;
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		to->survival[i] = r->survival[i];
+		to->older[i] = r->older[i];
+	}
+	memcpy(to->life.ended, r->ended, sizeof(to->life.ended));
+	memcpy(to->life.living, r->living, sizeof(to->life.living));
+	to->life.half_life = r->half_life;
+	return r->live_objects >= 0.5
+		       ? add_live_estimate(b, p, sites, site, &live, blocks, n_blocks)
+		       : 0;
+}
+
+/* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per second. */
+static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
+		      struct windowed_run *run, const struct growth *anon)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
+	_cleanup_free_ const struct survivors_block **blocks = blocks_by_stack(s);
+	_cleanup_free_ const struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
+	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
+	struct windowed_process process;
+	int rc;
+
+	if (!blocks || !results || !stacks || !room)
+		return -ENOMEM;
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
+
+		if (!stack || sites->site_of[i] == NO_SITE)
+			continue;
+		room[i] = (struct windowed_stack){stack->born, stack->n_born, stack->groups,
+						  stack->cohort, stack->alike};
+		stacks[i] = &room[i];
+	}
+	rc = balance__estimate(run, stacks, sites->n, anon, &process, results);
+	if (rc)
+		return rc;
+	p->growth.blocks_per_s = process.blocks_per_s;
+	p->growth.blocks_low = process.blocks_low;
+	p->growth.blocks_high = process.blocks_high;
+	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+		p->survival_age_s[i] =
+			(double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
+	for (size_t i = 0; i < sites->n && !rc; i++) {
+		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
+		size_t first = 0, n = 0;
+
+		if (!stack || sites->site_of[i] == NO_SITE)
+			continue;
+		while (first < s->n_blocks && blocks[first]->stack < (size_t)(stack - s->stacks))
+			first++;
+		while (first + n < s->n_blocks &&
+		       blocks[first + n]->stack == (size_t)(stack - s->stacks))
+			n++;
+		rc = add_stack(b, p, sites, (long)i, &results[i], blocks + first, n);
+	}
+	return rc;
+}
+
+/* What all sites grow by together. */
+static struct growth all_growth(const struct profile *p)
+{
+	struct growth all = {};
+
+	for (size_t i = 0; i < p->n_sites; i++)
+		if (!isnan(p->sites[i].growth.low))
+			growth__merge(&all, &p->sites[i].growth);
+	return all;
+}
+
+/* The share of the run in which it was not traced continuously: by the wall clock or by net time, the larger. */
+static double unseen_share(const struct build *b, const struct windowed_run *run)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	uint64_t begin_ns = program_begin_ns(b);
+	double net = 0, wall = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++) {
+		if (!s->windows[i].continuous)
+			continue;
+		net += run->windows[i].end_s - run->windows[i].begin_s;
+		wall += survivors_window__seconds(&s->windows[i], begin_ns, b->end_ns);
+	}
+	return run->end_s > 0 && run->wall_s > 0
+		       ? fmax(fmax(1 - net / run->end_s, 1 - wall / run->wall_s), 0)
+		       : 1;
+}
+
+/* Can growth be read as that of a continuous run? Not when blocks were let go, which the kernel's tables then lack. */
+static bool is_nearly_continuous(const struct build *b, double unseen)
+{
+	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
+}
+
+/* Growth of a run that was interrupted for so little that it is like a continuous one. What was allocated meanwhile is not in
+ * it, nor what was freed: either may be as much as is allocated in that time. */
+static int add_interrupted_growth(const struct build *b, struct profile *p,
+				  const struct process_sites *sites, double unseen)
+{
+	bool enough = p->has_growth;
+	int rc = trend__add_growth(b, p, sites);
+
+	if (rc || !p->has_growth) {
+		p->has_growth = enough; /* by windows, then */
+		return rc;
+	}
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+		double error = b->end_ns > b->begin_ns
+				       ? unseen * site->alloc_bytes /
+						 ((double)(b->end_ns - b->begin_ns) * NS)
+				       : 0;
+
+		site->growth.low -= error;
+		site->growth.high += error;
+		site->replaces = false;
+	}
+	return 0;
+}
+
+int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	const struct survivors_counts *c = &s->counts;
+	_cleanup_free_ struct windowed_window *windows = NULL;
+	struct windowed_run run;
+	struct growth anon;
+	double scale, unseen;
+	uint64_t begin_ns = program_begin_ns(b);
+	bool nearly;
+	int rc = describe_run(b, &windows, &run);
+
+	if (rc)
+		return rc;
+	p->mode = "windowed";
+	p->heap_mapped_bytes = (double)b->target->heap_bound_bytes;
+	p->n_windows = b->target->budget.pace.windows.n_windows;
+	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;
+	p->continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
+	p->evidence = (struct profile_evidence){
+		.born = c->born,
+		.freed = c->freed,
+		.replaced = c->replaced,
+		.unmapped = c->unmapped,
+		.changed = c->changed,
+	};
+	for (size_t i = 0; i < s->n_blocks; i++)
+		p->evidence.unchanged +=
+			s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
+	anon = sizes__trend(&b->target->anon, begin_ns + (b->end_ns - begin_ns) / 4, b->end_ns);
+	p->growth.bytes_per_s = anon.bytes_per_s;
+	p->growth.regions = b->regions_growth;
+	anon.bytes_per_s -= b->regions_growth;
+	anon.low -= b->regions_growth;
+	anon.high -= b->regions_growth;
+	rc = add_stacks(b, p, sites, &run, &anon);
+	scale = realloc_trend__scale(&run);
+	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
+	if (!rc)
+		rc = realloc_trend__add_live(b, p, sites, scale);
+	unseen = unseen_share(b, &run);
+	nearly = is_nearly_continuous(b, unseen);
+	if (!rc)
+		rc = nearly ? add_interrupted_growth(b, p, sites, unseen)
+			    : realloc_trend__add_growth(b, p, sites, &run, &anon, scale);
+	for (size_t i = 0; i < p->n_sites; i++) {
+		struct profile_site *site = &p->sites[i];
+
+		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
+		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
+		site->replaces = site->replaces &&
+				 !(site->growth.low >
+				   0); /* what its vectors grow by may be sure all the same */
+	}
+	if (!nearly || !p->has_growth)
+		p->growth.attributed = all_growth(p);
+	if (!rc)
+		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
+	if (!rc)
+		rc = profile__add_lost(p, "blocks_changed", c->changed);
+	if (!rc)
+		rc = profile__add_lost(p, "realloc_old_size_unknown", c->grown_unknown);
+	if (!rc)
+		rc = profile__add_lost(p, "realloc_records_left_out",
+				       b->target->budget.reallocs.left_out);
+	return rc;
+}
