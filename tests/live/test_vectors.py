@@ -42,23 +42,39 @@ def growth_of(profile):
     return growth
 
 
-def check_leak(profile, function, rate):
+def evidence(growth):
+    """What surely grows first, then what is nearest to it: user/profile/growth.h."""
+    rate, low, _ = growth
+    return (low > 0, rate if low > 0 else rate / (rate - low) if rate > low else 0, rate)
+
+
+def check_leak(profile, function, rate, sure=True):
     """The function's growth is found, comes first, and nobody else's. (Intervals: as in test_windows.)"""
     growth = growth_of(profile)
-    first = max(growth, key=lambda name: growth[name][0], default=None)
-    expect_equal(first, function, f"what grows fastest of {growth}")
+    first = max(growth, key=lambda name: evidence(growth[name]), default=None)
+    expect_equal(first, function, f"what comes first of {growth}")
     estimate, low, high = growth[function]
-    expect(0 < low < 1.5 * rate and high > 0.5 * rate, growth[function], "for", rate)
+    expect(low < 1.5 * rate and high > 0.5 * rate, growth[function], "for", rate)
+    expect(low > 0 if sure else rate / 2 < estimate < 2 * rate, growth[function], "for", rate)
     for name in INNOCENT:
         expect(name not in growth or growth[name][1] <= 0, name, "grows:", growth)
     return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
 
 
 def find_vector(seconds, function, truth_key, arguments):
+    """A target that does little but malloc and free is slowed a hundred times by probes, and its net time is not known: the process's
+    own growth tells what its vectors grow by, and not always whether that is sure. What they hold follows: it was 100 to 270 MB
+    of 7, for vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
-    expect_equal(profiles["heap"]["mode"], "windowed", "mode")
-    expect_equal(profiles["heap"]["lost"]["realloc_old_size_unknown"], 0, "sizes not known")
-    return check_leak(profiles["heap"], function, truth[truth_key] / truth["seconds"])
+    heap = profiles["heap"]
+    expect_equal(heap["mode"], "windowed", "mode")
+    expect_equal(heap["lost"]["realloc_old_size_unknown"], 0, "sizes not known")
+    said = check_leak(heap, function, truth[truth_key] / truth["seconds"], sure=False)
+    live = [sum(stack[key] or 0 for stack in heap["stacks"] if function in stack["frames"])
+            for key in ("live_bytes", "live_bytes_low", "live_bytes_high")]
+    true = truth[truth_key] # since its start, a moment before
+    expect(live[1] < true < live[2] or true / 2 < live[0] < 2 * true, "live:", live, "for", true)
+    return f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of {true / 1e6:.1f}"
 
 
 @test(beside=True)

@@ -76,7 +76,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-double realloc_trend__scale(const struct windowed_run *run)
+/* By how much what reallocs have added in windows is to be multiplied for all of the time that these stand for. */
+static double scale_of(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
 
@@ -88,98 +89,159 @@ double realloc_trend__scale(const struct windowed_run *run)
 			: 1;
 }
 
+/* Of one site, by slices of the middle half of the run, before the process is asked. k: bytes a second that a byte seen in
+ * windows stands for, times their seconds. false: too little was seen. */
+static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
+			    double held, double k, struct growth *ret)
+{
+	struct growth_segment segments[SERIES_SEGMENTS];
+	uint64_t step, from = middle(e, &step);
+	double samples = 0, grown = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
+		double seconds = survivors__exposure(e, from + i * step, from + (i + 1) * step);
+		double bytes = slices->at[i].grown * held * k;
+
+		samples += slices->at[i].samples;
+		grown += fabs(bytes);
+		if (seconds > 0)
+			segments[n++] = (struct growth_segment){seconds, bytes};
+	}
+	if (n < GROWTH_MIN_SEGMENTS)
+		return false;
+	*ret = growth__estimate(segments, n, samples > 0 ? grown / samples : 0, false);
+	return true;
+}
+
+/* What the process says of it. */
+static void ask_process(const struct windowed_run *run, const struct growth *anon,
+			struct growth *growth, double *ret_by_clock)
+{
+	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
+
+	/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
+	if (!isnan(process))
+		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
+	/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
+	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
+		growth->low = fmin(growth->low, 0);
+	if (process > 0 && growth->bytes_per_s > process) /* the wall clock drives it */
+		*ret_by_clock = fmax(process / growth->bytes_per_s, 1 / slowed);
+	growth->bytes_per_s *= *ret_by_clock;
+	growth->low = fmin(growth->low, growth->bytes_per_s);
+}
+
+int realloc_trend__new(const struct build *b, const struct process_sites *sites,
+		       const struct windowed_run *run, const struct growth *anon,
+		       struct realloc_trend *ret)
+{
+	const struct survivors *e = &b->target->budget.survivors;
+	uint64_t step, from;
+	_cleanup_free_ struct realloc_slices *slices = NULL;
+	double seen = survivors__exposure(e, 0, UINT64_MAX);
+	double wall = (double)(b->end_ns - b->begin_ns) * NS;
+	double k;
+
+	*ret = (struct realloc_trend){.scale = scale_of(run)};
+	if (!e->n_windows)
+		return 0;
+	from = middle(e, &step);
+	slices = slices_of(b, sites, from, step);
+	ret->held = slices ? held_shares(b, sites, slices) : NULL;
+	ret->of = calloc(sites->n + 1, sizeof(*ret->of));
+	if (!ret->held || !ret->of) {
+		realloc_trend__clear(ret);
+		return -ENOMEM;
+	}
+	k = seen > 0 && wall > 0 ? ret->scale * seen / wall : 1;
+	for (size_t i = 0; i < sites->n; i++) {
+		struct realloc_growth *of = &ret->of[i];
+
+		of->by_clock = 1;
+		of->known = slices[i].known && sites->site_of[i] != NO_SITE &&
+			    estimate_growth(e, &slices[i], ret->held[i], k, &of->growth);
+		if (!of->known)
+			continue;
+		ask_process(run, anon, &of->growth, &of->by_clock);
+		if (of->growth.bytes_per_s > 0)
+			growth__merge(&ret->all, &of->growth);
+	}
+	return 0;
+}
+
+void realloc_trend__clear(struct realloc_trend *trend)
+{
+	free(trend->held);
+	free(trend->of);
+	*trend = (struct realloc_trend){};
+}
+
+/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its growth is. */
+static void allow_for_clock(const struct realloc_growth *of, struct estimate *live)
+{
+	double by = of->by_clock, error = 0;
+
+	if (of->known && of->growth.bytes_per_s > 0)
+		error = fmin((of->growth.bytes_per_s - of->growth.low) / of->growth.bytes_per_s, 1);
+	live->bytes *= by;
+	live->variance *= by * by;
+	live->variance_max *= by * by;
+	live->common = live->bytes * error / 2; /* two standard errors */
+}
+
 int realloc_trend__add_live(const struct build *b, struct profile *p,
-			    const struct process_sites *sites, double scale)
+			    const struct process_sites *sites, const struct realloc_trend *trend)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	const struct reallocs *c = &b->target->budget.reallocs;
-	uint64_t step, from = middle(e, &step);
-	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
-	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
 	_cleanup_free_ struct estimate *live = calloc(sites->n + 1, sizeof(*live));
 	size_t thread;
 	int rc;
 
-	if (!held || !live)
+	if (!live)
 		return -ENOMEM;
-	for (size_t i = 0; i < c->n_records; i++) {
+	for (size_t i = 0; i < c->n_records && trend->held; i++) {
 		const struct realloc_record *r = &c->records[i];
 		long site = process_sites__find(sites, &r->stack);
 		double bytes, one;
 
-		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(held[site] > 0) ||
+		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(trend->held[site] > 0) ||
 		    window_at(e, r->start_ns)->continuous)
 			continue;
-		bytes = r->grown * scale * held[site];
+		bytes = r->grown * trend->scale * trend->held[site];
 		one = bytes / r->samples;
 		live[site].samples += (uint64_t)r->samples;
-		live[site].objects = 1;
+		live[site].objects = 1; /* at least */
 		live[site].bytes += bytes;
 		live[site].variance += r->samples * one * one;
 		live[site].variance_max = fmax(live[site].variance_max, one * one);
 	}
 	rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
-	for (size_t i = 0; i < sites->n && !rc; i++)
-		if (live[i].bytes > 0)
-			rc = profile__add_live_estimate(p, sites->site_of[i], thread, &live[i]);
+	for (size_t i = 0; i < sites->n && !rc; i++) {
+		if (!(live[i].bytes > 0))
+			continue;
+		allow_for_clock(&trend->of[i], &live[i]);
+		live[i].most = (double)b->target->heap_bound_bytes;
+		rc = profile__add_live_estimate(p, sites->site_of[i], thread, &live[i]);
+	}
 	return rc;
 }
 
-int realloc_trend__add_growth(const struct build *b, struct profile *p,
-			      const struct process_sites *sites, const struct windowed_run *run,
-			      const struct growth *anon, double scale)
+void realloc_trend__add_growth(struct profile *p, const struct process_sites *sites,
+			       const struct realloc_trend *trend)
 {
-	const struct survivors *e = &b->target->budget.survivors;
-	uint64_t step, from = middle(e, &step);
-	_cleanup_free_ struct realloc_slices *slices = slices_of(b, sites, from, step);
-	_cleanup_free_ double *held = slices ? held_shares(b, sites, slices) : NULL;
-	double seen = survivors__exposure(e, 0, UINT64_MAX),
-	       wall = (double)(b->end_ns - b->begin_ns) * NS;
-	double k = seen > 0 && wall > 0 ? scale * seen / wall : 1;
-	double process = anon->bytes_per_s;
-
-	if (!held)
-		return -ENOMEM;
-	for (size_t site = 0; site < sites->n; site++) {
-		struct growth_segment segments[SERIES_SEGMENTS];
-		double samples = 0, grown = 0;
+	for (size_t i = 0; i < sites->n && trend->of; i++) {
 		struct profile_site *to;
-		struct growth growth;
-		size_t n = 0;
 
-		if (!slices[site].known || sites->site_of[site] == NO_SITE)
+		if (!trend->of[i].known)
 			continue;
-		for (size_t i = 0; i < SERIES_SEGMENTS; i++) {
-			double seconds =
-				survivors__exposure(e, from + i * step, from + (i + 1) * step);
-			double bytes = slices[site].at[i].grown * held[site] * k;
-
-			samples += slices[site].at[i].samples;
-			grown += fabs(bytes);
-			if (seconds > 0)
-				segments[n++] = (struct growth_segment){seconds, bytes};
-		}
-		if (n < GROWTH_MIN_SEGMENTS)
-			continue;
-		growth = growth__estimate(segments, n, samples > 0 ? grown / samples : 0, false);
-		/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
-		if (!isnan(process))
-			growth.low =
-				fmin(growth.low, fmax(isnan(anon->low) ? process : anon->low, 0));
-		/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
-		if (process < growth.bytes_per_s / fmin(fmax(run->hidden, 1), MOST_HIDDEN) / 2)
-			growth.low = fmin(growth.low, 0);
-		if (process > 0 && growth.bytes_per_s > process) /* the wall clock drives it */
-			growth.bytes_per_s *=
-				fmax(process / growth.bytes_per_s, 1 / fmax(run->hidden, 1));
-		growth.low = fmin(growth.low, growth.bytes_per_s);
-		to = &p->sites[sites->site_of[site]];
-		growth__merge(&to->growth, &growth);
+		to = &p->sites[sites->site_of[i]];
+		growth__merge(&to->growth, &trend->of[i].growth);
 		/* that their blocks have moved is no death */
 		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
-			to->survival[age] = held[site];
+			to->survival[age] = trend->held[i];
 			to->older[age] = NAN;
 		}
 	}
-	return 0;
 }

@@ -6,17 +6,33 @@
 #include "profile/windowed.h"
 #include "session/build.h"
 
-/* By how much what reallocs have added in windows is to be multiplied for all of the time that these stand for. */
-double realloc_trend__scale(const struct windowed_run *run);
+/* What is known of the vectors of one site. */
+struct realloc_growth {
+	bool known;
+	struct growth growth; /* bytes per second */
+	double by_clock; /* of what windows show so much is there: less than 1 where the wall clock drives it, which they do not slow */
+};
 
-/* What they have added is live as far as it is held, in at least one vector. 0 or -ENOMEM. */
+/* Of all; rows are those of the sites. */
+struct realloc_trend {
+	double scale; /* what reallocs have added in windows stands for so many times as much */
+	double *held; /* the share of what a site's have grown by that is held */
+	struct realloc_growth *of;
+	struct growth all; /* of those that grow */
+};
+
+/* anon: by how much the process's anonymous memory grows, bytes per second. 0 or -ENOMEM; to be cleared when 0. */
+int realloc_trend__new(const struct build *build, const struct process_sites *sites,
+		       const struct windowed_run *run, const struct growth *anon,
+		       struct realloc_trend *ret);
+void realloc_trend__clear(struct realloc_trend *trend);
+
+/* What they have added is live as far as it is held, in at least one vector: into each site's. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
-			    const struct process_sites *sites, double scale);
+			    const struct process_sites *sites, const struct realloc_trend *trend);
 
-/* Their growth, by slices of the middle half of the run: into each site's. anon: by how much the process's anonymous memory grows,
- * per second. 0 or -ENOMEM. */
-int realloc_trend__add_growth(const struct build *build, struct profile *profile,
-			      const struct process_sites *sites, const struct windowed_run *run,
-			      const struct growth *anon, double scale);
+/* Their growth, into each site's. */
+void realloc_trend__add_growth(struct profile *profile, const struct process_sites *sites,
+			       const struct realloc_trend *trend);
 
 #endif

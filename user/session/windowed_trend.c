@@ -189,7 +189,25 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		       : 0;
 }
 
-/* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per second. */
+/* What is left for all other blocks of what the process grows by. 0 or -ENOMEM. */
+static int take_off_vectors(const struct build *b, const struct process_sites *sites,
+			    const struct windowed_run *run, struct growth *anon)
+{
+	struct realloc_trend vectors;
+	struct growth taken;
+	int rc = realloc_trend__new(b, sites, run, anon, &vectors);
+
+	if (rc)
+		return rc;
+	taken = (struct growth){-vectors.all.bytes_per_s, -vectors.all.high, -vectors.all.low};
+	if (vectors.all.bytes_per_s > 0)
+		growth__merge(anon, &taken);
+	realloc_trend__clear(&vectors);
+	return 0;
+}
+
+/* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per
+ * second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, const struct growth *anon)
 {
@@ -199,6 +217,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	_cleanup_free_ const struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
 	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
+	struct growth others = *anon;
 	int rc;
 
 	if (!blocks || !results || !stacks || !room)
@@ -212,7 +231,9 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 						  stack->cohort, stack->alike};
 		stacks[i] = &room[i];
 	}
-	rc = balance__estimate(run, stacks, sites->n, anon, &process, results);
+	rc = take_off_vectors(b, sites, run, &others);
+	if (!rc)
+		rc = balance__estimate(run, stacks, sites->n, &others, &process, results);
 	if (rc)
 		return rc;
 	p->growth.blocks_per_s = process.blocks_per_s;
@@ -304,8 +325,9 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	const struct survivors_counts *c = &s->counts;
 	_cleanup_free_ struct windowed_window *windows = NULL;
 	struct windowed_run run;
+	struct realloc_trend vectors = {};
 	struct growth anon;
-	double scale, unseen;
+	double unseen;
 	uint64_t begin_ns = program_begin_ns(b);
 	bool nearly;
 	int rc = describe_run(b, &windows, &run);
@@ -334,15 +356,18 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
 	rc = add_stacks(b, p, sites, &run, &anon);
-	scale = realloc_trend__scale(&run);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
-		rc = realloc_trend__add_live(b, p, sites, scale);
+		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
+	if (!rc)
+		rc = realloc_trend__add_live(b, p, sites, &vectors);
 	unseen = unseen_share(b, &run);
 	nearly = is_nearly_continuous(b, unseen);
-	if (!rc)
-		rc = nearly ? add_interrupted_growth(b, p, sites, unseen)
-			    : realloc_trend__add_growth(b, p, sites, &run, &anon, scale);
+	if (!rc && nearly)
+		rc = add_interrupted_growth(b, p, sites, unseen);
+	else if (!rc)
+		realloc_trend__add_growth(p, sites, &vectors);
+	realloc_trend__clear(&vectors);
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
