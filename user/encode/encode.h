@@ -133,8 +133,9 @@ struct process_table_options {
  * traced in windows, whose LIVE is estimated, it is the growth of its stacks (profile/growth.h).
  * What the process freed of memory from before the run is not taken off: it is not seen. Where
  * nothing live was sampled, the interval ends at -ln(0.025) R: more would have been sampled with a
- * probability of 97.5 %. ">=": samples were dropped. RSS is at the end, CHANGE over the run; TOP
- * SITE the function that holds most. Sums are of the processes that are still there; their RSS
+ * probability of 97.5 %. ">=": samples were dropped. PEAK is what it held at its highest; "-": not known, as in
+ * windows; the column is there when some process held more than it does at its end. RSS is at the end, CHANGE over the run; TOP
+ * SITE the function that holds most. Those that ended are ordered by what they held at their highest. Sums are of the processes that are still there; their RSS
  * counts shared pages once for each.
  *
  * Where width leaves no room for the function, columns go, THREADS and COST first, and a line says

@@ -26,6 +26,8 @@ enum column {
 	COMMAND,
 	LIVE,
 	LIVE_INTERVAL,
+	PEAK,
+	PEAK_INTERVAL,
 	GROWTH,
 	GROWTH_INTERVAL,
 	RSS,
@@ -36,6 +38,7 @@ enum column {
 };
 
 static const char *const titles[N_COLUMNS] = {"PID",	  "COMMAND",	   "LIVE", "95 % INTERVAL",
+					      "PEAK",	  "95 % INTERVAL",
 					      "GROWTH/s", "95 % INTERVAL", "RSS",  "CHANGE",
 					      "THREADS",  "COST"};
 
@@ -53,8 +56,9 @@ struct row {
 
 /* What is added up over processes, or is one process's. */
 struct sum {
-	size_t n; /* processes */
+	size_t n, untraced; /* processes, and those of them of which nothing is known */
 	struct estimate live;
+	bool unbounded; /* one of them may hold any number of bytes */
 	bool allocated; /* anything at all during the run */
 	bool lower, upper, windowed; /* bounds: of what is live */
 	double growth; /* bytes per second */
@@ -63,7 +67,8 @@ struct sum {
 
 struct process {
 	const struct profile *profile;
-	struct estimate live;
+	struct estimate live, peak; /* the latter where the profile has one */
+	double held_most; /* at any moment, bytes, where that is known of some process of the run */
 	double growth; /* bytes per second */
 	size_t index;  /* among those given */
 };
@@ -75,6 +80,7 @@ struct run {
 	uint64_t interval_bytes;       /* R, the largest of all */
 	uint64_t asked_interval_bytes; /* 0: it is that */
 	bool exact;
+	bool peaks; /* some process's is known, and more than what it has at its end */
 	struct process *processes; /* in the order of the table */
 	size_t n;
 	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
@@ -89,11 +95,20 @@ static bool is_by_blocks(const struct profile *profile)
 static void sum__add(struct sum *sum, const struct process *process)
 {
 	const struct profile *profile = process->profile;
+	double most = sum->live.most + process->live.most;
 
 	sum->n++;
-	estimate__merge(&sum->live, &process->live);
+	if (profile->not_traced) {
+		sum->untraced++;
+	} else {
+		/* each has room of its own; of one that may have any, so may all */
+		if (process->live.bytes > 0 && !(process->live.most > 0))
+			sum->unbounded = true;
+		estimate__merge(&sum->live, &process->live);
+		sum->live.most = sum->unbounded ? 0 : most;
+		sum->lower |= profile__is_lower_bound(profile);
+	}
 	sum->allocated |= profile->alloc_calls != 0;
-	sum->lower |= profile__is_lower_bound(profile);
 	sum->upper |= profile__is_upper_bound(profile);
 	sum->windowed |= is_by_blocks(profile);
 	sum->growth += process->growth;
@@ -188,6 +203,22 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 	snprintf(row->cells[THREADS], CELL_SIZE, "%s", with_commas(sum->threads, buf));
 }
 
+/* What it held at its highest: known of what is traced continuously. */
+static void fill_peak(struct row *row, const struct process *process)
+{
+	const struct profile *profile = process->profile;
+	char bytes[16];
+
+	if (!profile->has_peak) {
+		strcpy(row->cells[PEAK], "-");
+		return;
+	}
+	snprintf(row->cells[PEAK], CELL_SIZE, "%s%s", profile->dropped ? ">= " : "",
+		 format_bytes(process->peak.bytes, bytes));
+	if (process->peak.variance > 0 && !profile->dropped)
+		format_interval(estimate__interval(&process->peak), row->cells[PEAK_INTERVAL], CELL_SIZE);
+}
+
 static int fill_process(struct row *row, const struct run *run, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -201,6 +232,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 		return -ENOMEM;
 	sum__add(&one, process);
 	fill_sum(row, run, &one);
+	fill_peak(row, process);
 	snprintf(row->cells[PID], CELL_SIZE, "%d", (int)profile->pid);
 	snprintf(row->cells[COMMAND], CELL_SIZE, "%s", comm);
 	if (is_by_blocks(profile))
@@ -276,11 +308,13 @@ static size_t width_used(const struct run *run, const size_t *width)
 static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 {
 	enum process_sort sort = run->options->sort;
-	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE, CHANGE, RSS};
+	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE, CHANGE, RSS, PEAK};
 	size_t total = run->options->width ? run->options->width : DEFAULT_WIDTH, used;
 	const char *before = "left out for want of room: ";
 
-	run->hidden[LIVE_INTERVAL] = run->hidden[GROWTH_INTERVAL] = run->exact;
+	run->hidden[LIVE_INTERVAL] = run->hidden[PEAK_INTERVAL] = run->hidden[GROWTH_INTERVAL] = run->exact;
+	run->hidden[PEAK] = !run->peaks;
+	run->hidden[PEAK_INTERVAL] |= !run->peaks;
 	for (size_t i = 0; (used = width_used(run, width)) + MIN_ROOM > total; i++) {
 		enum column c;
 
@@ -289,8 +323,10 @@ static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 		c = order[i];
 		if (c == RSS && sort == SORT_RSS)
 			continue;
+		if (run->hidden[c])
+			continue;
 		run->hidden[c] = true;
-		if (c == LIVE || c == GROWTH)
+		if (c == LIVE || c == GROWTH || c == PEAK)
 			run->hidden[c + 1] = true;
 		sink__printf(sink, "%s%s", before, titles[c]);
 		before = ", ";
@@ -434,12 +470,15 @@ static void put_figure(const char *text, const char *per, const char *interval, 
 static void put_totals(const struct run *run, struct sink *sink)
 {
 	struct sum living = {}, ended = {};
-	char bytes[16], change[24], text[CELL_SIZE], interval[CELL_SIZE];
+	char bytes[16], change[32], text[CELL_SIZE], interval[CELL_SIZE];
 
 	for (size_t i = 0; i < run->n; i++)
 		sum__add(run->processes[i].profile->ended ? &ended : &living, &run->processes[i]);
 	sink__puts(sink, "total: ");
 	put_count(living.n, "process", "es", sink);
+	if (living.untraced)
+		sink__printf(sink, ", %s of them not traced, which are in no figure but RSS and threads",
+			     with_commas(living.untraced, change));
 	sink__puts(sink, ", live ");
 	format_estimate(run, &living, 1, text, interval);
 	put_figure(text, "", interval, sink);
@@ -522,13 +561,15 @@ static int put_findings(const struct run *run, struct sink *sink)
 	return err;
 }
 
-/* Descending; those that ended last, for they hold nothing any more; ties by pid. */
+/* Descending; those that ended last, for they hold nothing any more, by what they held at their highest; ties by pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
 	const struct profile *x = a->profile, *y = b->profile;
 
 	if (x->ended != y->ended)
 		return x->ended ? 1 : -1;
+	if (x->ended && a->held_most != b->held_most)
+		return a->held_most > b->held_most ? -1 : 1;
 	if (sort == SORT_RSS && x->rss_end_bytes != y->rss_end_bytes)
 		return x->rss_end_bytes > y->rss_end_bytes ? -1 : 1;
 	if (sort == SORT_GROWTH && a->growth != b->growth)
@@ -569,7 +610,10 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct profile *profile = profiles[i];
 
-		processes[i] = (struct process){profile, profile__live(profile), 0, i};
+		processes[i] = (struct process){.profile = profile, .live = profile__live(profile), .index = i};
+		if (profile->has_peak)
+			processes[i].peak = profile__peak(profile);
+		run.peaks |= processes[i].peak.bytes > processes[i].live.bytes;
 		if (profile->duration_s > run.duration_s)
 			run.duration_s = profile->duration_s;
 		if (profile->interval_bytes > run.interval_bytes)
@@ -578,6 +622,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 			run.asked_interval_bytes = profile->asked_interval_bytes;
 		run.exact &= profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 	}
+	for (size_t i = 0; i < n && run.peaks; i++)
+		processes[i].held_most = fmax(processes[i].live.bytes, processes[i].peak.bytes);
 	for (size_t i = 0; i < n; i++)
 		processes[i].growth = is_by_blocks(profiles[i])
 					      ? profiles[i]->growth.attributed.bytes_per_s

@@ -124,7 +124,7 @@ static void what_is_not_traced_says_so(void **state)
 		"PID  COMMAND  LIVE  GROWTH/s      RSS  CHANGE  THREADS  COST  TOP SITE\n"
 		"  8  traced   30 B       3 B  1.0 MiB     0 B        1     -  f\n"
 		"  7  strange     -         -  1.0 MiB     0 B        1     -  (not traced: of stone)\n"
-		"total: 2 processes, live 30 B";
+		"total: 2 processes, 1 of them not traced, which are in no figure but RSS and threads, live 30 B, growth 3 B/s";
 	struct profile *profile;
 	char *text;
 
@@ -137,6 +137,80 @@ static void what_is_not_traced_says_so(void **state)
 	end_profile(profile);
 	text = table((struct process_table_options){.width = 120});
 	assert_non_null(strstr(text, expected));
+	free(text);
+}
+
+/* Of one nothing is known: what is known of the other is an estimate with its error, and no lower bound. */
+static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
+{
+	struct profile *profile = add(7, "strange", MIB);
+	char *text;
+
+	(void)state;
+	profile->not_traced = "of stone";
+	assert_int_equal(profile__add_lost(profile, "not_traced", 1), 0);
+	end_profile(profile);
+	profile = add(8, "traced", MIB);
+	STACK(profile, 1, 64, 4, "malloc", "f", "main");
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, ", live 4.0 MiB (95 %: 1.1 - 10.2 MiB), growth ");
+	free(text);
+}
+
+/* Each process's heap has room for its own. */
+static void a_total_may_be_more_than_one_heap(void **state)
+{
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = add(i + 1, "one", MIB);
+		size_t site = STACK(profile, 1, 64, 4, "malloc", "f", "main");
+
+		end_profile(profile);
+		profile->sites[site].live.most = 6 * MIB;
+	}
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  1.1 - 6.0 MiB  ");
+	assert_has(text, "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of a count of 8 3.454 to 15.763, but for room */
+	free(text);
+}
+
+/* Commands free all at their end: what is wanted of them is their highest moment. */
+static void peaks_are_told(void **state)
+{
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct profile *profile = add(i + 1, "cc1", 1);
+		size_t site = STACK(profile, 1, 1024, 1, "malloc", "f", "main");
+
+		end_profile(profile);
+		profile->ended = true;
+		profile->has_peak = i < 2;
+		profile->sites[site].peak_bytes = i < 2 ? (4 + 60.0 * i) * MIB : 0;
+	}
+	((struct profile *)all[2])->mode = "windowed";
+	text = table((struct process_table_options){.width = 160});
+	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
+	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
+	assert_has(text, "\n  1  cc1      1.0 KiB  1.0 - 1.0 KiB   4.0 MiB                 ");
+	assert_has(text, "\n  3  cc1      1.0 KiB  1.0 - 1.0 KiB         -                 ");
+	assert_true(strstr(text, "\n  2  ") < strstr(text, "\n  1  "));
+	free(text);
+	clear(state);
+	for (int i = 0; i < 1; i++) {
+		struct profile *profile = add(i + 1, "cc1", MIB);
+		size_t site = STACK(profile, 1, 64, 1, "malloc", "f", "main");
+
+		end_profile(profile);
+		profile->has_peak = true;
+		profile->sites[site].peak_bytes = 9 * MIB;
+	}
+	text = table((struct process_table_options){.width = 160});
+	assert_has(text, "  9.0 MiB  4.1 - 17.1 MiB  "); /* of a count of 9 */
 	free(text);
 }
 
@@ -491,6 +565,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(exact_runs_show_no_intervals, clear),
 		cmocka_unit_test_teardown(what_is_not_traced_says_so, clear),
+		cmocka_unit_test_teardown(a_total_beside_what_is_not_traced_is_an_estimate, clear),
+		cmocka_unit_test_teardown(a_total_may_be_more_than_one_heap, clear),
+		cmocka_unit_test_teardown(peaks_are_told, clear),
 		cmocka_unit_test_teardown(losses_of_the_run_count_once, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
