@@ -238,7 +238,13 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 		     format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
 	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
 		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
-	if (r->heap_split) {
+	if (r->heap_split && r->rows[0].bytes > r->heap_bytes) {
+		sink__printf(sink,
+			     "heap: %s KiB are resident in its mappings; blocks of the run that are not freed come to %s by the "
+			     "estimate, which is more:\nthey are not all touched, or it is the lower part of the interval\n",
+			     format_kib((double)r->heap_bytes, number),
+			     format_kib((double)r->rows[0].bytes, live));
+	} else if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
 		sink__printf(
 			sink,

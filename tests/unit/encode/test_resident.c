@@ -158,10 +158,32 @@ static void as_json(void **state)
 	profile__free(profile);
 }
 
+/* An estimate above what is resident is no part of it. */
+static void more_than_is_resident_is_said(void **state)
+{
+	struct resident_pieces pieces = {.vmrss_bytes = 3000 * KIB};
+	struct profile *profile = new_profile(1 << 20);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1000, 8, "malloc", "dictAdd", "main"); /* 8 MiB by the estimate */
+	end_profile(profile);
+	add(&pieces, RESIDENT_HEAP, 3000, 0, NULL);
+	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident), 0);
+	resident_pieces__free(&pieces);
+	text = encoded(in_table, profile);
+	assert_has(text, "heap: 3,000 KiB are resident in its mappings; blocks of the run that are not freed come to 8,19");
+	assert_has(text, " by the estimate, which is more:\nthey are not all touched, or it is the lower part");
+	assert_null(strstr(text, "of them are taken by"));
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_add_up),
+		cmocka_unit_test(more_than_is_resident_is_said),
 		cmocka_unit_test(what_is_not_known),
 		cmocka_unit_test(as_json),
 	};
