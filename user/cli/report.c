@@ -68,7 +68,13 @@ struct report_config {
 	bool younger;
 };
 
-static const struct format json_format = {"json", encode_json, .extension = "json"};
+/* With the stacks of which nothing lives at the end: what they allocated is in the file. */
+static int encode_all_json(const struct profile *profile, struct sink *sink)
+{
+	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
+}
+
+static const struct format json_format = {"json", encode_all_json, .extension = "json"};
 
 /* --- filters --- */
 
@@ -248,7 +254,9 @@ static int encode_with_modules(const void *what, struct sink *sink)
 {
 	const struct report_config *c = what;
 
-	return encode_json_with(c->profile, &(struct json_options){.modules = c->modules}, sink);
+	return encode_json_with(c->profile,
+				&(struct json_options){.modules = c->modules, .all_stacks = true},
+				sink);
 }
 
 /* What a format needs that the profile does not have; NULL: nothing. */

@@ -169,7 +169,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may be negative), low, high
  *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
- *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_objects (these two null when unknown),
+ *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_bytes_low, alloc_bytes_high (these two of windows), alloc_objects (alloc_ is null when unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	growth_replaces (true: struct profile_site.replaces), peak_bytes, peak_bytes_low, peak_bytes_high,
  *	peak_objects (when the process held most),

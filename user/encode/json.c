@@ -365,6 +365,22 @@ static void put_peak(struct json *json, const struct profile *profile, double ob
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 
+/* Of windows, where the error is known: of continuous runs it follows from the interval. */
+static void put_alloc_interval(struct json *json, const struct profile_site *site)
+{
+	const struct estimate allocated = {
+		.bytes = site->alloc_bytes,
+		.variance = site->alloc_variance,
+		.common = site->alloc_common,
+	};
+	struct interval interval = estimate__interval(&allocated);
+
+	if (!(site->alloc_variance > 0) && !(site->alloc_common > 0))
+		return;
+	put_integer(json, "alloc_bytes_low", interval.low);
+	put_integer(json, "alloc_bytes_high", interval.high);
+}
+
 static void put_stacks(struct json *json, const struct profile *profile,
 		       const struct json_options *options)
 {
@@ -381,6 +397,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, profile);
 		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
+		put_alloc_interval(&stack, site);
 		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_peak)
 			put_peak(&stack, profile, site->peak_objects, site->peak_bytes);

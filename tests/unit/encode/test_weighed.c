@@ -167,6 +167,11 @@ static void a_table_of_churn(void **state)
 	profile__free(profile);
 }
 
+static int json_of_all(const struct profile *profile, struct sink *sink)
+{
+	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
+}
+
 /* The error of what windows say was allocated: a fifth of a stack's own, and as much that all share. */
 static void churn_of_windows_has_intervals(void **state)
 {
@@ -192,6 +197,10 @@ static void churn_of_windows_has_intervals(void **state)
 	free(text);
 	text = table_of(profile, (struct table_options){.weight = WEIGHT_ALLOCATED});
 	assert_has(text, "30.0 MiB  15.7 - 48.8 MiB      300");
+	free(text);
+	text = encoded(json_of_all, profile);
+	/* the quantiles of a gamma distribution of shape 12.5, by bisection of its series */
+	assert_has(text, "\"alloc_bytes\":31457280,\"alloc_bytes_low\":16508428,\"alloc_bytes_high\":51145094");
 	free(text);
 	profile__free(profile);
 }
