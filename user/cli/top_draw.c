@@ -614,19 +614,18 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 /* Where processes on the screen contradict themselves: a line each, as far as there is room. */
 static int draw_findings(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
-	const struct profile *profile;
 	int rc = 0;
 
-	for (size_t i = 0; most && !rc && (profile = top_view__profile(view, i)); i++) {
-		struct contradictions all = profile__contradictions(profile);
+	for (size_t i = 0; i < view->n_processes && most && !rc; i++) {
+		const struct profile *profile = view->processes[i].profile;
+		const struct contradictions *all = &view->processes[i].findings;
 
-		for (size_t k = 0; k < all.n && most && !rc; k++, most--) {
-			_cleanup_free_ char *words = contradiction_text(profile, &all.at[k]);
+		for (size_t k = 0; k < all->n && most && !rc; k++, most--) {
+			_cleanup_free_ char *words = contradiction_text(profile, &all->at[k]);
 			_cleanup_free_ char *line = NULL;
 
-			if (!words ||
-			    asprintf(&line, "pid %d: %s%s", (int)profile->pid,
-				     all.at[k].sure ? "CONTRADICTION: " : "note: ", words) < 0) {
+			if (!words || asprintf(&line, "pid %d: %s%s", (int)profile->pid,
+					       contradiction_word(&all->at[k]), words) < 0) {
 				line = NULL;
 				return -ENOMEM;
 			}

@@ -36,6 +36,7 @@ struct process {
 	struct numbers *stacks; /* of each */
 	size_t n;
 	struct numbers numbers;
+	struct contradictions findings;
 	bool gone; /* it is shown only because the user looks at it */
 };
 

@@ -154,6 +154,7 @@ static int process__init(const struct top_view *view, struct process *process)
 	else if (!profile->has_growth)
 		growth = growth_since_start(profile, &process->numbers.live);
 	process->numbers.growth = growth;
+	process->findings = profile__contradictions(profile);
 	set_rate(view, profile, before, &process->numbers);
 	return 0;
 }

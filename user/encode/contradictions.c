@@ -123,6 +123,11 @@ char *contradiction_text(const struct profile *profile, const struct contradicti
 	return NULL;
 }
 
+const char *contradiction_word(const struct contradiction *finding)
+{
+	return finding->sure ? "CONTRADICTION: " : "note: ";
+}
+
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink)
 {
 	struct contradictions all = profile__contradictions(profile);
@@ -132,8 +137,7 @@ int put_contradictions(const struct profile *profile, const char *before, struct
 
 		if (!text)
 			return -ENOMEM;
-		sink__printf(sink, "%s%s%s\n", before,
-			     all.at[i].sure ? "CONTRADICTION: " : "note: ", text);
+		sink__printf(sink, "%s%s%s\n", before, contradiction_word(&all.at[i]), text);
 	}
 	return sink->error;
 }

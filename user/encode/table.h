@@ -75,8 +75,10 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink);
 /* The sentence of a finding in the profile, printable; NULL: no memory. The caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
-/* "CONTRADICTION: ..." or, of what may be explained otherwise, "note: ...": a line for each finding
- * in the profile, behind `before`. 0, -ENOMEM or the sink's error. */
+/* "CONTRADICTION: " or, of what may be explained otherwise, "note: ": what stands before that sentence where people read it. */
+const char *contradiction_word(const struct contradiction *finding);
+
+/* A line for each finding in the profile, with its word, behind `before`. 0, -ENOMEM or the sink's error. */
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
 
 /* "AT LEAST ", "AT MOST ", with both "ABOUT ", or "": what stands before figures of what is live; and
