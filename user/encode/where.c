@@ -142,19 +142,29 @@ static int find_own(struct frame_walk *walk, struct story *story)
 	return 0;
 }
 
-/* Of many frames of the runtime in a row, such as what Rust has between a program's main and the C library's, the
- * first is told, which an own one was called by, and the number of the others. */
-static int story__fold_runs(struct story *story)
+static bool is_of_runtime(const struct story_frame *frame)
+{
+	return frame->owner == FRAME_OF_RUNTIME;
+}
+
+/* Own code that a stripped file keeps no name of: static functions, mostly. */
+static bool is_nameless(const struct story_frame *frame)
+{
+	return frame->owner == FRAME_OWN && function__module_length(frame->name);
+}
+
+/* Of more than `most` frames of a kind in a row the first is told, and the number of the others: "(8 of the runtime)". */
+static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *), size_t most,
+			    const char *kind)
 {
 	size_t kept = 0, next;
 
 	for (size_t i = 0; i < story->n; i = next) {
 		struct story_frame *frames = story->frames;
 
-		for (next = i + 1; next < story->n && frames[i].owner == FRAME_OF_RUNTIME &&
-				   frames[next].owner == FRAME_OF_RUNTIME;)
+		for (next = i + 1; next < story->n && is_of_kind(&frames[i]) && is_of_kind(&frames[next]);)
 			next++;
-		if (next - i <= MAX_RUN) {
+		if (next - i <= most) {
 			while (i < next)
 				frames[kept++] = frames[i++];
 			continue;
@@ -163,7 +173,7 @@ static int story__fold_runs(struct story *story)
 		for (size_t k = i + 1; k < next; k++)
 			free(frames[k].name);
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
-		if (asprintf(&frames[kept++].name, "(%zu of the runtime)", next - i - 1) < 0) {
+		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1, kind) < 0) {
 			/* what is behind is nobody's any more */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
@@ -197,7 +207,8 @@ static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
 	}
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
-	return !rc && story->has_own ? story__fold_runs(story) : rc;
+	/* such as what Rust has between a program's main and the C library's */
+	return !rc && story->has_own ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime") : rc;
 }
 
 /* "parse x3" in about max columns. */
@@ -237,6 +248,16 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
+/* Where a story is to be cut it is not left with addresses alone: names behind them are told instead. */
+static int story__make_room(struct story *story, size_t room)
+{
+	size_t columns = 0;
+
+	for (size_t i = 0; i < story->n; i++)
+		columns += (i ? 3 : 0) + text_columns(story->frames[i].name);
+	return columns > room ? story__fold_runs(story, is_nameless, 2, "without names") : 0;
+}
+
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
 	      struct sink *sink)
 {
@@ -246,6 +267,8 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	int err = tell_story(&walk, SIZE_MAX, &story);
 	size_t used, more;
 
+	if (!err)
+		err = story__make_room(&story, room);
 	if (err)
 		return err;
 	if (site->allocators_own) {

@@ -57,10 +57,14 @@ static const char *const prefixes[] = {
 	"PyMem_Raw",
 	"do_malloc_",
 	"git__",
+	"my_", /* MySQL and MariaDB; and what many call their own */
+	"os::", /* HotSpot */
 };
 
 /* Those that follow no pattern. */
 static const char *const others[] = {
+	"AllocateHeap", /* HotSpot */
+	"ReallocateHeap",
 	"_int_malloc",
 	"_int_realloc",
 	"_int_memalign",

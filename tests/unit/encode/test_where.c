@@ -117,6 +117,22 @@ static void own_code_comes_first(void **state)
 	profile__free(profile);
 }
 
+/* A stripped server's static functions: where not all of them can be told, names behind them are. */
+static void addresses_do_not_crowd_out_names(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "db+0xd6eb6b", "db+0xd6ed51", "db+0xd7f049", "db+0xd7ac69", "ha_write_row",
+	      "db+0x1234", "do_command", "main");
+	end_profile(profile);
+	assert_where(profile, 200,
+		     "db+0xd6eb6b < db+0xd6ed51 < db+0xd7f049 < db+0xd7ac69 < ha_write_row < db+0x1234 < do_command < main");
+	assert_where(profile, 70, "db+0xd6eb6b < (3 without names) < ha_write_row < db+0x1234 < ...");
+	assert_where(profile, 52, "db+0xd6eb6b < (3 without names) < ha_write_row < ...");
+	profile__free(profile);
+}
+
 static void what_rust_calls_is_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -198,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_folded),
 		cmocka_unit_test(own_code_comes_first),
+		cmocka_unit_test(addresses_do_not_crowd_out_names),
 		cmocka_unit_test(what_rust_calls_is_told),
 		cmocka_unit_test(library_calls_are_told_apart),
 		cmocka_unit_test(stacks_without_own_code_are_told_from_the_leaf),
