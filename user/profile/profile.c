@@ -270,9 +270,16 @@ const char *profile__keep(struct profile *profile, const char *text)
 struct estimate profile__live(const struct profile *profile)
 {
 	struct estimate live = {};
+	double allocated = 0, one;
 
-	for (size_t i = 0; i < profile->n_sites; i++)
+	for (size_t i = 0; i < profile->n_sites; i++) {
 		estimate__merge(&live, &profile->sites[i].live);
+		allocated += profile->sites[i].alloc_bytes;
+	}
+	if (profile__is_windowed(profile) && profile->interval_bytes > 1 && profile->duration_s > 0) {
+		one = fmin((double)profile->interval_bytes, allocated * profile->continuous_s / profile->duration_s);
+		live.variance_max = fmax(live.variance_max, one * one);
+	}
 	return live;
 }
 

@@ -464,9 +464,49 @@ static void addresses_cannot_be_made_to_collide(void **state)
 	profile__free(profile);
 }
 
+/* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per 512 KiB: one more sample of that
+ * would be 512 KiB. No sample where one is due has an upper end of -log(0.025) of them, 3.69. */
+static void a_coarse_stretch_may_hide_a_sample(void **state)
+{
+	struct profile *p = profile__new();
+	struct interval interval;
+	struct estimate live;
+	size_t site, thread;
+
+	(void)state;
+	assert_non_null(p);
+	p->mode = "windowed";
+	p->n_windows = 3;
+	p->interval_bytes = 512 << 10;
+	p->duration_s = 20;
+	assert_int_equal(profile__add_site(p, (const uint64_t[]){0x1000}, 1, false, &site), 0);
+	assert_int_equal(profile__add_thread(p, 1, "", &thread), 0);
+	assert_int_equal(profile__add_live_estimate(p, site, thread,
+						    &(struct estimate){.samples = 3,
+								       .objects = 3,
+								       .bytes = 2400,
+								       .variance = 2400.0 * 2400}),
+			 0);
+	p->sites[site].alloc_bytes = 36 << 20;
+	interval = estimate__interval(&(struct estimate){.bytes = 2400, .variance = 2400.0 * 2400});
+	assert_true(interval.high < 16384);
+	live = profile__live(p);
+	assert_true(estimate__interval(&live).high < 16384);
+	p->continuous_s = 18.5;
+	live = profile__live(p);
+	interval = estimate__interval(&live);
+	assert_true(interval.high > 3.6 * (512 << 10) && interval.high < 3.8 * (512 << 10));
+	p->sites[site].alloc_bytes = 20000; /* there is no room for such a sample */
+	live = profile__live(p);
+	interval = estimate__interval(&live);
+	assert_true(interval.high > 18500 && interval.high < 4 * 20000);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_coarse_stretch_may_hide_a_sample),
 		cmocka_unit_test(everything_comes_out_sorted),
 		cmocka_unit_test(a_return_address_belongs_to_its_call),
 		cmocka_unit_test(building_goes_on_after_a_sort),
