@@ -237,6 +237,15 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 		if (!rc)
 			rc = load_best(c, (enum probe_kind)kind, options);
 		if (!rc) {
+			rc = keeper__new(kind == PROBE_PERF, &c->keeper);
+			if (rc) {
+				capture__free(c);
+				return error__set(
+					err, rc,
+					"cannot start the process that takes the probes out "
+					"when memtrace hangs: %s",
+					strerror(-rc));
+			}
 			*ret = c;
 			return 0;
 		}
@@ -283,6 +292,7 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 	uint32_t row;
 	int rc;
 
+	capture__beat(c);
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0)
 		return error__set(err, -errno, "pid %d: %s", pid,
@@ -420,6 +430,7 @@ void capture__free(struct capture *c)
 	if (!c)
 		return;
 	capture__detach(c);
+	keeper__free(c->keeper);
 	ring_buffer__free(c->ends);
 	ring_buffer__free(c->events);
 	memtrace_bpf__destroy(c->skel);

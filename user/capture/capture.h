@@ -199,6 +199,19 @@ void capture__deactivate(struct capture *capture);
 /* Takes all probes out of all targets. */
 void capture__detach(struct capture *capture);
 
+/* A process of its own, the keeper, takes all probes out when it has not been told for as long as the patience lasts
+ * that all is well, and when we die. What reads tables, attaches and takes in processes tells it by itself. */
+void capture__beat(struct capture *capture);
+/* Milliseconds; 0 (at first): for ever. */
+void capture__set_patience(struct capture *capture, unsigned patience_ms);
+/* Is it there? Somebody may have killed it. */
+bool capture__is_kept(struct capture *capture);
+/* When it took the probes out, CLOCK_MONOTONIC; 0: it did not. Those that are placed from then on go as well, until */
+uint64_t capture__withdrawn_ns(const struct capture *capture);
+/* this is called: no probe is in place then, as after capture__pause() of all and capture__detach(). It waits until
+ * those that were withdrawn are gone. */
+void capture__accept_withdrawal(struct capture *capture);
+
 /* What a process held at most. 0 or negative errno. */
 int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *ret);
 

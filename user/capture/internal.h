@@ -6,6 +6,7 @@
 #include <bpf/libbpf.h>
 
 #include "capture/capture.h"
+#include "capture/keeper.h"
 #include "memtrace.skel.h"
 
 /* An allocator that is in the kernel's tables. */
@@ -34,12 +35,20 @@ struct capture_offsets {
 						     * may throw */
 };
 
+/* What probes are on. */
+enum capture_place_kind {
+	ON_ALLOCATORS,
+	ON_REGIONS,  /* mmap and its like, in libc */
+	ON_SYSCALLS, /* the same as system calls: tracepoints */
+	ON_FAULTS,   /* tracepoints, too */
+};
+
 /* What holds probes in place. */
 struct capture_link {
-	int fd; /* of a link or, of the kind perf, of its event */
-	pid_t pid; /* in whose memory; 0: everybody's */
-	int object;   /* whose functions, by its index among the objects; NO_OBJECT */
-	bool regions; /* the probes are on mmap and its like */
+	int slot; /* where the keeper has its descriptor: a link's or, of the kind perf, its event's */
+	pid_t pid;  /* in whose memory; 0: everybody's */
+	int object; /* whose functions, by its index among the objects; NO_OBJECT */
+	enum capture_place_kind on;
 	uint32_t rank; /* of the kind perf: those of lower rank are closed first */
 };
 
@@ -72,6 +81,7 @@ void unwind_store__free(struct unwind_store *store);
 
 struct capture {
 	struct memtrace_bpf *skel;
+	struct keeper *keeper;
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects,
@@ -106,12 +116,32 @@ struct capture {
 	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
 };
 
+/* --- links.c --- */
+
+/* The descriptor is the keeper's from now on; on failure it is closed. rank as of the link. 0 or negative errno. */
+int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
+/* Those that were kept since there were n_links are closed again: in the order of their coming, backwards. */
+void links__roll_back(struct capture *capture, size_t n_links);
+/* Which links are meant. */
+struct link_choice {
+	pid_t pid; /* -1: all */
+	enum capture_place_kind on;
+	int object; /* ANY_OBJECT, or this one's alone */
+};
+/* Closes them. */
+void links__close(struct capture *capture, const struct link_choice *choice);
+/* Begins to close them. */
+void links__pause(struct capture *capture, const struct link_choice *choice);
+/* May a probe of the object still be somewhere? */
+bool links__any_of(const struct capture *capture, int object);
+
 /* Probes at file offsets of path in process pid, all or none. */
 int capture__attach_points(struct capture *capture, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid);
 
 /* The whole content of a map. 0 or negative errno. */
-int capture__read_table(const struct bpf_map *map, struct capture_table *ret);
+int capture__read_table(struct capture *capture, const struct bpf_map *map,
+			struct capture_table *ret);
 
 /* Deletes an entry of the table of live blocks, if it is there: its filter has to know. */
 void capture__delete_live(struct capture *capture, const struct abi_live_key *key);

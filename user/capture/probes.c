@@ -2,6 +2,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,23 +10,6 @@
 #include "base/cleanup.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
-
-static int keep_link(struct capture *c, int fd, pid_t pid)
-{
-	struct capture_link *links = reallocarray(c->links, c->n_links + 1, sizeof(*links));
-	int *closing;
-
-	c->links = links ? links : c->links;
-	/* Room to close them with: that must not fail. */
-	closing = links ? reallocarray(c->closing, c->n_links + 1, sizeof(*closing)) : NULL;
-	if (!closing) {
-		close(fd);
-		return -ENOMEM;
-	}
-	c->closing = closing;
-	links[c->n_links++] = (struct capture_link){.fd = fd, .pid = pid, .object = NO_OBJECT};
-	return 0;
-}
 
 static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_kind kind,
 			bool ret_probe, const char *path, const uint64_t *offs,
@@ -36,7 +20,7 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	if (!n)
 		return 0;
 	fd = uprobe_multi_link(bpf_program__fd(prog), kind, ret_probe, path, offs, cookies, n, pid);
-	return fd < 0 ? fd : keep_link(c, fd, pid);
+	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
 /* rank: of the point among those of its program. The functions that are called most stand first in the tables of
@@ -50,24 +34,12 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 
 	if (link < 0)
 		return link;
-	rc = keep_link(c, link, pid);
+	rc = links__keep(c, link, pid, rank);
 	if (rc) {
 		close(event);
 		return rc;
 	}
-	c->links[c->n_links - 1].rank = rank;
-	rc = keep_link(c, event, pid);
-	if (!rc)
-		c->links[c->n_links - 1].rank = rank;
-	return rc;
-}
-
-/* Probes that were put in place since there were n_links go again: in the order of their coming,
- * backwards. */
-static void roll_back(struct capture *c, size_t n_links)
-{
-	while (c->n_links > n_links)
-		close(c->links[--c->n_links].fd);
+	return links__keep(c, event, pid, rank);
 }
 
 /* --- allocators --- */
@@ -128,7 +100,7 @@ static int attach_whole(const struct attach *a, const struct group *group, uint3
 	for (size_t i = 0; i < group->n_places && !rc; i++)
 		rc = attach_range(a, &group->places[i], group->list, first, n);
 	if (rc)
-		roll_back(a->c, before);
+		links__roll_back(a->c, before);
 	return rc;
 }
 
@@ -186,15 +158,15 @@ static int attach_points(void *arg)
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && !rc; i++)
 		rc = attach_group(a, &groups[i]);
 	if (rc)
-		roll_back(a->c, a->before);
+		links__roll_back(a->c, a->before);
 	return rc;
 }
 
-static int take_back(void *arg)
+static int undo(void *arg)
 {
 	const struct attach *a = arg;
 
-	roll_back(a->c, a->before);
+	links__roll_back(a->c, a->before);
 	return 0;
 }
 
@@ -260,18 +232,6 @@ static int note_refusal(struct capture *c, const struct allocator *a,
 	return 0;
 }
 
-/* May a probe of the object still be somewhere? */
-static bool has_links(const struct capture *c, int object)
-{
-	for (size_t i = 0; i < c->n_links; i++)
-		if (c->links[i].object == object)
-			return true;
-	for (size_t i = 0; i < c->n_closings; i++)
-		if (c->closings[i].object == object || c->closings[i].object == ANY_OBJECT)
-			return true;
-	return false;
-}
-
 /* Frees the places of released objects whose last link is gone: before that, a hit would be taken for one of the
  * function that has the place next. */
 static void reclaim_places(struct capture *c)
@@ -285,7 +245,7 @@ static void reclaim_places(struct capture *c)
 	for (uint32_t i = 0; i < c->n_objects; i++) {
 		if (!c->objects[i].leaving)
 			continue;
-		if (has_links(c, (int)i)) {
+		if (links__any_of(c, (int)i)) {
 			c->any_leaving = true;
 			continue;
 		}
@@ -446,7 +406,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	noted = note_refusals(c, a, &attach, err);
 	rc = noted ? noted : rc;
 	if (rc) /* its helper was killed half-way, or what it left out cannot be remembered */
-		shield__run(take_back, &attach);
+		shield__run(undo, &attach);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
 				  pid);
@@ -541,7 +501,7 @@ static int attach_region_points(void *arg)
 	int rc = place_region_points(a);
 
 	if (rc)
-		roll_back(a->c, before);
+		links__roll_back(a->c, before);
 	return rc;
 }
 
@@ -557,24 +517,36 @@ int capture__attach_regions(struct capture *c, const struct region_source *sourc
 	attach.path = path;
 	rc = shield__run(attach_region_points, &attach);
 	for (size_t i = before; i < c->n_links; i++)
-		c->links[i].regions = true;
+		c->links[i].on = ON_REGIONS;
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", source->path,
 				  pid, strerror(-rc));
 	return 0;
 }
 
+/* A tracepoint's program. Its link is the keeper's to close as well: it may cost everybody something. */
+static int attach_program(struct capture *c, struct bpf_program *prog, enum capture_place_kind on)
+{
+	struct bpf_link *link = bpf_program__attach(prog);
+	int fd, rc;
+
+	if (!link)
+		return -errno;
+	fd = fcntl(bpf_link__fd(link), F_DUPFD_CLOEXEC, 0);
+	rc = fd < 0 ? -errno : links__keep(c, fd, 0, 0);
+	bpf_link__destroy(link); /* no more than its descriptor: ours is another */
+	if (!rc)
+		c->links[c->n_links - 1].on = on;
+	return rc;
+}
+
 int capture__attach_region_syscalls(struct capture *c, struct error *err)
 {
-	struct memtrace_bpf *skel = c->skel;
-	int rc = 0;
-
 	/* The return first, as above. */
-	skel->links.region_sys_exit = bpf_program__attach(skel->progs.region_sys_exit);
-	if (skel->links.region_sys_exit)
-		skel->links.region_sys_enter = bpf_program__attach(skel->progs.region_sys_enter);
-	if (!skel->links.region_sys_enter)
-		rc = -errno;
+	int rc = attach_program(c, c->skel->progs.region_sys_exit, ON_SYSCALLS);
+
+	if (!rc)
+		rc = attach_program(c, c->skel->progs.region_sys_enter, ON_SYSCALLS);
 	if (rc)
 		capture__detach_region_syscalls(c);
 	return rc ? error__set(err, rc, "the tracepoints of system calls do not work here: %s",
@@ -582,110 +554,9 @@ int capture__attach_region_syscalls(struct capture *c, struct error *err)
 		  : 0;
 }
 
-/* Which links are meant. */
-struct link_choice {
-	pid_t pid;    /* -1: all */
-	bool regions; /* on mmap and its like; else on allocators */
-	int object;   /* ANY_OBJECT, or this one's alone */
-};
-
-static bool is_to_go(const struct capture_link *link, const struct link_choice *choice)
-{
-	return choice->pid < 0 ||
-	       (link->pid == choice->pid && link->regions == choice->regions &&
-		(choice->object == ANY_OBJECT || link->object == choice->object));
-}
-
-static void close_links(struct capture *c, const struct link_choice *choice)
-{
-	size_t kept = 0, n = 0;
-
-	for (size_t i = 0; i < c->n_links; i++)
-		if (is_to_go(&c->links[i], choice))
-			c->closing[n++] = c->links[i].fd;
-		else
-			c->links[kept++] = c->links[i];
-	c->n_links = kept;
-	shield__close(c->closing, n);
-}
-
-/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for all CPUs under one
- * lock. A link that is closed takes the program from the breakpoint at once, but the breakpoint stays until it is its
- * event's turn: calls are trapped and nobody counts them. (Closed side by side, malloc's breakpoint stood for 1.7 s after its
- * program had gone.) So one helper closes them, each event with its link, and those of the functions that are called most
- * first. */
-static void pause_in_turn(struct capture *c, const struct link_choice *choice)
-{
-	size_t kept = 0, n = 0; /* of those to go, by insertion: they are some dozens */
-	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
-	struct shield_closer *closer;
-
-	if (!going) {
-		close_links(c, choice);
-		return;
-	}
-	/* the last one first, among those of one rank: an event before its link, an entry before its return */
-	for (size_t i = c->n_links; i-- > 0;) {
-		size_t at = n;
-
-		if (!is_to_go(&c->links[i], choice))
-			continue;
-		for (; at && going[at - 1].rank > c->links[i].rank; at--)
-			going[at] = going[at - 1];
-		going[at] = c->links[i];
-		n++;
-	}
-	for (size_t i = 0; i < c->n_links; i++)
-		if (!is_to_go(&c->links[i], choice))
-			c->links[kept++] = c->links[i];
-	c->n_links = kept;
-	for (size_t i = 0; i < n; i++)
-		c->closing[i] = going[i].fd;
-	free(going);
-	closer = n ? shield__begin_close(c->closing, n) : NULL;
-	if (closer)
-		c->closings[c->n_closings++] =
-			(struct capture_closing){closer, choice->pid, choice->object};
-}
-
-/* Begins to close them. */
-static void pause_links(struct capture *c, const struct link_choice *choice)
-{
-	size_t kept = 0, room = c->n_closings + c->n_links;
-	struct capture_closing *closings = c->closings;
-
-	if (room > c->closings_room) {
-		closings = reallocarray(closings, room, sizeof(*closings));
-		if (!closings) {
-			close_links(c, choice); /* it takes us longer, no more */
-			return;
-		}
-		c->closings = closings;
-		c->closings_room = room;
-	}
-	/* of one object: nobody waits for it, and many may be released at once */
-	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
-		pause_in_turn(c, choice);
-		return;
-	}
-	for (size_t i = 0; i < c->n_links; i++) {
-		struct shield_closer *closer;
-
-		if (!is_to_go(&c->links[i], choice)) {
-			c->links[kept++] = c->links[i];
-			continue;
-		}
-		closer = shield__begin_close(&c->links[i].fd, 1);
-		if (closer)
-			closings[c->n_closings++] = (struct capture_closing){
-				closer, c->links[i].pid, c->links[i].object};
-	}
-	c->n_links = kept;
-}
-
 void capture__pause(struct capture *c, pid_t pid)
 {
-	pause_links(c, &(struct link_choice){pid, false, ANY_OBJECT});
+	links__pause(c, &(struct link_choice){pid, ON_ALLOCATORS, ANY_OBJECT});
 	if (pid)
 		return;
 	c->everywhere_out = true;
@@ -718,7 +589,7 @@ void capture__release(struct capture *c, const struct file_id *file)
 
 		if (!o->family || o->leaving || !file_id__equal(&o->file, file))
 			continue;
-		pause_links(c, &(struct link_choice){0, false, (int)i});
+		links__pause(c, &(struct link_choice){0, ON_ALLOCATORS, (int)i});
 		o->leaving = c->any_leaving = true;
 	}
 	for (size_t i = 0; i < c->n_probes; i++)
@@ -727,50 +598,21 @@ void capture__release(struct capture *c, const struct file_id *file)
 	c->n_probes = kept;
 }
 
-size_t capture__pausing(struct capture *c, pid_t pid)
-{
-	size_t kept = 0, n = 0;
-
-	for (size_t i = 0; i < c->n_closings; i++) {
-		if (shield__end_close(c->closings[i].closer, false))
-			continue;
-		n += pid < 0 || c->closings[i].pid == pid;
-		c->closings[kept++] = c->closings[i];
-	}
-	c->n_closings = kept;
-	return n;
-}
-
 void capture__detach_regions(struct capture *c, pid_t pid)
 {
-	pause_links(c, &(struct link_choice){pid, true, ANY_OBJECT});
+	links__pause(c, &(struct link_choice){pid, ON_REGIONS, ANY_OBJECT});
 }
 
 void capture__detach_region_syscalls(struct capture *c)
 {
-	bpf_link__destroy(c->skel->links.region_sys_enter);
-	bpf_link__destroy(c->skel->links.region_sys_exit);
-	c->skel->links.region_sys_enter = c->skel->links.region_sys_exit = NULL;
+	links__close(c, &(struct link_choice){0, ON_SYSCALLS, ANY_OBJECT});
 }
 
 int capture__attach_growth(struct capture *c, struct error *err)
 {
-	c->skel->links.growth_user = bpf_program__attach(c->skel->progs.growth_user);
-	if (c->skel->links.growth_user)
-		c->skel->links.growth_kernel = bpf_program__attach(c->skel->progs.growth_kernel);
-	if (c->skel->links.growth_kernel)
-		return 0;
-	return error__set(err, -errno, "cannot see page faults: %s", strerror(errno));
-}
+	int rc = attach_program(c, c->skel->progs.growth_user, ON_FAULTS);
 
-void capture__detach(struct capture *c)
-{
-	close_links(c, &(struct link_choice){-1, false, ANY_OBJECT});
-	for (size_t i = 0; i < c->n_closings; i++)
-		shield__end_close(c->closings[i].closer, true);
-	c->n_closings = 0;
-	capture__detach_region_syscalls(c);
-	bpf_link__destroy(c->skel->links.growth_user);
-	bpf_link__destroy(c->skel->links.growth_kernel);
-	c->skel->links.growth_user = c->skel->links.growth_kernel = NULL;
+	if (!rc)
+		rc = attach_program(c, c->skel->progs.growth_kernel, ON_FAULTS);
+	return rc ? error__set(err, rc, "cannot see page faults: %s", strerror(-rc)) : 0;
 }

@@ -121,7 +121,7 @@ void capture_table__free(struct capture_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-int capture__read_table(const struct bpf_map *map, struct capture_table *ret)
+int capture__read_table(struct capture *c, const struct bpf_map *map, struct capture_table *ret)
 {
 	size_t key_size = bpf_map__key_size(map), value_size = bpf_map__value_size(map);
 	uint32_t chunk = 4096;
@@ -138,6 +138,8 @@ int capture__read_table(const struct bpf_map *map, struct capture_table *ret)
 	while (!rc) {
 		uint32_t n = chunk;
 		void *grown;
+
+		capture__beat(c);
 
 		if (t.n + chunk > capacity) {
 			capacity = (t.n + chunk) * 2;
@@ -206,7 +208,7 @@ static int add_inflight(const struct capture_table *calls, struct capture_table 
 
 int capture__read_live(struct capture *c, struct capture_table *ret)
 {
-	return capture__read_table(c->skel->maps.live, ret);
+	return capture__read_table(c, c->skel->maps.live, ret);
 }
 
 void capture__delete_live(struct capture *c, const struct abi_live_key *key)
@@ -224,7 +226,7 @@ void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
 
 int capture__read_sites(struct capture *c, struct capture_table *ret)
 {
-	return capture__read_table(c->skel->maps.sites, ret);
+	return capture__read_table(c, c->skel->maps.sites, ret);
 }
 
 int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)
@@ -232,21 +234,21 @@ int capture__drain(struct capture *c, struct capture_drain *ret, struct error *e
 	int rc;
 
 	memset(ret, 0, sizeof(*ret));
-	rc = capture__read_table(c->skel->maps.live, &ret->live);
+	rc = capture__read_table(c, c->skel->maps.live, &ret->live);
 	if (!rc)
-		rc = capture__read_table(c->skel->maps.sites, &ret->sites);
+		rc = capture__read_table(c, c->skel->maps.sites, &ret->sites);
 	if (!rc)
-		rc = capture__read_table(c->skel->maps.inflight, &ret->inflight);
+		rc = capture__read_table(c, c->skel->maps.inflight, &ret->inflight);
 	if (!rc)
 		rc = add_inflight(&ret->inflight, &ret->live);
 	if (!rc)
 		capture__put_back(c, ret);
 	if (!rc)
-		rc = capture__read_table(c->skel->maps.stacks, &ret->stacks);
+		rc = capture__read_table(c, c->skel->maps.stacks, &ret->stacks);
 	if (!rc)
-		rc = capture__read_table(c->skel->maps.threads, &ret->threads);
+		rc = capture__read_table(c, c->skel->maps.threads, &ret->threads);
 	if (!rc)
-		rc = capture__read_table(c->skel->maps.transfers, &ret->transfers);
+		rc = capture__read_table(c, c->skel->maps.transfers, &ret->transfers);
 	if (rc) {
 		capture_drain__free(ret);
 		return error__set(err, rc, "cannot read the tables back from the kernel: %s",
@@ -264,7 +266,7 @@ void capture__clear_tables(struct capture *c)
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
 		struct capture_table table = {};
 
-		if (capture__read_table(maps[i], &table))
+		if (capture__read_table(c, maps[i], &table))
 			continue;
 		for (size_t j = 0; j < table.n; j++) {
 			const void *key = (char *)table.keys + j * bpf_map__key_size(maps[i]);

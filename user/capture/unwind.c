@@ -382,6 +382,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries,
 	size_t n = 0, n_uses = 0, left_out = 0;
 	int rc;
 
+	capture__beat(c);
 	if (!c->skel->rodata->use_tables)
 		return 0;
 	m = malloc(sizeof(*m));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proc/cgroup.h"
 #include "proc/process.h"
@@ -63,6 +64,7 @@ static int scan_one(pid_t pid, void *ctx)
 	struct process_info info;
 
 	if (session__check_pid(pid, NULL) || process__read(pid, &info) ||
+	    info.parent == getpid() || /* a helper of ours */
 	    !fits(s->selection, &info))
 		return 0;
 	take_in(s, pid, 0);

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The keeper over pipes: a writing end that is closed is the reader's end of file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "capture/keeper.h"
+
+#define PATIENCE_MS 100
+#define SOON_MS	    5000 /* no measurement: machines are slow */
+#define MAX_HELD    65536
+
+static bool is_closed(int reader, int within_ms)
+{
+	struct pollfd fd = {.fd = reader, .events = POLLIN};
+
+	return poll(&fd, 1, within_ms) == 1 && fd.revents & POLLHUP;
+}
+
+static struct keeper *keeper(bool in_turn)
+{
+	struct keeper *k;
+
+	assert_int_equal(keeper__new(in_turn, &k), 0);
+	assert_true(keeper__lives(k));
+	return k;
+}
+
+/* Ends it: all is closed, and nobody is left. */
+static void end(struct keeper *k)
+{
+	keeper__free(k);
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void beat_for(struct keeper *k, int ms)
+{
+	for (; ms > 0; ms -= 10) {
+		keeper__beat(k);
+		usleep(10000);
+	}
+}
+
+static void who_beats_keeps_all(void **state)
+{
+	struct keeper *k = keeper(false);
+	int fds[2], slot;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	slot = keeper__hold(k, fds[1], 0);
+	assert_true(slot >= 0);
+	keeper__set_patience(k, 500);
+	beat_for(k, 1500);
+	assert_false(is_closed(fds[0], 0));
+	assert_int_equal(keeper__withdrawn_ns(k), 0);
+	assert_int_equal(keeper__take(k, slot), fds[1]);
+	keeper__set_patience(k, PATIENCE_MS); /* it holds nothing: silence is no matter */
+	assert_false(is_closed(fds[0], 4 * PATIENCE_MS));
+	assert_int_equal(keeper__withdrawn_ns(k), 0);
+	end(k);
+	assert_false(is_closed(fds[0], 0));
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void patience_of_zero_is_for_ever(void **state)
+{
+	struct keeper *k = keeper(false);
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_true(keeper__hold(k, fds[1], 0) >= 0);
+	assert_false(is_closed(fds[0], 500));
+	end(k); /* what it holds goes with it */
+	assert_true(is_closed(fds[0], 0));
+	close(fds[0]);
+}
+
+/* All that is held, and all that comes before memtrace has taken notice; what comes then stays. */
+static void check_silence(bool in_turn)
+{
+	struct keeper *k = keeper(in_turn);
+	int fds[3][2], slots[3];
+
+	keeper__set_patience(k, PATIENCE_MS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pipe2(fds[i], O_CLOEXEC), 0);
+	for (int i = 0; i < 2; i++)
+		slots[i] = keeper__hold(k, fds[i][1], (uint32_t)(2 - i));
+	for (int i = 0; i < 2; i++)
+		assert_true(is_closed(fds[i][0], SOON_MS));
+	assert_int_not_equal(keeper__withdrawn_ns(k), 0);
+	keeper__set_patience(k, 0);
+	slots[2] = keeper__hold(k, fds[2][1], 0);
+	assert_true(is_closed(fds[2][0], SOON_MS));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(keeper__take(k, slots[i]), -1);
+	keeper__resume(k);
+	assert_int_equal(keeper__withdrawn_ns(k), 0);
+	close(fds[2][0]);
+
+	assert_int_equal(pipe2(fds[2], O_CLOEXEC), 0);
+	slots[2] = keeper__hold(k, fds[2][1], 0);
+	assert_false(is_closed(fds[2][0], 500));
+	keeper__set_patience(k, PATIENCE_MS);
+	assert_true(is_closed(fds[2][0], SOON_MS)); /* and the next time */
+	assert_int_not_equal(keeper__withdrawn_ns(k), 0);
+	assert_int_equal(keeper__take(k, slots[2]), -1);
+	end(k);
+	for (int i = 0; i < 3; i++)
+		close(fds[i][0]);
+}
+
+static void silence_withdraws_all(void **state)
+{
+	(void)state;
+	check_silence(false);
+}
+
+static void silence_withdraws_in_turn(void **state)
+{
+	(void)state;
+	check_silence(true);
+}
+
+/* A process that beats until it is told otherwise. */
+static pid_t start_beating(int *ret_reader)
+{
+	int fds[2], ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct keeper *k;
+
+		if (keeper__new(false, &k) || keeper__hold(k, fds[1], 0) < 0)
+			_exit(1);
+		keeper__set_patience(k, 500);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		beat_for(k, 30000);
+		_exit(1);
+	}
+	close(fds[1]);
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	*ret_reader = fds[0];
+	assert_false(is_closed(fds[0], 1000));
+	return pid;
+}
+
+static void who_is_stopped_loses_all(void **state)
+{
+	int reader;
+	pid_t pid = start_beating(&reader);
+
+	(void)state;
+	kill(pid, SIGSTOP);
+	assert_true(is_closed(reader, SOON_MS));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(reader);
+}
+
+static void who_is_killed_leaves_nothing(void **state)
+{
+	int reader;
+	pid_t pid = start_beating(&reader);
+
+	(void)state;
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(is_closed(reader, SOON_MS));
+	close(reader);
+}
+
+static pid_t only_child(void)
+{
+	char path[64];
+	FILE *file;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &pid), 1);
+	fclose(file);
+	return pid;
+}
+
+static void no_signal_but_sigkill_ends_it(void **state)
+{
+	static const int signals[] = {SIGHUP,  SIGINT,	SIGTERM, SIGUSR1,
+				      SIGUSR2, SIGPIPE, SIGALRM, SIGTSTP};
+	struct keeper *k = keeper(false);
+	pid_t pid = only_child();
+	int fds[2], slot;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	slot = keeper__hold(k, fds[1], 0);
+	assert_int_not_equal(getsid(pid), getsid(0));
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		kill(pid, signals[i]);
+	usleep(200000);
+	assert_true(keeper__lives(k));
+	assert_false(is_closed(fds[0], 0));
+	kill(pid, SIGKILL);
+	for (int i = 0; i < 500 && keeper__lives(k); i++)
+		usleep(10000);
+	assert_false(keeper__lives(k));
+	keeper__resume(k);		    /* waits for nobody */
+	assert_false(is_closed(fds[0], 0)); /* it is ours to close */
+	assert_int_equal(keeper__take(k, slot), fds[1]);
+	close(fds[1]);
+	assert_true(is_closed(fds[0], 0));
+	close(fds[0]);
+	end(k);
+}
+
+static void slots_are_used_again(void **state)
+{
+	struct keeper *k = keeper(false);
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	static int slots[MAX_HELD];
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < MAX_HELD; i++)
+			slots[i] = keeper__hold(k, fd, 0);
+		for (int i = 0; i < MAX_HELD; i++)
+			assert_true(slots[i] >= 0);
+		assert_int_equal(keeper__hold(k, fd, 0), -ENOSPC);
+		for (int i = 0; i < MAX_HELD; i++)
+			assert_int_equal(keeper__take(k, slots[i]), fd);
+	}
+	close(fd);
+	end(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_beats_keeps_all),
+		cmocka_unit_test(patience_of_zero_is_for_ever),
+		cmocka_unit_test(silence_withdraws_all),
+		cmocka_unit_test(silence_withdraws_in_turn),
+		cmocka_unit_test(who_is_stopped_loses_all),
+		cmocka_unit_test(who_is_killed_leaves_nothing),
+		cmocka_unit_test(no_signal_but_sigkill_ends_it),
+		cmocka_unit_test(slots_are_used_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A memtrace that hangs cannot keep the limit of what its probes cost: it may be stopped (Ctrl-Z),
+ * write to a terminal that nobody reads, or wait for memory of the target that never comes. So the
+ * power to take the probes out lies with another process as well, the keeper. It looks every 50 ms
+ * whether memtrace has said meanwhile that all is well (a beat). When there was none for as long as
+ * the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds a probe.
+ *
+ * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but neither its
+ * address space, nor its session, nor its signals. With the table shared, descriptors need not be
+ * handed over: the keeper can close a probe as soon as it stands in a slot, which is where it is
+ * made, in the helper that a SIGSTOP of memtrace does not stop (shield.c). While memtrace is well it
+ * closes its probes by itself, without asking anybody. Who closes a descriptor is decided by an
+ * atomic exchange of its slot: the one who finds it there.
+ *
+ * Time is counted in looks, not by a clock. So a machine, or a container, that stands still as a
+ * whole misses no beat.
+ *
+ * When memtrace dies, its descriptors live on in the shared table until the keeper has closed them.
+ * The keeper must not be killed at its parent's death: a SIGKILL that is pending while a probe is
+ * taken out leaves the breakpoint in the target (shield.c). */
+#include "capture/keeper.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "capture/shield.h"
+
+#define LOOK_MS	   50
+#define SLOTS	   65536
+#define STACK_SIZE (64 * 1024)
+
+enum state {
+	WATCHING,
+	CLOSING,   /* the keeper's turn: nobody else leaves this state */
+	WITHDRAWN, /* until memtrace resumes */
+};
+
+struct slot {
+	atomic_int held; /* the descriptor + 1; 0: none */
+	uint32_t rank;
+};
+
+/* What both processes see. */
+struct shared {
+	atomic_ulong beats;
+	atomic_uint patience; /* in looks */
+	atomic_int state;
+	_Atomic uint64_t withdrawn_ns;
+	atomic_bool over;
+	atomic_uint n_slots; /* that were ever in use */
+	struct slot slots[SLOTS];
+};
+
+struct keeper {
+	struct shared *shared;
+	bool in_turn;
+	pid_t parent, pid; /* pid: 0 when it was waited for */
+	char *stack;
+	uint32_t n_free, free[SLOTS]; /* slots that were in use */
+};
+
+/* --- in the keeper's process --- */
+
+/* By rank, ascending. */
+static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&s->n_slots); i++) {
+		int fd = atomic_exchange(&s->slots[i].held, 0) - 1;
+		uint32_t rank = s->slots[i].rank;
+		size_t at = n;
+
+		if (fd < 0)
+			continue;
+		for (; at && ranks[at - 1] > rank; at--) {
+			fds[at] = fds[at - 1];
+			ranks[at] = ranks[at - 1];
+		}
+		fds[at] = fd;
+		ranks[at] = rank;
+		n++;
+	}
+	return n;
+}
+
+static void close_all(const struct keeper *k, const int *fds, size_t n)
+{
+	struct shield_closer *closer;
+
+	if (!n)
+		return;
+	if (!k->in_turn) {
+		shield__close(fds, n);
+		return;
+	}
+	closer = shield__begin_close(fds, n);
+	if (closer)
+		shield__end_close(closer, true);
+}
+
+/* from: the state in which that was decided. Memtrace may have resumed since. */
+static void withdraw(const struct keeper *k, int from)
+{
+	static uint32_t ranks[SLOTS];
+	static int fds[SLOTS];
+	struct shared *s = k->shared;
+	size_t n;
+
+	if (!atomic_compare_exchange_strong(&s->state, &(int){from}, CLOSING))
+		return;
+	n = take_all(s, fds, ranks);
+	if (n && from == WATCHING)
+		atomic_store(&s->withdrawn_ns, clock__now_ns(CLOCK_MONOTONIC));
+	close_all(k, fds, n);
+	atomic_store(&s->state, n ? WITHDRAWN : from);
+}
+
+static int keep(void *arg)
+{
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	const struct keeper *k = arg;
+	struct shared *s = k->shared;
+	unsigned long beats = 0;
+	unsigned missed = 0;
+	sigset_t parents_end;
+
+	setsid(); /* no Ctrl-C and no Ctrl-Z is ours */
+	prctl(PR_SET_NAME, "mt-keeper");
+	setpriority(PRIO_PROCESS, 0, -20);
+	/* All signals are blocked, so this one does no more than end the wait. */
+	sigemptyset(&parents_end);
+	sigaddset(&parents_end, SIGUSR1);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	while (getppid() == k->parent && !atomic_load(&s->over)) {
+		unsigned patience = atomic_load(&s->patience);
+
+		sigtimedwait(&parents_end, NULL, &look);
+		missed = atomic_load(&s->beats) == beats ? missed + 1 : 0;
+		beats = atomic_load(&s->beats);
+		withdraw(k, WITHDRAWN);
+		if (patience && missed >= patience)
+			withdraw(k, WATCHING);
+	}
+	withdraw(k, WITHDRAWN);
+	withdraw(k, WATCHING);
+	return 0;
+}
+
+/* --- in memtrace --- */
+
+int keeper__new(bool in_turn, struct keeper **ret)
+{
+	struct keeper *k = calloc(1, sizeof(*k));
+	sigset_t all, old;
+	int rc;
+
+	if (!k)
+		return -ENOMEM;
+	k->in_turn = in_turn;
+	k->parent = getpid();
+	k->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	k->shared = mmap(NULL, sizeof(*k->shared), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (k->stack == MAP_FAILED || k->shared == MAP_FAILED) {
+		rc = -errno;
+		goto fail;
+	}
+	/* It keeps them blocked. No signal at its end: nobody's wait() for another child shall meet it. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);
+	rc = k->pid < 0 ? -errno : 0;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		goto fail;
+	*ret = k;
+	return 0;
+fail:
+	if (k->stack != MAP_FAILED)
+		munmap(k->stack, STACK_SIZE);
+	if (k->shared != MAP_FAILED)
+		munmap(k->shared, sizeof(*k->shared));
+	free(k);
+	return rc;
+}
+
+bool keeper__lives(struct keeper *k)
+{
+	if (k->pid && waitpid(k->pid, NULL, __WCLONE | WNOHANG))
+		k->pid = 0;
+	return k->pid;
+}
+
+void keeper__free(struct keeper *k)
+{
+	if (!k)
+		return;
+	atomic_store(&k->shared->over, true);
+	if (keeper__lives(k)) {
+		kill(k->pid, SIGUSR1);
+		while (waitpid(k->pid, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	}
+	munmap(k->shared, sizeof(*k->shared));
+	munmap(k->stack, STACK_SIZE);
+	free(k);
+}
+
+int keeper__hold(struct keeper *k, int fd, uint32_t rank)
+{
+	uint32_t n = atomic_load(&k->shared->n_slots), at = k->n_free ? k->free[k->n_free - 1] : n;
+
+	if (at == SLOTS)
+		return -ENOSPC;
+	k->n_free -= k->n_free > 0;
+	k->shared->slots[at].rank = rank;
+	atomic_store(&k->shared->slots[at].held, fd + 1);
+	if (at == n)
+		atomic_store(&k->shared->n_slots, n + 1);
+	keeper__beat(k);
+	return (int)at;
+}
+
+int keeper__take(struct keeper *k, int slot)
+{
+	k->free[k->n_free++] = (uint32_t)slot;
+	return atomic_exchange(&k->shared->slots[slot].held, 0) - 1;
+}
+
+void keeper__beat(struct keeper *k)
+{
+	atomic_fetch_add(&k->shared->beats, 1);
+}
+
+void keeper__set_patience(struct keeper *k, unsigned patience_ms)
+{
+	keeper__beat(k);
+	atomic_store(&k->shared->patience, patience_ms / LOOK_MS);
+}
+
+uint64_t keeper__withdrawn_ns(const struct keeper *k)
+{
+	return atomic_load(&k->shared->withdrawn_ns);
+}
+
+void keeper__resume(struct keeper *k)
+{
+	keeper__beat(k);
+	atomic_store(&k->shared->withdrawn_ns, 0);
+	while (keeper__lives(k) &&
+	       !atomic_compare_exchange_strong(&k->shared->state, &(int){WITHDRAWN}, WATCHING)) {
+		usleep(1000);
+		keeper__beat(k);
+	}
+}

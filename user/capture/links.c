@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What holds probes in place: kept from when it is made until it is closed, at once or beside us. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "capture/internal.h"
+#include "capture/shield.h"
+
+int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
+{
+	struct capture_link *links = reallocarray(c->links, c->n_links + 1, sizeof(*links));
+	int *closing, slot;
+
+	c->links = links ? links : c->links;
+	/* Room to close them with: that must not fail. */
+	closing = links ? reallocarray(c->closing, c->n_links + 1, sizeof(*closing)) : NULL;
+	c->closing = closing ? closing : c->closing;
+	slot = closing ? keeper__hold(c->keeper, fd, rank) : -ENOMEM;
+	if (slot < 0) {
+		close(fd);
+		return slot;
+	}
+	links[c->n_links++] =
+		(struct capture_link){.slot = slot, .pid = pid, .object = NO_OBJECT, .rank = rank};
+	return 0;
+}
+
+/* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it. The new
+ * number of them. */
+static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
+{
+	int fd = keeper__take(c->keeper, link->slot);
+
+	if (fd >= 0)
+		c->closing[n++] = fd;
+	return n;
+}
+
+void links__roll_back(struct capture *c, size_t n_links)
+{
+	while (c->n_links > n_links)
+		if (take_back(c, &c->links[--c->n_links], 0))
+			close(c->closing[0]);
+}
+
+static bool is_to_go(const struct capture_link *link, const struct link_choice *choice)
+{
+	return choice->pid < 0 ||
+	       (link->pid == choice->pid && link->on == choice->on &&
+		(choice->object == ANY_OBJECT || link->object == choice->object));
+}
+
+void links__close(struct capture *c, const struct link_choice *choice)
+{
+	size_t kept = 0, n = 0;
+
+	for (size_t i = 0; i < c->n_links; i++)
+		if (is_to_go(&c->links[i], choice))
+			n = take_back(c, &c->links[i], n);
+		else
+			c->links[kept++] = c->links[i];
+	c->n_links = kept;
+	shield__close(c->closing, n);
+}
+
+/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for all CPUs under one
+ * lock. A link that is closed takes the program from the breakpoint at once, but the breakpoint stays until it is its
+ * event's turn: calls are trapped and nobody counts them. (Closed side by side, malloc's breakpoint stood for 1.7 s after its
+ * program had gone.) So one helper closes them, each event with its link, and those of the functions that are called most
+ * first. */
+static void pause_in_turn(struct capture *c, const struct link_choice *choice)
+{
+	size_t kept = 0, n = 0, n_fds = 0; /* of those to go, by insertion: they are some dozens */
+	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
+	struct shield_closer *closer;
+
+	if (!going) {
+		links__close(c, choice);
+		return;
+	}
+	/* the last one first, among those of one rank: an event before its link, an entry before its return */
+	for (size_t i = c->n_links; i-- > 0;) {
+		size_t at = n;
+
+		if (!is_to_go(&c->links[i], choice))
+			continue;
+		for (; at && going[at - 1].rank > c->links[i].rank; at--)
+			going[at] = going[at - 1];
+		going[at] = c->links[i];
+		n++;
+	}
+	for (size_t i = 0; i < c->n_links; i++)
+		if (!is_to_go(&c->links[i], choice))
+			c->links[kept++] = c->links[i];
+	c->n_links = kept;
+	for (size_t i = 0; i < n; i++)
+		n_fds = take_back(c, &going[i], n_fds);
+	free(going);
+	closer = n_fds ? shield__begin_close(c->closing, n_fds) : NULL;
+	if (closer)
+		c->closings[c->n_closings++] =
+			(struct capture_closing){closer, choice->pid, choice->object};
+}
+
+void links__pause(struct capture *c, const struct link_choice *choice)
+{
+	size_t kept = 0, room = c->n_closings + c->n_links;
+	struct capture_closing *closings = c->closings;
+
+	if (room > c->closings_room) {
+		closings = reallocarray(closings, room, sizeof(*closings));
+		if (!closings) {
+			links__close(c, choice); /* it takes us longer, no more */
+			return;
+		}
+		c->closings = closings;
+		c->closings_room = room;
+	}
+	/* of one object: nobody waits for it, and many may be released at once */
+	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
+		pause_in_turn(c, choice);
+		return;
+	}
+	for (size_t i = 0; i < c->n_links; i++) {
+		struct shield_closer *closer;
+
+		if (!is_to_go(&c->links[i], choice)) {
+			c->links[kept++] = c->links[i];
+			continue;
+		}
+		if (!take_back(c, &c->links[i], 0))
+			continue;
+		closer = shield__begin_close(c->closing, 1);
+		if (closer)
+			closings[c->n_closings++] = (struct capture_closing){
+				closer, c->links[i].pid, c->links[i].object};
+	}
+	c->n_links = kept;
+}
+
+bool links__any_of(const struct capture *c, int object)
+{
+	for (size_t i = 0; i < c->n_links; i++)
+		if (c->links[i].object == object)
+			return true;
+	for (size_t i = 0; i < c->n_closings; i++)
+		if (c->closings[i].object == object || c->closings[i].object == ANY_OBJECT)
+			return true;
+	return false;
+}
+
+size_t capture__pausing(struct capture *c, pid_t pid)
+{
+	size_t kept = 0, n = 0;
+
+	for (size_t i = 0; i < c->n_closings; i++) {
+		if (shield__end_close(c->closings[i].closer, false))
+			continue;
+		n += pid < 0 || c->closings[i].pid == pid;
+		c->closings[kept++] = c->closings[i];
+	}
+	c->n_closings = kept;
+	return n;
+}
+
+void capture__detach(struct capture *c)
+{
+	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
+	for (size_t i = 0; i < c->n_closings; i++)
+		shield__end_close(c->closings[i].closer, true);
+	c->n_closings = 0;
+}
+
+/* --- the keeper --- */
+
+void capture__beat(struct capture *c)
+{
+	keeper__beat(c->keeper);
+}
+
+void capture__set_patience(struct capture *c, unsigned patience_ms)
+{
+	keeper__set_patience(c->keeper, patience_ms);
+}
+
+bool capture__is_kept(struct capture *c)
+{
+	return keeper__lives(c->keeper);
+}
+
+uint64_t capture__withdrawn_ns(const struct capture *c)
+{
+	return keeper__withdrawn_ns(c->keeper);
+}
+
+/* Probes that came after those that were withdrawn go with them: they may be halves of pairs. */
+void capture__accept_withdrawal(struct capture *c)
+{
+	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
+	capture__pause(c, 0); /* notes that they are out */
+	keeper__resume(c->keeper);
+}
