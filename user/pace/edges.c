@@ -174,14 +174,14 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 
 /* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
  * has done: others' windows do not wait for that. */
-void pace__begin_close(struct scheduler *sc, struct paced *p)
+void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
 	if (p->settling) /* it is an empty one */
 		pace__begin_window(sc, p);
-	p->end_ns = pace__now_ns(sc);
+	p->end_ns = end_ns > p->start_ns ? end_ns : p->start_ns;
 	p->closing = true;
 	p->calls = UINT64_MAX;
-	p->closed_look_ns = p->end_ns + CLOSED_LOOK_NS;
+	p->closed_look_ns = pace__now_ns(sc) + CLOSED_LOOK_NS;
 	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
 	sc->ops->begin_close(sc->ctx, p);
 }

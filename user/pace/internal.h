@@ -53,8 +53,8 @@ bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_
  * to open. */
 int pace__open_window(struct scheduler *sc, struct paced *p);
 void pace__begin_window(struct scheduler *sc, struct paced *p);
-/* Takes them out, and what the window has brought in. */
-void pace__begin_close(struct scheduler *sc, struct paced *p);
+/* Takes them out, and what the window has brought in. end_ns: when it was over. */
+void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns);
 void pace__end_close(struct scheduler *sc, struct paced *p);
 /* All that are closed by now, for one harvest. */
 void pace__end_closes(struct scheduler *sc);
@@ -68,5 +68,7 @@ uint64_t pace__due_ns(const struct paced *p);
 
 /* Does what is due. When there is something again. */
 uint64_t shared__keep(struct scheduler *sc);
+/* Takes the probes out of everybody's code. end_ns: since when what they saw does not count. */
+void shared__leave(struct scheduler *sc, uint64_t end_ns);
 
 #endif

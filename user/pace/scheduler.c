@@ -40,7 +40,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 		break;
 	case WINDOWS_CLOSE:
 		p->over = true;
-		pace__begin_close(sc, p);
+		pace__begin_close(sc, p, pace__now_ns(sc));
 		break;
 	case WINDOWS_NONE:
 		break;
@@ -202,6 +202,45 @@ void scheduler__forget(struct scheduler *sc, struct paced *p)
 			break;
 		}
 	sc->n_due -= p->due && sc->n_due;
+}
+
+static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
+{
+	bool stands = pace__is_stretch(sc, p, when) && !p->settling;
+	double cost, cpu;
+
+	p->settling = p->over = p->cut = false;
+	if (!stands)
+		windows__withdraw(&p->windows);
+	pace__read_totals(sc, p, &cost, &cpu);
+	windows__cut(&p->windows, when, cost, cpu, -1);
+	if (stands) {
+		pace__begin_close(sc, p, when);
+		return;
+	}
+	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
+	pace__note_felt(sc, p);
+	if (sc->limits.shared)
+		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
+	pace__forget_turn(sc, p);
+}
+
+void scheduler__withdraw(struct scheduler *sc, uint64_t when)
+{
+	if (!sc->begun || sc->stopped)
+		return;
+	if (sc->limits.shared && sc->host.everywhere) {
+		shared__leave(sc, when);
+		return;
+	}
+	if (sc->limits.shared)
+		pace__note_others(sc);
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+
+		if (paced__is_kept(p) && p->windows.open && !p->closing)
+			withdraw(sc, p, when);
+	}
 }
 
 void scheduler__stop(struct scheduler *sc)

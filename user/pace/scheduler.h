@@ -158,6 +158,11 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 /* Takes in what is due of processes that have ended: before their profiles are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
+/* Somebody else has taken all probes out at when_ns. Windows that were open are void: what became of their blocks was not
+ * seen. Continuous tracing ended then; what is left of it is known as far as it can be seen now. All comes back as after
+ * a gap. */
+void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
+
 /* The run is over: takes in the last windows of all, and looks at all blocks once more. */
 void scheduler__stop(struct scheduler *scheduler);
 

@@ -54,10 +54,8 @@ static void take_pieces(struct scheduler *sc)
 
 /* --- shared: out of everybody's code, and back --- */
 
-static void leave(struct scheduler *sc)
+void shared__leave(struct scheduler *sc, uint64_t end)
 {
-	uint64_t end = pace__now_ns(sc);
-
 	for (size_t i = 0; i < sc->n; i++)
 		if (paced__is_kept(sc->processes[i]))
 			sc->ops->set_window(sc->ctx, sc->processes[i], UINT64_MAX);
@@ -71,7 +69,8 @@ static void leave(struct scheduler *sc)
 			continue;
 		pace__read_totals(sc, p, &cost, &cpu);
 		/* what it was over minutes says little of now */
-		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, turn->known ? turn->share * turn->cpu_rate : -1);
+		windows__cut(&p->windows, end, cost, cpu,
+			     turn->known ? turn->share * turn->cpu_rate : -1);
 		host_process__end_turn(turn, pace__now_ns(sc), cpu);
 		pace__note_felt(sc, p);
 		p->due = true;
@@ -151,7 +150,7 @@ static void watch_costs(struct scheduler *sc)
 	/* Not at once: of whom it is there is nothing known yet. */
 	if (over ||
 	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
-		leave(sc);
+		shared__leave(sc, pace__now_ns(sc));
 		sc->tick_ns = pace__now_ns(sc);
 		return;
 	}
@@ -185,7 +184,7 @@ static void close_turns(struct scheduler *sc)
 		if (p->settling && now >= p->start_ns)
 			pace__begin_window(sc, p);
 		if (!p->closing && is_over(sc, p, now))
-			pace__begin_close(sc, p);
+			pace__begin_close(sc, p, now);
 	}
 }
 

@@ -346,11 +346,14 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate)
 {
-	double wall = (double)(now_ns - w->since_ns);
+	double wall;
 
+	now_ns = now_ns > w->since_ns ? now_ns : w->since_ns; /* of the past, perhaps */
+	wall = (double)(now_ns - w->since_ns);
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
-	w->cost_rate = smooth(w->cost_rate, WINDOWS_FELT * cost_rate);
+	if (w->open)
+		w->cost_rate = smooth(w->cost_rate, WINDOWS_FELT * cost_rate);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)

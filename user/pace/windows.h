@@ -121,7 +121,8 @@ void windows__done(struct windows *windows, enum windows_action action, uint64_t
 		   double cost_ns, double cpu_ns);
 
 /* Something else decides when this process is traced (host.h): its probes go out now, whatever was planned. The
- * totals then; cost_rate: cost per wall ns of late, negative: as since the last change. Its next window may
+ * totals then; now_ns: the past, if they went earlier; cost_rate: cost per wall ns of late, negative: as since the last
+ * change, and not learnt when they are out already. Its next window may
  * begin, by windows__step(), when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate);

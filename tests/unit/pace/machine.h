@@ -52,6 +52,7 @@ struct machine {
 	size_t n;
 	uint64_t now, open_takes_ns, close_takes_ns, all_out_ns;
 	bool shared, everywhere;
+	bool withdrawn; /* somebody else has taken all probes out */
 	double cost;
 	unsigned most_open, left, came_back;
 };
@@ -60,6 +61,8 @@ struct machine {
 
 static bool is_in(const struct machine *m, const struct process *p)
 {
+	if (m->withdrawn)
+		return false;
 	return p->in || m->now < p->out_ns || m->everywhere || m->now < m->all_out_ns;
 }
 
@@ -107,6 +110,19 @@ static void drive(struct machine *m, double seconds)
 		m->most_open = m->scheduler.n_open > m->most_open ? (unsigned)m->scheduler.n_open
 								  : m->most_open;
 	}
+}
+
+/* The scheduler is held up for so long, and all probes are withdrawn as that begins. */
+static void hold_up(struct machine *m, uint64_t ns)
+{
+	uint64_t when = m->now;
+
+	m->withdrawn = true;
+	pass(m, ns);
+	m->withdrawn = false;
+	scheduler__withdraw(&m->scheduler, when);
+	for (size_t i = 0; i < m->n; i++)
+		m->processes[i].in = false;
 }
 
 /* Time passes until that is so; for half a minute at most. */

@@ -425,6 +425,102 @@ static void nobody_comes_by_chance(void **state)
 	end(m);
 }
 
+/* --- probes that somebody else has taken out --- */
+
+static void a_withdrawn_window_is_void(void **state)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		struct machine *m = machine(shared);
+		struct process *p = add(m, WILD), *other = add(m, WILD);
+		double rate, used, cost;
+		unsigned harvests;
+		uint64_t n, ns;
+
+		(void)state;
+		drive(m, 20);
+		until(m, p->inside && !p->pace.closing && p->pace.windows.n_windows > 2);
+		assert_false(p->pace.windows.continuous);
+		rate = p->pace.windows.cost_rate;
+		n = p->pace.windows.n_windows;
+		ns = p->pace.windows.windows_ns;
+		harvests = p->harvests;
+		cost = p->cost;
+		used = p->cpu;
+		hold_up(m, 10 * 1000 * MS);
+		assert_true(p->cost - cost < 1); /* the machine is right about itself */
+		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
+		assert_int_equal(p->pace.windows.n_windows, n - 1);
+		assert_int_equal(p->pace.windows.windows_ns, ns);
+		assert_true(p->pace.windows.cost_rate == rate);
+		until(m, p->inside);
+		until(m, other->inside);
+		drive(m, 60);
+		assert_true(p->harvests > harvests);
+		assert_true(p->cost < 1.02 * LIMIT * p->cpu && p->cpu > used);
+		assert_true(p->pace.windows.windows_ns <
+			    5000 * MS); /* nor was the rest of it one */
+		end(m);
+	}
+}
+
+static void withdrawn_tracing_goes_on_after_a_gap(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, MODEST);
+	uint64_t when;
+
+	(void)state;
+	drive(m, 10);
+	assert_true(p->pace.windows.continuous);
+	when = m->now;
+	hold_up(m, 10 * 1000 * MS);
+	assert_false(p->inside);
+	assert_true(p->pace.windows.continuous_ns <= when - 1000 * MS);
+	until(m, p->harvests == 1);
+	assert_int_equal(p->pace.end_ns, when);
+	until(m, p->inside && p->pace.windows.continuous);
+	assert_int_equal(p->harvests, p->opened); /* by a window or two */
+	end(m);
+}
+
+static void withdrawn_from_everybody_it_comes_back(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p = add(m, MODEST);
+	uint64_t when;
+
+	(void)state;
+	drive(m, 5);
+	assert_true(m->everywhere);
+	when = m->now;
+	hold_up(m, 10 * 1000 * MS);
+	assert_int_equal(m->left, 1);
+	assert_int_equal(p->pace.end_ns, when);
+	assert_int_equal(p->harvests, 1);
+	drive(m, 20);
+	assert_true(m->everywhere && p->inside);
+	end(m);
+}
+
+static void nothing_is_withdrawn_between_windows(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD);
+	struct windows before;
+	unsigned harvests;
+
+	(void)state;
+	until(m, p->opened > 2 && p->pace.closing);
+	harvests = p->harvests;
+	hold_up(m, 1000 * MS);
+	until(m, p->harvests == harvests + 1); /* that one was whole */
+	before = p->pace.windows;
+	hold_up(m, 1000 * MS);
+	assert_int_equal(p->pace.windows.n_windows, before.n_windows);
+	assert_int_equal(p->pace.windows.next_ns, before.next_ns);
+	end(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,6 +544,10 @@ int main(void)
 		cmocka_unit_test(turns_end_with_their_process),
 		cmocka_unit_test(turns_with_nothing_to_see_go_on),
 		cmocka_unit_test(nobody_comes_by_chance),
+		cmocka_unit_test(a_withdrawn_window_is_void),
+		cmocka_unit_test(withdrawn_tracing_goes_on_after_a_gap),
+		cmocka_unit_test(withdrawn_from_everybody_it_comes_back),
+		cmocka_unit_test(nothing_is_withdrawn_between_windows),
 	};
 
 	return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
