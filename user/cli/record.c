@@ -216,6 +216,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
+	struct withdrawn_told withdrawn = {};
 	size_t told = 0, refused;
 	int signals = 0, status = 0;
 	bool over;
@@ -239,7 +240,10 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		if (refused > told)
 			clear_status(&line);
 		say_refused(s, &told);
-		if (over)
+		say_withdrawn(s, &withdrawn);
+		if (!session__is_guarded(s))
+			status = say_unguarded();
+		if (over || !session__is_guarded(s))
 			break;
 		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
 			double took = 0;

@@ -244,6 +244,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 				{.fd = signal_fd, .events = POLLIN},
 				{.fd = STDIN_FILENO, .events = POLLIN}};
 	struct signalfd_siginfo info;
+	struct withdrawn_told withdrawn = {};
 	size_t told = 0;
 
 	for (;;) {
@@ -278,6 +279,9 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 			changed = true;
 		}
 		say_refused(run->session, &told);
+		say_withdrawn(run->session, &withdrawn);
+		if (!session__is_guarded(run->session))
+			return;
 		now = clock__monotonic_s();
 		if (!run->ended && now >= next_status) {
 			next_status = now + fmin(delay, 1);
@@ -364,5 +368,5 @@ int cmd_top(int argc, char **argv)
 	terminal__close(); /* at once: the probes may take a while */
 	session__stop(session);
 	session__detach(session);
-	return 0;
+	return session__is_guarded(session) ? 0 : say_unguarded();
 }

@@ -385,6 +385,27 @@ void say_refused(const struct session *s, size_t *told)
 		complain("%s", refusals[*told].text);
 }
 
+void say_withdrawn(const struct session *s, struct withdrawn_told *told)
+{
+	double seconds;
+	size_t n = session__withdrawals(s, &seconds);
+
+	if (n > told->n)
+		complain(
+			"held up: for %.1f s the probes were taken out of all processes, so that these "
+			"keep their speed (probes_withdrawn)",
+			seconds - told->seconds);
+	*told = (struct withdrawn_told){n, seconds};
+}
+
+int say_unguarded(void)
+{
+	complain(
+		"the process that takes the probes out when memtrace hangs (mt-keeper) has ended, by "
+		"somebody's signal or for want of memory: tracing ends here");
+	return EXIT_FAILED;
+}
+
 /* --- the files --- */
 
 bool trace_config__writes_files(const struct trace_config *c)

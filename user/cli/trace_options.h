@@ -121,6 +121,16 @@ void trace_config__say_awaited(const struct trace_config *config, const struct s
 /* Complains of functions that could not be probed, but for the first *told, and counts them in. */
 void say_refused(const struct session *session, size_t *told);
 
+/* What was told of times in which probes were withdrawn. */
+struct withdrawn_told {
+	size_t n;
+	double seconds;
+};
+/* Complains of those that were not told yet. */
+void say_withdrawn(const struct session *session, struct withdrawn_told *told);
+/* Complains that the session is not guarded, for which it has to end. EXIT_FAILED. */
+int say_unguarded(void);
+
 /* --- the files --- */
 
 /* Is there a format to write? */

@@ -63,6 +63,12 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 		      "is shown as live may be gone, and more may be live",
 		      out);
 		return;
+	case CONTRADICTION_PROBES_WITHDRAWN:
+		fprintf(out,
+			"memtrace was held up, and its probes were taken out %s time%s (probes_withdrawn): "
+			"what is shown as live may be gone, and more may be live",
+			count, plural(to_integer(c->fact)));
+		return;
 	case CONTRADICTION_LIVE_ABOVE_ALLOCATED:
 		fprintf(out, "live is %s more than was allocated and not freed (%s)%s", more, fact,
 			c->sure	   ? ""

@@ -21,6 +21,8 @@
  *	from every figure. None of these is of regions.
  *  probes_silent: figure live objects, fact 1 ("main_thread_ended"). Neither what was
  *	allocated nor what was freed since the main thread ended is in any figure.
+ *  probes_withdrawn: figure live objects, fact "probes_withdrawn". The same of the times in which
+ *	the probes were out because memtrace hung. Not of windows, which tell of all times.
  *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. Clearly;
  *	sure where more is live than was ever allocated. Of windows, where both are estimates,
  *	only when the interval's low end is above, and never sure.
@@ -60,6 +62,7 @@
 	X(FREES_UNSEEN, "frees_unseen")                                                            \
 	X(BLOCKS_UNSEEN, "blocks_unseen")                                                          \
 	X(PROBES_SILENT, "probes_silent")                                                          \
+	X(PROBES_WITHDRAWN, "probes_withdrawn")                                                    \
 	X(LIVE_ABOVE_ALLOCATED, "live_above_allocated")                                            \
 	X(LIVE_ABOVE_MAPPED, "live_above_mapped")                                                  \
 	X(LIVE_ABOVE_RESIDENT, "live_above_resident")                                              \

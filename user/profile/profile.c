@@ -342,6 +342,12 @@ bool profile__is_windowed(const struct profile *profile)
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
 }
 
+/* Were there times of which nothing is known? (What windows tell is an estimate of all times anyway.) */
+static bool was_withdrawn(const struct profile *profile)
+{
+	return !profile__is_windowed(profile) && profile__lost_count(profile, "probes_withdrawn");
+}
+
 bool profile__is_lower_bound(const struct profile *profile)
 {
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
@@ -353,7 +359,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
 	return profile->dropped || profile->regions_followed_s > 0 ||
-	       profile__lost_count(profile, "main_thread_ended");
+	       profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile);
 }
 
 bool profile__is_upper_bound(const struct profile *profile)
@@ -362,7 +368,7 @@ bool profile__is_upper_bound(const struct profile *profile)
 	return profile__is_exact(profile) && !profile__is_growth(profile) &&
 	       ((!profile__is_regions(profile) &&
 		 profile__lost_count(profile, "freed_unobserved")) ||
-		profile__lost_count(profile, "main_thread_ended"));
+		profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile));
 }
 
 uint64_t profile__asked_interval(const struct profile *profile)

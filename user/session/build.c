@@ -371,6 +371,16 @@ static int add_lost(const struct build *b, struct profile *p)
 		ABI_LOST_COUNTERS(X)
 #undef X
 	};
+	const struct {
+		const char *name;
+		uint64_t n;
+	} run[] = {
+		{"program_runs_missed", b->missed_runs},     {"map_records_lost", b->watch_lost},
+		{"process_events_lost", b->events_lost},     {"block_ends_lost", b->ends_lost},
+		{"processes_refused", b->processes_refused}, {"profiles_forgotten", b->forgotten},
+		{"files_refused", b->files_refused},	     {"probes_refused", b->probes_refused},
+		{"probes_withdrawn", b->probes_withdrawn},
+	};
 	const struct abi_process_cpu *c = &b->target->counters;
 	int rc = 0;
 
@@ -384,22 +394,8 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
-	if (!rc)
-		rc = profile__add_run_lost(p, "program_runs_missed", b->missed_runs);
-	if (!rc)
-		rc = profile__add_run_lost(p, "map_records_lost", b->watch_lost);
-	if (!rc)
-		rc = profile__add_run_lost(p, "process_events_lost", b->events_lost);
-	if (!rc)
-		rc = profile__add_run_lost(p, "block_ends_lost", b->ends_lost);
-	if (!rc)
-		rc = profile__add_run_lost(p, "processes_refused", b->processes_refused);
-	if (!rc)
-		rc = profile__add_run_lost(p, "profiles_forgotten", b->forgotten);
-	if (!rc)
-		rc = profile__add_run_lost(p, "files_refused", b->files_refused);
-	if (!rc)
-		rc = profile__add_run_lost(p, "probes_refused", b->probes_refused);
+	for (size_t i = 0; i < sizeof(run) / sizeof(*run) && !rc; i++)
+		rc = profile__add_run_lost(p, run[i].name, run[i].n);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
 	if (!rc)

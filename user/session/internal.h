@@ -59,6 +59,8 @@ struct session {
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
+	uint64_t n_withdrawals; /* how often we were held up, and all probes were taken out, */
+	uint64_t withdrawn_ns;	/* and for how long they were out */
 	uint64_t interval;
 	bool interval_given; /* by the user: no other will do for continuous tracing */
 	double max_overhead; /* share of a target's CPU time, in windows; 0: no limit */
@@ -67,6 +69,7 @@ struct session {
 	struct scheduler scheduler; /* with a limit */
 	uint64_t window_period_ns; /* 0: as always */
 	int timer_fd;	     /* for what is due next; -1: none */
+	int beat_fd;	     /* for telling that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
@@ -192,6 +195,16 @@ void region_calls__find_parents(struct session *session);
 
 /* Applies what is settled: all of it when the run is over. */
 void region_calls__settle(struct session *session, bool all);
+
+/* After probes were withdrawn: sees the calls of all targets again whose calls were seen. */
+void region_calls__restore(struct session *session);
+
+/* --- guard.c: when the run was held up --- */
+
+/* Were all probes withdrawn meanwhile? Takes it down then, and into what is known of the targets. */
+bool guard__note(struct session *session);
+/* Puts back those that are not the scheduler's to put back. */
+void guard__restore(struct session *session);
 
 /* --- selection.c: which processes are traced without being named --- */
 

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -324,6 +325,22 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
 
+/* From the first probe on. */
+static int begin_guard(struct session *s, struct error *err)
+{
+	struct itimerspec at = {.it_interval.tv_nsec = GUARD_BEAT_MS * 1000000L,
+				.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+
+	s->beat_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->beat_fd < 0 || timerfd_settime(s->beat_fd, 0, &at, NULL) ||
+	    epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->beat_fd, &event))
+		return error__set(err, -errno, "cannot make a timer: %s", strerror(errno));
+	capture__set_patience(s->capture,
+			      s->max_overhead > 0 ? GUARD_LIMITED_MS : GUARD_UNLIMITED_MS);
+	return 0;
+}
+
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
 	struct watch_handlers handlers;
@@ -346,7 +363,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	s->epoll_fd = s->timer_fd = -1;
+	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
 	s->max_overhead = o->max_overhead;
 	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
 	s->max_host_overhead = o->max_host_overhead;
@@ -415,6 +432,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		s->max_overhead = 0;
 		*err = (struct error){};
 	}
+	rc = begin_guard(s, err);
+	if (rc)
+		goto fail;
 	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
 	if (rc)
 		goto fail;

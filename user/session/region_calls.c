@@ -87,12 +87,13 @@ void region_calls__stop(struct session *s, struct target *t)
 			stop(s->targets[i]);
 }
 
-void region_calls__compare(struct target *t)
+/* Takes what is no longer mapped out of the target's book. */
+static void forget_unmapped(struct target *t)
 {
 	struct maps maps;
 	uint64_t end = 0;
 
-	if (!t->regions_stopped_ns || t->ended || maps__read(t->info.pid, &maps))
+	if (t->ended || maps__read(t->info.pid, &maps))
 		return;
 	for (size_t i = 0; i < maps.n; i++) {
 		regions__remove(&t->book.map, end, maps.entries[i].start, NULL);
@@ -100,6 +101,32 @@ void region_calls__compare(struct target *t)
 	}
 	regions__remove(&t->book.map, end, UINT64_MAX, NULL);
 	maps__free(&maps);
+}
+
+void region_calls__compare(struct target *t)
+{
+	if (t->regions_stopped_ns)
+		forget_unmapped(t);
+}
+
+void region_calls__restore(struct session *s)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->ended || t->regions_stopped_ns)
+			continue;
+		wanted = true;
+		if (s->region_place == REGIONS_LIBC)
+			capture__attach_regions(s->capture, t->regions, t->info.pid, NULL);
+	}
+	if (s->region_place == REGIONS_SYSCALLS && (wanted || s->selection))
+		capture__attach_region_syscalls(s->capture, NULL);
+	for (size_t i = 0; i < s->n_targets && s->started; i++)
+		if (!s->targets[i]->regions_stopped_ns)
+			forget_unmapped(s->targets[i]);
 }
 
 static int attach_syscalls(struct session *s, const char *why, struct error *err)

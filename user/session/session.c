@@ -46,6 +46,8 @@ void session__free(struct session *s)
 	binaries__free(s->binaries);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
+	if (s->beat_fd >= 0)
+		close(s->beat_fd);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s);
@@ -100,6 +102,16 @@ static void keep_budgets(struct session *s)
 		at.it_value.tv_nsec = (long)(next % 1000000000);
 	}
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void beat(struct session *s)
+{
+	uint64_t passed;
+
+	/* read, it wakes us anew; that it is not time yet is no matter */
+	if (read(s->beat_fd, &passed, sizeof(passed)) < 0)
+		passed = 0;
+	capture__beat(s->capture);
 }
 
 /* Holds a command until its libraries are all mapped and their unwind tables in place: some run
@@ -158,6 +170,8 @@ int session__start(struct session *s, struct error *err)
 		targets__read_size(s->targets[i]);
 		s->targets[i]->rss_start_bytes = s->targets[i]->rss_bytes;
 	}
+	if (guard__note(s))
+		guard__restore(s);
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->own_cpu_ns = own__cpu_ns();
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -187,6 +201,9 @@ bool session__dispatch(struct session *s)
 	bool all_ended = true;
 	int n;
 
+	beat(s);
+	if (!s->stop_ns && guard__note(s))
+		guard__restore(s);
 	targets__take_news(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
@@ -229,6 +246,7 @@ void session__stop(struct session *s)
 {
 	if (s->stopped)
 		return;
+	guard__note(s);
 	capture__deactivate(s->capture);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
@@ -256,6 +274,17 @@ void session__stop(struct session *s)
 void session__detach(struct session *s)
 {
 	capture__detach(s->capture);
+}
+
+bool session__is_guarded(struct session *s)
+{
+	return capture__is_kept(s->capture);
+}
+
+size_t session__withdrawals(const struct session *s, double *ret_s)
+{
+	*ret_s = (double)s->withdrawn_ns / 1e9;
+	return s->n_withdrawals;
 }
 
 size_t session__met(const struct session *s)

@@ -43,6 +43,12 @@ enum session_region_place {
 	REGIONS_SYSCALLS,
 };
 
+/* Longer than a loaded machine keeps us waiting as a rule; with what closing takes, targets are well again
+ * within a second. Who has set no limit waits for a trace that misses nothing. */
+#define GUARD_LIMITED_MS   300
+#define GUARD_UNLIMITED_MS 5000
+#define GUARD_BEAT_MS	   100
+
 #define SESSION_SEPARATE 16 /* processes at most with probes of their own; each takes the kernel 10 to 30 ms */
 
 struct session_options {
@@ -85,8 +91,16 @@ int session__start(struct session *session, struct error *err);
 /* Readable when session__dispatch has something to do. Owned by the session. */
 int session__fd(const struct session *session);
 
-/* Takes in the news: mapped files, ended processes. True when every target has ended. */
+/* Takes in the news, and tells that all is well: when that is not called for GUARD_LIMITED_MS (without a limit of overhead:
+ * GUARD_UNLIMITED_MS) while there is nothing else to say so, all probes are taken out of the targets, and put back at
+ * the next call. News are mapped files, ended processes. True when every target has ended. */
 bool session__dispatch(struct session *session);
+
+/* How often that happened since the start; *ret_s: for how long the probes were out in all. */
+size_t session__withdrawals(const struct session *session, double *ret_s);
+
+/* Is the process there that does it? Without it the run is to end. */
+bool session__is_guarded(struct session *session);
 
 /* How the run stands, over all targets. */
 struct session_status {

@@ -163,6 +163,7 @@ static void each_has_a_sentence(void **state)
 		{{CONTRADICTION_BLOCKS_UNSEEN, false, 2, 3},
 		 "3 allocations, allocators or functions could"},
 		{{CONTRADICTION_PROBES_SILENT, false, 2, 1}, "when the main thread ended"},
+		{{CONTRADICTION_PROBES_WITHDRAWN, false, 2, 3}, "were taken out 3 times"},
 		{{CONTRADICTION_LIVE_ABOVE_ALLOCATED, true, 3000, 2999},
 		 "live is 1 B more than was allocated and not freed (2.9 KiB)"},
 		{{CONTRADICTION_LIVE_ABOVE_ALLOCATED, false, 3000, 2999}, ": it was freed while"},

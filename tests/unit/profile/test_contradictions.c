@@ -129,6 +129,24 @@ static void blocks_that_nobody_saw(void **state)
 	profile__free(p);
 }
 
+/* Windows tell of times in which there are no probes; who is traced all the time says nothing of them. */
+static void probes_that_were_withdrawn(void **state)
+{
+	struct profile *p = sound(1);
+
+	(void)state;
+	assert_true(profile__is_surely_exact(p));
+	assert_int_equal(profile__add_lost(p, "probes_withdrawn", 2), 0);
+	assert_one(p, CONTRADICTION_PROBES_WITHDRAWN, false, 100, 2);
+	assert_true(profile__is_lower_bound(p));
+	assert_true(profile__is_upper_bound(p));
+	assert_false(profile__is_surely_exact(p));
+	p->mode = "windowed";
+	assert_none(p);
+	assert_false(profile__is_lower_bound(p));
+	profile__free(p);
+}
+
 /* An allocation under way at the end is no block yet; samples without room are told elsewhere. */
 static void counters_that_contradict_nothing(void **state)
 {
@@ -335,6 +353,7 @@ int main(void)
 		cmocka_unit_test(a_sound_profile_has_none),
 		cmocka_unit_test(frees_that_nobody_saw),
 		cmocka_unit_test(blocks_that_nobody_saw),
+		cmocka_unit_test(probes_that_were_withdrawn),
 		cmocka_unit_test(what_is_not_probed),
 		cmocka_unit_test(counters_that_contradict_nothing),
 		cmocka_unit_test(more_is_live_than_was_allocated),

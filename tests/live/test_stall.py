@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Memtrace hangs, in whatever: its targets have their speed back within a second, and what they did meanwhile is a named
+loss."""
+import contextlib
+import os
+import signal
+import time
+
+from harness import PATIENCE_S, Target, Tracer, expect, expect_equal, expect_words, test, test_each_kind, wait_until
+from test_budget import Restless, in_window
+from test_harmless import changed_text
+
+BACK_S = 1.0
+SPEED = 0.9  # of the untraced one
+JSON = ("--json", "-f", "none")
+
+
+class Busy(Target):
+    """Does nothing but allocate, for half a second each time that it is asked. Meanwhile it sleeps, so that
+    its probes stay in place."""
+
+    def __init__(self):
+        super().__init__("churn", "--seconds", "0.5")
+        self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
+
+    def check_speed(self):
+        """By its best of some rounds: a machine's others slow it down as well. (With a probe a pair takes a hundred times as
+        long.)"""
+        took = [self.go()["ns_per_pair"] for _ in range(3)]
+        self.untraced.append(self.go()["ns_per_pair"])
+        expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:", self.untraced)
+
+
+@contextlib.contextmanager
+def stopped(tracer):
+    os.kill(tracer.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(tracer.process.pid, signal.SIGCONT)
+
+
+def wait_withdrawn(pid, timeout=BACK_S):
+    """How long it took."""
+    begin = time.monotonic()
+    while changed_text(pid):
+        expect(time.monotonic() - begin < timeout, f"pid {pid} has probes after {timeout} s")
+        time.sleep(0.01)
+    return time.monotonic() - begin
+
+
+def wait_in_place(pid):
+    """Until it is traced all the time: its probes are there for a second."""
+    begin = since = time.monotonic()
+    while time.monotonic() - since < 1:
+        expect(time.monotonic() - begin < PATIENCE_S, f"pid {pid} is not traced all the time")
+        if not changed_text(pid):
+            since = time.monotonic()
+        time.sleep(0.01)
+
+
+def keeper_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        for child in file.read().split():
+            with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="utf-8") as name:
+                if name.read() == "mt-keeper\n":
+                    return int(child)
+    raise AssertionError(f"no keeper among the children of {pid}")
+
+
+def check_told(tracer, times=1):
+    """Ends it in order."""
+    result = tracer.stop()
+    expect_words(result.err, "held up: .* taken out of all processes")
+    profile = result.json()
+    expect_equal(profile["lost"]["probes_withdrawn"], times, "probes_withdrawn")
+    return profile
+
+
+@test_each_kind
+def stall_stopped(kind):
+    """SIGSTOP, twice, while probes are in place all the time; then the target becomes busy."""
+    with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
+        took = []
+        for _ in range(2):
+            wait_in_place(target.pid)
+            with stopped(tracer):
+                took.append(wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S))
+                target.check_speed()
+            target.check_speed()  # and its limit is kept afterwards
+        check_told(tracer, 2)
+    return ", ".join(f"{t:.2f}" for t in took) + " s"
+
+
+@test_each_kind
+def stall_stopped_in_window(kind):
+    """The same while a window is open. (It may have been about to close: not each time.)"""
+    took, times = [], 3 if kind == "perf" else 5
+    with Restless() as target:
+        with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", "5", *JSON) as tracer:
+            for _ in range(times):
+                in_window(target.pid)
+                with stopped(tracer):
+                    time.sleep(0.02)
+                    took.append(wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S))
+                    time.sleep(1)
+            in_window(target.pid)
+            result = tracer.stop()
+        target.stop()
+    expect_words(result.err, "held up: .* taken out of all processes")
+    profile = result.json()
+    expect(1 <= profile["lost"]["probes_withdrawn"] <= times, profile["lost"])
+    expect_equal(profile["mode"], "windowed", "mode")
+    return ", ".join(f"{t:.2f}" for t in took) + f" s, {profile['lost']['probes_withdrawn']} of {times} windows"
+
+
+@test
+def stall_without_limit():
+    """Who asked for every call waits longer for it, and is not told that it is exact."""
+    with Busy() as target:
+        with Tracer("-p", target.pid, "-i", "1", *JSON) as tracer:
+            with stopped(tracer):
+                time.sleep(2)
+                expect(changed_text(target.pid), "withdrawn so soon")
+                wait_withdrawn(target.pid, 5)
+                target.check_speed()
+            wait_until(lambda: changed_text(target.pid), "its probes are back")
+            check_told(tracer)
+        with Tracer("-p", target.pid, "-i", "1", "-f", "none") as tracer:
+            with stopped(tracer):
+                wait_withdrawn(target.pid, 8)
+            result = tracer.stop()
+        expect("exact" not in result.out, result.out)
+        expect_words(result.out, "lost: .*probes_withdrawn 1")
+
+
+@test
+def stall_everywhere():
+    """Probes in everybody's code go, and come back."""
+    with Busy() as target, Tracer("-a", *JSON) as tracer:
+        wait_until(lambda: changed_text(target.pid), "there are probes in its code")
+        with stopped(tracer):
+            took = wait_withdrawn(target.pid)
+            target.check_speed()
+        wait_until(lambda: changed_text(target.pid), "there are probes in its code again")
+        result = tracer.stop()
+        expect_words(result.err, "held up: .* taken out of all processes")
+        expect_words(result.out, '"probes_withdrawn": ?1')
+    return f"{took:.2f} s"
+
+
+@test
+def stall_regions():
+    """Calls of mmap are seen again."""
+    with Target("truth_regions") as target:
+        with Tracer("-p", target.pid, "--what", "regions", "--max-overhead", "5", *JSON) as tracer:
+            wait_until(lambda: changed_text(target.pid), "its probes are in place")
+            with stopped(tracer):
+                wait_withdrawn(target.pid)
+            wait_until(lambda: changed_text(target.pid), "its probes are back")
+            target.go()
+            profile = check_told(tracer)
+        expect(profile["stacks"], "no region seen")
+
+
+@test_each_kind
+def stall_killed(kind):
+    """SIGKILL of memtrace, of the keeper, and of both, one right after the other."""
+    for victims in ("memtrace",), ("keeper",), ("memtrace", "keeper"), ("keeper", "memtrace"):
+        with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
+            wait_in_place(target.pid)
+            pids = {"memtrace": tracer.process.pid, "keeper": keeper_of(tracer.process.pid)}
+            for victim in victims:
+                os.kill(pids[victim], signal.SIGKILL)
+            result = tracer.wait()
+            wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S)
+            target.check_speed()
+            wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
+            if victims == ("keeper",):
+                expect_equal(result.status, 1, result)
+                expect_words(result.err, "mt-keeper.* has ended")
+                expect_equal(result.json()["pid"], target.pid, "pid: what was seen is told")

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* When the run was held up for so long that its probes were taken out of all processes (capture/keeper.h): what they would
+ * have seen is lost, and told; then they come back. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "session/internal.h"
+
+bool guard__note(struct session *s)
+{
+	uint64_t when = capture__withdrawn_ns(s->capture);
+
+	if (!when)
+		return false;
+	capture__accept_withdrawal(s->capture);
+	if (!s->started) /* nothing counts yet */
+		return true;
+	s->n_withdrawals++;
+	s->withdrawn_ns += clock__now_ns(CLOCK_MONOTONIC) - when;
+	scheduler__withdraw(&s->scheduler, when);
+	return true;
+}
+
+static void restore_heap(struct session *s)
+{
+	for (size_t i = 0; i < s->n_attached; i++)
+		s->attached[i]->n_refused +=
+			capture__resume(s->capture, s->attached[i], 0, NULL) != 0;
+	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
+		struct target *t = s->targets[i];
+		int rc = t->allocators && !t->ended
+				 ? capture__resume(s->capture, t->allocators, t->info.pid, NULL)
+				 : 0;
+
+		if (rc && rc != -ESRCH)
+			t->allocators->n_refused++;
+	}
+}
+
+void guard__restore(struct session *s)
+{
+	if (s->what & WHAT_HEAP && !s->scheduler.begun)
+		restore_heap(s);
+	if (s->what & WHAT_REGIONS)
+		region_calls__restore(s);
+	if (s->what & WHAT_GROWTH)
+		capture__attach_growth(s->capture, NULL);
+}
