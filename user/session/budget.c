@@ -27,6 +27,7 @@
 /* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
 #define MOST_THINNED 64
 #define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
+#define HELD_NS 500000000    /* what was known so long ago is not compared with */
 #define NICE		 -10 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
 
 /* --- cost --- */
@@ -472,6 +473,45 @@ uint64_t budget__keep(struct session *s)
 		next = r->next_ns < next ? r->next_ns : next;
 	}
 	return next;
+}
+
+/* --- meanwhile --- */
+
+/* Of one process. */
+static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
+{
+	struct abi_process_cpu counters;
+	struct held *h = &t->budget.held;
+	struct held before = *h;
+	uint64_t cpu;
+
+	if (t->ended || capture__counters(s->capture, t->process, &counters) ||
+	    process__cpu_time_ns(t->info.pid, &cpu))
+		return true;
+	*h = (struct held){cost_of(s, &counters), (double)cpu};
+	return wall_ns > HELD_NS ||
+	       h->cost_ns - before.cost_ns <=
+		       s->max_steady_overhead * fmax(h->cpu_ns - before.cpu_ns, (double)wall_ns);
+}
+
+/* Of all; of many processes together. */
+bool budget__holds(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), wall = now - s->held_at_ns;
+	double before = s->held_cost_ns, capacity = s->scheduler.host.cpus * (double)wall;
+	bool all = true;
+
+	if (!s->scheduler.begun || s->stop_ns)
+		return true;
+	s->held_at_ns = now;
+	if (s->everywhere) {
+		s->held_cost_ns = scheduler__machine_cost_ns(&s->scheduler);
+		return wall > HELD_NS || !(s->max_host_overhead > 0) ||
+		       s->held_cost_ns - before <= s->max_host_overhead * capacity;
+	}
+	for (size_t i = 0; i < s->n_targets; i++)
+		all = holds(s, s->targets[i], wall) && all;
+	return all;
 }
 
 /* --- the run --- */

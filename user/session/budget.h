@@ -21,6 +21,10 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. When there is something again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
+/* While nothing is kept, for somebody works for long: has tracing cost no more than it may since this was last called, or since
+ * it began to be called? */
+bool budget__holds(struct session *session);
+
 /* Has what tracing costs been measured: calls of the allocator and, where there is a limit, of mmap and its like? */
 bool budget__cost_known(const struct session *session);
 

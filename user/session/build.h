@@ -37,6 +37,9 @@ struct budget {
 		double cpu_ns, cost_ns;
 		uint64_t next_ns; /* of the next look; 0: there is no limit, or none are seen */
 	} regions;
+	struct held { /* totals when budget__holds() looked last */
+		double cost_ns, cpu_ns;
+	} held;
 	struct capture *capture; /* where its blocks are followed, */
 	uint32_t process;	 /* as this process's */
 	double rare_ns; /* what it has cost more that its calls came rarely, up to when it was last read: */

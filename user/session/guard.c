@@ -4,7 +4,10 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "session/budget.h"
 #include "session/internal.h"
+
+#define WAIT_LOOK_NS 50000000
 
 bool guard__note(struct session *s)
 {
@@ -45,4 +48,16 @@ void guard__restore(struct session *s)
 		region_calls__restore(s);
 	if (s->what & WHAT_GROWTH)
 		capture__attach_growth(s->capture, NULL);
+}
+
+void guard__wait(void *ctx)
+{
+	struct session *s = ctx;
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (now < s->wait_look_ns)
+		return;
+	s->wait_look_ns = now + WAIT_LOOK_NS;
+	if (budget__holds(s))
+		capture__beat(s->capture);
 }

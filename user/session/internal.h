@@ -67,6 +67,9 @@ struct session {
 	double max_steady_overhead; /* the same all the time */
 	double max_host_overhead; /* share of the machine's; 0: no limit */
 	struct scheduler scheduler; /* with a limit */
+	uint64_t wait_look_ns;	    /* guard__wait() looks again then */
+	uint64_t held_at_ns;	    /* when budget__holds() looked last, and */
+	double held_cost_ns;	    /* what tracing had cost the machine */
 	uint64_t window_period_ns; /* 0: as always */
 	int timer_fd;	     /* for what is due next; -1: none */
 	int beat_fd;	     /* for telling that all is well; -1: none */
@@ -205,6 +208,9 @@ void region_calls__restore(struct session *session);
 bool guard__note(struct session *session);
 /* Puts back those that are not the scheduler's to put back. */
 void guard__restore(struct session *session);
+/* While names are looked up, which may take long and keeps us from all else: all is well as long as tracing costs no more than
+ * it may. ctx: the session. */
+void guard__wait(void *ctx);
 
 /* --- selection.c: which processes are traced without being named --- */
 

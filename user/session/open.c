@@ -346,6 +346,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct watch_handlers handlers;
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
+	struct symbolize_options symbolize_options = o->symbolize;
 	struct rlimit limit;
 	struct session *s;
 	bool refuse;
@@ -363,6 +364,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+	symbolize_options.waiting = (struct dwarf_waiting){guard__wait, s};
 	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
 	s->max_overhead = o->max_overhead;
 	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
@@ -392,7 +394,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	}
 	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||
-	    symbolizer__new(&o->symbolize, s->binaries, &s->symbolizer)) {
+	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
 	}

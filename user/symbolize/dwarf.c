@@ -22,6 +22,7 @@
 
 #define MAX_ADDRESSES	 (1u << 24) /* per call */
 #define MAX_PATIENCE_S	 86400.0
+#define WAITING_MS	 100
 #define MAX_STREAM_BYTES (256u << 20) /* from the child, */
 #define ADDRESS_BYTES	 (16u << 10)  /* and per address, on average; clang's take 1 KiB */
 
@@ -38,6 +39,7 @@ bool dwarf__present(int fd)
 struct stream {
 	int fd;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	const struct dwarf_waiting *waiting;
 	size_t left;	      /* bytes that may still come */
 	size_t at, end;	      /* what buf holds that was not taken yet */
 	unsigned char buf[65536];
@@ -56,7 +58,9 @@ static ssize_t stream__fill(struct stream *stream)
 		if (now_ns >= stream->deadline_ns)
 			return -ETIMEDOUT;
 		left_ms = (stream->deadline_ns - now_ns) / 1000000 + 1;
-		ready = poll(&poll_fd, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+		if (stream->waiting)
+			stream->waiting->fn(stream->waiting->ctx);
+		ready = poll(&poll_fd, 1, left_ms < WAITING_MS ? (int)left_ms : WAITING_MS);
 		if (ready < 0 && errno != EINTR)
 			return -errno;
 		if (ready <= 0)
@@ -194,7 +198,7 @@ static int reap(pid_t pid)
 }
 
 int dwarf__resolve(int fd, const uint64_t *vaddrs, size_t n, double patience_s,
-		   struct dwarf_frames *ret)
+		   const struct dwarf_waiting *waiting, struct dwarf_frames *ret)
 {
 	_cleanup_close_ int read_fd = -1, write_fd = -1;
 	_cleanup_free_ struct stream *stream = NULL;
@@ -220,6 +224,7 @@ int dwarf__resolve(int fd, const uint64_t *vaddrs, size_t n, double patience_s,
 	write_fd = fds[1];
 	stream->deadline_ns = clock__now_ns(CLOCK_MONOTONIC) + (uint64_t)(patience_s * 1e9);
 	stream->fd = read_fd;
+	stream->waiting = waiting;
 	stream->left =
 		n < MAX_STREAM_BYTES / ADDRESS_BYTES ? (n + 1) * ADDRESS_BYTES : MAX_STREAM_BYTES;
 	stream->at = stream->end = 0;

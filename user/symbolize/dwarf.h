@@ -28,6 +28,12 @@ struct dwarf_frames {
 	size_t n;
 };
 
+/* Called some ten times a second while somebody waits. */
+struct dwarf_waiting {
+	void (*fn)(void *ctx);
+	void *ctx;
+};
+
 /* Has the file a .debug_info (or .zdebug_info) with content? Reads section headers only; safe on
  * hostile files. 64-bit little-endian ELF only. */
 bool dwarf__present(int fd);
@@ -42,9 +48,9 @@ bool dwarf__present(int fd);
  * broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox here, and nothing
  * was read without one; -ENOMEM, -EINVAL (too many addresses), or what fork and pipe say. ret is
  * valid in every case, and keeps what was found before a failure. The caller's SIGCHLD must not be
- * ignored. */
+ * ignored. waiting: NULL for none. */
 int dwarf__resolve(int fd, const uint64_t *vaddrs, size_t n, double patience_s,
-		   struct dwarf_frames *ret);
+		   const struct dwarf_waiting *waiting, struct dwarf_frames *ret);
 
 /* Frees what ret[0..n) holds, not ret itself. */
 void dwarf_frames__free(struct dwarf_frames *frames, size_t n);

@@ -299,8 +299,10 @@ static int ask(struct symbolizer *symbolizer, const struct binary *binary, const
 			return 0;
 		}
 		start_ns = clock__now_ns(CLOCK_MONOTONIC);
-		err = dwarf__resolve(fd, vaddrs, n,
-				     fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s), found);
+		err = dwarf__resolve(
+			fd, vaddrs, n, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
+			symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL,
+			found);
 		symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 	}
 	if (err == -ENOMEM)
@@ -372,6 +374,8 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 	for (size_t i = 0; i < profile->n_locations; i++) {
 		struct place *place = &places[n];
 
+		if (symbolizer->options.waiting.fn)
+			symbolizer->options.waiting.fn(symbolizer->options.waiting.ctx);
 		*place = (struct place){.location = (uint32_t)i};
 		err = name_location(symbolizer, profile, &profile->locations[i], jit, place);
 		if (err)

@@ -36,7 +36,7 @@ static inline int resolve_for(const char *name, const uint64_t *vaddrs, size_t n
 {
 	int fd = open_fixture(name), err;
 
-	err = dwarf__resolve(fd, vaddrs, n, patience_s, ret);
+	err = dwarf__resolve(fd, vaddrs, n, patience_s, NULL, ret);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* still the caller's */
 	close(fd);
 	return err;

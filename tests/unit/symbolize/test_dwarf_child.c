@@ -175,7 +175,7 @@ static void test_low_descriptors(void **state)
 					close(low);
 			fd = open_fixture("program"); /* now the lowest, 0 */
 			dwarf__test_hooks.in_child = child_looks_at_fds;
-			_exit(dwarf__resolve(fd, &vaddr, 1, PATIENCE_S, &frames) != 0);
+			_exit(dwarf__resolve(fd, &vaddr, 1, PATIENCE_S, NULL, &frames) != 0);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_int_equal(status, 0);
@@ -342,7 +342,7 @@ static void test_parent_dies(void **state)
 		struct dwarf_frames frames;
 
 		dwarf__test_hooks.in_child = child_waits;
-		dwarf__resolve(open_fixture("program"), &vaddr, 1, PATIENCE_S, &frames);
+		dwarf__resolve(open_fixture("program"), &vaddr, 1, PATIENCE_S, NULL, &frames);
 		_exit(0);
 	}
 	while (!child && now_s() < end_s) {
@@ -463,13 +463,48 @@ static void test_lies(void **state)
 	assert_int_equal(run_in_child(child_talks_forever, PATIENCE_S, NULL), -ECHILD);
 }
 
+/* Sealed, it cannot sleep. */
+static void child_takes_its_time(void)
+{
+	double end_s = now_s() + 0.6;
+
+	while (now_s() < end_s)
+		;
+}
+
+static void count_call(void *ctx)
+{
+	++*(int *)ctx;
+}
+
+static void who_waits_is_called(void **state)
+{
+	int n = 0, fd = open_fixture("program");
+	struct dwarf_waiting waiting = {count_call, &n};
+	uint64_t vaddr = 1;
+	struct dwarf_frames frames;
+
+	(void)state;
+	dwarf__test_hooks.in_child = child_takes_its_time;
+	assert_int_equal(dwarf__resolve(fd, &vaddr, 1, PATIENCE_S, &waiting, &frames), 0);
+	dwarf__test_hooks.in_child = NULL;
+	assert_true(n >= 4);
+	dwarf_frames__free(&frames, 1);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_child_is_confined), cmocka_unit_test(test_low_descriptors),
-		cmocka_unit_test(test_child_is_nobody),	  cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_cpu_limit),	  cmocka_unit_test(test_parent_dies),
-		cmocka_unit_test(test_signals),		  cmocka_unit_test(test_lies),
+		cmocka_unit_test(who_waits_is_called),
+		cmocka_unit_test(test_child_is_confined),
+		cmocka_unit_test(test_low_descriptors),
+		cmocka_unit_test(test_child_is_nobody),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_cpu_limit),
+		cmocka_unit_test(test_parent_dies),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_lies),
 	};
 
 	return cmocka_run_group_tests(tests, setup, fixture_teardown);
