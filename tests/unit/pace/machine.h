@@ -113,7 +113,7 @@ static void drive(struct machine *m, double seconds)
 }
 
 /* The scheduler is held up for so long, and all probes are withdrawn as that begins. */
-static void hold_up(struct machine *m, uint64_t ns)
+static inline void hold_up(struct machine *m, uint64_t ns)
 {
 	uint64_t when = m->now;
 
