@@ -217,6 +217,8 @@ static void no_signal_but_sigkill_ends_it(void **state)
 	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	slot = keeper__hold(k, fds[1], 0);
+	for (int i = 0; i < 500 && getsid(pid) == getsid(0); i++) /* when it has come to run */
+		usleep(10000);
 	assert_int_not_equal(getsid(pid), getsid(0));
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		kill(pid, signals[i]);
