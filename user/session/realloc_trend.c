@@ -177,8 +177,9 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its growth is. */
-static void allow_for_clock(const struct realloc_growth *of, struct estimate *live)
+/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its growth is. most: what there
+ * is room for, bytes; 0: not known. */
+static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;
 
@@ -188,6 +189,11 @@ static void allow_for_clock(const struct realloc_growth *of, struct estimate *li
 	live->variance *= by * by;
 	live->variance_max *= by * by;
 	live->common = live->bytes * error / 2; /* two standard errors */
+	live->most = most;
+	if (most > 0 && live->bytes > most) {
+		live->common = hypot(live->common, live->bytes - most);
+		live->bytes = most;
+	}
 }
 
 int realloc_trend__add_live(const struct build *b, struct profile *p,
@@ -221,8 +227,7 @@ int realloc_trend__add_live(const struct build *b, struct profile *p,
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		if (!(live[i].bytes > 0))
 			continue;
-		allow_for_clock(&trend->of[i], &live[i]);
-		live[i].most = (double)b->target->heap_bound_bytes;
+		allow_for_clock(&trend->of[i], (double)b->target->heap_bound_bytes, &live[i]);
 		rc = profile__add_live_estimate(p, sites->site_of[i], thread, &live[i]);
 	}
 	return rc;
