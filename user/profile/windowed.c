@@ -496,17 +496,19 @@ struct error {
 
 /* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
  * know a spread: what they stand for may be twice as much, or nothing, or what the heap has room for: the rest of the time may be
- * unlike the one window. */
-static struct error error_of(const struct context *c, const double *values, double share)
+ * unlike the one window. lives: what was there when nobody looked any more may have ended since, all of it in as long as was
+ * looked at. */
+static struct error error_of(const struct context *c, const double *values, double share, bool lives)
 {
+	double unseen = unseen_share(c), may_end = lives ? fmin(unseen / (1 - unseen), 1) : 0;
 	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2), between;
 
 	sampling *= share * share;
 	if (c->strata->n_groups >= 2)
 		return (struct error){.variance = windowed__variance(c->strata, values) + sampling};
-	between = fmin(allocated_unseen(c), values[0]);
-	if (unseen_share(c) > MOSTLY)
-		between = fmax(between, unseen_share(c) * c->run->bound_bytes / 2);
+	between = fmin(allocated_unseen(c) + values[0] * may_end, values[0]);
+	if (unseen > MOSTLY)
+		between = fmax(between, unseen * c->run->bound_bytes / 2);
 	return (struct error){.variance = sampling, .common = between};
 }
 
@@ -628,10 +630,10 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_bytes = all[0].alloc;
 	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
-	error = error_of(&c, alloc, 1);
+	error = error_of(&c, alloc, 1, false);
 	ret->alloc_variance = error.variance;
 	ret->alloc_common = hypot(error.common, clock_error_of_allocated(&c, ret->alloc_bytes));
-	error = error_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0);
+	error = error_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0, true);
 	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
 	ret->live_common = error.common;
 	for (int i = 0; i < WINDOWED_OLDER; i++) {

@@ -433,6 +433,42 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
 }
 
+/* A command set up its data while it was traced, and freed them while it was not: half of its time. */
+static void test_what_was_held_may_have_ended(void **state)
+{
+	struct windowed_window windows[] = {
+		{.begin_s = 0, .end_s = 1, .wall_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+	};
+	struct windowed_born born[] = {{.window = 0, .samples = 1000, .bytes = 50e6, .objects = 5e4, .left_bytes = 50e6}};
+	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
+	const double ends[] = {2.2, 1.02};
+
+	(void)state;
+	for (int brief = 0; brief < 2; brief++) {
+		const struct windowed_run run = {.windows = windows,
+						 .n_windows = 1,
+						 .quarter_s = 0.5,
+						 .end_s = ends[brief],
+						 .wall_s = ends[brief]};
+		struct windowed_strata *strata = windowed_strata__new(&run);
+		struct windowed_process process;
+		struct windowed_result r;
+		struct interval interval;
+
+		assert_non_null(strata);
+		process = windowed__process(&run, strata);
+		windowed__estimate(&run, strata, &process, &stack, &r);
+		windowed_strata__free(strata);
+		interval = estimate__interval(&(struct estimate){
+			.bytes = r.live_bytes, .variance = r.live_variance, .common = r.live_common});
+		/* the chance of 0.025 of an exponential distribution; and where little was missed little may have gone */
+		if (brief)
+			assert_true(interval.low > 40e6);
+		else
+			assert_true(interval.low < 0.03 * r.live_bytes);
+	}
+}
+
 /* What is left of the net clock where probes take all the CPU time of windows is not known: the wall clock may be as right. */
 static void test_unknown_clock(void **state)
 {
@@ -858,6 +894,7 @@ int main(void)
 		cmocka_unit_test(test_stretch_stands_for_itself),
 		cmocka_unit_test(test_one_stretch_says_little_of_any_stack),
 		cmocka_unit_test(test_unknown_clock),
+		cmocka_unit_test(test_what_was_held_may_have_ended),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_balance),
