@@ -112,19 +112,6 @@ static void drive(struct machine *m, double seconds)
 	}
 }
 
-/* The scheduler is held up for so long, and all probes are withdrawn as that begins. */
-static inline void hold_up(struct machine *m, uint64_t ns)
-{
-	uint64_t when = m->now;
-
-	m->withdrawn = true;
-	pass(m, ns);
-	m->withdrawn = false;
-	scheduler__withdraw(&m->scheduler, when);
-	for (size_t i = 0; i < m->n; i++)
-		m->processes[i].in = false;
-}
-
 /* Time passes until that is so; for half a minute at most. */
 #define until(m, condition)                                                                        \
 	do {                                                                                       \

@@ -427,6 +427,19 @@ static void nobody_comes_by_chance(void **state)
 
 /* --- probes that somebody else has taken out --- */
 
+/* The scheduler is held up for so long, and all probes are withdrawn as that begins. */
+static void hold_up(struct machine *m, uint64_t ns)
+{
+	uint64_t when = m->now;
+
+	m->withdrawn = true;
+	pass(m, ns);
+	m->withdrawn = false;
+	scheduler__withdraw(&m->scheduler, when);
+	for (size_t i = 0; i < m->n; i++)
+		m->processes[i].in = false;
+}
+
 static void a_withdrawn_window_is_void(void **state)
 {
 	for (int shared = 0; shared < 2; shared++) {
