@@ -2,13 +2,23 @@
 """Memtrace hangs, in whatever: its targets have their speed back within a second, and what they did meanwhile is a named
 loss."""
 import contextlib
+import fcntl
+import json
 import os
+import pty
+import re
+import select
 import signal
+import struct
+import subprocess
+import termios
 import time
 
-from harness import PATIENCE_S, Target, Tracer, expect, expect_equal, expect_words, test, test_each_kind, wait_until
+from harness import (MEMTRACE, PATIENCE_S, Target, Tracer, end, expect, expect_equal, expect_words, place, start, test,
+                     test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
+from test_top import Screen
 
 BACK_S = 1.0
 SPEED = 0.9  # of the untraced one
@@ -180,3 +190,75 @@ def stall_killed(kind):
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, "mt-keeper.* has ended")
                 expect_equal(result.json()["pid"], target.pid, "pid: what was seen is told")
+
+
+@contextlib.contextmanager
+def terminal(*args, program=MEMTRACE):
+    """Memtrace on a terminal of its own, and the descriptor of who sits there."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    process = start([program, *args], stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "rxvt"},
+                    preexec_fn=Screen.own_terminal)
+    os.close(slave)
+    try:
+        yield process, master
+    finally:
+        end(process)
+        os.close(master)
+
+
+def read_until(master, pattern):
+    text, begin = b"", time.monotonic()
+    while not re.search(pattern, text):
+        expect(time.monotonic() - begin < PATIENCE_S, f"no {pattern} in {text[-300:]}")
+        if select.select([master], [], [], 1)[0]:
+            text += os.read(master, 65536)
+
+
+def check_end(process, signals):
+    """Of the signals the last one ends it, whatever it is at."""
+    for _ in range(signals):
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3)
+    expect(process.poll() is not None, "SIGTERM does not end it")
+
+
+@test
+def stall_ctrl_s():
+    """At a terminal that stands still memtrace goes on, and ends: by a signal, or by its time and a signal for the table that
+    nobody reads."""
+    with Busy() as target:
+        for options, signals in ((), 2), (("-d", "6"), 1):
+            with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
+                read_until(master, rb"samples \d+")
+                os.write(master, b"\x13")
+                time.sleep(2.5)
+                target.go()  # it becomes busy: the limit is kept
+                target.check_speed()
+                if options:
+                    time.sleep(2)
+                check_end(process, signals)
+                wait_withdrawn(target.pid)
+
+
+@test
+def stall_ctrl_z():
+    """A shell's job that is stopped, and goes on."""
+    with Busy() as target, place() as directory:
+        out = os.path.join(directory, "out")
+        script = f"{MEMTRACE} -v -p {target.pid} --json={out} -f none; echo stopped; read x; fg"
+        with terminal("-m", "-c", script, program="sh") as (shell, master):
+            read_until(master, b"; tracing")
+            wait_in_place(target.pid)
+            os.write(master, b"\x1a")
+            wait_withdrawn(target.pid)
+            read_until(master, b"stopped")
+            target.check_speed()
+            os.write(master, b"\n")
+            read_until(master, b"held up: .* taken out of all processes")
+            wait_in_place(target.pid)
+            os.write(master, b"\x03")
+            shell.wait(PATIENCE_S)
+        with open(out, encoding="utf-8") as file:
+            expect_equal(json.load(file)["lost"]["probes_withdrawn"], 1, "probes_withdrawn")

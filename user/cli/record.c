@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/nowait.h"
 #include "cli/record_internal.h"
 #include "encode/encode.h"
 #include "encode/text.h"
@@ -66,7 +67,7 @@ struct status_line {
 static void clear_status(struct status_line *line)
 {
 	if (line->shown)
-		fputs("\r\033[K", stderr);
+		nowait__put("\r\033[K", 4);
 	line->shown = false;
 }
 
@@ -101,14 +102,24 @@ static const char *per_second(double bytes, char buf[32])
 static int show_leader(void *ctx, const struct profile *profile)
 {
 	static const char before[] = "memtrace: ";
-	struct sink sink = sink__to_stream(stderr);
+	_cleanup_free_ char *text = NULL;
+	struct sink sink;
+	FILE *stream;
+	size_t size;
 
 	(void)ctx;
 	if (profile__is_regions(profile) && !profile__leaks(profile))
 		return 0;
-	fputs(before, stderr);
+	stream = open_memstream(&text, &size);
+	if (!stream)
+		return -ENOMEM;
+	sink = sink__to_stream(stream);
+	fputs(before, stream);
 	encode_leader(profile, output_width(STDERR_FILENO) - (unsigned)strlen(before), &sink);
-	fputc('\n', stderr);
+	fputc('\n', stream);
+	if (fclose(stream))
+		return -ENOMEM;
+	nowait__put(text, size);
 	return 0;
 }
 
@@ -127,7 +138,7 @@ static double show_leaders(struct session *s)
 
 static void show_status(struct session *s, struct status_line *line)
 {
-	char text[512] = "", bytes[20], rate[32], cost[32];
+	char text[512] = "", shown[sizeof(text) + 8], bytes[20], rate[32], cost[32];
 	struct session_rates rates;
 	struct session_status st;
 	struct winsize size;
@@ -160,7 +171,8 @@ static void show_status(struct session *s, struct status_line *line)
 	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
 	if (!session__command(s))
 		add_field(text, columns, "  (Ctrl-C ends)");
-	fprintf(stderr, "\r\033[K%s", text);
+	snprintf(shown, sizeof(shown), "\r\033[K%s", text);
+	nowait__put(shown, strlen(shown));
 	line->shown = true;
 	line->last = st;
 }
@@ -321,6 +333,17 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
+/* What was captured is written where nobody may read it (a pipe, Ctrl-S): a signal ends that. Not one that came before: it
+ * has ended the tracing. */
+static void release_signals(int signal_fd, const sigset_t *signals)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+		;
+	sigprocmask(SIG_UNBLOCK, signals, NULL);
+}
+
 /* A script that asks for a process that is not there is not to take an empty answer for a good one. */
 static int say_nothing_traced(const struct record_config *c, struct session *s)
 {
@@ -405,10 +428,12 @@ int cmd_record(int argc, char **argv)
 	}
 	if (session__start(session, &err))
 		return fail(&err);
-	say_start(&config, session); /* only now is it true */
+	complain_to(nowait__complain); /* until the probes are out */
+	say_start(&config, session);   /* only now is it true */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
 	session__stop(session);
+	complain_to(NULL);
 
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
@@ -416,6 +441,8 @@ int cmd_record(int argc, char **argv)
 		for (size_t i = 0; i < n_profiles; i++)
 			if (record_write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
 				status = EXIT_FAILED;
+		if (!session__command(session))
+			release_signals(signal_fd, &signals);
 		if (config.json && record_write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 		if (!session__met(session))

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/nowait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define READER_MS 100 /* a reader who is there needs no longer */
+
+int nowait__open(int fd)
+{
+	struct stat st;
+	char path[32];
+	int twin = -1;
+
+	/* The flag belongs to the open file, which a terminal's shell has as well. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!fstat(fd, &st) && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
+		twin = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return twin < 0 ? fd : twin;
+}
+
+ssize_t nowait__write(int to, const char *text, size_t len)
+{
+	ssize_t n = send(to, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0 && errno == ENOTSOCK)
+		n = write(to, text, len);
+	if (n >= 0)
+		return n;
+	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+void nowait__put(const char *text, size_t len)
+{
+	static bool stuck; /* nobody read the last time: nobody is waited for again */
+	static int to = -1;
+	struct pollfd room = {.events = POLLOUT};
+	double end_s = clock__monotonic_s() + 1e-3 * READER_MS;
+
+	if (to < 0)
+		to = nowait__open(STDERR_FILENO);
+	room.fd = to;
+	while (len) {
+		ssize_t n = nowait__write(to, text, len);
+
+		if (n < 0)
+			return;
+		text += n;
+		len -= (size_t)n;
+		if (n)
+			stuck = false;
+		else if (stuck || clock__monotonic_s() >= end_s || poll(&room, 1, READER_MS) <= 0) {
+			stuck = true;
+			return;
+		}
+	}
+}
+
+void nowait__complain(const char *text)
+{
+	char line[1100];
+	int n = snprintf(line, sizeof(line), "memtrace: %s\n", text);
+
+	nowait__put(line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
