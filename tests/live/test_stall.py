@@ -218,7 +218,8 @@ def read_until(master, pattern):
 def check_end(process, signals):
     """Of the signals the last one ends it, whatever it is at."""
     for _ in range(signals):
-        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(3)
     expect(process.poll() is not None, "SIGTERM does not end it")
@@ -262,3 +263,32 @@ def stall_ctrl_z():
             shell.wait(PATIENCE_S)
         with open(out, encoding="utf-8") as file:
             expect_equal(json.load(file)["lost"]["probes_withdrawn"], 1, "probes_withdrawn")
+
+
+def fill(slave):
+    """Takes all the room that there is in a terminal nobody reads."""
+    with open(f"/proc/self/fd/{slave}", "wb", 0, opener=lambda path, _: os.open(path, os.O_WRONLY | os.O_NONBLOCK)) as file:
+        while file.write(b"." * 500):
+            pass
+
+
+@test
+def stall_top_unread():
+    """A screen that stands still (Ctrl-S), or one of a connection that hangs: all room for it is taken."""
+    for hang in "ctrl-s", "full":
+        with Busy() as target, Screen("-p", target.pid, "--delay", "0.2") as screen:
+            screen.until_words(rf"pid {target.pid}")
+            if hang == "ctrl-s":
+                os.write(screen.master, b"\x13")
+            else:
+                fill(screen.slave)
+            time.sleep(1)
+            target.go()  # it becomes busy
+            target.check_speed()
+            if hang == "ctrl-s":  # and what is shown then is whole
+                os.write(screen.master, b"\x11")
+                screen.until_words(r"in windows")
+                os.write(screen.master, b"\x13")
+                time.sleep(1)
+            check_end(screen.process, 1)
+            wait_withdrawn(target.pid)

@@ -2,10 +2,12 @@
 #include "cli/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -16,11 +18,25 @@
 #undef lines
 
 #include "base/cleanup.h"
+#include "cli/nowait.h"
 #include "encode/text.h"
 
-#define CTRL_L 0x0c
+#define CTRL_L	 0x0c
+#define LEAVE_MS 200 /* for the screen to be read before we leave it */
 
 static SCREEN *screen;
+
+/* ncurses waits until a terminal has taken all that it writes, and nobody may read it (Ctrl-S, a hung connection). So it writes
+ * into memory in its place, and from there goes what fits. While some of a frame is left no other is made: the
+ * screen is then as ncurses believes it to be when that is read. */
+static struct {
+	int tty;    /* what standard output was */
+	int to;	    /* the same, without waiting */
+	int memory; /* a file of it */
+	char *left;
+	size_t n;
+	WINDOW *keys; /* to read without a refresh, which would write */
+} out = {-1, -1, -1, NULL, 0, NULL};
 
 /* What leads back, for a handler that may call no more than write() and tcsetattr(). */
 static struct {
@@ -62,10 +78,10 @@ static int keep_byte(int c)
 static void on_deadly(int sig)
 {
 	if (getpid() == back.pid) {
-		ssize_t ignored = write(STDOUT_FILENO, back.sequences, back.n);
+		ssize_t ignored = write(out.to, back.sequences, back.n);
 
 		(void)ignored;
-		tcsetattr(STDOUT_FILENO, TCSANOW, &back.modes);
+		tcsetattr(out.tty, TCSANOW, &back.modes);
 	}
 	raise(sig);
 }
@@ -87,8 +103,62 @@ static void prepare_for_the_worst(void)
 		sigaction(deadly[i], &action, NULL);
 }
 
+/* Is nothing left? */
+static bool push(void)
+{
+	ssize_t n = out.n ? nowait__write(out.to, out.left, out.n) : 0;
+
+	if (n > 0) {
+		out.n -= (size_t)n;
+		memmove(out.left, out.left + n, out.n);
+	} else if (n < 0) {
+		out.n = 0; /* nobody is there any more */
+	}
+	return !out.n;
+}
+
+static void begin_frame(void)
+{
+	dup2(out.memory, STDOUT_FILENO);
+}
+
+static void end_frame(void)
+{
+	off_t size = lseek(out.memory, 0, SEEK_CUR);
+	char *grown = size > 0 ? realloc(out.left, out.n + (size_t)size) : NULL;
+	ssize_t n = -1;
+
+	dup2(out.tty, STDOUT_FILENO);
+	if (grown) {
+		out.left = grown;
+		n = pread(out.memory, out.left + out.n, (size_t)size, 0);
+	}
+	if (n > 0)
+		out.n += (size_t)n;
+	else
+		clearok(stdscr, TRUE); /* lost: all of it the next time */
+	if (ftruncate(out.memory, 0) || lseek(out.memory, 0, SEEK_SET))
+		clearok(stdscr, TRUE);
+	push();
+}
+
+static int open_output(struct error *err)
+{
+	out.tty = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	out.memory = memfd_create("memtrace-screen", MFD_CLOEXEC);
+	if (out.tty < 0 || out.memory < 0)
+		return error__set(err, -errno, "cannot make room for the screen: %s",
+				  strerror(errno));
+	out.to = nowait__open(out.tty);
+	return 0;
+}
+
 int terminal__open(struct error *err)
 {
+	int rc = open_output(err);
+
+	if (rc)
+		return rc;
 	/* characters only: numbers stay as they are everywhere */
 	setlocale(LC_CTYPE, "");
 	if (tcgetattr(STDOUT_FILENO, &back.modes))
@@ -101,8 +171,11 @@ int terminal__open(struct error *err)
 	cbreak();
 	noecho();
 	nonl();
-	keypad(stdscr, TRUE);
-	nodelay(stdscr, TRUE);
+	out.keys = newpad(1, 1);
+	if (!out.keys)
+		return error__set(err, -ENOMEM, "out of memory");
+	keypad(out.keys, TRUE);
+	nodelay(out.keys, TRUE);
 	set_escdelay(50);
 	curs_set(0);
 	if (!getenv("NO_COLOR") && has_colors() && start_color() == OK && use_default_colors() == OK)
@@ -116,8 +189,12 @@ void terminal__close(void)
 		return;
 	for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
 		signal(deadly[i], SIG_DFL);
+	begin_frame();
 	endwin();
-	tcsetattr(STDOUT_FILENO, TCSADRAIN, &back.modes);
+	end_frame();
+	for (int i = 0; i < LEAVE_MS && !push(); i++)
+		usleep(1000);
+	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not */
 	delscreen(screen);
 	screen = NULL;
 }
@@ -173,10 +250,14 @@ void terminal__show(const struct top_screen *what)
 {
 	int height, width;
 
+	if (!push())
+		return;
 	getmaxyx(stdscr, height, width);
 	for (int y = 0; y < height && (size_t)y < what->n; y++)
 		show_line(y, &what->lines[y], width);
+	begin_frame();
 	refresh();
+	end_frame();
 }
 
 bool terminal__next_key(uint32_t *ret)
@@ -189,8 +270,9 @@ bool terminal__next_key(uint32_t *ret)
 		    {KEY_LEFT, TOP_KEY_LEFT},	    {KEY_RIGHT, TOP_KEY_RIGHT}, {KEY_ENTER, TOP_KEY_ENTER},
 		    {KEY_BACKSPACE, TOP_KEY_BACKSPACE}};
 	wint_t got;
-	int kind = get_wch(&got);
+	int kind = wget_wch(out.keys, &got);
 
+	push();
 	if (kind == ERR)
 		return false;
 	*ret = 0;
