@@ -8,13 +8,14 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import termios
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, Target, Tracer, end, expect, expect_equal, expect_words, place, start, test,
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, place, start, test,
                      test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
@@ -292,3 +293,29 @@ def stall_top_unread():
                 time.sleep(1)
             check_end(screen.process, 1)
             wait_withdrawn(target.pid)
+
+
+@test
+def stall_unfilled_memory():
+    """A target's list of libraries leads into memory that nobody fills in: memtrace hangs in the kernel, with probes in
+    everybody's libc. It goes on when that is over, and dies of SIGKILL when it is not."""
+    for released in True, False:
+        with place() as directory:
+            library = os.path.join(directory, "library.so")  # one that is not known yet
+            shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
+            with Busy() as target, Target("trap", "--file", library) as trap, \
+                    Tracer("--comm", "churn", "--comm", "trap", *JSON) as tracer:
+                wait_in_place(target.pid)
+                expect_equal(trap.go(), {"trapped": 1}, "the trap")
+                took = wait_withdrawn(target.pid, 2 * BACK_S)  # it looks at new files by and by
+                target.check_speed()
+                if released:
+                    expect_equal(trap.go(), {"trapped": 0}, "the trap")
+                    wait_until(lambda: changed_text(target.pid), "its probes are back")
+                    expect_words(tracer.stop().err, "held up: .* taken out of all processes")
+                    expect_equal(trap.quit(), 0, "status of trap")
+                else:
+                    tracer.process.kill()
+                    expect_equal(tracer.wait().status, -signal.SIGKILL, "status")
+                    expect_equal(changed_text(target.pid), [], "code changed after the end")
+    return f"{took:.2f} s"
