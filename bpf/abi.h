@@ -6,23 +6,23 @@
 
 #include <linux/types.h>
 
-#define ABI_STACK_FRAMES 127 /* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	   4096 /* probed functions at a time, over all files */
-#define ABI_MAX_OBJECTS	   256	/* allocators at a time, by file: abi_func.object */
-#define ABI_MAX_INNER	 24  /* return addresses inside an allocator, per file */
-#define ABI_MAX_OUTER	 40  /* bodies of probed functions, per file */
-#define ABI_MAX_INTERVAL (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
-#define ABI_COMM_LEN	 16  /* TASK_COMM_LEN */
-#define ABI_COSTS	 16  /* kinds of probe that differ in cost */
-#define ABI_MAX_WANTED	 16  /* names or users that select processes */
-#define ABI_MAX_MAPPINGS 1024 /* executable mappings of a process; a power of two */
-#define ABI_CHUNK_ROWS	 2048 /* unwind rows per chunk; a power of two */
-#define ABI_MAX_TABLES	 4096 /* unwind tables: binaries */
-#define ABI_MAX_FILE_PARTS 16384 /* mappings of files by which their tables are found */
-#define ABI_NO_WINDOW	 (~0ULL)
-#define ABI_AGES	 10 /* of blocks that were freed: classes, */
-#define ABI_AGE_NS	 10000ULL /* the first of them up to 10 us */
-#define ABI_SCRATCH	 4   /* buffers per CPU: how deep probes may preempt each other there */
+#define ABI_STACK_FRAMES   127		/* addresses per stack, the allocator function included */
+#define ABI_MAX_FUNCS	   4096		/* probed functions at a time, over all files */
+#define ABI_MAX_OBJECTS	   256		/* allocators at a time, by file: abi_func.object */
+#define ABI_MAX_INNER	   24		/* return addresses inside an allocator, per file */
+#define ABI_MAX_OUTER	   40		/* bodies of probed functions, per file */
+#define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
+#define ABI_COMM_LEN	   16		/* TASK_COMM_LEN */
+#define ABI_COSTS	   16		/* kinds of probe that differ in cost */
+#define ABI_MAX_WANTED	   16		/* names or users that select processes */
+#define ABI_MAX_MAPPINGS   1024		/* executable mappings of a process; a power of two */
+#define ABI_CHUNK_ROWS	   2048		/* unwind rows per chunk; a power of two */
+#define ABI_MAX_TABLES	   4096		/* unwind tables: binaries */
+#define ABI_MAX_FILE_PARTS 16384	/* mappings of files by which their tables are found */
+#define ABI_NO_WINDOW	   (~0ULL)
+#define ABI_AGES	   10	    /* of blocks that were freed: classes, */
+#define ABI_AGE_NS	   10000ULL /* the first of them up to 10 us */
+#define ABI_SCRATCH	   4 /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \
@@ -70,17 +70,17 @@ struct abi_func {
 	__u8 size_arg;
 	__u8 count_arg; /* size is the product of both, checked for overflow */
 	__u8 ptr_arg;
-	__u8 out_arg;	/* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 cost;	/* what a hit costs: index of abi_process_cpu.calls, user space's choice */
-	__u8 object;	/* index of its file */
-	__u8 outer;	/* may hand the call over to another probed function: OUTER_... */
-	__u32 delta;	/* of the probe from the function's entry, bytes */
-	__u8 in_place;	/* xallocx: the block never moves; rax is its size now, and it has grown or
+	__u8 out_arg;  /* posix_memalign: where the result is stored, valid when rax is 0 */
+	__u8 cost;     /* what a hit costs: index of abi_process_cpu.calls, user space's choice */
+	__u8 object;   /* index of its file */
+	__u8 outer;    /* may hand the call over to another probed function: OUTER_... */
+	__u32 delta;   /* of the probe from the function's entry, bytes */
+	__u8 in_place; /* xallocx: the block never moves; rax is its size now, and it has grown or
 			 * shrunk as asked for when that is no less than the size asked for */
-	__u8 exits;	/* it may throw: no return probe, its ret instructions are probed */
-	__u8 blind;	/* it may throw, and where it returns is not known */
-	__u8 wraps;	/* it is an allocator on top of others: what it calls is not counted */
-	__u64 vaddr;	/* ELF virtual address of its entry */
+	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
+	__u8 blind;    /* it may throw, and where it returns is not known */
+	__u8 wraps;    /* it is an allocator on top of others: what it calls is not counted */
+	__u64 vaddr;   /* ELF virtual address of its entry */
 };
 
 /* How to tell calls that an allocator makes to itself (realloc that moves calls malloc), which must
@@ -92,8 +92,8 @@ struct abi_range {
 struct abi_object {
 	__u32 n_inner, n_outer;
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
-	__u64 low, high; /* all that follows lies in here; low > high: nothing */
-	__u64 inner[ABI_MAX_INNER];	       /* return addresses of its direct calls to a probed
+	__u64 low, high;	    /* all that follows lies in here; low > high: nothing */
+	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that call others inside */
 	__u32 header; /* 1: in front of each block stands its size, as glibc has it */
@@ -109,14 +109,14 @@ struct abi_stack_key {
 
 /* Where a stack ends, and why there: X(enumerator, name). Only the first is the stack's own end. */
 #define ABI_STACK_ENDS(X)                                                                          \
-	X(COMPLETE, "complete")	       /* the start of process, thread or coroutine */             \
-	X(TRUNCATED, "truncated")      /* the limit of frames */                                   \
-	X(NO_MAPPING, "no_mapping")    /* code in no known mapping: JIT, just mapped */            \
-	X(NO_TABLE, "no_table")	       /* its file's table is not loaded (yet) */                  \
-	X(NO_RULE, "no_rule")	       /* its file has no unwind information there */              \
-	X(BAD_RULE, "bad_rule")	       /* it has some that the table cannot hold */                \
-	X(UNREADABLE, "unreadable")    /* the stack's memory could not be read */                  \
-	X(NO_PROGRESS, "no_progress")  /* the next frame is not above this one */                  \
+	X(COMPLETE, "complete")		    /* the start of process, thread or coroutine */        \
+	X(TRUNCATED, "truncated")	    /* the limit of frames */                              \
+	X(NO_MAPPING, "no_mapping")	    /* code in no known mapping: JIT, just mapped */       \
+	X(NO_TABLE, "no_table")		    /* its file's table is not loaded (yet) */             \
+	X(NO_RULE, "no_rule")		    /* its file has no unwind information there */         \
+	X(BAD_RULE, "bad_rule")		    /* it has some that the table cannot hold */           \
+	X(UNREADABLE, "unreadable")	    /* the stack's memory could not be read */             \
+	X(NO_PROGRESS, "no_progress")	    /* the next frame is not above this one */             \
 	X(FRAME_POINTERS, "frame_pointers") /* the frame pointers ended; nothing else to go by */
 
 enum abi_stack_end {
@@ -132,8 +132,8 @@ enum abi_stack_end {
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
-	__u32 n;   /* addresses in ip */
-	__u32 end; /* enum abi_stack_end, and STACK_BRIDGED */
+	__u32 n;		    /* addresses in ip */
+	__u32 end;		    /* enum abi_stack_end, and STACK_BRIDGED */
 	__u64 ip[ABI_STACK_FRAMES]; /* leaf first: allocator entry + 1, then return addresses */
 };
 
@@ -190,8 +190,8 @@ struct abi_file_table {
 	__u64 shift;  /* address - the mapping's start + shift is a pc of the table; modulo 2^64 */
 };
 
-/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc ~0. Chunk
- * 0 of a table is its index: row i's pc is the first of chunk i + 1. */
+/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
+ * ~0. Chunk 0 of a table is its index: row i's pc is the first of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -223,16 +223,20 @@ struct abi_site {
 	__u64 alloc_samples, freed_samples;
 	__u64 alloc_objects_q16, freed_objects_q16;
 	__u64 alloc_bytes, freed_bytes;
-	/* Of these the ones by realloc whose growth is known, and by how much they have grown, weighted like bytes
-	 * (a shrinking counts against it: two's complement). */
+	/* Of these the ones by realloc whose growth is known, and by how much they have grown,
+	 * weighted like bytes (a shrinking counts against it: two's complement). */
 	__u64 grown_samples, grown_bytes;
-	/* How blocks born in the window at hand were seen to end in it: taken over by realloc, or freed. */
+	/* How blocks born in the window at hand were seen to end in it: taken over by realloc, or
+	 * freed. */
 	__u64 moved_samples, ended_samples;
-	/* The most that it ever held. CPUs may overtake each other here: a little less, at worst. */
+	/* The most that it ever held. CPUs may overtake each other here: a little less, at
+	 * worst. */
 	__u64 high_objects_q16, high_bytes;
-	/* Objects whose end was seen, by age: ABI_AGE_NS times 10^i and less; the last: any older. */
+	/* Objects whose end was seen, by age: ABI_AGE_NS times 10^i and less; the last: any
+	 * older. */
 	__u64 ended_objects_q16[ABI_AGES];
-	/* What it held when the process's height of that number was reached: abi_site__at_peak(). */
+	/* What it held when the process's height of that number was reached:
+	 * abi_site__at_peak(). */
 	__u64 peak_n, peak_objects_q16, peak_bytes;
 };
 
@@ -242,8 +246,8 @@ struct abi_peak {
 	__u64 bytes;	  /* the most */
 	__u64 time_ns;	  /* when: monotonic; 0: never anything */
 	__u64 n;	  /* heights so far, each higher than the one before */
-	__u64 base; /* of these, the first of the present program: what a site has noted with a lower number, or none, was
-			   * its predecessor's */
+	__u64 base; /* of these, the first of the present program: what a site has noted with a
+		     * lower number, or none, was its predecessor's */
 };
 
 /* What the site held at the process's highest moment. */
@@ -264,8 +268,8 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 		*ret_objects_q16 = *ret_bytes = 0;
 }
 
-/* What one thread freed of another's, or of its own; with freer 0 all that owner allocated. Sums over samples
- * as in struct abi_site. */
+/* What one thread freed of another's, or of its own; with freer 0 all that owner allocated. Sums
+ * over samples as in struct abi_site. */
 struct abi_transfer_key {
 	__u32 process;
 	__u32 owner, freer; /* tids */
@@ -282,15 +286,15 @@ struct abi_live_key {
 	__u32 pad;
 };
 
-/* How many tracked blocks an address may be one of: counters of the blocks in the live table, by a hash of
- * its keys. bpf/filter.bpf.h says how they are kept. */
+/* How many tracked blocks an address may be one of: counters of the blocks in the live table, by a
+ * hash of its keys. bpf/filter.bpf.h says how they are kept. */
 #define ABI_FILTER_BITS	 16
 #define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
 
 static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 {
-	/* Blocks stand at regular distances. One multiplication alone would leave them so, and some distances
-	 * would hit few of the counters. */
+	/* Blocks stand at regular distances. One multiplication alone would leave them so, and some
+	 * distances would hit few of the counters. */
 	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
 
 	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
@@ -312,12 +316,13 @@ struct abi_live {
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: more than the block that it took the place of: bytes; not below -size.
-	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last in a window; 0: in none. */
+	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last in a window;
+	 * 0: in none. */
 	__s64 grown;
 };
 
-/* What was seen at the address of a sampled block while its process is traced in windows. The ledger needs
- * each of them with its time (user/ledger/survivors.h). */
+/* What was seen at the address of a sampled block while its process is traced in windows. The
+ * ledger needs each of them with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
 	END_MOVED,     /* realloc has put another in its place, anywhere */
@@ -346,11 +351,12 @@ struct abi_inflight {
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
 	__u64 old_addr;	     /* 0: was not tracked */
 	__u64 size;
-	__u64 had;	     /* what a reallocated block had, bytes; 0: it was not asked, or not to be read */
-	__u64 out;	     /* posix_memalign: address of the result */
-	__u64 in_place;	     /* xallocx: address of the block */
-	__u64 ret;	     /* a function that may throw: its return address; 0: another one */
-	__u32 sampled;	     /* the new block is a sample */
+	/* what a reallocated block had, bytes; 0: it was not asked, or not to be read */
+	__u64 had;
+	__u64 out;	/* posix_memalign: address of the result */
+	__u64 in_place; /* xallocx: address of the block */
+	__u64 ret;	/* a function that may throw: its return address; 0: another one */
+	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
 	__u32 header; /* had is of the allocator's measure, as the new block's header has it */
@@ -381,15 +387,17 @@ struct abi_region_call {
 /* What is known of a process, kept by the kernel with its main thread's task: it comes and goes
  * with the process, whatever its pid is used for later. */
 struct abi_process {
-	__u32 id;	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
+	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
+	__u32 id;
 	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
 			   its exec */
 	__u64 exec_ns;	/* last exec: blocks born before are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
-	__u64 window_ns; /* all probes are in place since then; ABI_NO_WINDOW: not all, or not for long; 0: they
-			  * always are */
-	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end), and the
-		      * addresses of those that were freed stay in the live table, as BIRTH_ENDED */
+	__u64 window_ns; /* all probes are in place since then; ABI_NO_WINDOW: not all, or not for
+			  * long; 0: they always are */
+	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end),
+		      * and the addresses of those that were freed stay in the live table, as
+		      * BIRTH_ENDED */
 	__u32 pad;
 };
 
@@ -397,16 +405,19 @@ struct abi_process {
 struct abi_process_cpu {
 	__u32 process; /* whose it is; another's: nothing of this process has run here yet */
 	__u32 pad;
-	__s64 until_sample; /* bytes to the next sample; meaningless unless drawn for the process's interval */
+	/* bytes to the next sample; meaningless unless drawn for the process's interval */
+	__s64 until_sample;
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
 	__u64 stack_ns;	       /* what taking the stacks of the heap's samples took */
 	__u64 armed, returned; /* calls whose return was awaited, and came */
 	__u64 inner;	       /* calls an allocator made to itself and that were left out */
-	__u64 no_births;       /* calls of allocating functions that add no block: realloc of a block */
-	__u64 no_deaths;       /* calls of freeing functions that end none: free(NULL) */
+	/* calls of allocating functions that add no block: realloc of a block */
+	__u64 no_births;
+	__u64 no_deaths;		/* calls of freeing functions that end none: free(NULL) */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
-	__u64 region_calls, region_stack_ns; /* calls of mmap and its like; what taking their stacks took */
+	/* calls of mmap and its like; what taking their stacks took */
+	__u64 region_calls, region_stack_ns;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
@@ -427,10 +438,10 @@ struct abi_selection {
 };
 
 enum abi_event_kind {
-	EVENT_NEW = 1, /* a process is traced from now on: an exec that fits */
-	EVENT_FORK,    /* the same, by a fork; parent is the parent's id */
-	EVENT_EXEC,    /* it runs another program */
-	EVENT_EXIT,    /* it has ended, or its new program does not fit */
+	EVENT_NEW = 1,	/* a process is traced from now on: an exec that fits */
+	EVENT_FORK,	/* the same, by a fork; parent is the parent's id */
+	EVENT_EXEC,	/* it runs another program */
+	EVENT_EXIT,	/* it has ended, or its new program does not fit */
 	EVENT_HEADLESS, /* its main thread has ended, others go on */
 	EVENT_UNKNOWN, /* an exec of a file that user space has not judged as it is; process is 0 */
 };
@@ -441,7 +452,7 @@ struct abi_event {
 	__u32 tgid;
 	__u32 by_thread; /* EVENT_EXEC: made by another than the main thread */
 	__u32 pad;
-	__u64 time_ns;	 /* CLOCK_MONOTONIC */
+	__u64 time_ns; /* CLOCK_MONOTONIC */
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
@@ -456,15 +467,16 @@ struct abi_thread {
 /* The last call of a thread into a function that may hand over to another one by a tail jump. */
 struct abi_outer_call {
 	__u64 sp, ret, size;
-	__u64 vaddr; /* of the function: it does not hand over to itself */
+	__u64 vaddr;	/* of the function: it does not hand over to itself */
 	__u64 inner_sp; /* of the last call inside it, which may hand over as well; 0: none */
 	/* The call under way into a function that wraps; wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
 };
 
-/* Who was the last to hit a probe on a CPU, and what a probe needs to know of it (bpf/running.bpf.h). */
+/* Who was the last to hit a probe on a CPU, and what a probe needs to know of it
+ * (bpf/running.bpf.h). */
 struct abi_running {
-	__u64 turn; /* which thread, and how often it had left a CPU by then */
+	__u64 turn;	/* which thread, and how often it had left a CPU by then */
 	__u64 start_ns; /* of the thread: no other of its number has begun then */
 	__u64 changes;	/* how often what is known of processes had changed by then */
 	__u64 interval; /* of its process */
@@ -475,9 +487,9 @@ struct abi_running {
 
 /* Run-wide settings, constant once the programs are loaded. */
 struct abi_config {
-	__u64 interval;	   /* what a process begins with */
+	__u64 interval; /* what a process begins with */
 	__u64 hash_seed[2];
-	__u32 max_frames;  /* <= ABI_STACK_FRAMES */
+	__u32 max_frames; /* <= ABI_STACK_FRAMES */
 	__u32 pad;
 };
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to be
- * when it is first written to, by a page fault. Each counts as an allocation of a page at that address,
- * sampled like others. That a page was given back shows when it faults again, or at the end in the page
- * map, which also tells files' pages from anonymous ones. (bpf_find_vma() could here, but interrupts are off:
- * vma.bpf.h.) */
+/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to
+ * be when it is first written to, by a page fault. Each counts as an allocation of a page at that
+ * address, sampled like others. That a page was given back shows when it faults again, or at the
+ * end in the page map, which also tells files' pages from anonymous ones. (bpf_find_vma() could
+ * here, but interrupts are off: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
 #include "take.bpf.h"
 #include "live.bpf.h"
 
-#define PAGE_BYTES    4096
+#define PAGE_BYTES 4096
 /* Bits of a fault's error code. */
 #define FAULT_PRESENT 1 /* the page was there (and not writable, ...) */
 #define FAULT_WRITE   2
@@ -37,7 +37,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	count(&cpu->calls[0], 1);
 	if (!sample_take(cpu, PAGE_BYTES, process->interval))
 		return;
-	from = (struct stack_from){.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
+	from = (struct stack_from){
+		.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
 	if (take_stack(&from, cpu, process, &block.stack))
 		return;
 	block.interval = process->interval;

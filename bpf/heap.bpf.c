@@ -94,8 +94,8 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 	return true;
 }
 
-/* The function under the probe, who has called it, and its process's counters on this CPU; NULL when nothing is
- * to do. */
+/* The function under the probe, who has called it, and its process's counters on this CPU; NULL
+ * when nothing is to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -164,7 +164,7 @@ static __always_inline bool is_under_way(__u64 sp, __u64 ret)
 }
 
 static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
-				     const struct abi_outer_call *outer)
+				const struct abi_outer_call *outer)
 {
 	const struct abi_object *object;
 	__u32 index = fn->object, i;
@@ -253,10 +253,10 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 /* An interruption on the way is nobody's cost. */
 #define STACK_MOST_NS 30000
 
-/* How long it takes depends on the stack's depth: measured, for it belongs to the cost that is told. */
+/* How long it takes depends on the stack's depth: measured, for it belongs to the cost that is
+ * told. */
 static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,
-				      const struct abi_process *process,
-				      struct abi_stack_key *key)
+				      const struct abi_process *process, struct abi_stack_key *key)
 {
 	struct abi_process_cpu *machine = machine_cpu();
 	__u64 begin = bpf_ktime_get_ns(), ns;
@@ -270,8 +270,9 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 	return rc;
 }
 
-/* Throws away what a call at sp has left that did not return: a longjmp, an exception. There is hardly ever
- * anything, and to look for it takes no lock and half the time that to delete nothing takes. */
+/* Throws away what a call at sp has left that did not return: a longjmp, an exception. There is
+ * hardly ever anything, and to look for it takes no lock and half the time that to delete nothing
+ * takes. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -282,7 +283,8 @@ static __noinline int forget_call(__u64 sp)
 	return 0;
 }
 
-/* What a longjmp or an exception left at sp must not meet the return of a call of fn that is not recorded. */
+/* What a longjmp or an exception left at sp must not meet the return of a call of fn that is not
+ * recorded. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	if (returns_always || fn->exits || fn->wraps)
@@ -303,12 +305,12 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 
 /* --- what realloc adds ---
  *
- * In windows most of a block's reallocs happen unseen, and what is new of it at one that is seen has to be
- * known there and then. glibc has a block's size in front of it, in its own measure (a multiple of 16, or whole
- * pages, less what it takes itself), which is taken of both blocks: over all reallocs it adds up. Others keep it where it
- * cannot be read cheaply; there it is known of a block that is tracked since this very window began.
- * What a target has written there itself cannot but falsify its own profile; the new block's must fit what was asked
- * for. */
+ * In windows most of a block's reallocs happen unseen, and what is new of it at one that is seen
+ * has to be known there and then. glibc has a block's size in front of it, in its own measure (a
+ * multiple of 16, or whole pages, less what it takes itself), which is taken of both blocks: over
+ * all reallocs it adds up. Others keep it where it cannot be read cheaply; there it is known of a
+ * block that is tracked since this very window began. What a target has written there itself cannot
+ * but falsify its own profile; the new block's must fit what was asked for. */
 
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
@@ -374,10 +376,10 @@ struct sample {
 	__u64 taken;
 };
 
-/* Takes the stack of a call that is to be a sample. Apart, like what follows: before Linux 6.13 the stacks of all
- * functions under way are 512 bytes together, and walking takes a third of that. */
-static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu, const struct abi_func *fn,
-				  struct sample *sample)
+/* Takes the stack of a call that is to be a sample. Apart, like what follows: before Linux 6.13 the
+ * stacks of all functions under way are 512 bytes together, and walking takes a third of that. */
+static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
+				  const struct abi_func *fn, struct sample *sample)
 {
 	struct stack_from from = stack_from_entry(ctx, fn->delta);
 	struct abi_process *process = process_current();
@@ -386,10 +388,12 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	return 0;
 }
 
-/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and not inlined there: what
- * takes room and time here is not to burden all the other calls. 1: the return is awaited. */
+/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and
+ * not inlined there: what takes room and time here is not to burden all the other calls. 1: the
+ * return is awaited. */
 static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
-				    const struct abi_func *fn, __u64 size, const struct sample *sample)
+				    const struct abi_func *fn, __u64 size,
+				    const struct sample *sample)
 {
 	struct abi_process *process = process_current();
 	struct abi_live_key old_key = {};
@@ -403,8 +407,8 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	old_key.process = process->id;
 	if (fn->role == ROLE_REALLOC)
 		old_key.addr = argument(ctx, fn->ptr_arg);
-	/* Taken out of the table until it is known how the call went: once the allocator has released the
-	 * block, another thread may get its address. */
+	/* Taken out of the table until it is known how the call went: once the allocator has
+	 * released the block, another thread may get its address. */
 	if (old_key.addr && filter_may_hold(live_filter, &old_key))
 		old = bpf_map_lookup_elem(&live, &old_key);
 	if (old && old->birth == BIRTH_ENDED) {
@@ -421,7 +425,9 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	}
 	/* Filled in where it stands, for want of room on the stack. */
 	inflight_key(&key, sp);
-	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY) ? NULL : bpf_map_lookup_elem(&inflight, &key);
+	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY)
+		       ? NULL
+		       : bpf_map_lookup_elem(&inflight, &key);
 	if (!call) {
 		lose(cpu, LOST_INFLIGHT_FULL);
 		if (old) /* the likelier outcome: it succeeds */
@@ -606,7 +612,8 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		return 0;
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
-	/* Read where it stands, for want of room on the stack: nobody but this thread deletes it. */
+	/* Read where it stands, for want of room on the stack: nobody but this thread deletes
+	 * it. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);

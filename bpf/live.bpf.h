@@ -24,7 +24,8 @@ enum live_end {
 };
 
 /* The only ways into the table and out of it: its filter has to know. */
-static __always_inline long live_insert(const struct abi_live_key *key, const struct abi_live *block)
+static __always_inline long live_insert(const struct abi_live_key *key,
+					const struct abi_live *block)
 {
 	long err;
 
@@ -66,9 +67,8 @@ static __always_inline __u32 age_class(__u64 ns)
 
 /* Books a block that is no longer in the table as freed. Returns false when it belonged to a
  * program that exec has replaced since, which is no free. */
-static __noinline bool live_settle(struct abi_process_cpu *cpu,
-					const struct abi_process *process,
-					const struct abi_live *block, enum live_end how)
+static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi_process *process,
+				   const struct abi_live *block, enum live_end how)
 {
 	struct abi_site_key key = {.stack = block->stack, .process = process->id};
 	struct abi_peak *peak = process_peak(process->id);
@@ -102,15 +102,16 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu,
 		if (tid != block->tid)
 			note_thread(cpu, process->id, tid);
 	}
-	/* One of an earlier window may have gone unseen, and what ends here be another at its address. */
+	/* One of an earlier window may have gone unseen, and what ends here be another at its
+	 * address. */
 	if (how != LIVE_UNSEEN && block->birth_ns >= process->window_ns)
 		count(how == LIVE_MOVED ? &site->moved_samples : &site->ended_samples, 1);
 	return true;
 }
 
 /* Tells user space of what was seen at the address of a sampled block. */
-static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block, __u64 addr,
-				enum abi_end_kind kind)
+static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block,
+				__u64 addr, enum abi_end_kind kind)
 {
 	struct abi_end *end;
 
@@ -131,15 +132,16 @@ static __noinline int live_tell(const struct abi_process *process, const struct 
 	return 0;
 }
 
-/* The window that a free belongs to now, for abi_live.grown; 0: none. It begins some ms behind its probes. */
+/* The window that a free belongs to now, for abi_live.grown; 0: none. It begins some ms behind its
+ * probes. */
 static __always_inline __s64 live_window(const struct abi_process *process)
 {
 	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
 }
 
 /* The address of a block that was freed before: is this a free that is to be told? */
-static __always_inline void live_free_again(const struct abi_process *process, struct abi_live *ended,
-					    __u64 addr)
+static __always_inline void live_free_again(const struct abi_process *process,
+					    struct abi_live *ended, __u64 addr)
 {
 	if (ended->grown == (__s64)process->window_ns || !live_window(process))
 		return;
@@ -175,9 +177,10 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_tell(process, &block, addr, END_FREED);
 }
 
-/* realloc has moved a block away from addr, or freed it: what ends there next is told, as behind a free. Not where another one
- * stands already. */
-static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr, struct abi_live *block)
+/* realloc has moved a block away from addr, or freed it: what ends there next is told, as behind a
+ * free. Not where another one stands already. */
+static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr,
+					  struct abi_live *block)
 {
 	struct abi_live_key key = {.addr = addr, .process = process->id};
 	__u32 birth = block->birth;
@@ -207,7 +210,7 @@ static __always_inline void note_high(struct abi_site *site)
 
 /* A sampled block came to be at addr. */
 static __always_inline void live_remember(struct abi_process_cpu *cpu,
-					const struct abi_process *process, __u64 addr,
+					  const struct abi_process *process, __u64 addr,
 					  const struct abi_live *block)
 {
 	struct abi_site_key site_key = {.stack = block->stack, .process = process->id};

@@ -62,8 +62,8 @@ struct {
 	__uint(max_entries, 1 << 12);
 } regions __weak SEC(".maps");
 
-/* Ends of sampled blocks, of processes that are traced in windows (struct abi_end). User space reads it when a
- * window is over. */
+/* Ends of sampled blocks, of processes that are traced in windows (struct abi_end). User space
+ * reads it when a window is over. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 12);
@@ -85,10 +85,10 @@ struct {
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
-/* The counters of each process, taken beforehand: a process that comes must not be missed because its state
- * would have to wait for memory. An array, for every hit of a probe looks here: the kernel compiles that
- * look-up to a few instructions, where a hash's is two calls. A process's row is id & process_rows; row 0 is
- * nobody's. */
+/* The counters of each process, taken beforehand: a process that comes must not be missed because
+ * its state would have to wait for memory. An array, for every hit of a probe looks here: the
+ * kernel compiles that look-up to a few instructions, where a hash's is two calls. A process's row
+ * is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -112,17 +112,17 @@ struct {
 	__type(value, __u32);
 } row_owners __weak SEC(".maps");
 
-/* The ids of the processes to come, one for each row that is nobody's. User space fills it, empties a row's
- * counters when its process is dropped, and then puts the row's next id here: the last one's plus
- * process_rows + 1. So no id comes twice. */
+/* The ids of the processes to come, one for each row that is nobody's. User space fills it, empties
+ * a row's counters when its process is dropped, and then puts the row's next id here: the last
+ * one's plus process_rows + 1. So no id comes twice. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);
 } free_processes __weak SEC(".maps");
 
-/* The same of the whole machine, where probes stand in everybody's code: calls of processes that are not traced
- * are among them. The only entry. */
+/* The same of the whole machine, where probes stand in everybody's code: calls of processes that
+ * are not traced are among them. The only entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -198,10 +198,11 @@ const volatile __u32 process_rows __weak = 0;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
-__u64 ends_lost __weak; /* ends that found no room in the ring */
-__u64 events_lost __weak; /* news that found no room in the ring */
+__u64 ends_lost __weak;		/* ends that found no room in the ring */
+__u64 events_lost __weak;	/* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
-/* How often what is known of a process that runs has changed: an exec, or by user space. Raised after it. */
+/* How often what is known of a process that runs has changed: an exec, or by user space. Raised
+ * after it. */
 volatile __u64 changes __weak;
 /* Some function of the table wraps others. */
 volatile __u32 any_wraps __weak;

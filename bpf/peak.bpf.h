@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What each site held when the process held most.
  *
- * A process reaches a new height with every other allocation while it grows, and to note at each of them what all of its
- * sites hold would take a walk through the whole table. So nothing is noted then but that there is a new height: they are
- * numbered. A site notes what it holds at its first change after a height, just before that change, with the height's
- * number. In the end what it held at the last height is what it has noted with that number; and where it has noted none, it
- * has not changed since, and holds it still. So a change costs the same however many sites there are, and every sampled
- * allocation is a moment that counts: none falls between two looks.
+ * A process reaches a new height with every other allocation while it grows, and to note at each of
+ * them what all of its sites hold would take a walk through the whole table. So nothing is noted
+ * then but that there is a new height: they are numbered. A site notes what it holds at its first
+ * change after a height, just before that change, with the height's number. In the end what it held
+ * at the last height is what it has noted with that number; and where it has noted none, it has not
+ * changed since, and holds it still. So a change costs the same however many sites there are, and
+ * every sampled allocation is a moment that counts: none falls between two looks.
  *
- * CPUs may overtake each other between the steps: what a site has noted can be wrong by the samples that other CPUs book at
- * that very moment. */
+ * CPUs may overtake each other between the steps: what a site has noted can be wrong by the samples
+ * that other CPUs book at that very moment. */
 #ifndef MEMTRACE_BPF_PEAK_BPF_H
 #define MEMTRACE_BPF_PEAK_BPF_H
 
@@ -49,7 +50,8 @@ static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64
 	}
 }
 
-/* An exec: what the program before held is gone, and its heights with it. What has not changed since is its. */
+/* An exec: what the program before held is gone, and its heights with it. What has not changed
+ * since is its. */
 static __always_inline void peak_exec(struct abi_peak *peak)
 {
 	peak->live_bytes = 0;

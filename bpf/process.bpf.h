@@ -21,9 +21,9 @@ static __always_inline struct abi_process *process_current(void)
 	return process_of(bpf_get_current_task_btf());
 }
 
-/* Makes the row of counters on this CPU the process's. false: the row has another owner, for the process has
- * been dropped. Who was about to count for a process while it was dropped can leave the row to the wrong one:
- * the owner's next call mends that. */
+/* Makes the row of counters on this CPU the process's. false: the row has another owner, for the
+ * process has been dropped. Who was about to count for a process while it was dropped can leave the
+ * row to the wrong one: the owner's next call mends that. */
 static __noinline bool claim_row(struct abi_process_cpu *cpu, __u32 process)
 {
 	__u32 row = process & process_rows;

@@ -5,9 +5,9 @@
  * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
  * and its immediate caller are always right; from there the walk goes on by unwind tables
  * (unwind.bpf.h). Without them - on a kernel before 5.17, or where a process's mappings are neither
- * known yet nor to be asked for - it follows frame pointers while they look like frame pointers; what
- * that collects in a program compiled without them is removed in user space where it points to no code
- * (profile__cut_implausible). */
+ * known yet nor to be asked for - it follows frame pointers while they look like frame pointers;
+ * what that collects in a program compiled without them is removed in user space where it points to
+ * no code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 

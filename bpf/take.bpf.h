@@ -12,8 +12,8 @@
 struct stack_from {
 	__u64 pc, sp, bp;
 	bool irqs_off; /* no place to ask for mappings: vma.bpf.h says why */
-	bool entry; /* pc is a function's entry, and its return address stands at sp; else the thread stands
-		     * in front of pc */
+	bool entry;    /* pc is a function's entry, and its return address stands at sp; else the
+		     * thread stands in front of pc */
 };
 
 /* Of a probe delta bytes behind a function's entry. */
@@ -27,9 +27,9 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 	};
 }
 
-/* Is this the return of the call, at a session probe? The kernel tells where the probe is; a call that has
- * returned stands elsewhere. (There is a function to ask, bpf_session_is_return, but its prototype has
- * changed.) */
+/* Is this the return of the call, at a session probe? The kernel tells where the probe is; a call
+ * that has returned stands elsewhere. (There is a function to ask, bpf_session_is_return, but its
+ * prototype has changed.) */
 static __always_inline bool has_returned(struct pt_regs *ctx)
 {
 	return bpf_get_func_ip(ctx) != PT_REGS_IP(ctx);
@@ -47,8 +47,7 @@ static long walk_step(__u32 i, struct walk *walk)
 
 /* Records a stack in the store. 0, or -1 when what it is for must be dropped (counted). */
 static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
-				      const struct abi_process *process,
-				      struct abi_stack_key *key)
+				      const struct abi_process *process, struct abi_stack_key *key)
 {
 	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
 	struct scratch *scratch = NULL;

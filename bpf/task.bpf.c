@@ -121,8 +121,8 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 	read_changed(inode, &exe->changed_s, &exe->changed_ns);
 }
 
-/* A thread's exec ends all others and takes the main one's place, in a task of its own: what was known of the
- * process was kept with the task that is gone, and is brought along here. */
+/* A thread's exec ends all others and takes the main one's place, in a task of its own: what was
+ * known of the process was kept with the task that is gone, and is brought along here. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -182,7 +182,8 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	return 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code was. */
+/* An exec replaces the address space: blocks recorded before it are gone, and where its code
+ * was. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {

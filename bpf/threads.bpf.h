@@ -21,8 +21,8 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 }
 
 /* Books a sampled block's birth (freer 0) or end under the threads that had to do with it. */
-static __always_inline void note_transfer(struct abi_process_cpu *cpu, __u32 process, __u32 owner, __u32 freer,
-					  __u64 weight, __u64 bytes)
+static __always_inline void note_transfer(struct abi_process_cpu *cpu, __u32 process, __u32 owner,
+					  __u32 freer, __u64 weight, __u64 bytes)
 {
 	struct abi_transfer_key key = {.process = process, .owner = owner, .freer = freer};
 	struct abi_transfer *found = bpf_map_lookup_elem(&transfers, &key);

@@ -2,24 +2,27 @@
 /* From a frame to its caller, by the unwind tables that user space has made of every binary's
  * .eh_frame, for code compiled without frame pointers as most distributions ship it.
  *
- * One step: find the mapping that holds the pc, in it the rule for that pc; the rule gives the CFA (rsp
- * before the call) from rsp or rbp; the return address is at CFA - 8, the caller's rsp is the CFA, its
- * rbp unchanged or at CFA - n. Where there is no rule (JIT, hand-written assembly) the frame pointer is
- * tried for that frame. The pc of a caller is its return address - 1: the call, not what follows it.
+ * One step: find the mapping that holds the pc, in it the rule for that pc; the rule gives the CFA
+ * (rsp before the call) from rsp or rbp; the return address is at CFA - 8, the caller's rsp is the
+ * CFA, its rbp unchanged or at CFA - n. Where there is no rule (JIT, hand-written assembly) the
+ * frame pointer is tried for that frame. The pc of a caller is its return address - 1: the call,
+ * not what follows it.
  *
- * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have their own, C
- * runs on the thread's. A frame pointer there may lead to any stack, up or down, so nothing but the
- * limit of frames ends a walk in circles.
+ * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have their own,
+ * C runs on the thread's. A frame pointer there may lead to any stack, up or down, so nothing but
+ * the limit of frames ends a walk in circles.
  *
- * Both searches are branch-free: the verifier walks one path, not one per outcome. The walk's state is in
- * a map value, not on the stack, for the same reason: of memory in maps the verifier knows no values. */
+ * Both searches are branch-free: the verifier walks one path, not one per outcome. The walk's state
+ * is in a map value, not on the stack, for the same reason: of memory in maps the verifier knows no
+ * values. */
 #ifndef MEMTRACE_BPF_UNWIND_BPF_H
 #define MEMTRACE_BPF_UNWIND_BPF_H
 
 #include "abi.h"
 #include "compat.bpf.h"
 
-#define WINDOW_WORDS	64	     /* of stack read at once: a user access costs 80 ns, however small */
+/* of stack read at once: a user access costs 80 ns, however small */
+#define WINDOW_WORDS	64
 #define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
 
 #define GO_STACK_HIGH 8 /* offset in Go's runtime.g of its stack's upper end */
@@ -40,14 +43,15 @@ struct unwind {
 	__u32 may_ask; /* ask_mapping() */
 	__u32 guessed; /* a frame was crossed by its frame pointer whose table is not there yet */
 	struct abi_mapping asked; /* its last answer; start and end 0: none */
-	struct abi_stack stack; /* its end: why the walk would stop here */
+	struct abi_stack stack;	  /* its end: why the walk would stop here */
 };
 
 /* What the walk looks up in: provided by tables.bpf.h, or by a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
-/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host): all zero when
- * there is no telling, table 0 when it is no file's code, ABI_MAX_TABLES when it is but has none yet. */
+/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host): all zero
+ * when there is no telling, table 0 when it is no file's code, ABI_MAX_TABLES when it is but has
+ * none yet. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
 /* The return address that a return probe has hidden at slot; 0 when it is not known. */
@@ -88,8 +92,8 @@ static __always_inline int read_return(struct unwind *u, __u64 slot, __u64 *ret)
 	return 0;
 }
 
-/* All ones when a <= b, else 0, for numbers below 2^63. The barriers keep clang from making a branch of
- * it. */
+/* All ones when a <= b, else 0, for numbers below 2^63. The barriers keep clang from making a
+ * branch of it. */
 static __always_inline __u64 not_above(__u64 a, __u64 b)
 {
 	__u64 difference = b - a;
@@ -100,8 +104,8 @@ static __always_inline __u64 not_above(__u64 a, __u64 b)
 	return difference;
 }
 
-/* i, which is below size (a power of two), in a form that shows it to the verifier: clang knows that the
- * mask changes nothing and would leave it out. */
+/* i, which is below size (a power of two), in a form that shows it to the verifier: clang knows
+ * that the mask changes nothing and would leave it out. */
 static __always_inline __u32 within(__u32 i, __u32 size)
 {
 	barrier_var(i);
@@ -133,8 +137,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* Of a return address that no call has left, but the kernel or makecontext(): its code begins there, not
- * in front of it. */
+/* Of a return address that no call has left, but the kernel or makecontext(): its code begins
+ * there, not in front of it. */
 static __always_inline void mark_not_called(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -143,8 +147,9 @@ static __always_inline void mark_not_called(struct unwind *u)
 		u->stack.ip[n - 1]++;
 }
 
-/* Finds the table for u->pc, and what it is there: by what user space has told (NULL: nothing yet), else by
- * what the kernel answers, which is kept, for the caller is likely to be near. 0, or -1: no known code. */
+/* Finds the table for u->pc, and what it is there: by what user space has told (NULL: nothing yet),
+ * else by what the kernel answers, which is kept, for the caller is likely to be near. 0, or -1: no
+ * known code. */
 static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
 				      __u32 *table, __u64 *pc)
 {
@@ -192,9 +197,9 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	if (chunk->rows[i].pc > (__u32)pc)
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
-	/* In the gap before a function, at its very end: no call stands there. The return address is the
-	 * function's first byte, where makecontext() sends what returns from a coroutine. (A function
-	 * whose row is the first of a chunk is not seen.) */
+	/* In the gap before a function, at its very end: no call stands there. The return address
+	 * is the function's first byte, where makecontext() sends what returns from a coroutine. (A
+	 * function whose row is the first of a chunk is not seen.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
 		mark_not_called(u);
@@ -219,9 +224,10 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 	return 0;
 }
 
-/* Out of Go's code. The plain rule is its frame pointer. The other is that of the function that calls
- * C on the thread's stack: the goroutine's may have moved since, and the frame pointers that lead back
- * to it from C be stale; the function has noted what stays right. 0, or -1: unreadable. */
+/* Out of Go's code. The plain rule is its frame pointer. The other is that of the function that
+ * calls C on the thread's stack: the goroutine's may have moved since, and the frame pointers that
+ * lead back to it from C be stale; the function has noted what stays right. 0, or -1:
+ * unreadable. */
 static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 {
 	__u64 frame = u->bp;
@@ -246,8 +252,8 @@ static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 	return 0;
 }
 
-/* One frame up. 0: u->pc, sp and bp are the caller's and its return address is in the stack; 1: the walk
- * is over, u->stack.end says why. */
+/* One frame up. 0: u->pc, sp and bp are the caller's and its return address is in the stack; 1: the
+ * walk is over, u->stack.end says why. */
 static __always_inline int unwind_step(struct unwind *u, const struct abi_mappings *mappings)
 {
 	__u32 rule = find_rule(u, mappings), kind = rule & 7, n = u->stack.n;

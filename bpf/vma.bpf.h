@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a process has which code, before user space has told of it: after an exec, a fork or a dlopen that
- * takes some milliseconds. The kernel itself knows, and is asked for the mapping of a single address; the
- * file behind it leads to its unwind table, if user space has made one for any process.
+/* Where a process has which code, before user space has told of it: after an exec, a fork or a
+ * dlopen that takes some milliseconds. The kernel itself knows, and is asked for the mapping of a
+ * single address; the file behind it leads to its unwind table, if user space has made one for any
+ * process.
  *
- * A table fits its file only as it was when the table was made: its time of change (not that of modification,
- * which its owner may set) and its size are compared. User space keeps the file open, so its inode is nobody
- * else's.
+ * A table fits its file only as it was when the table was made: its time of change (not that of
+ * modification, which its owner may set) and its size are compared. User space keeps the file open,
+ * so its inode is nobody else's.
  *
- * Asking takes the lock of the address space, if it is to be had at once, and gives it back; with interrupts
- * off it does so only later, and where two asked on one CPU meanwhile never: the process could not end
- * (mended by Linux's commit fa9dcacdcdf4, of 2026). So no program asks that runs with interrupts off. */
+ * Asking takes the lock of the address space, if it is to be had at once, and gives it back; with
+ * interrupts off it does so only later, and where two asked on one CPU meanwhile never: the process
+ * could not end (mended by Linux's commit fa9dcacdcdf4, of 2026). So no program asks that runs with
+ * interrupts off. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 
@@ -65,7 +67,8 @@ static __always_inline const struct abi_file_table *look_up(struct mapped_file *
 	return bpf_map_lookup_elem(&tables_by_file, &file->part);
 }
 
-static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struct abi_mapping *found)
+static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
+		     struct abi_mapping *found)
 {
 	struct mapped_file file = {.part.page = vma->vm_pgoff};
 	const struct abi_file_table *table;
@@ -81,9 +84,9 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma, struc
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
-	/* Of overlayfs that was the file below. Since 6.7 user space hears of that or of the one above,
-	 * which the kernel notes behind its struct file; whether it has is a flag that moves from version
-	 * to version. Behind other files this reads what no table is under. */
+	/* Of overlayfs that was the file below. Since 6.7 user space hears of that or of the one
+	 * above, which the kernel notes behind its struct file; whether it has is a flag that moves
+	 * from version to version. Behind other files this reads what no table is under. */
 	if (!table && bpf_core_field_exists(backing->user_path))
 		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
 	if (table)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the unwind table of one ELF file costs to build. Usage: tables FILE; prints
- * {"rows", "bytes", "fdes", "bad_rows", "skipped", "seconds", "peak_bytes"}: CPU time; bytes as the kernel side
- * holds them, in whole chunks and one more as their index; peak_bytes is the most memory that this
- * process had. */
+/* What the unwind table of one ELF file costs to build. Usage: tables FILE; prints {"rows",
+ * "bytes", "fdes", "bad_rows", "skipped", "seconds", "peak_bytes"}: CPU time; bytes as the kernel
+ * side holds them, in whole chunks and one more as their index; peak_bytes is the most memory that
+ * this process had. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

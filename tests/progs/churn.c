@@ -2,10 +2,9 @@
 /* malloc and free in a tight loop: what a probe costs. Each "go" runs one round and prints one line
  * {"pairs", "threads", "size", "seconds", "ns_per_pair"}, until "quit" or the end of input, so that
  * one process can be measured untraced and traced. ns_per_pair is one thread's time for one of its
- * pairs, the mean over the threads.
- * --pairs N (10000000) of every thread's round; --seconds S instead lasts so long, about;
- * --size S (64) --threads T (1) --auto one round, without go; --between N (0) steps of other work, of
- * a quarter of a nanosecond to one each, between two pairs.
+ * pairs, the mean over the threads. --pairs N (10000000) of every thread's round; --seconds S
+ * instead lasts so long, about; --size S (64) --threads T (1) --auto one round, without go;
+ * --between N (0) steps of other work, of a quarter of a nanosecond to one each, between two pairs.
  * Compiled with ALLOC and FREE it calls these two instead, with POOL a pool of its own. */
 #include <pthread.h>
 #include <time.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of two pools, make-1, make-2 and use-1 to use-3, that hand blocks over by a script, blocks that are
- * held for known times, and a stack whose height is known. All of it is told at the end as one line of JSON. */
+/* Threads of two pools, make-1, make-2 and use-1 to use-3, that hand blocks over by a script,
+ * blocks that are held for known times, and a stack whose height is known. All of it is told at the
+ * end as one line of JSON. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,7 +90,7 @@ static int class_of(uint64_t ns)
 	uint64_t end = 10000;
 	int class = 0;
 
-	for (; class < AGES - 1 && ns > end; class++)
+	for (; class < AGES - 1 && ns > end; class ++)
 		end *= 10;
 	return class;
 }
@@ -98,7 +99,8 @@ NOINLINE static void hold(uint64_t ns)
 {
 	uint64_t before = now_ns(), after, end;
 	char *p = malloc(200);
-	struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+	struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000),
+				 .tv_nsec = (long)(ns % 1000000000)};
 	int least, most;
 
 	memset(p, 1, 200);
@@ -153,7 +155,8 @@ int main(void)
 	make_wave();
 	printf("{\"makers\": [");
 	for (size_t i = 0; i < MAKERS; i++) {
-		printf("%s{\"allocated\": %llu, \"freed\": [", i ? ", " : "", (unsigned long long)allocated[i]);
+		printf("%s{\"allocated\": %llu, \"freed\": [", i ? ", " : "",
+		       (unsigned long long)allocated[i]);
 		for (size_t k = 0; k < USERS + 2; k++)
 			printf("%s%llu", k ? ", " : "", (unsigned long long)freed[i][k]);
 		printf("]}");

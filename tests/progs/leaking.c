@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak among innocents that allocate a lot: from "go" until the line "stop", as fast as it goes or
- * at --rate N pairs of allocation and free a second. The first argument names the scenario ("mixed"
- * when it is an option): see the table below for what leaks, how fast, and in which sizes.
+/* A leak among innocents that allocate a lot: from "go" until the line "stop", as fast as it goes
+ * or at --rate N pairs of allocation and free a second. The first argument names the scenario
+ * ("mixed" when it is an option): see the table below for what leaks, how fast, and in which sizes.
  *
  *   --leak N         bytes leaked a second (scenario work: in a million pairs; 0: nothing), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
@@ -23,19 +23,19 @@
 
 /* Pairs between looks at the clock: few, so that what is due by the clock comes in time also where
  * each of them takes a microsecond more. */
-#define TURN	    250
+#define TURN	     250
 #define LISTEN_TURNS 64 /* turns between looks at what the tester says */
-#define CACHE	    50000
-#define SLOW_CACHE  4000
-#define CONNECTIONS 100000
-#define STORE	    50000
-#define TABLES	    200
-#define TABLE_BYTES 65536
-#define SESSIONS    4000
-#define RING	    4096
+#define CACHE	     50000
+#define SLOW_CACHE   4000
+#define CONNECTIONS  100000
+#define STORE	     50000
+#define TABLES	     200
+#define TABLE_BYTES  65536
+#define SESSIONS     4000
+#define RING	     4096
 #define BATCH_BLOCKS 40000
-#define MAX_LEAKS   2
-#define MAX_TIMED   2
+#define MAX_LEAKS    2
+#define MAX_TIMED    2
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -163,8 +163,8 @@ static void begin_images(void)
 	images_begun = true;
 }
 
-/* Few calls, and many bytes by each, from as deep as parsers of nested things go. Until the event of
- * blocks that are small. */
+/* Few calls, and many bytes by each, from as deep as parsers of nested things go. Until the event
+ * of blocks that are small. */
 NOINLINE static void decode_image(int depth)
 {
 	if (depth)
@@ -214,8 +214,8 @@ static void close_connections(void)
 		free(connections[first_connection++ % CONNECTIONS].block);
 }
 
-/* 50 MB, of blocks of 200 to 1800 bytes. It is filled as it is replaced: to whoever looks at the code there is no
- * difference. */
+/* 50 MB, of blocks of 200 to 1800 bytes. It is filled as it is replaced: to whoever looks at the
+ * code there is no difference. */
 NOINLINE static void replace_stored(void)
 {
 	static void *store[STORE];
@@ -278,7 +278,7 @@ static void count_in_table(void)
 static struct session {
 	uint64_t hits, seen_ns;
 	char rest[480];
-} *sessions[SESSIONS];
+} * sessions[SESSIONS];
 
 /* The clock's: one lives for 10 seconds in the mean. */
 NOINLINE static void replace_session(void)
@@ -504,7 +504,7 @@ struct timed {
 	uint64_t done;
 };
 
-#define LEAK_AS(name, call, rate, bytes_)                                                           \
+#define LEAK_AS(name, call, rate, bytes_)                                                          \
 	{                                                                                          \
 		.function = #name, .one = call, .per_s = rate, .size = bytes_                      \
 	}
@@ -526,68 +526,97 @@ static struct scenario {
 	bool by_work, from_event;
 	const char *innocents;
 } scenarios[] = {
-	{.name = "mixed", .set_up = set_up_mixed, .work = work_mixed,
+	{.name = "mixed",
+	 .set_up = set_up_mixed,
+	 .work = work_mixed,
 	 .leaks = {LEAK(forget, 500000, 300)},
 	 .timed = {TIMED(open_connection, 200)},
 	 .life_ms = 2000,
 	 .innocents = "\"set_up\", \"parse_request\", \"replace_cached\", \"open_connection\""},
-	{.name = "churn", .work = work_churn,
+	{.name = "churn",
+	 .work = work_churn,
 	 .leaks = {LEAK(forget, 500000, 300)},
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\""},
-	{.name = "cache", .set_up = fill_caches, .work = work_mixed,
+	{.name = "cache",
+	 .set_up = fill_caches,
+	 .work = work_mixed,
 	 .leaks = {LEAK(forget, 1000000, 200)},
 	 .timed = {TIMED(replace_slowly, 500)},
 	 .innocents = "\"parse_request\", \"replace_cached\", \"replace_slowly\""},
-	{.name = "cache_slow", .set_up = fill_caches, .work = work_mixed,
+	{.name = "cache_slow",
+	 .set_up = fill_caches,
+	 .work = work_mixed,
 	 .leaks = {LEAK(forget, 1000000, 200)},
 	 .timed = {TIMED(replace_slowly, 200)},
 	 .innocents = "\"parse_request\", \"replace_cached\", \"replace_slowly\""},
-	{.name = "connections", .work = work_churn,
+	{.name = "connections",
+	 .work = work_churn,
 	 .leaks = {LEAK(forget, 300000, 700)},
 	 .timed = {TIMED(open_connection, 2000)},
 	 .life_ms = 5000,
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\", \"open_connection\""},
-	{.name = "threads", .set_up = start_consumer, .work = work_threads,
+	{.name = "threads",
+	 .set_up = start_consumer,
+	 .work = work_threads,
 	 .leaks = {LEAK(post_forgotten, 800000, 256)},
 	 .innocents = "\"parse_request\", \"post_message\""},
-	{.name = "vector", .work = work_vector,
+	{.name = "vector",
+	 .work = work_vector,
 	 .leaks = {LEAK(append_log, 400000, 1024)},
 	 .innocents = "\"parse_request\", \"collect_rows\""},
-	{.name = "mmap", .work = work_churn,
+	{.name = "mmap",
+	 .work = work_churn,
 	 .leaks = {LEAK(map_forgotten, 1000000, 65536)},
 	 .timed = {TIMED(map_scratch, 500)},
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\", \"map_scratch\""},
-	{.name = "plugin", .set_up = load_plugin, .work = work_plugin,
+	{.name = "plugin",
+	 .set_up = load_plugin,
+	 .work = work_plugin,
 	 .leaks = {LEAK_AS(plugin_forget, leak_in_plugin, 600000, 400)},
 	 .innocents = "\"parse_request\", \"plugin_handle\""},
-	{.name = "plugin_late", .event = load_plugin, .work = work_plugin,
+	{.name = "plugin_late",
+	 .event = load_plugin,
+	 .work = work_plugin,
 	 .leaks = {LEAK_AS(plugin_forget, leak_in_plugin, 600000, 400)},
 	 .from_event = true,
 	 .innocents = "\"parse_request\", \"plugin_handle\""},
-	{.name = "burst", .event = begin_burst, .always = warm_up, .work = work_churn,
+	{.name = "burst",
+	 .event = begin_burst,
+	 .always = warm_up,
+	 .work = work_churn,
 	 .leaks = {LEAK(forget, 400000, 300)},
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\", \"warm_up\""},
-	{.name = "slow", .work = work_small,
+	{.name = "slow",
+	 .work = work_small,
 	 .leaks = {LEAK(forget, 200000, 48)},
 	 .innocents = "\"parse_small\""},
-	{.name = "store", .work = work_store,
+	{.name = "store",
+	 .work = work_store,
 	 .leaks = {LEAK(forget, 200000, 300)},
 	 .innocents = "\"replace_stored\""},
-	{.name = "images", .event = begin_images, .work = work_images,
+	{.name = "images",
+	 .event = begin_images,
+	 .work = work_images,
 	 .leaks = {LEAK(forget, 2000000, 4000)},
 	 .innocents = "\"decode_image\""},
-	{.name = "two", .set_up = fill_caches, .work = work_mixed,
+	{.name = "two",
+	 .set_up = fill_caches,
+	 .work = work_mixed,
 	 .leaks = {LEAK(forget_fast, 2000000, 1000), LEAK(forget_slowly, 250000, 100)},
 	 .innocents = "\"parse_request\", \"replace_cached\""},
-	{.name = "work", .work = work_hard,
+	{.name = "work",
+	 .work = work_hard,
 	 .leaks = {LEAK(forget, 300000, 400)},
 	 .by_work = true,
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\""},
-	{.name = "used", .set_up = fill_tables, .work = work_used,
+	{.name = "used",
+	 .set_up = fill_tables,
+	 .work = work_used,
 	 .leaks = {LEAK(link_node, 700000, 96)},
 	 .timed = {TIMED(replace_session, 400)},
 	 .innocents = "\"parse_request\", \"replace_session\", \"fill_tables\""},
-	{.name = "batch", .work = work_churn,
+	{.name = "batch",
+	 .work = work_churn,
 	 .leaks = {LEAK(forget, 500000, 300)},
 	 .timed = {TIMED(gather, 2000)},
 	 .innocents = "\"parse_request\", \"parse_same\", \"parse_large\", \"gather\""},
@@ -694,7 +723,8 @@ int main(int argc, char **argv)
 		clock_ns = now_ns(CLOCK_MONOTONIC);
 		leak_what_is_due(s, pairs);
 		for (struct timed *t = s->timed; t < s->timed + MAX_TIMED && t->one; t++)
-			for (; t->done < (clock_ns - start_ns) / 1000 * t->per_s / 1000000; t->done++)
+			for (; t->done < (clock_ns - start_ns) / 1000 * t->per_s / 1000000;
+			     t->done++)
 				t->one();
 		close_connections();
 		if (s->always)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates as the first thing it does, in deep chains through libc, and is gone after some milliseconds.
+/* Allocates as the first thing it does, in deep chains through libc, and is gone after some
+ * milliseconds.
  *
  * usage: newborn MS [LIBRARY]
  *
- * Blocks of 10001, 10003 and 10005 bytes, kept; with the path of library.so one of 20051 by way of that, as
- * soon as it is loaded. With -DFRAME=BYTES all of its own functions have larger frames. */
+ * Blocks of 10001, 10003 and 10005 bytes, kept; with the path of library.so one of 20051 by way of
+ * that, as soon as it is loaded. With -DFRAME=BYTES all of its own functions have larger frames. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program with an allocator that nobody knows: it defines malloc itself. It says "ready PID", takes a block every
- * 20 ms and never frees any. */
+/* A program with an allocator that nobody knows: it defines malloc itself. It says "ready PID",
+ * takes a block every 20 ms and never frees any. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

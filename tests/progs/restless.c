@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program to which things happen while it allocates as fast as it can, from "go" until the line "stop". By the
- * clock, --leak BYTES (500000) a second are kept, in blocks of 300. --threads T (0) threads start threads all the
- * time that allocate, free and end. At the line
+/* A program to which things happen while it allocates as fast as it can, from "go" until the line
+ * "stop". By the clock, --leak BYTES (500000) a second are kept, in blocks of 300. --threads T (0)
+ * threads start threads all the time that allocate, free and end. At the line
  *
  *   fork   a child comes about that says "child <pid>" and waits for the end of its parent
  *   exec   it becomes another program (itself, in its second life), with the library --preload PATH if there is one;

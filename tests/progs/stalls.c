@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long its threads have to wait for things that take microseconds, and when code of the allocator is
- * changed under them. --threads N (1) of them do in turn, from "go" until the line "stop":
+/* How long its threads have to wait for things that take microseconds, and when code of the
+ * allocator is changed under them. --threads N (1) of them do in turn, from "go" until the line
+ * "stop":
  *
  *   spin   read the clock for 100 us: interrupts that patch code, preemption
  *   alloc  --pairs N (32) mallocs and frees
  *   map    mmap, touch and munmap of four pages: the lock of the address space, which is taken for writing
  *	    to put a probe in place or out, and page faults, which wait for it
  *
- * and rest, such that all together take half of the CPUs (one alone: all of one). Another looks five
- * thousand times a second whether the first bytes of the allocator's functions are what they were. Prints
- * {"ops", "waits": [[start, duration, op, voluntary, involuntary switches], ...] of all longer than --longer-than
- * US (100), "changes": [[last seen otherwise, seen, functions changed], ...]}, times in us since go. */
+ * and rest, such that all together take half of the CPUs (one alone: all of one). Another looks
+ * five thousand times a second whether the first bytes of the allocator's functions are what they
+ * were. Prints {"ops", "waits": [[start, duration, op, voluntary, involuntary switches], ...] of
+ * all longer than --longer-than US (100), "changes": [[last seen otherwise, seen, functions
+ * changed], ...]}, times in us since go. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -53,7 +55,8 @@ static struct change changes[MAX_CHANGES];
 static size_t n_changes;
 static uint64_t n_threads, pairs, longer_ns, start_ns;
 static volatile bool over;
-/* A probe changes the first bytes of a function; it may stand on its second or third instruction. */
+/* A probe changes the first bytes of a function; it may stand on its second or third
+ * instruction. */
 static void *functions[FUNCTIONS];
 static uint64_t untouched[FUNCTIONS][2];
 
@@ -83,9 +86,9 @@ static void took(struct worker *worker, enum op op, uint64_t begin, uint64_t end
 	if (worker->n_waits == MAX_WAITS)
 		worker->lost++;
 	else
-		worker->waits[worker->n_waits++] = (struct wait){
-			begin, end - begin, op, now.ru_nvcsw - worker->usage.ru_nvcsw,
-			now.ru_nivcsw - worker->usage.ru_nivcsw};
+		worker->waits[worker->n_waits++] =
+			(struct wait){begin, end - begin, op, now.ru_nvcsw - worker->usage.ru_nvcsw,
+				      now.ru_nivcsw - worker->usage.ru_nivcsw};
 	worker->usage = now;
 }
 
@@ -202,8 +205,7 @@ static void print_all(void)
 	printf("], \"start_ns\": %" PRIu64 ", \"changes\": [", start_ns);
 	comma = "";
 	for (size_t i = 0; i < n_changes; i++, comma = ", ")
-		printf("%s[%.1f, %.1f, %d]", comma,
-		       (double)(changes[i].before_ns - start_ns) / 1e3,
+		printf("%s[%.1f, %.1f, %d]", comma, (double)(changes[i].before_ns - start_ns) / 1e3,
 		       (double)(changes[i].seen_ns - start_ns) / 1e3, changes[i].n);
 	printf("]}\n");
 	fflush(stdout);

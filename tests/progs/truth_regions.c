@@ -10,7 +10,7 @@
 
 #include "truth.h"
 
-#define PAGE 4096ul
+#define PAGE	    4096ul
 #define MAX_THREADS 16
 
 #define FUNCTIONS(X)                                                                               \
@@ -82,7 +82,7 @@ MAP(map_file)
 MAP(map_stack)
 MAP(map_gone)
 
-#define MAP_ANY(name, pages) name(NULL, (pages) * PAGE, MAP_ANONYMOUS, -1)
+#define MAP_ANY(name, pages) name(NULL, (pages)*PAGE, MAP_ANONYMOUS, -1)
 
 #define REMAP(name)                                                                                \
 	NOINLINE static void *name(void *old, size_t old_bytes, size_t bytes, int flags, void *to) \
@@ -213,10 +213,10 @@ static void holes(void)
 {
 	char *p = map_holes(NULL, 16 * PAGE, MAP_ANONYMOUS, -1);
 
-	check_zero(munmap(p + 6 * PAGE, 3 * PAGE)); /* in the middle */
+	check_zero(munmap(p + 6 * PAGE, 3 * PAGE));  /* in the middle */
 	check_zero(munmap(p + 14 * PAGE, 2 * PAGE)); /* at the end */
-	check_zero(munmap(p, PAGE)); /* at the start */
-	check_zero(munmap(p + 5 * PAGE, 5 * PAGE)); /* over the hole: two pages more */
+	check_zero(munmap(p, PAGE));		     /* at the start */
+	check_zero(munmap(p + 5 * PAGE, 5 * PAGE));  /* over the hole: two pages more */
 	held[FN_map_holes] -= 8 * (long)PAGE;
 }
 
@@ -275,9 +275,8 @@ static void failures(void)
 
 	if (mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED ||
 	    mmap(NULL, 1ul << 60, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED ||
-	    mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, -1, 0) != MAP_FAILED ||
-	    !munmap(p + 1, PAGE) || !munmap(p, 0) ||
-	    mremap(p, 3 * PAGE, 1ul << 60, MREMAP_MAYMOVE) != MAP_FAILED ||
+	    mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, -1, 0) != MAP_FAILED || !munmap(p + 1, PAGE) ||
+	    !munmap(p, 0) || mremap(p, 3 * PAGE, 1ul << 60, MREMAP_MAYMOVE) != MAP_FAILED ||
 	    sbrk(1l << 60) != (void *)-1) {
 		fprintf(stderr, "truth_regions: a call did not fail\n");
 		_exit(95);
@@ -303,8 +302,8 @@ int main(int argc, char **argv)
 	n_threads = (unsigned)truth_number(argc, argv, "--threads", 4);
 	n_threads = n_threads < MAX_THREADS ? n_threads : MAX_THREADS;
 	rounds = (unsigned)truth_number(argc, argv, "--rounds", 2000);
-	earlier = check(mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			     -1, 0));
+	earlier = check(
+		mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	fd = open("/proc/self/exe", O_RDONLY);
 	truth_ready();
 	for (size_t i = 1; i <= 10; i++)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Has memory of each kind in its resident set, and says how much of it: by what it has touched itself, page by page.
- * The heap: twice as many blocks as it keeps, and every other one freed, so that what is freed stays between what is
- * kept. Mappings by two functions, which the kernel joins. Pages of the file given by --file PATH, read and written; shared
- * memory; a thread's stack. From before the run: --earlier BYTES of blocks, as many of a thread's (in glibc's malloc an
- * arena of its own), that thread's stack, and a mapping of so many bytes; and with --mappings N so many mappings of a page. */
+/* Has memory of each kind in its resident set, and says how much of it: by what it has touched
+ * itself, page by page. The heap: twice as many blocks as it keeps, and every other one freed, so
+ * that what is freed stays between what is kept. Mappings by two functions, which the kernel joins.
+ * Pages of the file given by --file PATH, read and written; shared memory; a thread's stack. From
+ * before the run: --earlier BYTES of blocks, as many of a thread's (in glibc's malloc an arena of
+ * its own), that thread's stack, and a mapping of so many bytes; and with --mappings N so many
+ * mappings of a page. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -46,7 +48,8 @@ NOINLINE static void keep_every_other(void)
 #define MAP(name)                                                                                  \
 	NOINLINE static char *name(void *at, size_t bytes, int flags)                              \
 	{                                                                                          \
-		char *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0); \
+		char *p = mmap(at, bytes, PROT_READ | PROT_WRITE,                                  \
+			       MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);                        \
                                                                                                    \
 		__asm__ volatile("" : "+r"(p) : : "memory");                                       \
 		return check(p);                                                                   \
@@ -82,7 +85,8 @@ static void map_files(const char *path, size_t bytes, size_t written)
 	char *p = check(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
 	volatile char sum = 0;
 
-	/* written first: a copy takes huge pages apart, and what else was in them is to be read again */
+	/* written first: a copy takes huge pages apart, and what else was in them is to be read
+	 * again */
 	touch(p, written);
 	for (size_t i = 0; i < bytes; i += PAGE)
 		sum += p[i];
@@ -135,8 +139,8 @@ static void start_thread(size_t stack, size_t heap)
 
 int main(int argc, char **argv)
 {
-	size_t first = 3 << 20, second = 5 << 20, area = 0, file = 4 << 20, written = 1 << 20, shared = 2 << 20,
-	       stack = 512 << 10;
+	size_t first = 3 << 20, second = 5 << 20, area = 0, file = 4 << 20, written = 1 << 20,
+	       shared = 2 << 20, stack = 512 << 10;
 	const char *path = NULL;
 
 	for (int i = 1; i + 1 < argc; i++)
@@ -160,7 +164,7 @@ int main(int argc, char **argv)
 	start_thread(stack, 0);
 	printf("{\"live\": %d, \"blocks\": %d, \"freed\": %d, \"earlier\": %zu, \"map_first\": %zu, \"map_second\": %zu, "
 	       "\"map_area\": %zu, \"file\": %zu, \"written\": %zu, \"shared\": %zu, \"stack\": %zu}\n",
-	       BLOCK * BLOCKS, BLOCKS, BLOCK * BLOCKS, earlier_bytes, first, second, area, path ? file : (size_t)0,
-	       path ? written : (size_t)0, shared, stack);
+	       BLOCK * BLOCKS, BLOCKS, BLOCK * BLOCKS, earlier_bytes, first, second, area,
+	       path ? file : (size_t)0, path ? written : (size_t)0, shared, stack);
 	return truth_finish();
 }

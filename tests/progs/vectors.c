@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that grows elsewhere than by malloc alone, from "go" until the line "stop", beside short-lived blocks as
- * fast as it goes (or --rate N of them a second). By the clock:
+/* Memory that grows elsewhere than by malloc alone, from "go" until the line "stop", beside
+ * short-lived blocks as fast as it goes (or --rate N of them a second). By the clock:
  *
  *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs of --step (2000) more each
  *   grow_many       --many BYTES (0) a second are appended to 2,000 vectors in turn, --step each
@@ -122,7 +122,8 @@ static uint64_t due(uint64_t since_ns, uint64_t per_s)
 int main(int argc, char **argv)
 {
 	uint64_t vector_rate, many_rate, maps_rate, step, map_size, n_sessions, map_pairs, rate;
-	uint64_t start, now, pairs = 0, added = 0, mapped = 0, mapped_briefly = 0, sessions_next = 0;
+	uint64_t start, now, pairs = 0, added = 0, mapped = 0, mapped_briefly = 0,
+			     sessions_next = 0;
 	size_t turn = 0;
 
 	truth_init(argc, argv);

@@ -20,7 +20,8 @@
 			fn(*p);                                                                    \
 	}
 
-/* Traced ourselves (-a puts probes into the libc that we run on), a call costs more than the test. */
+/* Traced ourselves (-a puts probes into the libc that we run on), a call costs more than the
+ * test. */
 static inline void cleanup_free(void *p)
 {
 	if (*(void **)p)

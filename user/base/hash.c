@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round per word is what Rust and Python use for the same
- * purpose). */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round per word is what Rust and Python use for the
+ * same purpose). */
 #include "base/hash.h"
 
 #include <string.h>

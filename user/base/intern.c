@@ -64,13 +64,15 @@ static int grow_slots(struct intern *intern)
 	return 0;
 }
 
-/* Room for one of len bytes. Allocations double, at powers of two: no capacities have to be kept. */
+/* Room for one of len bytes. Allocations double, at powers of two: no capacities have to be
+ * kept. */
 static int grow_bytes(struct intern *intern, size_t len)
 {
 	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;
 
 	if (!(intern->n & (intern->n - 1))) {
-		size_t *starts = reallocarray(intern->starts, intern->n ? 2 * intern->n : 1, sizeof(*starts));
+		size_t *starts = reallocarray(intern->starts, intern->n ? 2 * intern->n : 1,
+					      sizeof(*starts));
 
 		if (!starts)
 			return -ENOMEM;

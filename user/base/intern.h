@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a string is stands here, its length before it: to find one in a large table is to wait for two places in
- * memory, not for four. */
+/* Where a string is stands here, its length before it: to find one in a large table is to wait for
+ * two places in memory, not for four. */
 struct intern_slot {
 	uint32_t hash;	 /* its lower half */
 	uint32_t number; /* + 1; 0: the slot is free */

@@ -21,7 +21,8 @@ int outfile__open(struct outfile *out, const char *path, struct error *err);
  * before still stands there. Closes in both cases. */
 int outfile__commit(struct outfile *out, struct error *err);
 
-/* Writing has failed with code, negative errno: outfile__discard(), and err says so. Returns code. */
+/* Writing has failed with code, negative errno: outfile__discard(), and err says so. Returns
+ * code. */
 int outfile__fail(struct outfile *out, int code, struct error *err);
 
 /* Closes and removes what was written; nothing to do on one that is not open. */

@@ -88,8 +88,8 @@ static size_t alloc_file__bytes(const struct alloc_file *file)
 	return bytes;
 }
 
-static int __attribute__((format(printf, 3, 4))) cannot(struct alloc_offer *offer, int rc,
-							const char *fmt, ...)
+static int __attribute__((format(printf, 3, 4)))
+cannot(struct alloc_offer *offer, int rc, const char *fmt, ...)
 {
 	va_list args;
 
@@ -475,8 +475,7 @@ const struct alloc_names *alloc_files__names(const struct alloc_files *files)
 /* The place for what is kept of the file, or NULL. */
 static struct alloc_file **find_kept(struct alloc_files *files, const struct file_id *id)
 {
-	const struct binary *binary =
-		files->binaries ? binaries__find(files->binaries, id) : NULL;
+	const struct binary *binary = files->binaries ? binaries__find(files->binaries, id) : NULL;
 
 	if (!binary || binaries__grow(files->binaries, &files->kept, &files->n_kept,
 				      sizeof(struct alloc_file *)))

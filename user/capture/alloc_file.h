@@ -37,7 +37,7 @@ struct alloc_offer {
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
 	uint64_t bytes;	      /* of its code; 0: unknown */
 	struct probe_site site;
-	struct alloc_insn insn;	   /* the probed one */
+	struct alloc_insn insn;	    /* the probed one */
 	size_t first_exit, n_exits; /* of alloc_part.exits: where it returns if it may throw */
 	/* It does nothing but hand its calls over to this one of the part, which is probed in its
 	 * stead; or ALLOC_NOWHERE. */
@@ -64,7 +64,7 @@ struct alloc_part {
 };
 
 struct alloc_file {
-	bool shared; /* as in alloc_files__look() */
+	bool shared;				     /* as in alloc_files__look() */
 	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
 	size_t n_parts;
 	bool known; /* one of the parts is a family's */
@@ -83,11 +83,12 @@ void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
-/* Opens the very file behind a mapping of process pid: the one that the binaries hold, also when the process is gone,
- * else as maps__open_file(). A descriptor or negative errno. */
+/* Opens the very file behind a mapping of process pid: the one that the binaries hold, also when
+ * the process is gone, else as maps__open_file(). A descriptor or negative errno. */
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
-/* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are asked. */
+/* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are
+ * asked. */
 bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps);
 
 /* What the file behind a mapping of process pid offers. extra: the functions that the user named in

@@ -59,25 +59,30 @@ struct allocators {
 /* Whose calls the functions of a process's files are wanted for. */
 enum alloc_scope {
 	ALLOC_OWN, /* the process's: those that its calls reach, by link order */
-	ALLOC_LOADING, /* the same while the dynamic linker still sets it up: what is mapped so far counts */
-	ALLOC_ALL, /* everybody's: all that the files offer, for others may use what this process does not */
+	/* the same while the dynamic linker still sets it up: what is mapped so far counts */
+	ALLOC_LOADING,
+	/* everybody's: all that the files offer, for others may use what this process does not */
+	ALLOC_ALL,
 };
 
-/* The allocators in the files that pid maps, whose address space is maps. Of the functions that several
- * files define, calls reach the first one's in link order, as for the dynamic linker; a copy that a file
- * keeps to itself is an allocator of its own. extra are functions that the user named. files
- * remembers what the files offer, for other processes; NULL: nothing is remembered.
+/* The allocators in the files that pid maps, whose address space is maps. Of the functions that
+ * several files define, calls reach the first one's in link order, as for the dynamic linker; a
+ * copy that a file keeps to itself is an allocator of its own. extra are functions that the user
+ * named. files remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
- * With ALLOC_ALL a file that cannot be used is passed over and counted, a malloc that is not known is said in *ret alone, and the process may be gone when the binaries
- * hold its files (-ESRCH when extra cannot be told then).
+ * With ALLOC_ALL a file that cannot be used is passed over and counted, a malloc that is not known
+ * is said in *ret alone, and the process may be gone when the binaries hold its files (-ESRCH when
+ * extra cannot be told then).
  *
- * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc is that of an
- * allocator that is not in the table; other negative errno. err says what was found and where. */
+ * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc is
+ * that of an allocator that is not in the table; other negative errno. err says what was found and
+ * where. */
 int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
 		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
 		     struct allocators **ret, struct error *err);
 
-/* Is it a failure of the moment, which another attempt, or another process with the same files, may not meet? */
+/* Is it a failure of the moment, which another attempt, or another process with the same files, may
+ * not meet? */
 static inline bool alloc_error__passes(int rc)
 {
 	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC;

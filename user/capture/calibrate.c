@@ -23,22 +23,22 @@
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
-/* Among other code a call costs no less than in a loop of its own, and no more than that many times as much: what is
- * measured beyond is noise. */
+/* Among other code a call costs no less than in a loop of its own, and no more than that many times
+ * as much: what is measured beyond is noise. */
 #define AMONG_MAX 1.5
 
 /* Calls that come rarely: an allocation and its free, this long after the last one's. */
-#define RARE_CALLS   50
+#define RARE_CALLS    50
 #define RARE_LEFT_OUT 2 /* the longest */
-#define RARE_SPIN_NS 1e6
-/* With what is between them its cost rises like 1 - exp(-(t - RARE_FROM_NS) / RARE_NS), as far as caches lose what the
- * kernel needs not at once but to whoever else shares them: measured with 5 to 1,700 us of arithmetic between
- * pairs, on a virtual machine (docs/overhead.md). */
+#define RARE_SPIN_NS  1e6
+/* With what is between them its cost rises like 1 - exp(-(t - RARE_FROM_NS) / RARE_NS), as far as
+ * caches lose what the kernel needs not at once but to whoever else shares them: measured with 5 to
+ * 1,700 us of arithmetic between pairs, on a virtual machine (docs/overhead.md). */
 #define RARE_FROM_NS 50e3
 #define RARE_NS	     450e3
 
-/* What the child measures: nanoseconds per call, without and with probes; in a loop of its own, among other
- * code, and of an allocation and its free that come rarely. */
+/* What the child measures: nanoseconds per call, without and with probes; in a loop of its own,
+ * among other code, and of an allocation and its free that come rarely. */
 struct measured {
 	double ns[2][INSN_CLASSES][2], among_ns[2][INSN_CLASSES][2], rare_ns[2];
 };
@@ -50,8 +50,8 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median over rounds of the CPU time per call, for that is what targets are charged with: whoever takes the CPU
- * meanwhile falls out, but not what he leaves of the caches. */
+/* Median over rounds of the CPU time per call, for that is what targets are charged with: whoever
+ * takes the CPU meanwhile falls out, but not what he leaves of the caches. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	double ns[CALIBRATION_ROUNDS];
@@ -67,8 +67,9 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 	return ns[CALIBRATION_ROUNDS / 2];
 }
 
-/* What a call adds to other code: programs have that, and caches do not find a call there as it is found in a loop of its
- * own. Each round holds both, so that what the machine's others do to one they do to both. */
+/* What a call adds to other code: programs have that, and caches do not find a call there as it is
+ * found in a loop of its own. Each round holds both, so that what the machine's others do to one
+ * they do to both. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	double ns[CALIBRATION_ROUNDS];
@@ -83,7 +84,9 @@ static double measure_among(void (*fn)(const void *arg), const void *arg, int ca
 			self__other_work();
 			fn(arg);
 		}
-		ns[round] = ((double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - middle) - (double)(middle - start)) / calls;
+		ns[round] = ((double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - middle) -
+			     (double)(middle - start)) /
+			    calls;
 	}
 	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
 	return ns[CALIBRATION_ROUNDS / 2];
@@ -95,8 +98,8 @@ static void spin(uint64_t steps)
 		;
 }
 
-/* Mean of all but the longest, in which something else had the CPU: by the clock, for to ask for the CPU time is
- * a system call, and would bring back what is to be missing. */
+/* Mean of all but the longest, in which something else had the CPU: by the clock, for to ask for
+ * the CPU time is a system call, and would bring back what is to be missing. */
 static double measure_rare(enum insn_class class)
 {
 	struct self_stub allocate = self__stub(class, 0), release = self__stub(class, 1);
@@ -105,7 +108,8 @@ static double measure_rare(enum insn_class class)
 	int kept = RARE_CALLS - RARE_LEFT_OUT;
 
 	spin(steps);
-	steps = (uint64_t)((double)steps * RARE_SPIN_NS / (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start + 1));
+	steps = (uint64_t)((double)steps * RARE_SPIN_NS /
+			   (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start + 1));
 	for (int i = 0; i < RARE_CALLS; i++) {
 		spin(steps);
 		start = clock__now_ns(CLOCK_MONOTONIC);
@@ -224,7 +228,8 @@ static double stacks_ns(struct capture *c, uint32_t process)
 /* Of each call of the pair, however long it has not come. */
 static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
 {
-	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] - usual->free_ns[INSN_PUSH];
+	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] -
+		      usual->free_ns[INSN_PUSH];
 
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
@@ -269,8 +274,10 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 		double cost[2];
 
 		for (int role = 0; role < 2; role++) {
-			double alone = m->ns[1][class][role] - m->ns[0][class][role] - (role ? 0 : stacks);
-			double among = m->among_ns[1][class][role] - m->among_ns[0][class][role] - (role ? 0 : stacks);
+			double alone =
+				m->ns[1][class][role] - m->ns[0][class][role] - (role ? 0 : stacks);
+			double among = m->among_ns[1][class][role] - m->among_ns[0][class][role] -
+				       (role ? 0 : stacks);
 
 			alone = alone > 0 ? alone : 0;
 			among = among > alone ? among : alone;
@@ -391,8 +398,8 @@ int capture__calibrate_regions(struct capture *c, struct region_calibration *ret
 	capture__drop_process(c, process);
 	if (!rc)
 		*ret = (struct region_calibration){
-			.libc_call_ns = more_than(m->call_ns[REGIONS_AT_LIBC],
-						  m->call_ns[REGIONS_UNSEEN]),
+			.libc_call_ns =
+				more_than(m->call_ns[REGIONS_AT_LIBC], m->call_ns[REGIONS_UNSEEN]),
 			.syscall_call_ns = more_than(m->call_ns[REGIONS_AT_SYSCALLS],
 						     m->call_ns[REGIONS_UNSEEN]),
 			.syscall_other_ns = more_than(m->other_ns[REGIONS_AT_SYSCALLS],
@@ -436,7 +443,8 @@ double calibration__rarity_ns(const struct calibration *calibration, uint64_t ca
 {
 	double between = calls ? 2 * over_ns / (double)calls - RARE_FROM_NS : 0; /* pairs */
 
-	return between > 0 ? (double)calls * calibration->rare_ns * (1 - exp(-between / RARE_NS)) : 0;
+	return between > 0 ? (double)calls * calibration->rare_ns * (1 - exp(-between / RARE_NS))
+			   : 0;
 }
 
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point)

@@ -163,7 +163,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	}
 	rc = memtrace_bpf__load(skel);
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)
-		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id), BPF_ANY);
+		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id),
+					  BPF_ANY);
 	if (rc)
 		goto fail;
 	skel->links.task_exec = bpf_program__attach(skel->progs.task_exec);
@@ -307,8 +308,8 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 		rc = bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &process.id,
 					  sizeof(process.id), BPF_ANY);
 		if (!rc)
-			rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
-						  sizeof(process), BPF_NOEXIST);
+			rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd),
+						  &process, sizeof(process), BPF_NOEXIST);
 		if (rc)
 			capture__drop_process(c, process.id);
 	}
@@ -334,8 +335,8 @@ int capture__events(struct capture *c, void (*fn)(void *ctx, const struct abi_ev
 	return rc < 0 ? rc : 0;
 }
 
-int capture__read_ends(struct capture *c, void (*fn)(void *ctx, const struct abi_end *end), void *ctx,
-		       uint64_t *ret_lost)
+int capture__read_ends(struct capture *c, void (*fn)(void *ctx, const struct abi_end *end),
+		       void *ctx, uint64_t *ret_lost)
 {
 	int rc;
 
@@ -366,7 +367,8 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 /* --- what is recorded, and of whom --- */
 
 /* What is 0 stays as it is, and watch when it is negative. */
-static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns, int watch)
+static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
+		       int watch)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;

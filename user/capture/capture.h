@@ -37,8 +37,9 @@ struct capture_options {
 	bool regions;		/* capture__attach_regions() will be called */
 	bool growth;		/* page faults are recorded, in the place of allocations */
 	bool windows;		/* capture__watch_ends() will be called */
-	bool machine;		/* what all probes cost together is to be known: capture__machine_counters() */
-	bool verbose;		/* libbpf's messages on stderr */
+	/* what all probes cost together is to be known: capture__machine_counters() */
+	bool machine;
+	bool verbose;			 /* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; the caller's */
 	size_t n_extra;
 	/* Which processes are traced besides those that are added: from their next exec on. self is
@@ -65,10 +66,10 @@ int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_proce
 /* Drops all that is recorded of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Deletes what a drain has told of processes that have ended, for others' sake; with stacks also the stacks that
- * no other's sites and calls name any more (those of regions have no sites: not while they are recorded). The drain's
- * stacks are ascending by lo, then hi. processes: n numbers, which it sorts. What cannot be done for want of memory
- * is left for the next time. */
+/* Deletes what a drain has told of processes that have ended, for others' sake; with stacks also
+ * the stacks that no other's sites and calls name any more (those of regions have no sites: not
+ * while they are recorded). The drain's stacks are ascending by lo, then hi. processes: n numbers,
+ * which it sorts. What cannot be done for want of memory is left for the next time. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks);
 
@@ -89,17 +90,18 @@ int capture__judge_program(struct capture *capture, const struct abi_program *pr
 
 /* Tells the kernel side which code a process has mapped where, building the unwind tables of files
  * that are new; these work from capture__put_tables() on. Call again whenever that changes. Only
- * files among the binaries are known. When there is no room for a table, tables that no process uses
- * any more make it, the one let go first first; is there still none, the file goes without. How many
- * mappings found no place (the highest ones of more than ABI_MAX_MAPPINGS), or negative errno.
+ * files among the binaries are known. When there is no room for a table, tables that no process
+ * uses any more make it, the one let go first first; is there still none, the file goes without.
+ * How many mappings found no place (the highest ones of more than ABI_MAX_MAPPINGS), or negative
+ * errno.
  *
- * Other processes that map one of these files find its table from then on by themselves, before they
- * are told of here. */
+ * Other processes that map one of these files find its table from then on by themselves, before
+ * they are told of here. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
 			  uint32_t process, const struct maps *maps);
 
-/* Puts in place the tables that have been built so far. They work at once, but the call takes 10 ms and more:
- * one for many processes, after all that is urgent. */
+/* Puts in place the tables that have been built so far. They work at once, but the call takes 10 ms
+ * and more: one for many processes, after all that is urgent. */
 void capture__put_tables(struct capture *capture);
 
 /* The process has ended: its tables may go when others need the room. */
@@ -133,17 +135,18 @@ const struct capture_refusal *capture__refusals(const struct capture *capture, s
 /* Are there probes in the file for all processes, even though they may be out at the moment? */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file);
 
-/* Nobody who is traced runs the file any more: begins to take those probes out of it that stand there for all
- * processes. They are among the capture's probes no more, and their room in the kernel's tables is others' when they
- * are gone. */
+/* Nobody who is traced runs the file any more: begins to take those probes out of it that stand
+ * there for all processes. They are among the capture's probes no more, and their room in the
+ * kernel's tables is others' when they are gone. */
 void capture__release(struct capture *capture, const struct file_id *file);
 
-/* Begins to take the probes on the allocators' functions out of process pid alone: they are gone some 10 ms later, but
- * to let the links go the kernel waits for all CPUs, 50 ms and more; on a starved one for seconds. pid 0: the probes in all
- * processes; while these are out, capture__attach() with pid 0 takes down what is to be put in place with them. */
+/* Begins to take the probes on the allocators' functions out of process pid alone: they are gone
+ * some 10 ms later, but to let the links go the kernel waits for all CPUs, 50 ms and more; on a
+ * starved one for seconds. pid 0: the probes in all processes; while these are out,
+ * capture__attach() with pid 0 takes down what is to be put in place with them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's count as one, and while
- * there is one, an attach waits for it. */
+/* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's
+ * count as one, and while there is one, an attach waits for it. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or
  * negative errno with err, and none is back; those that are refused stay out, which is no error.
@@ -152,19 +155,22 @@ size_t capture__pausing(struct capture *capture, pid_t pid);
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* From now on one sample is taken per interval bytes of process pid. An exec at this very moment may go
- * unnoticed by the kernel side. 0 or negative errno. */
+/* From now on one sample is taken per interval bytes of process pid. An exec at this very moment
+ * may go unnoticed by the kernel side. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* Likewise: its probes, which come and go, are all in place since start_ns; ABI_NO_WINDOW: they are not. */
+/* Likewise: its probes, which come and go, are all in place since start_ns; ABI_NO_WINDOW: they are
+ * not. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
-/* Are ends of sampled blocks of process pid told from now on, and their addresses watched (struct abi_end)? Blocks that
- * have ended stay in the live table then, as BIRTH_ENDED, until capture__forget_block(). 0 or negative errno. */
+/* Are ends of sampled blocks of process pid told from now on, and their addresses watched (struct
+ * abi_end)? Blocks that have ended stay in the live table then, as BIRTH_ENDED, until
+ * capture__forget_block(). 0 or negative errno. */
 int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
-/* Calls fn for each end told of since the last time (valid for the call), in the order in which they happened on their
- * CPUs. *ret_lost: how many found no room, over the whole run. 0 or negative errno. */
-int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end), void *ctx,
-		       uint64_t *ret_lost);
+/* Calls fn for each end told of since the last time (valid for the call), in the order in which
+ * they happened on their CPUs. *ret_lost: how many found no room, over the whole run. 0 or negative
+ * errno. */
+int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end),
+		       void *ctx, uint64_t *ret_lost);
 
 /* Puts probes on the functions of a source (of libc's) in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
@@ -176,8 +182,8 @@ void capture__detach_regions(struct capture *capture, pid_t pid);
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
-/* Sees page faults of traced processes, through tracepoints, as options->growth asked for; to be called again after
- * capture__detach(), as which calibrating ends. */
+/* Sees page faults of traced processes, through tracepoints, as options->growth asked for; to be
+ * called again after capture__detach(), as which calibrating ends. */
 int capture__attach_growth(struct capture *capture, struct error *err);
 
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
@@ -199,17 +205,19 @@ void capture__deactivate(struct capture *capture);
 /* Takes all probes out of all targets. */
 void capture__detach(struct capture *capture);
 
-/* A process of its own, the keeper, takes all probes out when it has not been told for as long as the patience lasts
- * that all is well, and when we die. What reads tables, attaches and takes in processes tells it by itself. */
+/* A process of its own, the keeper, takes all probes out when it has not been told for as long as
+ * the patience lasts that all is well, and when we die. What reads tables, attaches and takes in
+ * processes tells it by itself. */
 void capture__beat(struct capture *capture);
 /* Milliseconds; 0 (at first): for ever. */
 void capture__set_patience(struct capture *capture, unsigned patience_ms);
 /* Is it there? Somebody may have killed it. */
 bool capture__is_kept(struct capture *capture);
-/* When it took the probes out, CLOCK_MONOTONIC; 0: it did not. Those that are placed from then on go as well, until */
+/* When it took the probes out, CLOCK_MONOTONIC; 0: it did not. Those that are placed from then on
+ * go as well, until */
 uint64_t capture__withdrawn_ns(const struct capture *capture);
-/* this is called: no probe is in place then, as after capture__pause() of all and capture__detach(). It waits until
- * those that were withdrawn are gone. */
+/* this is called: no probe is in place then, as after capture__pause() of all and
+ * capture__detach(). It waits until those that were withdrawn are gone. */
 void capture__accept_withdrawal(struct capture *capture);
 
 /* What a process held at most. 0 or negative errno. */
@@ -222,8 +230,8 @@ int capture__counters(struct capture *capture, uint32_t process, struct abi_proc
  * stacks took alone. Only with the option. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
-/* By how many blocks the process has more than before, by counters: allocations that added one less frees that ended
- * one. */
+/* By how many blocks the process has more than before, by counters: allocations that added one less
+ * frees that ended one. */
 int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 
 /* Calls of allocating and of freeing functions, by counters. */
@@ -233,8 +241,8 @@ uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 /* How often the kernel could not run a program because another was running on the CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 
-/* Memory that the kernel holds for all this, bytes. *ret_at_most: rather what its tables may grow to, for this
- * kernel (before Linux 6.4) does not count what they have. */
+/* Memory that the kernel holds for all this, bytes. *ret_at_most: rather what its tables may grow
+ * to, for this kernel (before Linux 6.4) does not count what they have. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
 /* Ascending; as strcmp. */
@@ -254,11 +262,12 @@ void capture_table__free(struct capture_table *table);
 
 /* Everything recorded, read in batches; meant for after deactivation, when nothing changes. */
 struct capture_drain {
-	struct capture_table live;    /* struct abi_live_key -> struct abi_live */
-	struct capture_table sites;   /* struct abi_site_key -> struct abi_site */
-	struct capture_table stacks;  /* struct abi_stack_key -> struct abi_stack */
-	struct capture_table inflight; /* calls under way: struct abi_inflight_key -> struct abi_inflight */
-	struct capture_table threads; /* uint32_t tid -> struct abi_thread */
+	struct capture_table live;   /* struct abi_live_key -> struct abi_live */
+	struct capture_table sites;  /* struct abi_site_key -> struct abi_site */
+	struct capture_table stacks; /* struct abi_stack_key -> struct abi_stack */
+	/* calls under way: struct abi_inflight_key -> struct abi_inflight */
+	struct capture_table inflight;
+	struct capture_table threads;	/* uint32_t tid -> struct abi_thread */
 	struct capture_table transfers; /* struct abi_transfer_key -> struct abi_transfer */
 };
 int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);
@@ -276,8 +285,9 @@ void capture_drain__free(struct capture_drain *drain);
  * capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
-	double rare_ns; /* more than that, of each call, where they are few: the caches have lost the kernel's code and
-			 * tables since the last one (calibration__rarity_ns()) */
+	double rare_ns; /* more than that, of each call, where they are few: the caches have lost
+			 * the kernel's code and tables since the last one
+			 * (calibration__rarity_ns()) */
 };
 
 /* Measures it on a child of memtrace's own, in about half a second. Must come before the
@@ -295,13 +305,15 @@ struct region_calibration {
  * capture was made with regions. 0 or negative errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
-/* Nanoseconds that all calls of mmap and its like counted have cost, stacks aside; syscalls: they were seen as
- * system calls (what the process's other ones cost there is not in it). */
+/* Nanoseconds that all calls of mmap and its like counted have cost, stacks aside; syscalls: they
+ * were seen as system calls (what the process's other ones cost there is not in it). */
 double region_calibration__total_ns(const struct region_calibration *calibration,
 				    const struct abi_process_cpu *counters, bool syscalls);
 
-/* Nanoseconds that so many calls, one after the other over so much time, cost more than calls in a row do. */
-double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls, double over_ns);
+/* Nanoseconds that so many calls, one after the other over so much time, cost more than calls in a
+ * row do. */
+double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls,
+			      double over_ns);
 
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);

@@ -13,7 +13,8 @@
 struct known_object {
 	struct file_id file;
 	const char *family; /* NULL: the place is free */
-	bool leaving; /* released: its place, and its functions', are free when its last link is gone */
+	/* released: its place, and its functions', are free when its last link is gone */
+	bool leaving;
 };
 
 /* Of no allocator; of several, perhaps. */
@@ -45,7 +46,8 @@ enum capture_place_kind {
 
 /* What holds probes in place. */
 struct capture_link {
-	int slot; /* where the keeper has its descriptor: a link's or, of the kind perf, its event's */
+	/* where the keeper has its descriptor: a link's or, of the kind perf, its event's */
+	int slot;
 	pid_t pid;  /* in whose memory; 0: everybody's */
 	int object; /* whose functions, by its index among the objects; NO_OBJECT */
 	enum capture_place_kind on;
@@ -55,7 +57,7 @@ struct capture_link {
 /* A link that is being closed. */
 struct capture_closing {
 	struct shield_closer *closer;
-	pid_t pid; /* as of the link */
+	pid_t pid;  /* as of the link */
 	int object; /* likewise, or ANY_OBJECT */
 };
 
@@ -89,7 +91,7 @@ struct capture {
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
-	int *closing; /* room for as many descriptors */
+	int *closing;			  /* room for as many descriptors */
 	struct capture_closing *closings; /* links on their way out, while we go on */
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;
@@ -111,16 +113,19 @@ struct capture {
 	void *end_ctx;
 	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
 	void *region_ctx;
-	struct capture_table retired; /* stacks that were taken out of the kernel since the last drain, ascending */
-	int cpus; /* possible ones: values of per-CPU maps */
+	/* stacks that were taken out of the kernel since the last drain, ascending */
+	struct capture_table retired;
+	int cpus;			  /* possible ones: values of per-CPU maps */
 	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
 };
 
 /* --- links.c --- */
 
-/* The descriptor is the keeper's from now on; on failure it is closed. rank as of the link. 0 or negative errno. */
+/* The descriptor is the keeper's from now on; on failure it is closed. rank as of the link. 0 or
+ * negative errno. */
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
-/* Those that were kept since there were n_links are closed again: in the order of their coming, backwards. */
+/* Those that were kept since there were n_links are closed again: in the order of their coming,
+ * backwards. */
 void links__roll_back(struct capture *capture, size_t n_links);
 /* Which links are meant. */
 struct link_choice {

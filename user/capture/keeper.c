@@ -8,8 +8,8 @@
  * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but neither its
  * address space, nor its session, nor its signals. With the table shared, descriptors need not be
  * handed over: the keeper can close a probe as soon as it stands in a slot, which is where it is
- * made, in the helper that a SIGSTOP of memtrace does not stop (shield.c). While memtrace is well it
- * closes its probes by itself, without asking anybody. Who closes a descriptor is decided by an
+ * made, in the helper that a SIGSTOP of memtrace does not stop (shield.c). While memtrace is well
+ * it closes its probes by itself, without asking anybody. Who closes a descriptor is decided by an
  * atomic exchange of its slot: the one who finds it there.
  *
  * Time is counted in looks, not by a clock. So a machine, or a container, that stands still as a
@@ -178,7 +178,8 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* It keeps them blocked. No signal at its end: nobody's wait() for another child shall meet it. */
+	/* It keeps them blocked. No signal at its end: nobody's wait() for another child shall meet
+	 * it. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);

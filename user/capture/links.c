@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What holds probes in place: kept from when it is made until it is closed, at once or beside us. */
+/* What holds probes in place: kept from when it is made until it is closed, at once or beside
+ * us. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 	return 0;
 }
 
-/* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it. The new
- * number of them. */
+/* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it.
+ * The new number of them. */
 static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
 {
 	int fd = keeper__take(c->keeper, link->slot);
@@ -64,10 +65,11 @@ void links__close(struct capture *c, const struct link_choice *choice)
 	shield__close(c->closing, n);
 }
 
-/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for all CPUs under one
- * lock. A link that is closed takes the program from the breakpoint at once, but the breakpoint stays until it is its
- * event's turn: calls are trapped and nobody counts them. (Closed side by side, malloc's breakpoint stood for 1.7 s after its
- * program had gone.) So one helper closes them, each event with its link, and those of the functions that are called most
+/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for
+ * all CPUs under one lock. A link that is closed takes the program from the breakpoint at once, but
+ * the breakpoint stays until it is its event's turn: calls are trapped and nobody counts them.
+ * (Closed side by side, malloc's breakpoint stood for 1.7 s after its program had gone.) So one
+ * helper closes them, each event with its link, and those of the functions that are called most
  * first. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
@@ -79,7 +81,8 @@ static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 		links__close(c, choice);
 		return;
 	}
-	/* the last one first, among those of one rank: an event before its link, an entry before its return */
+	/* the last one first, among those of one rank: an event before its link, an entry before
+	 * its return */
 	for (size_t i = c->n_links; i-- > 0;) {
 		size_t at = n;
 

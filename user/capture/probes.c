@@ -23,8 +23,8 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
-/* rank: of the point among those of its program. The functions that are called most stand first in the tables of
- * allocators. */
+/* rank: of the point among those of its program. The functions that are called most stand first in
+ * the tables of allocators. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
 		       const char *path, uint64_t off, uint64_t cookie, pid_t pid, uint32_t rank)
 {
@@ -232,8 +232,8 @@ static int note_refusal(struct capture *c, const struct allocator *a,
 	return 0;
 }
 
-/* Frees the places of released objects whose last link is gone: before that, a hit would be taken for one of the
- * function that has the place next. */
+/* Frees the places of released objects whose last link is gone: before that, a hit would be taken
+ * for one of the function that has the place next. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -314,7 +314,8 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 	list->essential[list->n++] = essential;
 }
 
-/* Takes down what was refused. 0, -EOPNOTSUPP with err when that is the whole allocator, -ENOMEM. */
+/* Takes down what was refused. 0, -EOPNOTSUPP with err when that is the whole allocator,
+ * -ENOMEM. */
 static int note_refusals(struct capture *c, const struct allocator *a, const struct attach *attach,
 			 struct error *err)
 {
@@ -473,8 +474,8 @@ static int place_region_points(const struct attach_regions *a)
 		cookies[i] = (uint64_t)point->site.delta << 8 | point->kind;
 	}
 	if (c->kind == PROBE_SESSION)
-		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false,
-				    a->path, offs, cookies, n, a->pid);
+		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false, a->path,
+				    offs, cookies, n, a->pid);
 	/* The return first: no call may be seen entering and not leaving. */
 	if (c->kind == PROBE_MULTI) {
 		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
@@ -524,7 +525,8 @@ int capture__attach_regions(struct capture *c, const struct region_source *sourc
 	return 0;
 }
 
-/* A tracepoint's program. Its link is the keeper's to close as well: it may cost everybody something. */
+/* A tracepoint's program. Its link is the keeper's to close as well: it may cost everybody
+ * something. */
 static int attach_program(struct capture *c, struct bpf_program *prog, enum capture_place_kind on)
 {
 	struct bpf_link *link = bpf_program__attach(prog);

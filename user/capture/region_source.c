@@ -54,9 +54,8 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	want = symbol.size && symbol.size < 65536 ? symbol.size : 64;
 	code = malloc(want);
 	len = code ? elf_image__read_code(image, symbol.vaddr, code, want) : 0;
-	if (len <= 0 ||
-	    probe_site__choose(code, (size_t)len, symbol.vaddr, symbol.size, PROBE_SITE_ALL_ARGS,
-			       &ret->site))
+	if (len <= 0 || probe_site__choose(code, (size_t)len, symbol.vaddr, symbol.size,
+					   PROBE_SITE_ALL_ARGS, &ret->site))
 		return false;
 	/* The programs read the arguments where they came. */
 	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)

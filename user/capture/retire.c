@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The records of processes that have ended are taken out of the kernel's tables: a machine starts more processes
- * than these have room for.
+/* The records of processes that have ended are taken out of the kernel's tables: a machine starts
+ * more processes than these have room for.
  *
- * Stacks have no owner. With addresses laid out at random each process has its own, and nobody else ever names
- * them; but a fork's are its parent's. So one goes when no site and no call under way names it. The kernel side may
- * be about to do so at that very moment: it looks whether the stack is there, and makes the site a little later.
- * Therefore what was taken out is kept until the next drain, which puts back what is named by then. */
+ * Stacks have no owner. With addresses laid out at random each process has its own, and nobody else
+ * ever names them; but a fork's are its parent's. So one goes when no site and no call under way
+ * names it. The kernel side may be about to do so at that very moment: it looks whether the stack
+ * is there, and makes the site a little later. Therefore what was taken out is kept until the next
+ * drain, which puts back what is named by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>

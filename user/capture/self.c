@@ -36,8 +36,8 @@ static const struct self_stub stubs[INSN_CLASSES][2] = {
 #define STRING(x)	STRING_(x)
 #define STRING_(x)	#x
 
-__asm__(".pushsection .text\n.p2align 6\nmemtrace_other_code:\n.rept " STRING(OTHER_FUNCTIONS) "\nret\n.balign " STRING(
-	OTHER_LINE) ", 0xcc\n.endr\n.popsection\n");
+__asm__(".pushsection .text\n.p2align 6\nmemtrace_other_code:\n.rept " STRING(
+	OTHER_FUNCTIONS) "\nret\n.balign " STRING(OTHER_LINE) ", 0xcc\n.endr\n.popsection\n");
 extern const char memtrace_other_code[] __attribute__((visibility("hidden")));
 
 void self__other_work(void)

@@ -27,8 +27,9 @@ struct self_stub {
 /* role: 0 for the allocating one, 1 for the freeing one. */
 struct self_stub self__stub(enum insn_class class, int role);
 
-/* Takes the place of what a program does between two calls: runs through as much code as one does in some microseconds, so
- * that a call finds the CPU's caches of code and branches as it would there. */
+/* Takes the place of what a program does between two calls: runs through as much code as one does
+ * in some microseconds, so that a call finds the CPU's caches of code and branches as it would
+ * there. */
 void self__other_work(void);
 
 /* File offset of an address of memtrace's own code in /proc/self/exe; 0 or negative errno. */

@@ -41,9 +41,10 @@ static int helper(void *arg)
 	return 0;
 }
 
-/* To change its code the kernel locks the target's address space: who holds that lock shall not wait for a CPU, on
- * a busy machine for tens of milliseconds, in which the target's page faults, mappings and probes wait as well. No signal
- * at its end, so that nobody's wait() for another child meets it. */
+/* To change its code the kernel locks the target's address space: who holds that lock shall not
+ * wait for a CPU, on a busy machine for tens of milliseconds, in which the target's page faults,
+ * mappings and probes wait as well. No signal at its end, so that nobody's wait() for another child
+ * meets it. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);

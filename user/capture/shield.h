@@ -15,8 +15,8 @@ int shield__run(int (*fn)(void *arg), void *arg);
  * for perf events: they are under one lock.) */
 void shield__close(const int *fds, size_t n);
 
-/* The same of n descriptors, one after the other in this order, while we go on: they are not ours any more. NULL: it
- * could not be begun, and they are closed already. */
+/* The same of n descriptors, one after the other in this order, while we go on: they are not ours
+ * any more. NULL: it could not be begun, and they are closed already. */
 struct shield_closer *shield__begin_close(const int *fds, size_t n);
 
 /* Are they closed? wait: waits until it is. Then the closer is freed. */

@@ -70,12 +70,14 @@ static int sort_table(struct capture_table *t, size_t key_size, size_t value_siz
 
 int snapshot__sort_stacks(struct capture_table *stacks)
 {
-	return sort_table(stacks, sizeof(struct abi_stack_key), sizeof(struct abi_stack), compare_stacks);
+	return sort_table(stacks, sizeof(struct abi_stack_key), sizeof(struct abi_stack),
+			  compare_stacks);
 }
 
 int snapshot__sort_sites(struct capture_table *sites)
 {
-	return sort_table(sites, sizeof(struct abi_site_key), sizeof(struct abi_site), compare_sites);
+	return sort_table(sites, sizeof(struct abi_site_key), sizeof(struct abi_site),
+			  compare_sites);
 }
 
 int snapshot__sort_live(struct capture_table *live)
@@ -94,8 +96,8 @@ int snapshot__sort_drain(struct capture_drain *drain)
 	return rc;
 }
 
-/* Position of the first key of a sorted table that is not of a process before this one. process_at: where keys
- * have it. */
+/* Position of the first key of a sorted table that is not of a process before this one. process_at:
+ * where keys have it. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
 		       uint32_t process)
 {
@@ -116,7 +118,8 @@ static size_t first_of(const struct capture_table *t, size_t key_size, size_t pr
 
 struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint32_t process)
 {
-	const size_t size = sizeof(struct abi_site_key), at = offsetof(struct abi_site_key, process);
+	const size_t size = sizeof(struct abi_site_key),
+		     at = offsetof(struct abi_site_key, process);
 	size_t first = first_of(sites, size, at, process);
 
 	return (struct snapshot_sites){
@@ -128,7 +131,8 @@ struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint
 
 struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_t process)
 {
-	const size_t size = sizeof(struct abi_live_key), at = offsetof(struct abi_live_key, process);
+	const size_t size = sizeof(struct abi_live_key),
+		     at = offsetof(struct abi_live_key, process);
 	size_t first = first_of(live, size, at, process);
 
 	return (struct snapshot_live){
@@ -138,7 +142,8 @@ struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_
 	};
 }
 
-const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks, const struct abi_stack_key *key)
+const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks,
+					     const struct abi_stack_key *key)
 {
 	const struct abi_stack_key *keys = stacks->keys;
 	const struct abi_stack_key *found =

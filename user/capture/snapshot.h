@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel's tables as they were read, sorted by key: what belongs to one process lies together, and is found without
- * a search of all. */
+/* The kernel's tables as they were read, sorted by key: what belongs to one process lies together,
+ * and is found without a search of all. */
 #ifndef MEMTRACE_CAPTURE_SNAPSHOT_H
 #define MEMTRACE_CAPTURE_SNAPSHOT_H
 
 #include "capture/capture.h"
 
-/* Sorts a table as read by capture__read_*(): of struct abi_stack_key -> abi_stack, abi_site_key -> abi_site,
- * abi_live_key -> abi_live. 0 or -ENOMEM. */
+/* Sorts a table as read by capture__read_*(): of struct abi_stack_key -> abi_stack, abi_site_key ->
+ * abi_site, abi_live_key -> abi_live. 0 or -ENOMEM. */
 int snapshot__sort_stacks(struct capture_table *stacks);
 int snapshot__sort_sites(struct capture_table *sites);
 int snapshot__sort_live(struct capture_table *live);
@@ -15,7 +15,8 @@ int snapshot__sort_live(struct capture_table *live);
 /* The three tables of a drain, once for all processes. 0 or -ENOMEM. */
 int snapshot__sort_drain(struct capture_drain *drain);
 
-/* The part of one process, in a sorted table; both arrays are the table's. keys: ascending, by stack and by address. */
+/* The part of one process, in a sorted table; both arrays are the table's. keys: ascending, by
+ * stack and by address. */
 struct snapshot_sites {
 	const struct abi_site_key *keys;
 	const struct abi_site *sites;
@@ -32,6 +33,7 @@ struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint
 struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_t process);
 
 /* The stack in a sorted table, or NULL. */
-const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks, const struct abi_stack_key *key);
+const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks,
+					     const struct abi_stack_key *key);
 
 #endif

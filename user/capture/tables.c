@@ -48,7 +48,8 @@ static bool owns_row(struct capture *c, uint32_t process)
 	uint32_t row = process & c->skel->rodata->process_rows, owner;
 
 	return process &&
-	       !bpf_map__lookup_elem(c->skel->maps.row_owners, &row, sizeof(row), &owner, sizeof(owner), 0) &&
+	       !bpf_map__lookup_elem(c->skel->maps.row_owners, &row, sizeof(row), &owner,
+				     sizeof(owner), 0) &&
 	       owner == process;
 }
 
@@ -56,7 +57,8 @@ int capture__counters(struct capture *c, uint32_t process, struct abi_process_cp
 {
 	if (!owns_row(c, process))
 		return -ENOENT;
-	return read_counters(c, c->skel->maps.process_cpus, process & c->skel->rodata->process_rows, ret);
+	return read_counters(c, c->skel->maps.process_cpus, process & c->skel->rodata->process_rows,
+			     ret);
 }
 
 int capture__peak(struct capture *c, uint32_t process, struct abi_peak *ret)
@@ -104,13 +106,14 @@ uint64_t capture__kernel_bytes(const struct capture *c, bool *ret_at_most)
 			continue;
 		sum += bytes;
 		/* one that is full to the last entry, or a kernel that takes it for full */
-		if (map == live && bytes >= (uint64_t)bpf_map__max_entries(live) *
-						    (bpf_map__key_size(live) + bpf_map__value_size(live)))
+		if (map == live &&
+		    bytes >= (uint64_t)bpf_map__max_entries(live) *
+				     (bpf_map__key_size(live) + bpf_map__value_size(live)))
 			*ret_at_most = true;
 	}
-	bpf_object__for_each_program(prog, c->skel->obj)
-		if (bpf_program__fd(prog) >= 0 && !own__fd_bytes(bpf_program__fd(prog), &bytes))
-			sum += bytes;
+	bpf_object__for_each_program(
+		prog, c->skel->obj) if (bpf_program__fd(prog) >= 0 &&
+					!own__fd_bytes(bpf_program__fd(prog), &bytes)) sum += bytes;
 	return sum;
 }
 
@@ -214,7 +217,8 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 void capture__delete_live(struct capture *c, const struct abi_live_key *key)
 {
 	if (!bpf_map_delete_elem(bpf_map__fd(c->skel->maps.live), key))
-		__atomic_sub_fetch(&c->skel->bss->live_filter[abi_filter_slot(key)], 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&c->skel->bss->live_filter[abi_filter_slot(key)], 1,
+				   __ATOMIC_SEQ_CST);
 }
 
 void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
@@ -259,8 +263,8 @@ int capture__drain(struct capture *c, struct capture_drain *ret, struct error *e
 
 void capture__clear_tables(struct capture *c)
 {
-	const struct bpf_map *maps[] = {c->skel->maps.live, c->skel->maps.sites,
-					c->skel->maps.stacks, c->skel->maps.threads,
+	const struct bpf_map *maps[] = {c->skel->maps.live,	c->skel->maps.sites,
+					c->skel->maps.stacks,	c->skel->maps.threads,
 					c->skel->maps.inflight, c->skel->maps.transfers};
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
@@ -287,14 +291,17 @@ uint64_t capture__processes_refused(const struct capture *c)
 
 void capture__drop_process(struct capture *c, uint32_t process)
 {
-	uint32_t rows = c->skel->rodata->process_rows, row = process & rows, next = process + rows + 1, nobody = 0;
+	uint32_t rows = c->skel->rodata->process_rows, row = process & rows,
+		 next = process + rows + 1, nobody = 0;
 	const struct abi_peak none = {};
 
 	capture__forget_mappings(c, process);
 	if (!owns_row(c, process))
 		return;
-	/* In this order: a row that is nobody's is not counted in, and is empty when somebody gets it. */
-	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody), BPF_ANY);
+	/* In this order: a row that is nobody's is not counted in, and is empty when somebody gets
+	 * it. */
+	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody),
+			     BPF_ANY);
 	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);
 	bpf_map__update_elem(c->skel->maps.process_cpus, &row, sizeof(row), c->counters,
 			     sizeof(*c->counters) * (size_t)c->cpus, BPF_ANY);

@@ -94,8 +94,8 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 	e->refused = true;
 }
 
-/* Many with one call, for each call waits until all programs that run have ended. Where that fails, by
- * themselves; one that fails then keeps its number, which leads to nothing: it has been told. */
+/* Many with one call, for each call waits until all programs that run have ended. Where that fails,
+ * by themselves; one that fails then keeps its number, which leads to nothing: it has been told. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -108,8 +108,8 @@ void capture__put_tables(struct capture *c)
 		return;
 	all = !bpf_map_update_batch(fd, store->new_numbers, store->new_fds, &n, &opts);
 	for (size_t i = 0; i < store->n_new; i++) {
-		if (!all && bpf_map_update_elem(fd, &store->new_numbers[i], &store->new_fds[i],
-						BPF_ANY))
+		if (!all &&
+		    bpf_map_update_elem(fd, &store->new_numbers[i], &store->new_fds[i], BPF_ANY))
 			refuse_table(store, &store->entries[store->new_entries[i]]);
 		close(store->new_fds[i]);
 	}
@@ -153,9 +153,9 @@ static int load_table(const struct unwind_table *table)
 	return take_fd(&fd);
 }
 
-/* Takes a table out of the kernel. No process's mappings name it any more, and none finds it by its file;
- * the call waits until all programs that run have ended, so no walk has the number when another table gets
- * it. */
+/* Takes a table out of the kernel. No process's mappings name it any more, and none finds it by its
+ * file; the call waits until all programs that run have ended, so no walk has the number when
+ * another table gets it. */
 static void unload_table(struct capture *c, size_t entry)
 {
 	capture__put_tables(c); /* or one of those might be put where its number is another's */
@@ -266,8 +266,8 @@ static size_t find_part(const struct unwind_store *store, const struct abi_file_
 	return low;
 }
 
-/* Lets the kernel side find the table of a mapping by the mapping's file. What finds no room is found a
- * little later, when its process's mappings have been told. */
+/* Lets the kernel side find the table of a mapping by the mapping's file. What finds no room is
+ * found a little later, when its process's mappings have been told. */
 static void provide_part(struct capture *c, const struct binaries *binaries,
 			 const struct map_entry *e, const struct abi_mapping *mapping, size_t entry)
 {
@@ -289,8 +289,7 @@ static void provide_part(struct capture *c, const struct binaries *binaries,
 	part.table.size = state.size;
 	part.table.changed_s = (uint64_t)state.changed.tv_sec;
 	part.table.changed_ns = (uint32_t)state.changed.tv_nsec;
-	known = at < store->n_parts &&
-		!memcmp(&store->parts[at].key, &part.key, sizeof(part.key));
+	known = at < store->n_parts && !memcmp(&store->parts[at].key, &part.key, sizeof(part.key));
 	if (known && !memcmp(&store->parts[at].table, &part.table, sizeof(part.table)))
 		return;
 	if (!known) {
@@ -372,8 +371,8 @@ static int set_mapping(struct capture *c, const struct binaries *binaries,
 	return 0;
 }
 
-int capture__set_mappings(struct capture *c, const struct binaries *binaries,
-			  uint32_t process, const struct maps *maps)
+int capture__set_mappings(struct capture *c, const struct binaries *binaries, uint32_t process,
+			  const struct maps *maps)
 {
 	_cleanup_free_ struct abi_mappings *m = NULL;
 	_cleanup_free_ size_t *uses = NULL;

@@ -220,7 +220,8 @@ static bool is_wanted(const struct watch *w, const struct perf_event_header *hea
 {
 	if (header->type != PERF_RECORD_MMAP2 && header->type != PERF_RECORD_COMM)
 		return true;
-	return w->handlers.wanted(w->handlers.ctx, (pid_t)((const struct comm_record *)header)->pid);
+	return w->handlers.wanted(w->handlers.ctx,
+				  (pid_t)((const struct comm_record *)header)->pid);
 }
 
 void watch__deliver(struct watch *w)

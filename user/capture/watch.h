@@ -18,8 +18,8 @@ struct watch_handlers {
 	/* pid mapped a file, or memory of its own (inode 0), with PROT_EXEC; entry and its path
 	 * live for the call only. */
 	void (*mapped)(void *ctx, pid_t pid, const struct map_entry *entry);
-	/* pid replaced its program at that time (monotonic): its old mappings are gone. Comes before the new
-	 * ones. */
+	/* pid replaced its program at that time (monotonic): its old mappings are gone. Comes
+	 * before the new ones. */
 	void (*exec)(void *ctx, pid_t pid, uint64_t time_ns);
 	/* n records of whichever process were lost; what is known of maps may be old. */
 	void (*lost)(void *ctx, uint64_t n);
@@ -39,8 +39,8 @@ uint64_t watch__bytes(const struct watch *watch);
 
 /* Takes what there is from the kernel. */
 void watch__read(struct watch *watch);
-/* Calls the handlers for all that has been read. Others tell of new processes, perhaps after their first
- * mappings: news that is not wanted waits for the next times, for 20 ms. */
+/* Calls the handlers for all that has been read. Others tell of new processes, perhaps after their
+ * first mappings: news that is not wanted waits for the next times, for 20 ms. */
 void watch__deliver(struct watch *watch);
 
 #endif

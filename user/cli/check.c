@@ -113,7 +113,8 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 		if (p->site.why[0])
 			printf("%23s%s\n", "", p->site.why);
 	}
-	printf("    a call that comes a millisecond or more after the last one: %.0f ns more\n", plan->calibration.rare_ns);
+	printf("    a call that comes a millisecond or more after the last one: %.0f ns more\n",
+	       plan->calibration.rare_ns);
 }
 
 static void print_regions(const struct session_plan *plan)
@@ -254,6 +255,7 @@ int cmd_check(int argc, char **argv)
 		return EXIT_FAILED;
 	for (int kind = 0; kind < PROBE_KINDS; kind++)
 		if (!features.kind[kind])
-			return end_output(pid ? print_process((pid_t)pid, &named, &capture_options) : 0);
+			return end_output(pid ? print_process((pid_t)pid, &named, &capture_options)
+					      : 0);
 	return EXIT_FAILED;
 }

@@ -38,8 +38,8 @@ int no_memory(void);
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What was printed is to arrive: status, or, said, EXIT_FAILED in the place of 0 where standard output could not take
- * it. */
+/* What was printed is to arrive: status, or, said, EXIT_FAILED in the place of 0 where standard
+ * output could not take it. */
 int end_output(int status);
 
 /* usage_error() of getopt_long's '?': what was not known. */
@@ -52,8 +52,8 @@ char *printable(char *text);
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
-/* Reads the rules of --modules (profile/modules.h) from a file, which is the user's, in the place of what *ret
- * held. 0, or EXIT_FAILED, said. */
+/* Reads the rules of --modules (profile/modules.h) from a file, which is the user's, in the place
+ * of what *ret held. 0, or EXIT_FAILED, said. */
 int load_modules(const char *path, struct modules **ret);
 
 /* The functions that the user has named. Zeroed: none. */

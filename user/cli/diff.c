@@ -160,7 +160,8 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 	if (is_pair(c))
 		c->measure = DIFF_LIVE;
 	if (is_pair(c) && argc - optind > 2)
-		return usage_error("diff", "%s shows two profiles: give the first and the last", format_names[c->format]);
+		return usage_error("diff", "%s shows two profiles: give the first and the last",
+				   format_names[c->format]);
 	if (c->per_process && is_pair(c))
 		return usage_error("diff", "%s shows two profiles, --per-process compares more",
 				   format_names[c->format]);
@@ -170,8 +171,8 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
 DEFINE_CLEANUP(struct replicas *, cleanup_replicas, replicas__free)
 
-/* The table and JSON have the warnings in them, the other forms no place for them. That there are no rates is none to
- * forms that tell no rates. */
+/* The table and JSON have the warnings in them, the other forms no place for them. That there are
+ * no rates is none to forms that tell no rates. */
 static void complain_of(const struct diff *diff)
 {
 	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)

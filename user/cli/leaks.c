@@ -41,8 +41,10 @@ static int encode(const void *what, struct sink *sink)
 	const struct leaks_config *c = what;
 
 	if (c->json)
-		return c->diff ? encode_diff_leaks_json(c->diff, sink) : encode_leaks_json(c->profile, sink);
-	return c->diff ? encode_diff_leaks(c->diff, &c->table, sink) : encode_leaks(c->profile, &c->table, sink);
+		return c->diff ? encode_diff_leaks_json(c->diff, sink)
+			       : encode_leaks_json(c->profile, sink);
+	return c->diff ? encode_diff_leaks(c->diff, &c->table, sink)
+		       : encode_leaks(c->profile, &c->table, sink);
 }
 
 static int parse_options(int argc, char **argv, struct leaks_config *c)

@@ -23,8 +23,10 @@ static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 
 /* A new format is a new row. */
 const struct format formats[N_FORMATS] = {
-	{"heap", encode_heap_v2, .extension = "heap", .by_default = true, .needs_objects = true, .needs_addresses = true},
-	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true, .views = true},
+	{"heap", encode_heap_v2, .extension = "heap", .by_default = true, .needs_objects = true,
+	 .needs_addresses = true},
+	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true,
+	 .views = true},
 	{"pprof", encode_pprof, .extension = "pb.gz", .binary = true},
 	{"svg", encode_flame_graph, .extension = "svg", .views = true},
 	{"symbolized", encode_symbolized, .extension = "symbolized", .needs_objects = true},
@@ -58,7 +60,8 @@ int write_stream(FILE *stream, const char *name, int (*encode)(const void *what,
 	return rc ? EXIT_FAILED : 0;
 }
 
-int write_text(const char *path, int (*encode)(const void *what, struct sink *sink), const void *what)
+int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
+	       const void *what)
 {
 	struct outfile out = {};
 	struct error err = {};
@@ -104,15 +107,19 @@ int write_file(const char *path, const struct format *format, const struct profi
 	if (!format->views || !view_options__any(options))
 		return write_text(path, encode_formatted, &(struct formatted){format, profile});
 	status = open_view(&view, profile, options, name);
-	return status ? status : write_text(path, encode_formatted, &(struct formatted){format, &view.profile});
+	return status ? status
+		      : write_text(path, encode_formatted,
+				   &(struct formatted){format, &view.profile});
 }
 
-int take_view_option(struct view_options *view, const char *command, const char *option, const char *value)
+int take_view_option(struct view_options *view, const char *command, const char *option,
+		     const char *value)
 {
 	int i = 0;
 
 	if (!strcmp(option, "weight")) {
-		while (i < PROFILE_WEIGHTS && strcmp(value, profile_weight__name((enum profile_weight)i)))
+		while (i < PROFILE_WEIGHTS &&
+		       strcmp(value, profile_weight__name((enum profile_weight)i)))
 			i++;
 		if (i == PROFILE_WEIGHTS)
 			return usage_error(
@@ -123,16 +130,19 @@ int take_view_option(struct view_options *view, const char *command, const char 
 		view->weight = (enum profile_weight)i;
 		return 0;
 	}
-	for (i = ROOT_NONE + 1; i < PROFILE_ROOTS && strcmp(value, profile_root__name((enum profile_root)i));)
+	for (i = ROOT_NONE + 1;
+	     i < PROFILE_ROOTS && strcmp(value, profile_root__name((enum profile_root)i));)
 		i++;
 	if (i == PROFILE_ROOTS)
-		return usage_error(command, "stacks are told by thread, process or module, not by '%s'", value);
+		return usage_error(command,
+				   "stacks are told by thread, process or module, not by '%s'",
+				   value);
 	view->root = (enum profile_root)i;
 	return 0;
 }
 
-int open_view(struct profile_view *view, const struct profile *profile, const struct view_options *options,
-	      const char *name)
+int open_view(struct profile_view *view, const struct profile *profile,
+	      const struct view_options *options, const char *name)
 {
 	const char *refusal = view_options__refusal(options, profile);
 	int rc;
@@ -143,9 +153,11 @@ int open_view(struct profile_view *view, const struct profile *profile, const st
 	}
 	rc = profile_view__init(view, profile, options);
 	if (rc)
-		complain("%s: %s", name,
-			 rc == -EFBIG ? "its stacks, each for each of its threads, are longer than any profile's" :
-					"out of memory");
+		complain(
+			"%s: %s", name,
+			rc == -EFBIG
+				? "its stacks, each for each of its threads, are longer than any profile's"
+				: "out of memory");
 	return rc ? EXIT_FAILED : 0;
 }
 

@@ -123,8 +123,8 @@ static int show_leader(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* Who waits for a leak need not wait for the end. When to say it again: so that it takes a hundredth of our
- * time. */
+/* Who waits for a leak need not wait for the end. When to say it again: so that it takes a
+ * hundredth of our time. */
 static double show_leaders(struct session *s)
 {
 	double start, took;
@@ -198,7 +198,8 @@ static bool take_signal(int signal_fd, struct session *s, struct snapshots *snap
 	return false;
 }
 
-static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line, double *ret_took_s)
+static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line,
+			  double *ret_took_s)
 {
 	enum snapshot_cause cause;
 	struct session_status st;
@@ -265,7 +266,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			/* a tenth of our time at most: what is due meanwhile is one snapshot */
 			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
-		if (c->trace.leaks && !c->quiet && !c->trace.selection.given && clock__monotonic_s() >= leaders) {
+		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
+		    clock__monotonic_s() >= leaders) {
 			clear_status(&line);
 			leaders = show_leaders(s);
 		}
@@ -302,7 +304,8 @@ static int wait_command(struct session *s, int signal_fd)
 		poll(fds, 2, 1000);
 		if ((fds[1].revents & POLLIN) &&
 		    read(signal_fd, &info, sizeof(info)) == sizeof(info) &&
-		    info.ssi_signo != SIGUSR1 && (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) && session__command(s))
+		    info.ssi_signo != SIGUSR1 &&
+		    (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) && session__command(s))
 			kill(session__command(s), (int)info.ssi_signo);
 		session__dispatch(s);
 	}
@@ -333,8 +336,8 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
-/* What was captured is written where nobody may read it (a pipe, Ctrl-S): a signal ends that. Not one that came before: it
- * has ended the tracing. */
+/* What was captured is written where nobody may read it (a pipe, Ctrl-S): a signal ends that. Not
+ * one that came before: it has ended the tracing. */
 static void release_signals(int signal_fd, const sigset_t *signals)
 {
 	struct signalfd_siginfo info;
@@ -344,7 +347,8 @@ static void release_signals(int signal_fd, const sigset_t *signals)
 	sigprocmask(SIG_UNBLOCK, signals, NULL);
 }
 
-/* A script that asks for a process that is not there is not to take an empty answer for a good one. */
+/* A script that asks for a process that is not there is not to take an empty answer for a good
+ * one. */
 static int say_nothing_traced(const struct record_config *c, struct session *s)
 {
 	struct session_status st;
@@ -397,7 +401,8 @@ int cmd_record(int argc, char **argv)
 	options.resident = config.resident;
 	options.ret_command_status = &wait_status;
 	/* A command does not inherit a handler, as it would a mask. */
-	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART}, NULL);
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},
+		  NULL);
 	/* Ignored, a command's end would not be told. */
 	signal(SIGCHLD, SIG_DFL);
 	switch (session__open(&options, &session, &err)) {

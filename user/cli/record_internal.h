@@ -39,18 +39,22 @@ struct record_config {
 	bool quiet, verbose;
 };
 
-/* 0, or the exit status of who used it wrongly, who was told; ends memtrace after --help and --version. */
+/* 0, or the exit status of who used it wrongly, who was told; ends memtrace after --help and
+ * --version. */
 int record_parse_options(int argc, char **argv, struct record_config *c);
 
-/* Can the files be written? Better to hear it now than after an hour of tracing. 0 or negative errno with err. */
+/* Can the files be written? Better to hear it now than after an hour of tracing. 0 or negative
+ * errno with err. */
 int record_check_outputs(const struct record_config *c, struct error *err);
 
 /* Where tables and JSON go: a command has standard output for itself. */
 void record_choose_output(struct record_config *c);
 
-/* A profile's files, for that cause. told: the profile itself, of the last ones, which learns of their paths; NULL: of a snapshot,
- * which are remembered until then. These three return 0, or EXIT_FAILED where that was said. */
-int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause, struct profile *told);
+/* A profile's files, for that cause. told: the profile itself, of the last ones, which learns of
+ * their paths; NULL: of a snapshot, which are remembered until then. These three return 0, or
+ * EXIT_FAILED where that was said. */
+int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
+		       struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
 

@@ -111,7 +111,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 
 	opterr = 0;
 	/* '+': what follows the command's name is the command's; ':' tells a missing argument. */
-	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "n:qvh", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "n:qvh", options, NULL)) !=
+	       -1) {
 		switch (opt) {
 		case 'n':
 			if (parse_count(optarg, 1, 1000000, &n))
@@ -147,7 +148,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_THREADS:
 			if (optarg && strcmp(optarg, "each"))
-				return usage_error("record", "--threads or --threads=each, not '%s'", optarg);
+				return usage_error("record",
+						   "--threads or --threads=each, not '%s'", optarg);
 			c->threads = true;
 			c->each_thread = optarg != NULL;
 			break;
@@ -167,16 +169,18 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 			break;
 		case OPT_WEIGHT:
 		case OPT_BY:
-			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight", optarg);
+			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight",
+					      optarg);
 			c->weight_given |= opt == OPT_WEIGHT;
 			if (rc)
 				return rc;
 			break;
 		case OPT_EVERY:
 			if (snapshots__parse_every(&c->snapshots, optarg))
-				return usage_error("record",
-						   "'%s' is neither seconds (0.1 or more) nor bytes (4K or more, as in 32M)",
-						   optarg);
+				return usage_error(
+					"record",
+					"'%s' is neither seconds (0.1 or more) nor bytes (4K or more, as in 32M)",
+					optarg);
 			break;
 		case OPT_PEAK:
 			c->snapshots.at_peaks = true;
@@ -217,9 +221,11 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (rc)
 		return rc;
 	/* Hundreds of processes leave files only when they are asked for. */
-	if (c->trace.selection.selection.dynamic && !c->trace.output_given && !c->trace.format_given)
+	if (c->trace.selection.selection.dynamic && !c->trace.output_given &&
+	    !c->trace.format_given)
 		memset(c->trace.format, 0, sizeof(c->trace.format));
-	if (isfinite(snapshots__look_every_s(&c->snapshots)) && !trace_config__writes_files(&c->trace))
+	if (isfinite(snapshots__look_every_s(&c->snapshots)) &&
+	    !trace_config__writes_files(&c->trace))
 		return usage_error("record", "snapshots in which format? -f LIST");
 	c->view.modules = c->modules;
 	if (view_options__contradiction(&c->view))
@@ -238,11 +244,17 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 			"record",
 			"--churn shows what is in one process: name it by -p, or run a command");
 	if (c->modules && c->trace.selection.given)
-		return usage_error("record", "--modules shows what is in one process: name it by -p, or run a command");
+		return usage_error(
+			"record",
+			"--modules shows what is in one process: name it by -p, or run a command");
 	if (c->resident && c->trace.selection.given)
-		return usage_error("record", "--rss shows what is in one process: name it by -p, or run a command");
+		return usage_error(
+			"record",
+			"--rss shows what is in one process: name it by -p, or run a command");
 	if ((c->threads || c->sites || c->lifetimes) && !(c->trace.what & WHAT_HEAP))
-		return usage_error("record", "--threads, --sites and --lifetimes tell of the heap: --what heap");
+		return usage_error(
+			"record",
+			"--threads, --sites and --lifetimes tell of the heap: --what heap");
 	if (c->command && c->trace.n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;

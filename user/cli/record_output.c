@@ -67,8 +67,9 @@ int record_write_files(struct record_config *c, const struct profile *p, enum sn
 		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
 	if (told && tell_snapshots(c, told))
 		status = no_memory();
-	return trace_config__write_files(&c->trace, p, &c->view, number, told ? tell_file : remember,
-					 told ? (void *)told : c) ?: status;
+	return trace_config__write_files(&c->trace, p, &c->view, number,
+					 told ? tell_file : remember, told ? (void *)told : c)
+		       ?: status;
 }
 
 struct profile_list {
@@ -107,15 +108,16 @@ static int put_leaks(const struct record_config *c, const struct profile *profil
 }
 
 /* The tables that were asked for besides. */
-static int put_views(const struct record_config *c, const struct profile *profile, const struct table_options *options,
-		     struct sink *sink)
+static int put_views(const struct record_config *c, const struct profile *profile,
+		     const struct table_options *options, struct sink *sink)
 {
 	int rc = 0;
 
 	if (profile__is_regions(profile) || profile__is_growth(profile))
 		return 0; /* they stand below the heap's */
 	if (c->threads)
-		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, c->each_thread, sink);
+		rc = sink__puts(sink, "\n")
+			     ?: encode_threads(profile, options, c->each_thread, sink);
 	if (!rc && c->sites)
 		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
 	if (!rc && c->lifetimes)
@@ -123,7 +125,8 @@ static int put_views(const struct record_config *c, const struct profile *profil
 	return rc;
 }
 
-/* What the table's rows are weighed by. Of a command its highest moment: at its end it has often freed all. */
+/* What the table's rows are weighed by. Of a command its highest moment: at its end it has often
+ * freed all. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {
@@ -159,7 +162,8 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
 	for (size_t i = 0; i < n && !rc && !c->trace.selection.given; i++) {
-		if (trace_config__is_aside(&c->trace, profiles[i]) && !(c->trace.leaks && profile__leaks(profiles[i])))
+		if (trace_config__is_aside(&c->trace, profiles[i]) &&
+		    !(c->trace.leaks && profile__leaks(profiles[i])))
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
@@ -171,9 +175,11 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		if (!rc)
 			rc = put_views(c, profiles[i], &options, &sink);
 		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))
-			rc = sink__puts(&sink, "\n") ?: encode_modules(profiles[i], c->modules, false, &sink);
+			rc = sink__puts(&sink, "\n")
+				     ?: encode_modules(profiles[i], c->modules, false, &sink);
 		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
-			rc = sink__puts(&sink, "\n") ?: encode_resident(profiles[i], &options, &sink);
+			rc = sink__puts(&sink, "\n")
+				     ?: encode_resident(profiles[i], &options, &sink);
 	}
 	if (rc || fflush(c->out)) {
 		complain("cannot write to %s: %s", c->out_name, strerror(rc ? -rc : errno));
@@ -190,8 +196,8 @@ int record_write_json(const struct record_config *c, struct profile *const *prof
 			    : write_stream(c->out, c->out_name, encode_objects, &list);
 }
 
-/* Standard output is a command's: who reads it from a pipe waits for what the command says, not for us. Standard error
- * is written in pieces; a table is to stay in one. */
+/* Standard output is a command's: who reads it from a pipe waits for what the command says, not for
+ * us. Standard error is written in pieces; a table is to stay in one. */
 void record_choose_output(struct record_config *c)
 {
 	int fd = c->command && !c->trace.to_stdout

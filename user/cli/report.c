@@ -82,7 +82,8 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* by location */
-	double *bytes;		 /* by site: of all that read the same, which is what people see as a stack */
+	/* by site: of all that read the same, which is what people see as a stack */
+	double *bytes;
 };
 
 static bool matches(const regex_t *list, size_t n, const struct profile_location *location)
@@ -110,8 +111,8 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	return focused;
 }
 
-/* Threads of exactly that name; where there is none, those in whose names the expression is found. *ret (by thread)
- * is the caller's. 0; -ENOENT: none; -EINVAL: neither a name nor an expression. */
+/* Threads of exactly that name; where there is none, those in whose names the expression is found.
+ * *ret (by thread) is the caller's. 0; -ENOENT: none; -EINVAL: neither a name nor an expression. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -148,24 +149,29 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		if (profile__find_age(profile, profile->survival_age_s[i]) >= 0)
-			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.*f", *known ? ", " : "",
-				 age_decimals(profile->survival_age_s[i]), profile->survival_age_s[i]);
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%.*f",
+				 *known ? ", " : "", age_decimals(profile->survival_age_s[i]),
+				 profile->survival_age_s[i]);
 	if (age < 0 && *known)
-		complain("%s: how much is older than %g s it does not say; it does of %s s", c->path, c->age_s, known);
+		complain("%s: how much is older than %g s it does not say; it does of %s s",
+			 c->path, c->age_s, known);
 	else if (age < 0)
-		complain("%s: it does not say how old what is live is; memtrace's own .pb.gz files of runs of some "
-			 "seconds do",
-			 c->path);
+		complain(
+			"%s: it does not say how old what is live is; memtrace's own .pb.gz files of runs of some "
+			"seconds do",
+			c->path);
 	if (age < 0)
 		return EXIT_FAILED;
-	n = snprintf(ret_said, 128, ", %s than %.*f s (estimated)", c->younger ? "younger" : "older",
-		     age_decimals(profile->survival_age_s[age]), profile->survival_age_s[age]);
+	n = snprintf(ret_said, 128, ", %s than %.*f s (estimated)",
+		     c->younger ? "younger" : "older", age_decimals(profile->survival_age_s[age]),
+		     profile->survival_age_s[age]);
 	if (profile__keep_age(profile, age, c->younger, &unknown)) {
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
 	if (unknown > 0)
-		snprintf(ret_said + n, 128 - (size_t)n, "; the age of %s is not known", format_bytes(unknown, bytes));
+		snprintf(ret_said + n, 128 - (size_t)n, "; the age of %s is not known",
+			 format_bytes(unknown, bytes));
 	return 0;
 }
 
@@ -231,7 +237,8 @@ static int reduce(const struct report_config *c, struct profile *profile)
 	/* Numbers of a part must not be taken for those of the whole. */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
-	    profile__add_lost(profile, "filtered_bytes", (uint64_t)fmax(0, before.bytes - after.bytes))) {
+	    profile__add_lost(profile, "filtered_bytes",
+			      (uint64_t)fmax(0, before.bytes - after.bytes))) {
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
@@ -375,10 +382,14 @@ static int check_together(struct report_config *c)
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
 		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
 	if (c->table.leaks && (c->thread || c->age_s > 0))
-		return usage_error("report", "what threads hold, or what is of an age, grows by is not known: --leaks "
-					     "without them");
+		return usage_error(
+			"report",
+			"what threads hold, or what is of an age, grows by is not known: --leaks "
+			"without them");
 	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
-		return usage_error("report", "of which age what a thread holds is, is not known: --age or threads");
+		return usage_error(
+			"report",
+			"of which age what a thread holds is, is not known: --age or threads");
 	if (view_options__contradiction(&c->view))
 		return usage_error("report", "%s", view_options__contradiction(&c->view));
 	return 0;
@@ -463,7 +474,8 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 			break;
 		case OPT_WEIGHT:
 		case OPT_BY:
-			rc = take_view_option(&c->view, "report", opt == OPT_BY ? "by" : "weight", optarg);
+			rc = take_view_option(&c->view, "report", opt == OPT_BY ? "by" : "weight",
+					      optarg);
 			break;
 		case OPT_FOCUS:
 			rc = add_regex("--focus", c->focus, &c->n_focus, optarg);
@@ -481,11 +493,13 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 			c->age_s = strtod(optarg + c->younger, &end);
 			if (!strcmp(end, "s"))
 				end++;
-			if (end == optarg + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
-				return usage_error("report",
-						   "'%s' is not an age: seconds, more than 0; with a - "
-						   "before them: younger than that",
-						   optarg);
+			if (end == optarg + c->younger || *end ||
+			    !(c->age_s > 0 && c->age_s <= 1e9))
+				return usage_error(
+					"report",
+					"'%s' is not an age: seconds, more than 0; with a - "
+					"before them: younger than that",
+					optarg);
 			break;
 		case OPT_THREAD:
 			c->thread = optarg;

@@ -38,8 +38,12 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err)
 {
-	complain("%s%s%s: %s", profiles->paths[0], profiles->n > 2 ? " ... " : profiles->n > 1 ? ", " : "",
-		 profiles->n > 1 ? profiles->paths[profiles->n - 1] : "", err->code ? err->text : strerror(-rc));
+	complain("%s%s%s: %s", profiles->paths[0],
+		 profiles->n > 2   ? " ... "
+		 : profiles->n > 1 ? ", "
+				   : "",
+		 profiles->n > 1 ? profiles->paths[profiles->n - 1] : "",
+		 err->code ? err->text : strerror(-rc));
 	return EXIT_FAILED;
 }
 

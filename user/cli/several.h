@@ -20,8 +20,8 @@ struct profiles {
 /* Reads n >= 0 files, one after the other. 0, or an exit status after saying what is wrong. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
 
-/* Says what is wrong with them together (rc, where err does not say it), and of which files: texts call them by their
- * numbers, from 1. An exit status. */
+/* Says what is wrong with them together (rc, where err does not say it), and of which files: texts
+ * call them by their numbers, from 1. An exit status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

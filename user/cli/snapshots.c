@@ -40,7 +40,8 @@ double snapshots__look_every_s(const struct snapshots *s)
 	return s->every_s > 0 ? fmax(LOOK_EVERY_S, fmin(1, s->every_s / 10)) : INFINITY;
 }
 
-enum snapshot_cause snapshots__due(struct snapshots *s, double elapsed_s, double alloc_bytes, double live_bytes)
+enum snapshot_cause snapshots__due(struct snapshots *s, double elapsed_s, double alloc_bytes,
+				   double live_bytes)
 {
 	enum snapshot_cause cause = SNAPSHOT_NONE;
 
@@ -62,7 +63,8 @@ enum snapshot_cause snapshots__due(struct snapshots *s, double elapsed_s, double
 	return cause;
 }
 
-const char *snapshots__name(const struct snapshots *s, enum snapshot_cause cause, bool jeprof, char *buf)
+const char *snapshots__name(const struct snapshots *s, enum snapshot_cause cause, bool jeprof,
+			    char *buf)
 {
 	static const char letters[SNAPSHOT_CAUSES] = {'-', 'i', 'u', 'm', 'f'};
 

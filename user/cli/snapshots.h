@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles that are written while the tracing goes on: when, and under what names. Arithmetic alone. */
+/* Profiles that are written while the tracing goes on: when, and under what names. Arithmetic
+ * alone. */
 #ifndef MEMTRACE_CLI_SNAPSHOTS_H
 #define MEMTRACE_CLI_SNAPSHOTS_H
 
@@ -36,15 +37,16 @@ int snapshots__parse_every(struct snapshots *snapshots, const char *text);
 /* How often to ask whether one is due, seconds; INFINITY: none will be, but when asked for. */
 double snapshots__look_every_s(const struct snapshots *snapshots);
 
-/* Is one due, so many seconds after the start, with so many bytes allocated since, and live (estimates)? What was
- * missed meanwhile is not made up for: one snapshot stands for it. */
-enum snapshot_cause snapshots__due(struct snapshots *snapshots, double elapsed_s, double alloc_bytes,
-				   double live_bytes);
+/* Is one due, so many seconds after the start, with so many bytes allocated since, and live
+ * (estimates)? What was missed meanwhile is not made up for: one snapshot stands for it. */
+enum snapshot_cause snapshots__due(struct snapshots *snapshots, double elapsed_s,
+				   double alloc_bytes, double live_bytes);
 
-/* What stands between pid and extension in the names of the next one's files: its number, "0007"; with jeprof as jemalloc
- * counts, from 0, and tells the cause and its number: "7.i5" (interval), "7.u1" (peak), "7.m0" (asked for), "7.f" (the
- * last). buf: >= 32 bytes; returns buf. */
-const char *snapshots__name(const struct snapshots *snapshots, enum snapshot_cause cause, bool jeprof, char *buf);
+/* What stands between pid and extension in the names of the next one's files: its number, "0007";
+ * with jeprof as jemalloc counts, from 0, and tells the cause and its number: "7.i5" (interval),
+ * "7.u1" (peak), "7.m0" (asked for), "7.f" (the last). buf: >= 32 bytes; returns buf. */
+const char *snapshots__name(const struct snapshots *snapshots, enum snapshot_cause cause,
+			    bool jeprof, char *buf);
 
 /* That one is written. */
 void snapshots__written(struct snapshots *snapshots, enum snapshot_cause cause);

@@ -26,9 +26,10 @@
 
 static SCREEN *screen;
 
-/* ncurses waits until a terminal has taken all that it writes, and nobody may read it (Ctrl-S, a hung connection). So it writes
- * into memory in its place, and from there goes what fits. While some of a frame is left no other is made: the
- * screen is then as ncurses believes it to be when that is read. */
+/* ncurses waits until a terminal has taken all that it writes, and nobody may read it (Ctrl-S, a
+ * hung connection). So it writes into memory in its place, and from there goes what fits. While
+ * some of a frame is left no other is made: the screen is then as ncurses believes it to be when
+ * that is read. */
 static struct {
 	int tty;    /* what standard output was */
 	int to;	    /* the same, without waiting */
@@ -55,15 +56,18 @@ int terminal__check(struct error *err)
 	int found = 0;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return error__set(err, -ENOTTY, "top needs a terminal: standard input and output must be one");
+		return error__set(err, -ENOTTY,
+				  "top needs a terminal: standard input and output must be one");
 	if (!name || !*name)
 		return error__set(err, -ENOTTY, "TERM is not set: which kind of terminal is this?");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
-		return error__set(err, -ENOTTY, "no terminal of the kind '%s' (TERM) is known here", name);
+		return error__set(err, -ENOTTY, "no terminal of the kind '%s' (TERM) is known here",
+				  name);
 	found = cursor_address && *cursor_address;
 	del_curterm(cur_term);
 	if (!found)
-		return error__set(err, -ENOTTY, "a terminal of the kind '%s' (TERM) is no screen", name);
+		return error__set(err, -ENOTTY, "a terminal of the kind '%s' (TERM) is no screen",
+				  name);
 	return 0;
 }
 
@@ -90,7 +94,8 @@ static void prepare_for_the_worst(void)
 {
 	/* also when it is the stack that has no room */
 	static char stack[16 << 10];
-	const char *const sequences[] = {exit_attribute_mode, orig_pair, keypad_local, cursor_normal, exit_ca_mode};
+	const char *const sequences[] = {exit_attribute_mode, orig_pair, keypad_local,
+					 cursor_normal, exit_ca_mode};
 	struct sigaction action = {.sa_handler = on_deadly, .sa_flags = SA_RESETHAND | SA_ONSTACK};
 
 	back.n = 0;
@@ -178,7 +183,8 @@ int terminal__open(struct error *err)
 	nodelay(out.keys, TRUE);
 	set_escdelay(50);
 	curs_set(0);
-	if (!getenv("NO_COLOR") && has_colors() && start_color() == OK && use_default_colors() == OK)
+	if (!getenv("NO_COLOR") && has_colors() && start_color() == OK &&
+	    use_default_colors() == OK)
 		init_pair(1, COLOR_YELLOW, -1);
 	return 0;
 }
@@ -265,10 +271,11 @@ bool terminal__next_key(uint32_t *ret)
 	static const struct {
 		wint_t curses;
 		uint32_t key;
-	} keys[] = {{KEY_UP, TOP_KEY_UP},	    {KEY_DOWN, TOP_KEY_DOWN},	{KEY_PPAGE, TOP_KEY_PAGE_UP},
-		    {KEY_NPAGE, TOP_KEY_PAGE_DOWN}, {KEY_HOME, TOP_KEY_HOME},	{KEY_END, TOP_KEY_END},
-		    {KEY_LEFT, TOP_KEY_LEFT},	    {KEY_RIGHT, TOP_KEY_RIGHT}, {KEY_ENTER, TOP_KEY_ENTER},
-		    {KEY_BACKSPACE, TOP_KEY_BACKSPACE}};
+	} keys[] = {{KEY_UP, TOP_KEY_UP},	  {KEY_DOWN, TOP_KEY_DOWN},
+		    {KEY_PPAGE, TOP_KEY_PAGE_UP}, {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+		    {KEY_HOME, TOP_KEY_HOME},	  {KEY_END, TOP_KEY_END},
+		    {KEY_LEFT, TOP_KEY_LEFT},	  {KEY_RIGHT, TOP_KEY_RIGHT},
+		    {KEY_ENTER, TOP_KEY_ENTER},	  {KEY_BACKSPACE, TOP_KEY_BACKSPACE}};
 	wint_t got;
 	int kind = wget_wch(out.keys, &got);
 

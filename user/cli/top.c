@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: what holds memory, while it changes. The session is record's, the screen is top_view's, the
- * terminal is terminal's; here is the loop between them. */
+/* memtrace top: what holds memory, while it changes. The session is record's, the screen is
+ * top_view's, the terminal is terminal's; here is the loop between them. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -82,7 +82,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 		case OPT_DELAY:
 			c->delay_s = strtod(optarg, &end);
 			if (end == optarg || *end || !(c->delay_s >= 0.1 && c->delay_s <= 3600))
-				return usage_error("top", "'%s' is not a delay: 0.1 to 3600 seconds", optarg);
+				return usage_error(
+					"top", "'%s' is not a delay: 0.1 to 3600 seconds", optarg);
 			break;
 		case 'h':
 			fputs(help_head, stdout);
@@ -99,8 +100,10 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 		}
 	}
 	if (optind < argc)
-		return usage_error("top", "'%s' is no option, and top starts no commands: start it, and give its pid with -p",
-				   argv[optind]);
+		return usage_error(
+			"top",
+			"'%s' is no option, and top starts no commands: start it, and give its pid with -p",
+			argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
 	if (c->trace.to_stdout)
@@ -143,7 +146,8 @@ static double look(struct run *run)
 	rc = session__look(run->session, &profiles, &n);
 	if (!rc) {
 		for (size_t i = 0; i < n; i++) {
-			if (trace_config__is_aside(&run->config->trace, profiles[i]) && !profile__leaks(profiles[i]))
+			if (trace_config__is_aside(&run->config->trace, profiles[i]) &&
+			    !profile__leaks(profiles[i]))
 				profile__free(profiles[i]);
 			else
 				profiles[kept++] = profiles[i];
@@ -181,7 +185,8 @@ static void write_snapshot(struct run *run)
 	if (!stream)
 		return;
 	for (size_t i = 0; (profile = top_view__profile(run->view, i)); i++)
-		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file, stream))
+		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file,
+					      stream))
 			failed = true;
 	if (!fclose(stream) && size && !failed) /* else the complaint stands there */
 		top_view__say(run->view, false, "written:%s", names);
@@ -235,10 +240,12 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 	return false;
 }
 
-/* Until the user, a signal or the duration ends it. waiting: the signals that are blocked while it waits. */
+/* Until the user, a signal or the duration ends it. waiting: the signals that are blocked while it
+ * waits. */
 static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 {
-	double start = clock__monotonic_s(), delay = run->config->delay_s, duration = run->config->trace.duration_s;
+	double start = clock__monotonic_s(), delay = run->config->delay_s,
+	       duration = run->config->trace.duration_s;
 	double next_look = start + delay, next_status = start;
 	struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN},
@@ -248,7 +255,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 	size_t told = 0;
 
 	for (;;) {
-		double now = clock__monotonic_s(), wait = (run->ended ? now + 1 : next_status) - now;
+		double now = clock__monotonic_s(),
+		       wait = (run->ended ? now + 1 : next_status) - now;
 		struct timespec at;
 		bool changed = false;
 
@@ -260,10 +268,12 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		wait = fmax(wait, 0);
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
-		/* what is not told of holds no news: a signal that ncurses catches is none of them */
+		/* what is not told of holds no news: a signal that ncurses catches is none of
+		 * them */
 		if (ppoll(fds, 3, &at, waiting) < 0)
 			fds[0].revents = fds[1].revents = fds[2].revents = 0;
-		if ((fds[1].revents & POLLIN) && read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if ((fds[1].revents & POLLIN) &&
+		    read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 			if (info.ssi_signo != SIGUSR1)
 				return;
 			write_snapshot(run);
@@ -308,7 +318,8 @@ static int take_signals(sigset_t *ret_waiting)
 	sigaddset(ret_waiting, SIGTERM);
 	sigaddset(ret_waiting, SIGQUIT);
 	sigaddset(ret_waiting, SIGUSR1);
-	/* nohup's way to say that the terminal's end is no reason to stop; but then there is no screen */
+	/* nohup's way to say that the terminal's end is no reason to stop; but then there is no
+	 * screen */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(ret_waiting, SIGHUP);
 	blocked = *ret_waiting;
@@ -344,9 +355,10 @@ int cmd_top(int argc, char **argv)
 	if (terminal__check(&err) || selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 	/* several are there, or may come */
-	view = top_view__new(config.trace.leaks ? TOP_BY_GROWTH : TOP_BY_LIVE,
-			     config.trace.n_pids > 1 || config.trace.selection.given ||
-				     (config.trace.what & WHAT_REGIONS && config.trace.what != WHAT_REGIONS));
+	view = top_view__new(
+		config.trace.leaks ? TOP_BY_GROWTH : TOP_BY_LIVE,
+		config.trace.n_pids > 1 || config.trace.selection.given ||
+			(config.trace.what & WHAT_REGIONS && config.trace.what != WHAT_REGIONS));
 	if (!view) {
 		complain("out of memory");
 		return EXIT_FAILED;

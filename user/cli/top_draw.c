@@ -80,8 +80,10 @@ static int text__put(struct text *text, enum top_style style, const char *line, 
 	return text__add(text, style, line, clip(line, width));
 }
 
-/* As many lines as it takes, at most `most`, parted at double blanks if possible, else at blanks. */
-static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width, size_t most)
+/* As many lines as it takes, at most `most`, parted at double blanks if possible, else at
+ * blanks. */
+static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width,
+		      size_t most)
 {
 	int rc = 0;
 
@@ -114,7 +116,8 @@ static int text__wrap(struct text *text, enum top_style style, const char *words
 }
 
 /* A stream into memory, as which an encoder's sink is used. */
-static int write_where(const struct profile *profile, const struct profile_site *site, size_t room, char **ret)
+static int write_where(const struct profile *profile, const struct profile_site *site, size_t room,
+		       char **ret)
 {
 	size_t size;
 	FILE *stream = open_memstream(ret, &size);
@@ -155,8 +158,9 @@ struct cells {
 	char at[COLUMNS][CELL_BYTES];
 };
 
-static const struct cells titles = {{"PID", "COMMAND", "LIVE", "95 % INTERVAL", "GROWTH/s", "95 % INTERVAL", "ALLOC/s",
-				     "95 % INTERVAL", "OBJECTS", "COST", "RSS"}};
+static const struct cells titles = {{"PID", "COMMAND", "LIVE", "95 % INTERVAL", "GROWTH/s",
+				     "95 % INTERVAL", "ALLOC/s", "95 % INTERVAL", "OBJECTS", "COST",
+				     "RSS"}};
 
 static void format_known(struct interval interval, char *cell)
 {
@@ -175,7 +179,8 @@ static void format_growth_interval(const struct growth *growth, char *cell)
 		strcpy(cell, MAY_BE_0);
 }
 
-static void fill_numbers(struct cells *cells, const struct profile *profile, const struct numbers *n)
+static void fill_numbers(struct cells *cells, const struct profile *profile,
+			 const struct numbers *n)
 {
 	const char *least =
 		bound_sign(profile__is_lower_bound(profile), profile__is_upper_bound(profile));
@@ -242,11 +247,13 @@ static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
 /* Which columns have room: what is sorted by in any case, with its interval if something of the
  * names can be read beside it; others as long as the names keep a third of the line. */
-static void choose_columns(const struct top_view *view, const size_t *widths, size_t width, bool *shown)
+static void choose_columns(const struct top_view *view, const size_t *widths, size_t width,
+			   bool *shown)
 {
 	enum column sort = sort_columns[view->sort];
-	const enum column order[] = {sort, PID, COMMAND, sort + 1, LIVE, GROWTH, RATE, RSS, OBJECTS, COST,
-				     LIVE_INTERVAL, GROWTH_INTERVAL, RATE_INTERVAL};
+	const enum column order[] = {
+		sort,	 PID,  COMMAND,	      sort + 1,	       LIVE,	     GROWTH, RATE, RSS,
+		OBJECTS, COST, LIVE_INTERVAL, GROWTH_INTERVAL, RATE_INTERVAL};
 	size_t names = width / 3 < 60 ? width / 3 : 60, used = 0;
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
@@ -261,8 +268,8 @@ static void choose_columns(const struct top_view *view, const size_t *widths, si
 	}
 }
 
-static int put_row(struct text *text, enum top_style style, const struct cells *cells, const size_t *widths,
-		   const bool *shown, const char *last, size_t width)
+static int put_row(struct text *text, enum top_style style, const struct cells *cells,
+		   const size_t *widths, const bool *shown, const char *last, size_t width)
 {
 	char line[COLUMNS * (CELL_BYTES + 2) + 1], *to = line;
 	_cleanup_free_ char *whole = NULL;
@@ -332,7 +339,8 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 	}
 	/* numbers come and go: their columns should not shift at each */
 	for (int i = 0; i < TOP_SORTS && n; i++)
-		widths[sort_columns[i]] = widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
+		widths[sort_columns[i]] =
+			widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
 	choose_columns(view, widths, width, shown);
 	for (int c = 0; c < COLUMNS; c++)
 		used += shown[c] ? widths[c] + 2 : 0;
@@ -342,18 +350,20 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 			     width);
 	if (!rc && !n)
 		rc = text__put(text, TOP_PLAIN,
-			       !view->known	 ? "(no state yet)"
-			       : *view->filter ? "(nothing matches the filter)"
+			       !view->known		  ? "(no state yet)"
+			       : *view->filter		  ? "(nothing matches the filter)"
 			       : view->level == PROCESSES ? "(no processes)"
 							  : "(nothing was sampled yet)",
 			       width);
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct row *row = &view->rows[view->first + i];
-		const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
+		const struct group *group =
+			row->group ? row->group : top_stack(row->process, view->sort);
 		_cleanup_free_ char *where = NULL;
 
 		if (group)
-			rc = write_where(row->process->profile, group->site, width > used ? width - used : 0, &where);
+			rc = write_where(row->process->profile, group->site,
+					 width > used ? width - used : 0, &where);
 		else if (row->process->profile->not_traced &&
 			 asprintf(&where, "(not traced: %s)", row->process->profile->not_traced) <
 				 0) {
@@ -361,8 +371,9 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 			return -ENOMEM;
 		}
 		if (!rc)
-			rc = put_row(text, view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN, &cells[i],
-				     widths, shown, where ? where : "", width);
+			rc = put_row(text,
+				     view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN,
+				     &cells[i], widths, shown, where ? where : "", width);
 	}
 	return rc;
 }
@@ -381,21 +392,26 @@ static int put_indented(struct text *text, int indent, const char *name, size_t 
 }
 
 /* A frame: its function, module and line, on one line if they fit, else the latter on the next. */
-static int put_frame(struct text *text, const struct profile *profile, const struct profile_location *location,
-		     const struct profile_frame *frame, const char *name, bool inlined, size_t width)
+static int put_frame(struct text *text, const struct profile *profile,
+		     const struct profile_location *location, const struct profile_frame *frame,
+		     const char *name, bool inlined, size_t width)
 {
 	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-	_cleanup_free_ char *function = text_printable(name), *module = text_printable(base), *file = NULL;
+	_cleanup_free_ char *function = text_printable(name), *module = text_printable(base),
+			    *file = NULL;
 	_cleanup_free_ char *where = NULL, *line = NULL;
 
 	file = text_printable(frame && frame->file ? frame->file : "");
 	if (!function || !module || !file)
 		return -ENOMEM;
-	if (*file && asprintf(&where, "%s%s%s:%u", inlined ? "inlined" : module, *module || inlined ? "  " : "", file,
-			      frame->line) < 0)
+	if (*file && asprintf(&where, "%s%s%s:%u", inlined ? "inlined" : module,
+			      *module || inlined ? "  " : "", file, frame->line) < 0)
 		where = NULL;
-	else if (!*file && asprintf(&where, "%s", inlined ? "inlined" : *module ? module : "[in no file]") < 0)
+	else if (!*file && asprintf(&where, "%s",
+				    inlined   ? "inlined"
+				    : *module ? module
+					      : "[in no file]") < 0)
 		where = NULL;
 	if (!where)
 		return -ENOMEM;
@@ -420,7 +436,8 @@ static const char *in_brackets(const char *interval, char *buf, size_t size)
 	return buf;
 }
 
-static int put_words(struct text *text, size_t width, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int put_words(struct text *text, size_t width, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static int put_words(struct text *text, size_t width, const char *fmt, ...)
 {
@@ -447,10 +464,12 @@ static int describe(const struct row *row, size_t width, struct text *text)
 	int rc;
 
 	fill_numbers(&cells, profile, n);
-	rc = put_words(text, width, "live:    %s%s%s  in %s objects, %" PRIu64 " sampled  %.1f %% of the process's",
+	rc = put_words(text, width,
+		       "live:    %s%s%s  in %s objects, %" PRIu64
+		       " sampled  %.1f %% of the process's",
 		       cells.at[LIVE], in_brackets(cells.at[LIVE_INTERVAL], buf, sizeof(buf)),
-		       profile__is_windowed(profile) ? ", from windows" : "", cells.at[OBJECTS], n->live.samples,
-		       total > 0 ? 100 * n->live.bytes / total : 0);
+		       profile__is_windowed(profile) ? ", from windows" : "", cells.at[OBJECTS],
+		       n->live.samples, total > 0 ? 100 * n->live.bytes / total : 0);
 	if (!rc && !isfinite(n->growth.bytes_per_s))
 		rc = put_words(text, width, "growth:  not known yet");
 	else if (!rc)
@@ -458,18 +477,21 @@ static int describe(const struct row *row, size_t width, struct text *text)
 			       in_brackets(cells.at[GROWTH_INTERVAL], buf, sizeof(buf)),
 			       profile->has_growth ? "" : "  on average since the start");
 	if (!rc)
-		rc = put_words(text, width, "alloc:   %s/s%s  %s in %s objects since the start", cells.at[RATE],
+		rc = put_words(text, width, "alloc:   %s/s%s  %s in %s objects since the start",
+			       cells.at[RATE],
 			       in_brackets(cells.at[RATE_INTERVAL], buf, sizeof(buf)),
-			       format_bytes(n->alloc_bytes, bytes), with_commas(to_integer(n->alloc_objects), objects));
+			       format_bytes(n->alloc_bytes, bytes),
+			       with_commas(to_integer(n->alloc_objects), objects));
 	if (!rc)
 		rc = put_words(text, width, "stack:   leaf first%s%s",
 			       site->complete	 ? ""
 			       : site->truncated ? ", cut at the limit (--max-frames)"
 						 : ", not to its start",
 			       site->allocators_own ? ", the allocator's own" : "");
-	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk)); at = walk.location)
-		rc = put_frame(text, profile, profile__location(profile, site, at), walk.frame, name,
-			       walk.location == at, width);
+	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk));
+	     at = walk.location)
+		rc = put_frame(text, profile, profile__location(profile, site, at), walk.frame,
+			       name, walk.location == at, width);
 	return rc;
 }
 
@@ -509,12 +531,14 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 	if (view->text_first + height > all->n)
 		view->text_first = all->n > height ? all->n - height : 0;
 	for (size_t i = view->text_first; i < all->n && i < view->text_first + height && !rc; i++)
-		rc = text__add(text, all->lines[i].style, all->lines[i].text, strlen(all->lines[i].text));
+		rc = text__add(text, all->lines[i].style, all->lines[i].text,
+			       strlen(all->lines[i].text));
 	return rc;
 }
 
-/* What the rows of the processes say, all together: head and rows are of one moment, and of one estimate. growth: bytes per
- * second; NaN: not known yet. (What is live now less what was a second ago is mostly chance.) */
+/* What the rows of the processes say, all together: head and rows are of one moment, and of one
+ * estimate. growth: bytes per second; NaN: not known yet. (What is live now less what was a second
+ * ago is mostly chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;
@@ -590,8 +614,9 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 			const struct profile_counter *lost = &profile->lost[k];
 
 			if (lost->count)
-				rc = lost->of_run ? profile__add_run_lost(sum, lost->name, lost->count)
-						  : profile__add_lost(sum, lost->name, lost->count);
+				rc = lost->of_run
+					     ? profile__add_run_lost(sum, lost->name, lost->count)
+					     : profile__add_lost(sum, lost->name, lost->count);
 		}
 	stream = rc ? NULL : open_memstream(&line, &size);
 	if (stream) {
@@ -657,7 +682,9 @@ static int draw_path(const struct top_view *view, size_t width, struct text *tex
 		 : view->level == STACKS  ? "stacks"
 					  : "stack",
 		 where, sorts[view->sort], *filter ? ", with " : "", filter,
-		 process && profile__is_windowed(process->profile) ? "; LIVE is estimated from windows" : "");
+		 process && profile__is_windowed(process->profile)
+			 ? "; LIVE is estimated from windows"
+			 : "");
 	return text__put(text, TOP_PLAIN, line, width);
 }
 
@@ -667,22 +694,26 @@ static int draw_bottom(const struct top_view *view, size_t width, struct text *t
 
 	if (view->editing) {
 		/* its end is where the user writes */
-		size_t columns = text_columns(view->filter), skip = columns + 2 > width ? columns + 2 - width : 0;
+		size_t columns = text_columns(view->filter),
+		       skip = columns + 2 > width ? columns + 2 - width : 0;
 
 		if (asprintf(&line, "/%s_", view->filter + clip(view->filter, skip)) < 0)
 			line = NULL;
 	} else if (*view->note) {
 		line = text_printable(view->note);
 	} else {
-		line = strdup(view->help	     ? "any key: back"
-			      : view->level == STACK ? "q quit  Left back  ? help  w write"
-			      : view->level == STACKS && view->many
-				      ? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p pause  w write"
-				      : "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
+		line = strdup(
+			view->help	       ? "any key: back"
+			: view->level == STACK ? "q quit  Left back  ? help  w write"
+			: view->level == STACKS && view->many
+				? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p pause  w write"
+				: "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
 	}
 	if (!line)
 		return -ENOMEM;
-	return text__put(text, view->warning && *view->note && !view->editing ? TOP_WARNING : TOP_TITLES, line, width);
+	return text__put(text,
+			 view->warning && *view->note && !view->editing ? TOP_WARNING : TOP_TITLES,
+			 line, width);
 }
 
 int top_view__draw(struct top_view *view, size_t width, size_t height, struct top_screen *ret)
@@ -708,7 +739,8 @@ int top_view__draw(struct top_view *view, size_t width, size_t height, struct to
 		const struct row *row = top_view__stack(view);
 
 		rc = row ? describe(row, width, &all)
-			 : text__wrap(&all, TOP_PLAIN, "This stack holds nothing any more.", width, SIZE_MAX);
+			 : text__wrap(&all, TOP_PLAIN, "This stack holds nothing any more.", width,
+				      SIZE_MAX);
 	}
 	if (!rc)
 		rc = view->help || view->level == STACK ? draw_text(view, &all, body, &text)

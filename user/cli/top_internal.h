@@ -32,7 +32,7 @@ struct numbers {
 
 struct process {
 	struct profile *profile;
-	struct group *groups; /* its stacks */
+	struct group *groups;	/* its stacks */
 	struct numbers *stacks; /* of each */
 	size_t n;
 	struct numbers numbers;
@@ -76,7 +76,7 @@ struct top_view {
 	/* Where the user is. */
 	pid_t pid;
 	bool regions;
-	char *stack; /* the key of its group; owned; NULL: the first row, whichever that is */
+	char *stack;	  /* the key of its group; owned; NULL: the first row, whichever that is */
 	struct row *rows; /* of the list: sorted, filtered; owned */
 	size_t n_rows, selected, first;
 	size_t page;	   /* rows that were shown at last */
@@ -84,8 +84,8 @@ struct top_view {
 	size_t text_lines; /* there are so many, as drawn at last */
 };
 
-/* Makes the rows of the list, and finds the selected one among them, or, where it has gone, what stands in its
- * place. 0 or -ENOMEM. */
+/* Makes the rows of the list, and finds the selected one among them, or, where it has gone, what
+ * stands in its place. 0 or -ENOMEM. */
 int top_view__arrange(struct top_view *view);
 
 /* The process that the user looks at, or NULL. */

@@ -28,7 +28,8 @@ void top_processes__free(struct process *processes, size_t n)
 /* FNV-1a. Who makes two stacks meet confuses his own rates. */
 static uint64_t mark_id(const struct profile *profile, const char *key)
 {
-	uint64_t hash = 0xcbf29ce484222325ull ^ (uint64_t)profile->pid << 1 ^ profile__is_regions(profile);
+	uint64_t hash =
+		0xcbf29ce484222325ull ^ (uint64_t)profile->pid << 1 ^ profile__is_regions(profile);
 
 	for (hash *= 0x100000001b3ull; *key; key++)
 		hash = (hash ^ (unsigned char)*key) * 0x100000001b3ull;
@@ -45,7 +46,8 @@ static int compare_marks(const void *a, const void *b)
 static double marked_bytes(const struct marks *marks, uint64_t id)
 {
 	const struct mark key = {.id = id};
-	const struct mark *mark = marks->n ? bsearch(&key, marks->list, marks->n, sizeof(key), compare_marks) : NULL;
+	const struct mark *mark =
+		marks->n ? bsearch(&key, marks->list, marks->n, sizeof(key), compare_marks) : NULL;
 
 	return mark ? mark->bytes : 0;
 }
@@ -57,15 +59,16 @@ static int remember(struct top_view *view)
 
 	for (size_t i = 0; i < view->n_processes; i++)
 		n += view->processes[i].n;
-	view->next_marks = (struct marks){.list = calloc(n + 1, sizeof(struct mark)), .elapsed_s = view->elapsed_s};
+	view->next_marks = (struct marks){.list = calloc(n + 1, sizeof(struct mark)),
+					  .elapsed_s = view->elapsed_s};
 	if (!view->next_marks.list)
 		return -ENOMEM;
 	for (size_t i = 0; i < view->n_processes; i++) {
 		const struct process *p = &view->processes[i];
 
 		for (size_t k = 0; k < p->n; k++)
-			view->next_marks.list[view->next_marks.n++] =
-				(struct mark){mark_id(p->profile, p->groups[k].key), p->stacks[k].alloc_bytes};
+			view->next_marks.list[view->next_marks.n++] = (struct mark){
+				mark_id(p->profile, p->groups[k].key), p->stacks[k].alloc_bytes};
 	}
 	qsort(view->next_marks.list, n, sizeof(struct mark), compare_marks);
 	return 0;
@@ -80,7 +83,8 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
 	if (!(bytes > 0)) /* the high end of that, with nothing seen */
-		return (struct interval){0, -log(0.025) * (double)profile->interval_bytes / seconds};
+		return (struct interval){0,
+					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
 	return (struct interval){ret.low / seconds, ret.high / seconds};
 }
@@ -95,16 +99,19 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 }
 
 /* Until it is known by how much something grows, or where that is not followed: all of it came
- * since the start. No interval: what fills up does so at first, and is not surely growing. (Of windows it is an estimate of what
- * a process holds that may have held as much before: that says nothing.) */
+ * since the start. No interval: what fills up does so at first, and is not surely growing. (Of
+ * windows it is an estimate of what a process holds that may have held as much before: that says
+ * nothing.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))
 		return (struct growth){NAN, NAN, NAN};
-	return (struct growth){profile->duration_s > 0 ? live->bytes / profile->duration_s : 0, NAN, NAN};
+	return (struct growth){profile->duration_s > 0 ? live->bytes / profile->duration_s : 0, NAN,
+			       NAN};
 }
 
-static void set_rate(const struct top_view *view, const struct profile *profile, double before, struct numbers *n)
+static void set_rate(const struct top_view *view, const struct profile *profile, double before,
+		     struct numbers *n)
 {
 	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
 
@@ -137,8 +144,9 @@ static int process__init(const struct top_view *view, struct process *process)
 		double marked = marked_bytes(&view->marks, mark_id(profile, group->key));
 
 		*n = (struct numbers){.live = group->live,
-				      .growth = profile->has_growth ? group->growth
-								    : growth_since_start(profile, &group->live),
+				      .growth = profile->has_growth
+							? group->growth
+							: growth_since_start(profile, &group->live),
 				      .alloc_bytes = group->alloc_bytes,
 				      .alloc_objects = group->alloc_objects};
 		set_rate(view, profile, marked, n);
@@ -174,7 +182,8 @@ struct process *top_view__process(const struct top_view *view)
 
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s)
 {
-	struct process *processes = calloc(n + 1, sizeof(*processes)), *old = top_view__process(view);
+	struct process *processes = calloc(n + 1, sizeof(*processes)),
+		       *old = top_view__process(view);
 	size_t n_old = view->n_processes, made = 0;
 	double old_s = view->elapsed_s;
 	int rc = processes ? 0 : -ENOMEM;
@@ -240,7 +249,8 @@ int top_row__compare(const void *a, const void *b, void *ctx)
 {
 	const struct row *x = a, *y = b;
 	const enum top_sort *sort = ctx;
-	bool own_x = x->group && x->group->site->allocators_own, own_y = y->group && y->group->site->allocators_own;
+	bool own_x = x->group && x->group->site->allocators_own,
+	     own_y = y->group && y->group->site->allocators_own;
 	int order;
 
 	/* what an allocator takes for the heap is nobody's leak */
@@ -289,7 +299,8 @@ int top_view__arrange(struct top_view *view)
 		return -ENOMEM;
 	for (size_t i = 0; i < most; i++) {
 		const struct process *p = one ? one : &view->processes[i];
-		const struct row row = {p, one ? &p->stacks[i] : &p->numbers, one ? &p->groups[i] : NULL};
+		const struct row row = {p, one ? &p->stacks[i] : &p->numbers,
+					one ? &p->groups[i] : NULL};
 
 		if (one ? !strcasestr(p->groups[i].key, view->filter) : !has_word(view, p))
 			continue;

@@ -33,7 +33,9 @@ static void move(struct top_view *view, uint32_t key)
 {
 	bool list = !view->help && view->level != STACK;
 	size_t *at = list ? &view->selected : &view->text_first;
-	size_t n = list ? view->n_rows : view->text_lines > view->page ? view->text_lines - view->page + 1 : 1;
+	size_t n = list				   ? view->n_rows
+		   : view->text_lines > view->page ? view->text_lines - view->page + 1
+						   : 1;
 	size_t last = n ? n - 1 : 0, to = *at, page = view->page ? view->page : 1;
 
 	if (key == TOP_KEY_UP || key == 'k')
@@ -100,7 +102,8 @@ static void edit(struct top_view *view, uint32_t key)
 		while (len && (view->filter[--len] & 0xc0) == 0x80)
 			;
 		view->filter[len] = '\0';
-	} else if (key < 0x110000 && (key < 0xd800 || key > 0xdfff) && !is_control(key) && len + 5 < FILTER_BYTES) {
+	} else if (key < 0x110000 && (key < 0xd800 || key > 0xdfff) && !is_control(key) &&
+		   len + 5 < FILTER_BYTES) {
 		char *to = view->filter + len;
 
 		if (key < 0x80) {
@@ -109,7 +112,8 @@ static void edit(struct top_view *view, uint32_t key)
 			if (key < 0x800) {
 				*to++ = (char)(0xc0 | key >> 6);
 			} else {
-				*to++ = key < 0x10000 ? (char)(0xe0 | key >> 12) : (char)(0xf0 | key >> 18);
+				*to++ = key < 0x10000 ? (char)(0xe0 | key >> 12)
+						      : (char)(0xf0 | key >> 18);
 				if (key >= 0x10000)
 					*to++ = (char)(0x80 | (key >> 12 & 0x3f));
 				*to++ = (char)(0x80 | (key >> 6 & 0x3f));

@@ -65,11 +65,11 @@ void top_screen__clear(struct top_screen *screen);
 /* How the run stands, beyond what the profiles tell. */
 struct top_status {
 	double elapsed_s;
-	double overhead_pct;	    /* negative: unknown */
-	double cpu_cores;	    /* that all processes together use, on the average */
-	size_t running, windowed;   /* processes */
+	double overhead_pct;		/* negative: unknown */
+	double cpu_cores;		/* that all processes together use, on the average */
+	size_t running, windowed;	/* processes */
 	double alloc_per_s, free_per_s; /* calls */
-	bool ended; /* all of them have */
+	bool ended;			/* all of them have */
 };
 
 struct top_view;

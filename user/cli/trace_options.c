@@ -58,8 +58,8 @@ void trace_config__init(struct trace_config *c)
 {
 	*c = (struct trace_config){
 		.what = WHAT_HEAP,
-		/* docs/overhead.md: windows at 1 % touch less than one request of a server in a hundred, at 5 % its 99th percentile
-		 * rises by half */
+		/* docs/overhead.md: windows at 1 % touch less than one request of a server in a
+		 * hundred, at 5 % its 99th percentile rises by half */
 		.max_overhead = 0.01,
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
@@ -144,7 +144,7 @@ static int parse_what(const char *command, const char *text, struct trace_config
 
 	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
 		return usage_error(command, "growth is what does without the heap's probes: one "
-					     "or the other");
+					    "or the other");
 	return rc;
 }
 
@@ -158,7 +158,8 @@ static int parse_overhead(const char *command, const char *text, double *ret)
 		return 0;
 	*ret = strtod(text, &end) / 100;
 	if (end == text || *end || !(*ret >= 0.001 && *ret <= 1))
-		return usage_error(command, "'%s' is not a share of CPU time: 0.1 to 100 per cent, or off",
+		return usage_error(command,
+				   "'%s' is not a share of CPU time: 0.1 to 100 per cent, or off",
 				   text);
 	return 0;
 }
@@ -188,7 +189,7 @@ static int parse_duration(const char *command, const char *text, double *ret)
 static int parse_probe_kind(const char *command, const char *text, int *ret)
 {
 	for (*ret = 0; *ret < PROBE_KINDS; ++*ret)
-		if (!strcmp(text, probe_kind__name((enum probe_kind)*ret)))
+		if (!strcmp(text, probe_kind__name((enum probe_kind) * ret)))
 			return 0;
 	return usage_error(command, "there is no kind of probe '%s': session, multi, perf", text);
 }
@@ -200,13 +201,14 @@ static int parse_place(const char *command, const char *text, enum session_regio
 	else if (!strcmp(text, "syscalls"))
 		*ret = REGIONS_SYSCALLS;
 	else
-		return usage_error(command, "regions are seen at libc or at syscalls, not at '%s'", text);
+		return usage_error(command, "regions are seen at libc or at syscalls, not at '%s'",
+				   text);
 	return 0;
 }
 
 /* A number from min to max, or it is not what it should be. */
-static int parse_limit(const char *command, const char *text, uint64_t min, uint64_t max, const char *complaint,
-		       uint32_t *ret)
+static int parse_limit(const char *command, const char *text, uint64_t min, uint64_t max,
+		       const char *complaint, uint32_t *ret)
 {
 	uint64_t n;
 
@@ -217,13 +219,14 @@ static int parse_limit(const char *command, const char *text, uint64_t min, uint
 }
 
 /* The same in bytes. */
-static int parse_size(const char *command, const char *text, uint64_t min, uint64_t max, const char *complaint,
-		      uint64_t *ret)
+static int parse_size(const char *command, const char *text, uint64_t min, uint64_t max,
+		      const char *complaint, uint64_t *ret)
 {
 	return parse_bytes(text, min, max, ret) ? usage_error(command, complaint, text) : 0;
 }
 
-int trace_config__take(struct trace_config *c, const char *command, int opt, char **argv, const char *value)
+int trace_config__take(struct trace_config *c, const char *command, int opt, char **argv,
+		       const char *value)
 {
 	static const char *const selections[] = {"comm", "exe", "user", "cgroup", "container"};
 	char *path;
@@ -276,7 +279,8 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 		return rc;
 	case TRACE_OPT_MAX_FRAMES:
 		return parse_limit(command, value, 2, ABI_STACK_FRAMES,
-				   "'%s' is not a number of frames from 2 to 127", &c->capture.max_frames);
+				   "'%s' is not a number of frames from 2 to 127",
+				   &c->capture.max_frames);
 	case TRACE_OPT_MAX_UNWIND:
 		return parse_size(command, value, 64 << 10, 1ULL << 36,
 				  "'%s' is not a size for unwind tables: 64K to 64G bytes",
@@ -300,7 +304,8 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	case TRACE_OPT_USER:
 	case TRACE_OPT_CGROUP:
 	case TRACE_OPT_CONTAINER:
-		return selection_config__take(&c->selection, command, selections[opt - TRACE_OPT_COMM], value);
+		return selection_config__take(&c->selection, command,
+					      selections[opt - TRACE_OPT_COMM], value);
 	case TRACE_OPT_WHAT:
 		c->what_given = true;
 		return parse_what(command, value, c);
@@ -328,13 +333,18 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 int trace_config__settle(struct trace_config *c, const char *command, bool starts_program)
 {
 	if (c->host_overhead_given && !c->selection.given && c->n_pids <= SESSION_SEPARATE)
-		return usage_error(command, "--max-host-overhead is for many processes together (-a, --comm ..., more than %d "
-					    "pids); for each by itself there is --max-overhead", SESSION_SEPARATE);
+		return usage_error(
+			command,
+			"--max-host-overhead is for many processes together (-a, --comm ..., more than %d "
+			"pids); for each by itself there is --max-overhead",
+			SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
 		c->capture.interval = LEAKS_INTERVAL;
-	/* Who asks for every allocation wants no windows. Nor does who starts a program under a profiler, which slows
-	 * nobody else; but with a selection the probes are in everybody's code. */
-	if (!c->overhead_given && (c->capture.interval == 1 || (starts_program && !c->selection.given)))
+	/* Who asks for every allocation wants no windows. Nor does who starts a program under a
+	 * profiler, which slows nobody else; but with a selection the probes are in everybody's
+	 * code. */
+	if (!c->overhead_given &&
+	    (c->capture.interval == 1 || (starts_program && !c->selection.given)))
 		c->max_overhead = 0;
 	return 0;
 }
@@ -371,8 +381,8 @@ void trace_config__say_awaited(const struct trace_config *c, const struct sessio
 		for (size_t j = 0; j < n; j++)
 			found = found || probes[j].point->name == c->extra.list[i].symbol;
 		if (!found)
-			complain("no file %s is mapped (yet): %s is awaited there", c->extra.list[i].file,
-				 c->extra.list[i].symbol);
+			complain("no file %s is mapped (yet): %s is awaited there",
+				 c->extra.list[i].file, c->extra.list[i].symbol);
 	}
 }
 
@@ -420,12 +430,11 @@ bool trace_config__writes_files(const struct trace_config *c)
 static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {
-	const char *part = what == WHAT_REGIONS ? "regions."
-			   : what == WHAT_GROWTH ? "growth."
-						 : "";
+	const char *part = what == WHAT_REGIONS ? "regions." : what == WHAT_GROWTH ? "growth." : "";
 	char *path;
 
-	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part, extension) < 0
+	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part,
+			extension) < 0
 		       ? NULL
 		       : path;
 }
@@ -446,8 +455,7 @@ int trace_config__check_files(const struct trace_config *c, bool with_command, s
 
 			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
-			path = output_path(c, pids[i], "", what,
-					   formats[j % N_FORMATS].extension);
+			path = output_path(c, pids[i], "", what, formats[j % N_FORMATS].extension);
 			rc = path ? outfile__check(path, err)
 				  : error__set(err, -ENOMEM, "out of memory");
 			if (rc)
@@ -463,12 +471,16 @@ bool trace_config__is_aside(const struct trace_config *c, const struct profile *
 
 unsigned trace_what(const struct profile *p)
 {
-	return profile__is_regions(p) ? WHAT_REGIONS : profile__is_growth(p) ? WHAT_GROWTH : WHAT_HEAP;
+	return profile__is_regions(p)  ? WHAT_REGIONS
+	       : profile__is_growth(p) ? WHAT_GROWTH
+				       : WHAT_HEAP;
 }
 
-int trace_config__write_files(const struct trace_config *c, const struct profile *p, const struct view_options *view,
-			      const char *number,
-			      int (*written)(void *ctx, const struct profile *profile, const char *path), void *ctx)
+int trace_config__write_files(const struct trace_config *c, const struct profile *p,
+			      const struct view_options *view, const char *number,
+			      int (*written)(void *ctx, const struct profile *profile,
+					     const char *path),
+			      void *ctx)
 {
 	int status = 0;
 

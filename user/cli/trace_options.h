@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that say what is traced, how, and where to it is written: what record and top share. */
+/* The options that say what is traced, how, and where to it is written: what record and top
+ * share. */
 #ifndef MEMTRACE_CLI_TRACE_OPTIONS_H
 #define MEMTRACE_CLI_TRACE_OPTIONS_H
 
@@ -21,9 +22,9 @@ struct trace_config {
 	size_t n_pids;
 	struct selection_config selection;
 	double duration_s; /* 0: until told or the targets end */
-	unsigned what; /* of enum session_what */
+	unsigned what;	   /* of enum session_what */
 	enum session_region_place region_place;
-	double max_overhead; /* share, in windows; 0: no limit */
+	double max_overhead;	    /* share, in windows; 0: no limit */
 	double max_steady_overhead; /* all the time */
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
@@ -41,8 +42,8 @@ struct trace_config {
 /* Sets what holds when no option says otherwise. */
 void trace_config__init(struct trace_config *config);
 
-/* For getopt_long(): the short options, the values of the long ones, and these as rows of a table. What a
- * command has besides them is numbered from TRACE_OPT_END on. */
+/* For getopt_long(): the short options, the values of the long ones, and these as rows of a table.
+ * What a command has besides them is numbered from TRACE_OPT_END on. */
 #define TRACE_SHORT_OPTIONS "p:d:i:o:f:aF"
 enum trace_option {
 	TRACE_OPT_PROBE_KIND = 256,
@@ -109,13 +110,15 @@ extern const char trace_options_help[];
 int trace_config__take(struct trace_config *config, const char *command, int opt, char **argv,
 		       const char *value);
 
-/* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what is useless together. */
+/* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what
+ * is useless together. */
 int trace_config__settle(struct trace_config *config, const char *command, bool starts_program);
 
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was started. */
+/* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was
+ * started. */
 void trace_config__say_awaited(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, but for the first *told, and counts them in. */
@@ -138,7 +141,8 @@ bool trace_config__writes_files(const struct trace_config *config);
 
 /* Can all be written? with_command: the process's pid is not known yet. 0 or negative errno with
  * err. Better to hear it now than after an hour of tracing. */
-int trace_config__check_files(const struct trace_config *config, bool with_command, struct error *err);
+int trace_config__check_files(const struct trace_config *config, bool with_command,
+			      struct error *err);
 
 /* Regions that were looked at for leaks, too, and nobody asked for: no files, no table. */
 bool trace_config__is_aside(const struct trace_config *config, const struct profile *profile);
@@ -146,10 +150,13 @@ bool trace_config__is_aside(const struct trace_config *config, const struct prof
 /* Of which of enum session_what the profile is. */
 unsigned trace_what(const struct profile *profile);
 
-/* Writes one profile in all formats, of that view of it where the format shows any. number: of a snapshot, "" for
- * none. written is told of each file; it returns 0 or -ENOMEM. 0 or EXIT_FAILED, said. */
+/* Writes one profile in all formats, of that view of it where the format shows any. number: of a
+ * snapshot, "" for none. written is told of each file; it returns 0 or -ENOMEM. 0 or EXIT_FAILED,
+ * said. */
 int trace_config__write_files(const struct trace_config *config, const struct profile *profile,
 			      const struct view_options *view, const char *number,
-			      int (*written)(void *ctx, const struct profile *profile, const char *path), void *ctx);
+			      int (*written)(void *ctx, const struct profile *profile,
+					     const char *path),
+			      void *ctx);
 
 #endif

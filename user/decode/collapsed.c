@@ -32,13 +32,16 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 
 /* Stacks as they come: sorted files, as most are, begin each line like the one before. */
 struct stacks {
-	uint64_t *from_root, *from_leaf; /* addresses of the last line's names, MAX_STACK_FRAMES each */
-	const char *text;		 /* its names */
+	/* addresses of the last line's names, MAX_STACK_FRAMES each */
+	uint64_t *from_root, *from_leaf;
+	const char *text; /* its names */
 	size_t len;
 };
 
-/* How many whole names the line begins with that the one before began with; *ret_start is where the next one does. */
-static size_t count_shared(const struct stacks *last, const char *text, size_t len, size_t *ret_start)
+/* How many whole names the line begins with that the one before began with; *ret_start is where the
+ * next one does. */
+static size_t count_shared(const struct stacks *last, const char *text, size_t len,
+			   size_t *ret_start)
 {
 	size_t n = 0;
 
@@ -51,7 +54,8 @@ static size_t count_shared(const struct stacks *last, const char *text, size_t l
 	return n;
 }
 
-static int take_line(const struct input *in, struct making *making, const struct line *line, struct stacks *stacks)
+static int take_line(const struct input *in, struct making *making, const struct line *line,
+		     struct stacks *stacks)
 {
 	struct estimate live = {};
 	size_t len, n, start, site;
@@ -106,7 +110,8 @@ int decode_collapsed(const struct input *in, struct making *making)
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
 	if (!rc && in->bytes[in->len - 1] != '\n') /* a number that is cut is a number, too */
-		return input__bad_line(in, -EINVAL, line.number, "the last line has no end: the file is cut short");
+		return input__bad_line(in, -EINVAL, line.number,
+				       "the last line has no end: the file is cut short");
 	making->profile->no_objects = making->profile->leaf_holds = true;
 	return rc ? rc : making__sort(making);
 }

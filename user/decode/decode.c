@@ -17,9 +17,11 @@
 #include "decode/internal.h"
 #include "profile/pprof.h"
 
-#define LOOK_AT	      65536	 /* bytes that tell text from what is none */
-#define FIRST_OWN_TID (1u << 31) /* the kernel has none there: threads that have only names are numbered from it on */
-#define INDEX_BYTES   16	 /* of a slot of the tables that a profile is built with, which are half empty */
+#define LOOK_AT 65536 /* bytes that tell text from what is none */
+/* the kernel has none there: threads that have only names are numbered from it on */
+#define FIRST_OWN_TID (1u << 31)
+/* of a slot of the tables that a profile is built with, which are half empty */
+#define INDEX_BYTES 16
 
 const struct decode_limits decode_limits = {
 	.items = 1u << 22,
@@ -120,7 +122,8 @@ int making__take(struct making *making, size_t bytes)
 	/* its header, and rounded up as glibc does it: the name of one letter takes 32 bytes */
 	making->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
 	return making->n_bytes > making->limits->bytes
-		       ? making__refuse(making, "names and tables take more memory than any profile does")
+		       ? making__refuse(making,
+					"names and tables take more memory than any profile does")
 		       : 0;
 }
 
@@ -151,7 +154,8 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 		return making__refuse(making, "more addresses than any profile has");
 	/* with what finds it again, in tables that are half empty */
 	if (making__take(making, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
-	    making__take(making, sizeof(*profile->sites)) || making__take(making, n * sizeof(uint32_t)) ||
+	    making__take(making, sizeof(*profile->sites)) ||
+	    making__take(making, n * sizeof(uint32_t)) ||
 	    making__take(making, (profile->n_locations - n_locations) *
 					 (sizeof(*profile->locations) + 2 * INDEX_BYTES)))
 		return -EFBIG;
@@ -185,18 +189,20 @@ static bool add_up(double *sum, double value)
 	return value >= 0 && *sum <= MAX_VALUE;
 }
 
-int making__add(struct making *making, size_t index, const struct estimate *live, double alloc_objects,
-		double alloc_bytes)
+int making__add(struct making *making, size_t index, const struct estimate *live,
+		double alloc_objects, double alloc_bytes)
 {
 	struct profile_site *site = &making->profile->sites[index];
 
-	if (!add_up(&making->sums.objects, live->objects) || !add_up(&making->sums.bytes, live->bytes) ||
+	if (!add_up(&making->sums.objects, live->objects) ||
+	    !add_up(&making->sums.bytes, live->bytes) ||
 	    !add_up(&making->sums.samples, (double)live->samples) ||
 	    !add_up(&making->sums.sampled_bytes, (double)live->sampled_bytes) ||
 	    !add_up(&making->sums.alloc_objects, alloc_objects) ||
 	    !add_up(&making->sums.alloc_bytes, alloc_bytes))
-		return making__refuse(making,
-				      "up to here it counts more than 2^62 objects or bytes: no machine has them");
+		return making__refuse(
+			making,
+			"up to here it counts more than 2^62 objects or bytes: no machine has them");
 	estimate__merge(&site->live, live);
 	site->alloc_objects += alloc_objects;
 	site->alloc_bytes += alloc_bytes;
@@ -215,7 +221,8 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 
 		memcpy(key, &tid, sizeof(tid));
 		if (tid == NO_TID)
-			memcpy(key + sizeof(tid), name, strnlen(name, sizeof(profile->threads->name)));
+			memcpy(key + sizeof(tid), name,
+			       strnlen(name, sizeof(profile->threads->name)));
 		rc = intern__add(&making->threads, key, sizeof(key), &number);
 		if (rc < 0)
 			return rc;
@@ -228,14 +235,16 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 		return rc;
 	if (profile->n_threads > making->limits->items)
 		return making__refuse(making, "more threads than any profile has");
-	return making__take(making, sizeof(*profile->threads) + 2 * INDEX_BYTES + 2 * sizeof(struct intern_slot));
+	return making__take(making, sizeof(*profile->threads) + 2 * INDEX_BYTES +
+					    2 * sizeof(struct intern_slot));
 }
 
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
 {
 	/* A sample more of the same is counted, too: there is no telling from here. */
 	if (++making->n_held > making->limits->items)
-		return making__refuse(making, "more shares of threads in stacks than any profile has");
+		return making__refuse(making,
+				      "more shares of threads in stacks than any profile has");
 	if (making__take(making, 2 * sizeof(struct profile_site_thread) + 2 * INDEX_BYTES))
 		return -EFBIG;
 	return profile__add_held(making->profile, site, thread, objects, bytes);
@@ -245,7 +254,8 @@ int making__mapping(struct making *making, const struct profile_mapping *mapping
 {
 	if (making->profile->n_mappings >= making->limits->items)
 		return making__refuse(making, "more mappings than any profile has");
-	if (making__take(making, sizeof(*mapping)) || making__take(making, strlen(mapping->path) + 1) ||
+	if (making__take(making, sizeof(*mapping)) ||
+	    making__take(making, strlen(mapping->path) + 1) ||
 	    (mapping->build_id && making__take(making, strlen(mapping->build_id) + 1)))
 		return -EFBIG;
 	return profile__add_mapping(making->profile, mapping);
@@ -273,12 +283,14 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 /* Gives the location one frame of that name, and counts it. */
 static int set_name(struct making *making, struct profile_location *location, const char *name)
 {
-	if (making__take(making, sizeof(*location->frames)) || making__take(making, strlen(name) + 1))
+	if (making__take(making, sizeof(*location->frames)) ||
+	    making__take(making, strlen(name) + 1))
 		return -EFBIG;
 	return profile_location__set_name(location, name);
 }
 
-int making__name_by_offset(struct making *making, struct profile_location *location, const char *path, uint64_t off)
+int making__name_by_offset(struct making *making, struct profile_location *location,
+			   const char *path, uint64_t off)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	_cleanup_free_ char *name = NULL;
@@ -330,7 +342,8 @@ static int name_unnamed(struct making *making, struct profile_location *location
 			   : *mapping->path == '/' ? UNRESOLVED_NO_SYMBOLS
 						   : UNRESOLVED_NOT_A_FILE;
 	if (mapping && *mapping->path)
-		return making__name_by_offset(making, location, mapping->path, addr - mapping->start + mapping->off);
+		return making__name_by_offset(making, location, mapping->path,
+					      addr - mapping->start + mapping->off);
 	return making__name_by_offset(making, location, NULL, addr);
 }
 
@@ -357,8 +370,10 @@ int making__finish(struct making *making)
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
 	rc = profile__written(profile, false, &written);
-	if (!rc && (written.frames > making->limits->written_frames || written.bytes > making->limits->written_bytes))
-		rc = making__refuse(making, "its stacks, written out, are longer than any profile's");
+	if (!rc && (written.frames > making->limits->written_frames ||
+		    written.bytes > making->limits->written_bytes))
+		rc = making__refuse(making,
+				    "its stacks, written out, are longer than any profile's");
 	return rc;
 }
 
@@ -476,7 +491,8 @@ static int decode_content(const struct input *in, struct making *making)
 	return is_text(in) ? decode_collapsed(in, making) : decode_pprof(in, making);
 }
 
-static int decode(const struct decode_limits *limits, const struct input *in, struct profile **ret_profile)
+static int decode(const struct decode_limits *limits, const struct input *in,
+		  struct profile **ret_profile)
 {
 	_cleanup_(cleanup_profile) struct profile *profile = profile__new();
 	struct making making = {.profile = profile, .limits = limits};
@@ -492,7 +508,8 @@ static int decode(const struct decode_limits *limits, const struct input *in, st
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
 	else if (rc) /* unless it is said already */
-		error__set(in->err, rc, "%s: %s", in->name, making.why ? making.why : strerror(-rc));
+		error__set(in->err, rc, "%s: %s", in->name,
+			   making.why ? making.why : strerror(-rc));
 	if (rc)
 		return rc;
 	*ret_profile = profile;
@@ -500,8 +517,8 @@ static int decode(const struct decode_limits *limits, const struct input *in, st
 	return 0;
 }
 
-int decode_within(const struct decode_limits *limits, const char *name, const void *data, size_t len,
-		  struct profile **ret_profile, struct error *err)
+int decode_within(const struct decode_limits *limits, const char *name, const void *data,
+		  size_t len, struct profile **ret_profile, struct error *err)
 {
 	struct error own = {};
 	struct input in = {.name = name, .bytes = data, .len = len, .err = err ? err : &own};

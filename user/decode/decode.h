@@ -14,23 +14,25 @@
 
 /* Reads the file called path ("-": standard input) and tells by its content which of these it is:
  *
- * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h tells of, and other heap
- *   profilers' with inuse_space or space. Their variance is what sampling by their period makes of blocks of
- *   each sample's mean size.
- * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or with symbols before it
- *   ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof does it
- *   (encode/encode.h), and the variance follows from them likewise.
+ * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h tells of,
+ *   and other heap profilers' with inuse_space or space. Their variance is what sampling by their
+ *   period makes of blocks of each sample's mean size.
+ * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or with symbols
+ *   before it ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
+ *   does it (encode/encode.h), and the variance follows from them likewise.
  * - collapsed: live bytes by names, and nothing else: no_objects, leaf_holds, interval_bytes 0.
  *
- * Numbers that cannot be are refused where they would go into sums (more than 2^62 bytes or objects, all stacks
- * together), and elsewhere cut to what can be: shares to 0 .. 1, sizes to 0 .. 2^62. Threads whose tid is none that
- * a kernel gives are kept apart under numbers from 2^31 on. Lines of a list of libraries that say nothing are
- * counted as lost: mappings_unreadable. Of everything that a file can have many of, and of the memory that the
- * profile takes, there is a limit (decode/internal.h): 4 million of a kind, 1 GiB.
+ * Numbers that cannot be are refused where they would go into sums (more than 2^62 bytes or
+ * objects, all stacks together), and elsewhere cut to what can be: shares to 0 .. 1, sizes to 0 ..
+ * 2^62. Threads whose tid is none that a kernel gives are kept apart under numbers from 2^31 on.
+ * Lines of a list of libraries that say nothing are counted as lost: mappings_unreadable. Of
+ * everything that a file can have many of, and of the memory that the profile takes, there is a
+ * limit (decode/internal.h): 4 million of a kind, 1 GiB.
  *
- * The profile is sorted, with names for all locations ("module+0xoff" or "0xaddr" where the file has none); the caller
- * frees it. 0, or negative errno (-EINVAL: not such a file, or broken; -EFBIG: more than may be; -ENOMEM) with err
- * naming path, the line or byte (but where it is of the whole), and the reason. */
+ * The profile is sorted, with names for all locations ("module+0xoff" or "0xaddr" where the file
+ * has none); the caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;
+ * -EFBIG: more than may be; -ENOMEM) with err naming path, the line or byte (but where it is of the
+ * whole), and the reason. */
 int decode_file(const char *path, struct profile **ret_profile, struct error *err);
 
 /* The same of len bytes in memory; name is what err calls them. */

@@ -21,8 +21,9 @@
  *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
  *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
- * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) Every other
- * reader adds up the lines of stacks that are there twice, each unsampled by itself; so do we. */
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) Every
+ * other reader adds up the lines of stacks that are there twice, each unsampled by itself; so do
+ * we. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,8 +367,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 		known = true;
 	}
 	if (known && !(*ret_one_line && take_word(&in, "heapprofile")))
-		known = take_word(&in, "heap_v2/") && take_count(&in, &h->interval) && h->interval &&
-			h->interval <= MAX_INTERVAL;
+		known = take_word(&in, "heap_v2/") && take_count(&in, &h->interval) &&
+			h->interval && h->interval <= MAX_INTERVAL;
 	skip_blanks(&in);
 	if (!known || in.pos != in.end)
 		return input__bad_line(
@@ -378,7 +379,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	return 0;
 }
 
-/* A line of the list, one by one, so that a long list is not there twice. *end: of the one before. */
+/* A line of the list, one by one, so that a long list is not there twice. *end: of the one
+ * before. */
 static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
 	struct profile_mapping mapping = {};

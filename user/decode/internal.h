@@ -11,26 +11,29 @@
 #include "base/intern.h"
 #include "profile/profile.h"
 
-#define MAX_STACK_FRAMES 16384	/* of one stack */
-#define MAX_NAME_BYTES	 4096	/* longer names are cut */
-#define MAX_VALUE	 0x1p62 /* bytes or objects of all stacks together: they can be added up as integers */
-#define MAX_INTERVAL	 (1ULL << 40) /* bytes between samples */
+#define MAX_STACK_FRAMES 16384 /* of one stack */
+#define MAX_NAME_BYTES	 4096  /* longer names are cut */
+/* bytes or objects of all stacks together: they can be added up as integers */
+#define MAX_VALUE    0x1p62
+#define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
-/* No profile comes near any of these; they bound what a file can make of us, to some 2 GB with what stands
- * beside the profile while it is read. */
+/* No profile comes near any of these; they bound what a file can make of us, to some 2 GB with what
+ * stands beside the profile while it is read. */
 struct decode_limits {
-	uint64_t items;	    /* functions, strings, stacks, threads, mappings, lines of locations ... of each kind */
+	uint64_t items;	    /* functions, strings, stacks, threads, mappings, lines of locations ...
+			     * of each kind */
 	uint64_t locations; /* different ones in stacks */
 	uint64_t frames;    /* locations of all different stacks */
 	uint64_t bytes;	    /* what the profile takes, with what the allocator adds */
-	uint64_t written_frames, written_bytes; /* of all stacks as if written out, with inlined functions */
+	/* of all stacks as if written out, with inlined functions */
+	uint64_t written_frames, written_bytes;
 };
 
 extern const struct decode_limits decode_limits;
 
 /* decode_bytes() within other limits. */
-int decode_within(const struct decode_limits *limits, const char *name, const void *data, size_t len,
-		  struct profile **ret_profile, struct error *err);
+int decode_within(const struct decode_limits *limits, const char *name, const void *data,
+		  size_t len, struct profile **ret_profile, struct error *err);
 
 /* The bytes of a file, unpacked. */
 struct input {
@@ -60,8 +63,8 @@ bool input__next_line(const struct input *in, struct line *line);
 
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. Zeroed but for profile and limits at the beginning. What is refused below leaves its
- * reason in why, which the reader tells with the place that it knows. */
+/* A profile while it is read. Zeroed but for profile and limits at the beginning. What is refused
+ * below leaves its reason in why, which the reader tells with the place that it knows. */
 struct making {
 	struct profile *profile;
 	const struct decode_limits *limits;
@@ -84,18 +87,18 @@ int making__refuse(struct making *making, const char *static_why);
  * the first time. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
-/* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have more than
- * MAX_VALUE, or something is no number. */
-int making__add(struct making *making, size_t site, const struct estimate *live, double alloc_objects,
-		double alloc_bytes);
+/* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have
+ * more than MAX_VALUE, or something is no number. */
+int making__add(struct making *making, size_t site, const struct estimate *live,
+		double alloc_objects, double alloc_bytes);
 
 /* An address that stands for a name. 0; -EFBIG; -ENOMEM. */
 int making__name(struct making *making, const char *name, size_t len, uint64_t *ret_addr);
 
 #define NO_TID UINT64_MAX
 
-/* The thread of that number; with NO_TID, or one that no thread of the kernel's has, threads are kept apart by that
- * number and their name, and get one of their own. 0; -EFBIG; -ENOMEM. */
+/* The thread of that number; with NO_TID, or one that no thread of the kernel's has, threads are
+ * kept apart by that number and their name, and get one of their own. 0; -EFBIG; -ENOMEM. */
 int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread);
 
 /* What a thread holds of a site. 0; -EFBIG; -ENOMEM. */
@@ -104,12 +107,14 @@ int making__held(struct making *making, size_t site, size_t thread, double objec
 /* A copy of it. 0; -EFBIG; -ENOMEM. */
 int making__mapping(struct making *making, const struct profile_mapping *mapping);
 
-/* Counts something of so many bytes that is to be allocated, as much as the allocator takes for it. 0 or -EFBIG. */
+/* Counts something of so many bytes that is to be allocated, as much as the allocator takes for it.
+ * 0 or -EFBIG. */
 int making__take(struct making *making, size_t bytes);
 
-/* Names a location by its place in a file ("libc.so.6+0x1234"), or without a path by its address ("0x1234"). 0;
- * -EFBIG; -ENOMEM. */
-int making__name_by_offset(struct making *making, struct profile_location *location, const char *path, uint64_t off);
+/* Names a location by its place in a file ("libc.so.6+0x1234"), or without a path by its address
+ * ("0x1234"). 0; -EFBIG; -ENOMEM. */
+int making__name_by_offset(struct making *making, struct profile_location *location,
+			   const char *path, uint64_t off);
 
 /* What n sampled objects of s bytes altogether stand for, sampled at interval (0: they stand for
  * themselves, and how sure that is is not known). */

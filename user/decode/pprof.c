@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* profile.proto: the order of the parts, which pprof_parts.h tells of. What a profile of memtrace's has beyond others
- * is told in profile/pprof.h. */
+/* profile.proto: the order of the parts, which pprof_parts.h tells of. What a profile of memtrace's
+ * has beyond others is told in profile/pprof.h. */
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages of a file refer to
- * each other by number and may come in any order, so the tables are read first (pprof_file), then what the comments
- * say (pprof_comments), then mappings and locations (pprof_places), to which the samples refer (pprof_samples), and
- * at last the names of the locations that are in the profile (pprof_names).
+/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages
+ * of a file refer to each other by number and may come in any order, so the tables are read first
+ * (pprof_file), then what the comments say (pprof_comments), then mappings and locations
+ * (pprof_places), to which the samples refer (pprof_samples), and at last the names of the
+ * locations that are in the profile (pprof_names).
  *
- * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is allocated by what a file
- * says of itself, only by what is really there. */
+ * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is
+ * allocated by what a file says of itself, only by what is really there. */
 #ifndef MEMTRACE_DECODE_PPROF_PARTS_H
 #define MEMTRACE_DECODE_PPROF_PARTS_H
 
@@ -21,7 +22,7 @@ struct pprof_table {
 	struct pprof_table_item {
 		uint64_t id;
 		struct bytes message;
-	} *items;
+	} * items;
 	size_t n, room;
 };
 
@@ -45,17 +46,19 @@ struct pprof_file {
 	bool own; /* memtrace has written it: set by pprof_comments__read() */
 };
 
-/* Reads all but the contents of samples, mappings, locations and functions. input and making are set, the rest is
- * zero. -EINVAL: also a profile of something other than a heap. */
+/* Reads all but the contents of samples, mappings, locations and functions. input and making are
+ * set, the rest is zero. -EINVAL: also a profile of something other than a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
 
-/* Set the error at this place and return -EINVAL or, for the reason that making has refused something for, -EFBIG. */
+/* Set the error at this place and return -EINVAL or, for the reason that making has refused
+ * something for, -EFBIG. */
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
-/* A text, cut at a NUL and to MAX_NAME_BYTES; empty, with pos NULL, if there is none of that number. */
+/* A text, cut at a NUL and to MAX_NAME_BYTES; empty, with pos NULL, if there is none of that
+ * number. */
 struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
 bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
 
@@ -82,7 +85,8 @@ ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
 
 /* --- pprof_comments: what is said of the whole --- */
 
-/* Fills in the profile from the comments, if they are memtrace's own, and from time, duration and period. */
+/* Fills in the profile from the comments, if they are memtrace's own, and from time, duration and
+ * period. */
 int pprof_comments__read(struct pprof_file *file);
 
 /* --- pprof_places: mappings and locations --- */

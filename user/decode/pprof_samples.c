@@ -45,7 +45,8 @@ struct labels {
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
-	double largest, root_of_squares, common, alloc_error, alloc_common, low, high, peak_objects, peak_bytes;
+	double largest, root_of_squares, common, alloc_error, alloc_common, low, high, peak_objects,
+		peak_bytes;
 	double freed[PROFILE_AGES];
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
 };

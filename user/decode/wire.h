@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: protobuf's wire format, which pprof's profiles have. A message is a row of fields, and a
- * field is a number or bytes, which may be a message again. Messages are read where they lie in the input: nothing is
- * allocated. Errors are -EINVAL, and tell the place. */
+/* Private to the room: protobuf's wire format, which pprof's profiles have. A message is a row of
+ * fields, and a field is a number or bytes, which may be a message again. Messages are read where
+ * they lie in the input: nothing is allocated. Errors are -EINVAL, and tell the place. */
 #ifndef MEMTRACE_DECODE_WIRE_H
 #define MEMTRACE_DECODE_WIRE_H
 
@@ -32,8 +32,8 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 /* Takes the next field of a message. 1; 0 at its end; negative errno. */
 int wire__next(const struct input *input, struct bytes *message, struct field *ret);
 
-/* Takes the next number of a repeated field: the next one of packed ones, or the single one, after which *done is
- * set, which begins as false. 1; 0 at the end; negative errno. */
+/* Takes the next number of a repeated field: the next one of packed ones, or the single one, after
+ * which *done is set, which begins as false. 1; 0 at the end; negative errno. */
 int wire__next_number(const struct input *input, struct field *field, bool *done, uint64_t *ret);
 
 /* 0, or negative errno when the field is not of this type. */

@@ -14,7 +14,8 @@
 #include "base/io.h"
 #include "elf/debug_file.h"
 
-#define MAX_COMPARED (1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
+#define MAX_COMPARED                                                                               \
+	(1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
 				   */
 
 /* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
@@ -28,7 +29,8 @@ struct known {
 	unsigned char mark;
 	bool used; /* since the last binaries__evict() */
 	uint64_t
-		idle_ns; /* the time of the first one that found it unused; 0: the last one did not */
+		/* the time of the first one that found it unused; 0: the last one did not */
+		idle_ns;
 };
 
 struct binaries {
@@ -147,8 +149,7 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 
 	if (at == binaries->n_known || !file_id__equal(&binaries->known[at].id, id))
 		return false;
-	*ret = (struct file_state){(uint64_t)binaries->known[at].size,
-				   binaries->known[at].changed};
+	*ret = (struct file_state){(uint64_t)binaries->known[at].size, binaries->known[at].changed};
 	return true;
 }
 
@@ -322,7 +323,8 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* The binary's descriptor may be one of a file that is let go: it is to be one of another file. known: n of them. */
+/* The binary's descriptor may be one of a file that is let go: it is to be one of another file.
+ * known: n of them. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from, each opened once however many processes map it, and kept
- * open while one of them is of interest: its process may end, its name be taken over. What unwinding and naming make
- * of a file hangs on the struct binary found here. */
+ * open while one of them is of interest: its process may end, its name be taken over. What
+ * unwinding and naming make of a file hangs on the struct binary found here. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -24,7 +24,8 @@ struct binary {
 	struct elf_image *image;
 };
 
-struct binaries; /* opaque; owns its struct binary, which live until binaries__evict() or as long as it does */
+/* opaque; owns its struct binary, which live until binaries__evict() or as long as it does */
+struct binaries;
 
 int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
 void binaries__free(struct binaries *binaries);
@@ -32,8 +33,8 @@ void binaries__free(struct binaries *binaries);
 /* What is known as id, or NULL. A file that was written to since is not known any more. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
-/* What the file known as id was when it became known, before anything was read of it. *ret is written only
- * when there is one: true. */
+/* What the file known as id was when it became known, before anything was read of it. *ret is
+ * written only when there is one: true. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -47,27 +48,28 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
  * 4 GiB of comparing, copies are binaries of their own.
  *
  * path is what the process calls it. root_fd: the process's root directory (O_PATH), below which,
- * and then below our own, a separate debug file is looked for; -1: nowhere. 0; -EMFILE when fd is one of
- * the last quarter of those that we may have (when binaries__new() was called): a machine that goes
- * on compiling new programs must not leave us without any; other negative errno. */
+ * and then below our own, a separate debug file is looked for; -1: nowhere. 0; -EMFILE when fd is
+ * one of the last quarter of those that we may have (when binaries__new() was called): a machine
+ * that goes on compiling new programs must not leave us without any; other negative errno. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
-/* The very file known as id, not merely its content: a new descriptor, the caller's. -ENOENT when it is not known;
- * other negative errno. */
+/* The very file known as id, not merely its content: a new descriptor, the caller's. -ENOENT when
+ * it is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
-/* A mark on the file known as id, for its owner's use: 0 when the file becomes known, and gone with what is
- * known of it. NULL: it is not known. Valid until the next binaries__add(). */
+/* A mark on the file known as id, for its owner's use: 0 when the file becomes known, and gone with
+ * what is known of it. NULL: it is not known. Valid until the next binaries__add(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
 
 /* The file known as id is in use: the next binaries__evict() keeps it. */
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
-/* Lets go of files that nobody has used since the last call: of a deleted one at once, for its blocks on the disk are
- * held by nothing else; of others when this is so for idle_ns (by the caller's clock, now_ns), for programs are run
- * again, but file systems unmounted. fn is told of each before. A binary without files is gone; if its content comes again, it
- * is another one. How many files nobody uses are still kept. */
+/* Lets go of files that nobody has used since the last call: of a deleted one at once, for its
+ * blocks on the disk are held by nothing else; of others when this is so for idle_ns (by the
+ * caller's clock, now_ns), for programs are run again, but file systems unmounted. fn is told of
+ * each before. A binary without files is gone; if its content comes again, it is another one. How
+ * many files nobody uses are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 

@@ -216,8 +216,7 @@ static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint
 	return 0;
 }
 
-size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs,
-			size_t max)
+size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max)
 {
 	struct decoder decoder = {0};
 	size_t n = 0;

@@ -40,7 +40,6 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 /* Where a function that only hands its call over leads: code of a few register moves and a jump,
  * direct or through the PLT, into the same file. Stores each place that is reached so, up to max,
  * in ret_vaddrs; returns how many: 0 when it is no such function. */
-size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs,
-			size_t max);
+size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

@@ -30,8 +30,7 @@ struct elf_symbol {
  * err saying what; -ENOMEM, -EIO. name is for messages. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 /* The same without its symbols, which are most of the work and memory. */
-int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image,
-			 struct error *err);
+int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 
 /* Gives the descriptor back: what is left answers questions about segments and symbols, and reads
  * no code or tables any more. */
@@ -50,10 +49,11 @@ const char *elf_image__build_id(const struct elf_image *image);
 int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off);
 
-/* The address that the first byte of an executable mapping has in the file, which begins at off, a multiple of the page size (ELF gABI,
- * "Program Loading"). Not elf_image__off_to_vaddr(): a mapping has whole pages, and its first may begin with bytes of the
- * segment before (LLD lets segments share pages of the file). Where no executable segment has bytes in that page, that of
- * any other. 0 or -ERANGE. */
+/* The address that the first byte of an executable mapping has in the file, which begins at off, a
+ * multiple of the page size (ELF gABI, "Program Loading"). Not elf_image__off_to_vaddr(): a mapping
+ * has whole pages, and its first may begin with bytes of the segment before (LLD lets segments
+ * share pages of the file). Where no executable segment has bytes in that page, that of any other.
+ * 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 
 /* Bytes at vaddr, at most len, of the file's executable PT_LOAD segments; fewer at a segment's end.

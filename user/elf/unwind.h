@@ -44,7 +44,7 @@ enum unwind_kind {
  * caller's rbp, if rbp_saved, and then the return address. Not both offsets are 0. */
 #define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
 	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
-#define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule) & 7))
+#define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule)&7))
 #define UNWIND_RULE_RBP_SAVED(rule) ((rule) >> 3 & 1)
 #define UNWIND_RULE_RBP_SLOT(rule)  ((rule) >> 4 & 0xfff)
 #define UNWIND_RULE_CFA_OFF(rule)   (((rule) >> 16) * 8)
@@ -55,13 +55,13 @@ struct unwind_row {
 };
 
 struct unwind_table {
-	uint64_t base; /* vaddr of pc 0: the lowest executable PT_LOAD segment's */
+	uint64_t base;		 /* vaddr of pc 0: the lowest executable PT_LOAD segment's */
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
 				  * one is UNWIND_NONE at the end of the last function */
 	size_t n;
-	size_t fdes;	    /* functions described */
-	size_t bad_rows;    /* rows of kind UNWIND_BAD */
-	size_t skipped;	    /* entries that were broken or out of range */
+	size_t fdes;	 /* functions described */
+	size_t bad_rows; /* rows of kind UNWIND_BAD */
+	size_t skipped;	 /* entries that were broken or out of range */
 };
 
 /* Builds the table. max_rows bounds it (0: 16,777,216): -E2BIG beyond. 0 (a file without .eh_frame

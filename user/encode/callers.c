@@ -93,8 +93,8 @@ static int number_names(struct tree *tree, const struct profile *profile,
 	return 0;
 }
 
-/* The frames that the table tells, too: from the first own one on, which says what it called, and none of the
- * allocator's. */
+/* The frames that the table tells, too: from the first own one on, which says what it called, and
+ * none of the allocator's. */
 static int tree__fill(struct tree *tree, const struct profile *profile)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};

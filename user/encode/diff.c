@@ -19,14 +19,17 @@
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
-#define FEW	      5 /* replicas */
+#define FEW	      5	 /* replicas */
 
-static const struct grid_column columns[] = {{"CHANGE", false},	{"95 % INTERVAL", false}, {"PER SECOND", false},
-					     {"FROM", false},	{"TO", false},		  {"EVIDENCE", true}};
+static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
+					     {"PER SECOND", false}, {"FROM", false},
+					     {"TO", false},	    {"EVIDENCE", true}};
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-static const struct grid_column replica_columns[] = {{"PROFILE", true}, {"HAS", false}, {"OTHERS", false}};
+static const struct grid_column replica_columns[] = {{"PROFILE", true},
+						     {"HAS", false},
+						     {"OTHERS", false}};
 
 #define N_REPLICA_COLUMNS (sizeof(replica_columns) / sizeof(replica_columns[0]))
 
@@ -148,12 +151,14 @@ static void add_row(struct grid *grid, const struct diff *diff, const struct dif
 	grid__add(grid, "%s", format_bytes(stack->change.from, buf));
 	grid__add(grid, "%s", format_bytes(stack->change.to, buf));
 	if (diff->n_profiles > 2)
-		grid__add(grid, "%s, %u of %zu up", verdict(diff, stack), stack->rises, diff->n_profiles - 1);
+		grid__add(grid, "%s, %u of %zu up", verdict(diff, stack), stack->rises,
+			  diff->n_profiles - 1);
 	else
 		grid__add(grid, "%s", verdict(diff, stack));
 }
 
-static void put_titles(const struct grid *grid, const struct table_options *options, struct sink *sink)
+static void put_titles(const struct grid *grid, const struct table_options *options,
+		       struct sink *sink)
 {
 	sink__puts(sink, options->color ? "\n" BOLD : "\n");
 	grid__put_titles(grid, sink);
@@ -161,10 +166,12 @@ static void put_titles(const struct grid *grid, const struct table_options *opti
 }
 
 /* A row, and behind it as much of a stack as there is room for. */
-static int put_row(const struct grid *grid, size_t i, const struct profile *profile, const struct profile_site *site,
-		   const struct table_options *options, struct sink *sink)
+static int put_row(const struct grid *grid, size_t i, const struct profile *profile,
+		   const struct profile_site *site, const struct table_options *options,
+		   struct sink *sink)
 {
-	size_t width = options->width ? options->width : DEFAULT_WIDTH, used = grid__put_row(grid, i, sink) + 2;
+	size_t width = options->width ? options->width : DEFAULT_WIDTH,
+	       used = grid__put_row(grid, i, sink) + 2;
 	int err;
 
 	sink__puts(sink, "  ");
@@ -187,7 +194,8 @@ static int put_rows(const struct diff *diff, const struct table_options *options
 	if (!err)
 		put_titles(&grid, options, sink);
 	for (size_t i = 0; !err && i < n; i++)
-		err = put_row(&grid, i, diff->stacks[i].profile, diff->stacks[i].site, options, sink);
+		err = put_row(&grid, i, diff->stacks[i].profile, diff->stacks[i].site, options,
+			      sink);
 	if (err)
 		return err;
 	for (size_t i = n; i < diff->n_stacks; i++)
@@ -388,8 +396,8 @@ static int put_replica(const struct replicas *replicas, const struct replica *re
 
 	sink__printf(sink, "profile %u: ", replica->index + 1);
 	err = put_profile(replicas->profiles[replica->index], true, sink);
-	sink__printf(sink, "\n  %s%s, the others %s%s in the median", format_bytes(replica->total, a),
-		     unit, format_bytes(replica->median, b), unit);
+	sink__printf(sink, "\n  %s%s, the others %s%s in the median",
+		     format_bytes(replica->total, a), unit, format_bytes(replica->median, b), unit);
 	if (replica->n_abnormal)
 		sink__printf(sink, "; %zu stack%s %s%s more than ordinary\n", replica->n_abnormal,
 			     replica->n_abnormal == 1 ? " has" : "s have",
@@ -404,7 +412,8 @@ static int put_replica(const struct replicas *replicas, const struct replica *re
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink)
 {
-	_cleanup_(grid__clear) struct grid grid = {.columns = replica_columns, .n_columns = N_REPLICA_COLUMNS};
+	_cleanup_(grid__clear) struct grid grid = {.columns = replica_columns,
+						   .n_columns = N_REPLICA_COLUMNS};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n;
 	const char *unit = replica_unit(replicas);
 	char a[16];
@@ -417,8 +426,10 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);
 	if (!replicas->n_abnormal && replicas->n < FEW && !(replicas->warnings & DIFF_UNSURE))
-		sink__puts(sink, "So few tell little of what is ordinary: more replicas tell more; memtrace diff compares "
-				 "two of them.\n");
+		sink__puts(
+			sink,
+			"So few tell little of what is ordinary: more replicas tell more; memtrace diff compares "
+			"two of them.\n");
 	if (err || !replicas->n_abnormal)
 		return err ? err
 			   : put_each_doubt(replicas->profiles, replicas->n, options->color, sink);

@@ -21,38 +21,43 @@
  * Ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
-/* The same with its names, for readers that have neither the program nor its debug information: a section of
- * symbols, "0xADDR outer--inlined", and the stacks in the form of one line for each (gperftools'), which all that know
- * such files read. There is no line "--- heap" between the two: jeprof takes it or leaves it, google-pprof stops there.
- * Threads are not in it. In names two dashes have a blank between them, which are else the end of a name; controls and
- * bytes that are not UTF-8 become '?'. */
+/* The same with its names, for readers that have neither the program nor its debug information: a
+ * section of symbols, "0xADDR outer--inlined", and the stacks in the form of one line for each
+ * (gperftools'), which all that know such files read. There is no line "--- heap" between the two:
+ * jeprof takes it or leaves it, google-pprof stops there. Threads are not in it. In names two
+ * dashes have a blank between them, which are else the end of a name; controls and bytes that are
+ * not UTF-8 become '?'. */
 int encode_symbolized(const struct profile *profile, struct sink *sink);
 
 /* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
  * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
  * itself is not a frame, nor is an operator new that called it (a stack of nothing else keeps one).
  * ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?'; blanks
- * within a name stay (consumers split at the last blank). Of a view (profile/view.h) the number is what it
- * is weighed by, and its root the first frame. */
+ * within a name stay (consumers split at the last blank). Of a view (profile/view.h) the number is
+ * what it is weighed by, and its root the first frame. */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
-/* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h says what
- * is where, and decode/decode.h reads all of it back. Readers open with inuse_space, leave out the functions
- * that were probed (drop_frames; not of growth), and show the comments with `pprof -comments`. Only mappings
- * that stacks go through, and the program's, are written. Strings are made printable. */
+/* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h
+ * says what is where, and decode/decode.h reads all of it back. Readers open with inuse_space,
+ * leave out the functions that were probed (drop_frames; not of growth), and show the comments with
+ * `pprof -comments`. Only mappings that stacks go through, and the program's, are written. Strings
+ * are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
 struct svg_options {
-	const struct profile *base; /* an older profile of the like, sorted and symbolized, or NULL */
+	/* an older profile of the like, sorted and symbolized, or NULL */
+	const struct profile *base;
 };
 
-/* A flame graph (icicles: callers above), one file that needs no other and is a picture also where scripts do
- * not run. Width is live bytes, or what a view (profile/view.h) is weighed by; frames of one name and module below
- * the same callers are one box, largest first; inlined functions and the allocation functions are boxes. With a base,
- * colours tell by how much each frame has grown or shrunk since, and whether that is more than sampling error; the
- * script switches to widths by the base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where there would be more than
- * 20,000, are folded into one for each parent ("(n smaller)"); so are frames deeper than 1,024 into their caller.
- * Names longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The same profile
- * gives the same bytes. options may be NULL. */
+/* A flame graph (icicles: callers above), one file that needs no other and is a picture also where
+ * scripts do not run. Width is live bytes, or what a view (profile/view.h) is weighed by; frames of
+ * one name and module below the same callers are one box, largest first; inlined functions and the
+ * allocation functions are boxes. With a base, colours tell by how much each frame has grown or
+ * shrunk since, and whether that is more than sampling error; the script switches to widths by the
+ * base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where
+ * there would be more than 20,000, are folded into one for each parent ("(n smaller)"); so are
+ * frames deeper than 1,024 into their caller. Names longer than 400 characters are shortened;
+ * controls and bytes that are not UTF-8 become '?'. The same profile gives the same bytes. options
+ * may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table takes: nothing is shortened or left out for want of room. */
@@ -64,47 +69,60 @@ struct table_options {
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows by growth, which they show, where it is known */
 	enum profile_weight
-		weight; /* rows by that, with what is live beside it: what the profile knows (profile/view.h) */
-	bool churn; /* rows by what they allocate per second, and how long that lives, in the place of what is live */
-	bool tree;	/* who holds memory and, below each, who called it, in the place of rows */
+		/* rows by that, with what is live beside it: what the profile knows
+		 * (profile/view.h) */
+		weight;
+	bool churn; /* rows by what they allocate per second, and how long that lives, in the place
+		     * of what is live */
+	bool tree;  /* who holds memory and, below each, who called it, in the place of rows */
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
 
-/* Who allocated, who freed whose memory and who owns what is left, by thread (each) or by pool, threads whose names
- * differ in numbers only; and a matrix of the first of them. For people, as are the next two. */
-int encode_threads(const struct profile *profile, const struct table_options *options, bool each, struct sink *sink);
+/* Who allocated, who freed whose memory and who owns what is left, by thread (each) or by pool,
+ * threads whose names differ in numbers only; and a matrix of the first of them. For people, as are
+ * the next two. */
+int encode_threads(const struct profile *profile, const struct table_options *options, bool each,
+		   struct sink *sink);
 
-/* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated bytes. */
-int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink);
+/* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated
+ * bytes. */
+int encode_sites(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink);
 
-/* By stack: how old its objects were when they were freed, and are that live; of windows as their survival tells. Descending by
- * objects per second: what a short life costs. */
-int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink);
+/* By stack: how old its objects were when they were freed, and are that live; of windows as their
+ * survival tells. Descending by objects per second: what a short life costs. */
+int encode_lifetimes(const struct profile *profile, const struct table_options *options,
+		     struct sink *sink);
 
 /* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
- * share, the frames that tell the story), where figures contradict each other or what is known of the process
- * (profile/contradictions.h), files written, losses that are not zero. All names are
- * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS and SHARE (with
- * leaks, LIVE) are left out, which a line says. Of a profile that was read from a
+ * share, the frames that tell the story), where figures contradict each other or what is known of
+ * the process (profile/contradictions.h), files written, losses that are not zero. All names are
+ * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS
+ * and SHARE (with leaks, LIVE) are left out, which a line says. Of a profile that was read from a
  * file that does not say how it was made, the head line says what is known. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* While a run goes on, one line (without its end) of a process: how long it has been traced and how, and the stack
- * that grows fastest, with the interval of that, if one surely grows. width: columns; 0 = 100. */
+/* While a run goes on, one line (without its end) of a process: how long it has been traced and
+ * how, and the stack that grows fastest, with the interval of that, if one surely grows. width:
+ * columns; 0 = 100. */
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
 
-/* For people: live memory by component (profile/modules.h), indented as the tree is, and the remainder that no rule
- * claims; with growth where it is known. Components at the top and the remainder add up to the profile. Where it
- * stands alone, the lines that encode_table() begins with stand before it, and losses that are not zero below it. All
- * names are printed with control characters replaced. */
-int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink);
+/* For people: live memory by component (profile/modules.h), indented as the tree is, and the
+ * remainder that no rule claims; with growth where it is known. Components at the top and the
+ * remainder add up to the profile. Where it stands alone, the lines that encode_table() begins with
+ * stand before it, and losses that are not zero below it. All names are printed with control
+ * characters replaced. */
+int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
+		   struct sink *sink);
 
-/* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that add up to the Rss of
- * smaps, the difference to VmRSS, and what is in neither. Of each kind the largest rows, the others in one; intervals
- * where figures are estimated, and nowhere else. Of options, which may be NULL, width is used. All names are printed
- * with control characters replaced. */
-int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink);
+/* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that
+ * add up to the Rss of smaps, the difference to VmRSS, and what is in neither. Of each kind the
+ * largest rows, the others in one; intervals where figures are estimated, and nowhere else. Of
+ * options, which may be NULL, width is used. All names are printed with control characters
+ * replaced. */
+int encode_resident(const struct profile *profile, const struct table_options *options,
+		    struct sink *sink);
 
 /* What the rows are sorted by, descending. */
 enum process_sort {
@@ -125,62 +143,72 @@ struct process_table_options {
 };
 
 /* For people: which of the processes of one run is leaking, and where. A head line of the run; a
- * row for each process, those that ended last; sums; what memtrace itself cost; losses of all by name.
+ * row for each process, those that ended last; sums; what memtrace itself cost; losses of all by
+ * name.
  *
  * LIVE is what a process allocated during the run and has not freed. All of it came since the run
- * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s
- * (a process that began later grew from nothing), and its interval is LIVE's divided likewise. Of a process
- * traced in windows, whose LIVE is estimated, it is the growth of its stacks (profile/growth.h).
- * What the process freed of memory from before the run is not taken off: it is not seen. Where
- * nothing live was sampled, the interval ends at -ln(0.025) R: more would have been sampled with a
- * probability of 97.5 %. ">=": samples were dropped. PEAK is what it held at its highest; "-": not known, as in
- * windows; the column is there when some process held more than it does at its end. RSS is at the end, CHANGE over the run; TOP
- * SITE the function that holds most. Those that ended are ordered by what they held at their highest. Sums are of the processes that are still there; their RSS
- * counts shared pages once for each.
+ * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s (a
+ * process that began later grew from nothing), and its interval is LIVE's divided likewise. Of a
+ * process traced in windows, whose LIVE is estimated, it is the growth of its stacks
+ * (profile/growth.h). What the process freed of memory from before the run is not taken off: it is
+ * not seen. Where nothing live was sampled, the interval ends at -ln(0.025) R: more would have been
+ * sampled with a probability of 97.5 %. ">=": samples were dropped. PEAK is what it held at its
+ * highest; "-": not known, as in windows; the column is there when some process held more than it
+ * does at its end. RSS is at the end, CHANGE over the run; TOP SITE the function that holds most.
+ * Those that ended are ordered by what they held at their highest. Sums are of the processes that
+ * are still there; their RSS counts shared pages once for each.
  *
  * Where width leaves no room for the function, columns go, THREADS and COST first, and a line says
  * which. Names are printed with control characters replaced. */
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
-/* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8 have the
- * offending bytes replaced by U+FFFD. Keys:
+/* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8
+ * have the offending bytes replaced by U+FFFD. Keys:
  *
- *   what ("heap", "regions" or "growth"), pid, comm, not_traced (why: where no call of its allocator was to be seen), duration_s, planned_s (where -d told), ended (true: during the run), children_cpu_s (of a
- *   command's children, where these were not traced), mode ("continuous" or "windowed"),
- *   interval_bytes, asked_interval_bytes (where the former is coarser),
- *   alloc_calls, free_calls, samples, live_bytes, live_bytes_low, live_bytes_high,
- *   live_objects (these three null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same)
- *   peak_s (after the start: when the process held most), peak_bytes, peak_bytes_low, peak_bytes_high
+ *   what ("heap", "regions" or "growth"), pid, comm, not_traced (why: where no call of its
+ *   allocator was to be seen), duration_s, planned_s (where -d told), ended (true: during the run),
+ *   children_cpu_s (of a command's children, where these were not traced), mode ("continuous" or
+ *   "windowed"), interval_bytes, asked_interval_bytes (where the former is coarser), alloc_calls,
+ *   free_calls, samples, live_bytes, live_bytes_low, live_bytes_high, live_objects (these three
+ *   null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same) peak_s
+ *   (after the start: when the process held most), peak_bytes, peak_bytes_low, peak_bytes_high
  *	(as of live bytes, with the largest variance that sampling can have made: no more is known of the
  *	samples of that moment than their sum), peak_objects (then; of what is traced continuously)
- *   contradictions [{rule, figure, fact, sure (nothing but an error explains it), text}]: where figures
+ *   contradictions [{rule, figure, fact, sure (nothing but an error explains it), text}]: where
+ *   figures
  *	contradict each other or the process's own facts, by the rules of profile/contradictions.h, which
  *	says what figure and fact are
  *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,
  *	unchanged} (of sampled blocks; mode windowed)
- *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it was too
+ *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it
+ *   was too
  *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
  *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder,
  *   blocks_per_s, blocks_low, blocks_high (windowed)}:
  *	struct process_growth; of a heap that was traced for long enough
- *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's mappings: its two rows),
+ *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's
+ *   mappings: its two rows),
  *	swap_bytes, huge_bytes, hugetlb_bytes, lines_skipped, from_start, regions_followed, rows [{kind (of
  *	RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may be negative), low, high
  *	(null: not known; of the heap's two rows where it was profiled), anonymous_bytes, swap_bytes, mappings
  *	(not of heap_live)}]}: of the process's first object, where that was asked for and it had not ended
- *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes, alloc_bytes_low, alloc_bytes_high (these two of windows), alloc_objects (alloc_ is null when unknown),
+ *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes,
+ *   alloc_bytes_low, alloc_bytes_high (these two of windows), alloc_objects (alloc_ is null when
+ *   unknown),
  *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for long enough),
  *	growth_replaces (true: struct profile_site.replaces), peak_bytes, peak_bytes_low, peak_bytes_high,
  *	peak_objects (when the process held most),
  *	freed_bytes, freed_objects, freed_by_age, live_by_age [objects of 10 us and less, 100 us, ... 1000 s, more]
  *	(struct site_life; the latter not of a file), low_bytes, low_objects, high_bytes, high_objects (these four of what
  *	is traced continuously), allocators_own (true, of regions), frames [leaf first], lines}] (those with anything live, or all)
- *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct profile_transfer (of what is
+ *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct
+ *   profile_transfer (of what is
  *	traced continuously)
- *   refused (which functions could not be probed, why, and what follows: a sentence; where there are any)
- *   lost {name: count} (every counter), probes [{function, object, offset, instruction, emulated, kind}]
- *   memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes (or
+ *   refused (which functions could not be probed, why, and what follows: a sentence; where there
+ *   are any) lost {name: count} (every counter), probes [{function, object, offset, instruction,
+ *   emulated, kind}] memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes
+ *   (or
  *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the machine)
  *   snapshots [path] (if any were written while it went on)
  *   modules [{component ("database/keys"; null: what no rule claims), live_bytes, live_bytes_low,
@@ -195,7 +223,8 @@ struct json_options {
 	bool all_stacks;	       /* stacks has those of which nothing is live, too, */
 	bool peak_stacks;	       /* or those that held anything when the process held most */
 };
-int encode_json_with(const struct profile *profile, const struct json_options *options, struct sink *sink);
+int encode_json_with(const struct profile *profile, const struct json_options *options,
+		     struct sink *sink);
 
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 
@@ -213,7 +242,8 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
  *
  *   what, measure ("live": bytes; "growth": bytes per second), one_run, exact, seconds (null when
  *	unknown), least_growth_bytes_per_s (would have been found in 95 of 100 cases; null when unknown)
- *   profiles [{file (that it was read from), pid, comm, start_unix_s (null when unknown), duration_s, interval_bytes (0: unknown),
+ *   profiles [{file (that it was read from), pid, comm, start_unix_s (null when unknown),
+ *   duration_s, interval_bytes (0: unknown),
  *	asked_interval_bytes (as above),
  *	mode, lost {name: count}, contradictions as in encode_json()}]
  *   warnings [sentence]
@@ -235,15 +265,16 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 
 /* One JSON object on one line:
  *
- *   what, measure, per_second (live bytes are divided by the length of the run), warnings
- *   replicas [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost {name: count},
+ *   what, measure, per_second (live bytes are divided by the length of the run), warnings replicas
+ *   [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost
+ *   {name: count},
  *	contradictions as in encode_json()}] by rank
  *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
 /* For people: does it leak, and where? Stacks ranked by evidence, each in a sentence with its
- * numbers, and what would confirm it; what could not have been seen. Of a profile with growth, or of
- * a diff that is not refused (-EINVAL). */
+ * numbers, and what would confirm it; what could not have been seen. Of a profile with growth, or
+ * of a diff that is not refused (-EINVAL). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
@@ -251,14 +282,18 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 
 /* One JSON object on one line, of all stacks that grow, surely or perhaps, by the same evidence:
  *
- *   what, seconds (that growth was looked at), lost {name: count}, contradictions as in encode_json(); file, pid, comm of a profile, profiles and warnings as in
+ *   what, seconds (that growth was looked at), lost {name: count}, contradictions as in
+ *   encode_json(); file, pid, comm of a profile, profiles and warnings as in
  *	encode_diff_json() of a diff
- *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of its anonymous memory;
+ *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of
+ *   its anonymous memory;
  *	"stacks": of all of them together), growth_bytes_per_s (of that; null when unknown), least_growth_bytes_per_s (as in encode_diff_json())
- *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown), growth_replaces (as in
+ *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown),
+ *   growth_replaces (as in
  *	encode_json()), live_bytes, frames, lines;
  *	freed_with_age ("hardly any", "some" or "most"), young_s, young_held, old_s, old_held (the share that was still
- *	held of what got that old), oldest_s (some is older), rises of steps: where they are known}] */
+ *	held of what got that old), oldest_s (some is older), rises of steps: where they are
+ * known}] */
 int encode_leaks_json(const struct profile *profile, struct sink *sink);
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 
@@ -269,8 +304,9 @@ const char *diff_leaks__refusal(const struct diff *diff);
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);
 
-/* What tracing takes: "12 %" of the CPU time of who is traced, or "0.4 % of a core" of who uses little of one (a share of that
- * says nothing of what is felt): true. overhead_pct: of their CPU time; cpu_cores: that they use on the average, 0: not known. */
+/* What tracing takes: "12 %" of the CPU time of who is traced, or "0.4 % of a core" of who uses
+ * little of one (a share of that says nothing of what is felt): true. overhead_pct: of their CPU
+ * time; cpu_cores: that they use on the average, 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 #endif

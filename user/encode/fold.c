@@ -104,7 +104,8 @@ static bool put_typedef(struct folded *to, const char *arguments)
 	return false;
 }
 
-/* At an "operator" that is a word: its symbols, and not what they are called with. Returns what is behind. */
+/* At an "operator" that is a word: its symbols, and not what they are called with. Returns what is
+ * behind. */
 static const char *put_operator(struct folded *to, const char *name)
 {
 	static const char *const symbols[] = {

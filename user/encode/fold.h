@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: names of functions as people say them. For tables only: files and JSON have names whole. */
+/* Private to the room: names of functions as people say them. For tables only: files and JSON have
+ * names whole. */
 #ifndef MEMTRACE_ENCODE_FOLD_H
 #define MEMTRACE_ENCODE_FOLD_H
 

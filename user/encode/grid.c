@@ -55,16 +55,19 @@ int grid__fit(struct grid *grid)
 	}
 	for (size_t c = 0; c < grid->n_columns && !grid->error; c++)
 		if (grid->width[c])
-			grid->width[c] = larger(grid->width[c], (int)text_columns(grid->columns[c].title));
+			grid->width[c] =
+				larger(grid->width[c], (int)text_columns(grid->columns[c].title));
 	return grid->error;
 }
 
-static size_t put_cell(const struct grid *grid, size_t column, const char *text, bool first, struct sink *sink)
+static size_t put_cell(const struct grid *grid, size_t column, const char *text, bool first,
+		       struct sink *sink)
 {
 	int blanks = grid->width[column] - (int)text_columns(text);
 	bool left = grid->columns[column].left;
 
-	sink__printf(sink, "%s%*s%s%*s", first ? "" : "  ", left ? 0 : blanks, "", text, left ? blanks : 0, "");
+	sink__printf(sink, "%s%*s%s%*s", first ? "" : "  ", left ? 0 : blanks, "", text,
+		     left ? blanks : 0, "");
 	return (size_t)(grid->width[column] + (first ? 0 : 2));
 }
 
@@ -84,7 +87,8 @@ size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink)
 
 	for (size_t c = 0; c < grid->n_columns; c++)
 		if (grid->width[c])
-			used += put_cell(grid, c, grid->cells[row * grid->n_columns + c], !used, sink);
+			used += put_cell(grid, c, grid->cells[row * grid->n_columns + c], !used,
+					 sink);
 	return used;
 }
 

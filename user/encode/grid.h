@@ -26,11 +26,12 @@ struct grid {
 /* The next cell, row by row; what cannot be printed is replaced (encode/text.h). */
 void grid__add(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* When all cells are there: how wide columns are. Those of empty cells alone are left out. 0 or -ENOMEM. */
+/* When all cells are there: how wide columns are. Those of empty cells alone are left out. 0 or
+ * -ENOMEM. */
 int grid__fit(struct grid *grid);
 
-/* The titles, and a row, in full width, for something to stand behind them; columns are two blanks apart. They return
- * how many columns of the terminal they take. */
+/* The titles, and a row, in full width, for something to stand behind them; columns are two blanks
+ * apart. They return how many columns of the terminal they take. */
 size_t grid__put_titles(const struct grid *grid, struct sink *sink);
 size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink);
 

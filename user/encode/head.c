@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The lines that a profile's tables begin with: of which run they are, how it was sampled, what is live in all and
- * how sure that is. */
+/* The lines that a profile's tables begin with: of which run they are, how it was sampled, what is
+ * live in all and how sure that is. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,8 @@
 
 #define MOST_BROKEN_PCT 50 /* of the stacks are complete: of fewer that is said first */
 
-/* What tracing took. Of a process that is idle for the most part a share of its own time says nothing of what is felt. */
+/* What tracing took. Of a process that is idle for the most part a share of its own time says
+ * nothing of what is felt. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	double cores = profile->duration_s > 0
@@ -58,7 +59,8 @@ static const char *why_they_end(const struct profile *profile)
 		{"stacks_end_bad_rule", "in code whose unwind information is not understood"},
 		{"stacks_end_unreadable", "where the stack could not be read"},
 		{"stacks_end_no_progress", "where unwinding came to no caller"},
-		{"stacks_end_frame_pointers", "where frame pointers end, and there is nothing else to go by"},
+		{"stacks_end_frame_pointers",
+		 "where frame pointers end, and there is nothing else to go by"},
 		{"stacks_truncated", "at the limit of frames"},
 	};
 	const char *words = NULL;
@@ -92,7 +94,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* A command that lets others do the work, as compilers, make and shells do: its own memory is not what was asked for. */
+/* A command that lets others do the work, as compilers, make and shells do: its own memory is not
+ * what was asked for. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -194,14 +197,15 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->continuous_s);
 }
 
-static void put_heap_head(const struct profile *profile, const struct estimate *live, struct sink *sink,
-			  const char *comm)
+static void put_heap_head(const struct profile *profile, const struct estimate *live,
+			  struct sink *sink, const char *comm)
 {
 	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
 	bool upper = profile__is_upper_bound(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
-	sink__printf(sink, "memtrace: pid %d (%s), %.1f s ", (int)profile->pid, comm, profile->duration_s);
+	sink__printf(sink, "memtrace: pid %d (%s), %.1f s ", (int)profile->pid, comm,
+		     profile->duration_s);
 	put_mode(profile, sink);
 	sink__puts(sink, ", ");
 	if (exact) {
@@ -225,11 +229,10 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 
 		sink__printf(sink, "live heap%s%s: %s%s",
 			     profile->ended && profile->has_peak ? " at its end" : "",
-			     profile->n_windows			? ", from windows"
-			     : profile__is_windowed(profile)	? ", from that time"
-								: "",
-			     bound_words(lower, upper),
-			     format_bytes(live->bytes, bytes));
+			     profile->n_windows		     ? ", from windows"
+			     : profile__is_windowed(profile) ? ", from that time"
+							     : "",
+			     bound_words(lower, upper), format_bytes(live->bytes, bytes));
 		if (!exact && !lower) {
 			format_interval(estimate__interval(live), interval, sizeof(interval));
 			sink__printf(sink, " (95 %%: %s)", interval);
@@ -247,10 +250,11 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
 	} else if (profile__is_windowed(profile) && profile->duration_s > 0) {
-		sink__printf(sink,
-			     "live heap: not known, nothing was seen that is live; the probes were in place for %.2g %% of "
-			     "the run (--max-overhead)",
-			     100 * fmin(profile__watched_s(profile) / profile->duration_s, 1));
+		sink__printf(
+			sink,
+			"live heap: not known, nothing was seen that is live; the probes were in place for %.2g %% of "
+			"the run (--max-overhead)",
+			100 * fmin(profile__watched_s(profile) / profile->duration_s, 1));
 	} else if (!profile->alloc_calls) {
 		sink__puts(sink, "live heap: the process allocated nothing during the run");
 	} else if (profile->dropped) {
@@ -291,7 +295,8 @@ static const char *format_signed(double bytes, char *buf)
 	return buf;
 }
 
-/* What the process grows by is known; how much of it the stacks explain is what the table is worth. */
+/* What the process grows by is known; how much of it the stacks explain is what the table is
+ * worth. */
 static void put_process_growth(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -311,18 +316,19 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
 		sink__puts(sink, " (may be 0)");
 	}
-	sink__puts(sink, profile__lost_count(profile, LOST_FILTERED) ? " by the stacks of the run" : " by the stacks below");
+	sink__puts(sink, profile__lost_count(profile, LOST_FILTERED) ? " by the stacks of the run"
+								     : " by the stacks below");
 	if (growth->regions > 0)
 		sink__printf(sink, ", %s/s by regions of its own",
 			     format_signed(growth->regions, bytes));
 	if (isfinite(growth->bytes_per_s))
-		sink__printf(sink, ", %s/s by none of them",
-			     format_signed(growth->bytes_per_s - known->bytes_per_s -
-						   growth->regions,
-					   bytes));
+		sink__printf(
+			sink, ", %s/s by none of them",
+			format_signed(growth->bytes_per_s - known->bytes_per_s - growth->regions,
+				      bytes));
 	if (profile__is_windowed(profile) && isfinite(growth->blocks_low))
-		sink__printf(sink, "; by its calls it has %.0f to %.0f blocks/s more", growth->blocks_low,
-			     growth->blocks_high);
+		sink__printf(sink, "; by its calls it has %.0f to %.0f blocks/s more",
+			     growth->blocks_low, growth->blocks_high);
 	sink__puts(sink, "\n");
 }
 

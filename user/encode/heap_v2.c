@@ -14,11 +14,12 @@
  * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
  * and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
  * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is
- *first moved so that the objects add up to C.
+ * first moved so that the objects add up to C.
  *
- * Less than R bytes (which no sample of the file's interval gives, but those of windows, or what a filter leaves, may)
- * no pair can express. Such stacks are sampled in their turn: what one lacks for an object goes to the next, so that their
- * sum is right to half an object. Objects of no bytes at all are left out: readers divide by the size. */
+ * Less than R bytes (which no sample of the file's interval gives, but those of windows, or what a
+ * filter leaves, may) no pair can express. Such stacks are sampled in their turn: what one lacks
+ * for an object goes to the next, so that their sum is right to half an object. Objects of no bytes
+ * at all are left out: readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -133,7 +134,8 @@ static struct pairs invert_exactly(double objects, double bytes, double interval
 }
 
 /* Of one of many, with what those before it have left over: may be none. */
-static struct pairs invert_carrying(double objects, double bytes, double interval, double *left_over)
+static struct pairs invert_carrying(double objects, double bytes, double interval,
+				    double *left_over)
 {
 	double x = bytes / objects, one = x * scale(x, interval); /* that one object stands for */
 
@@ -200,8 +202,8 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 	return sink->error;
 }
 
-/* Locations that have a name and no address stand where no process has any, and far enough from each other for readers
- * that take one from a caller's. */
+/* Locations that have a name and no address stand where no process has any, and far enough from
+ * each other for readers that take one from a caller's. */
 #define NAMES_BEGIN (1ULL << 62)
 
 static uint64_t addr_of(const struct profile_location *location)
@@ -211,7 +213,8 @@ static uint64_t addr_of(const struct profile_location *location)
 	return NAMES_BEGIN + 16 * (location->addr - PROFILE_NO_ADDR);
 }
 
-static void put_addresses(const struct profile *profile, const struct profile_site *site, struct sink *sink)
+static void put_addresses(const struct profile *profile, const struct profile_site *site,
+			  struct sink *sink)
 {
 	sink__puts(sink, "@");
 	for (uint32_t i = 0; i < site->n_locations; i++)
@@ -228,11 +231,14 @@ struct counts {
 	struct pairs live, accum;
 };
 
-static struct counts counts_of(const struct profile_site *site, double interval, struct left_over *left_over)
+static struct counts counts_of(const struct profile_site *site, double interval,
+			       struct left_over *left_over)
 {
 	return (struct counts){
-		.live = invert_carrying(site->live.objects, site->live.bytes, interval, &left_over->live),
-		.accum = invert_carrying(site->alloc_objects, site->alloc_bytes, interval, &left_over->accum),
+		.live = invert_carrying(site->live.objects, site->live.bytes, interval,
+					&left_over->live),
+		.accum = invert_carrying(site->alloc_objects, site->alloc_bytes, interval,
+					 &left_over->accum),
 	};
 }
 
@@ -338,7 +344,8 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 
 /* --- with its names --- */
 
-/* A name as part of a line, in which "--" stands between two of them: no readers know of a way to quote it. */
+/* A name as part of a line, in which "--" stands between two of them: no readers know of a way to
+ * quote it. */
 static int put_joined(const char *name, bool last, struct sink *sink)
 {
 	_cleanup_free_ char *printable = text_printable(name);
@@ -353,7 +360,8 @@ static int put_joined(const char *name, bool last, struct sink *sink)
 	return sink->error;
 }
 
-/* Outermost first, below one address. Names that are addresses, or nothing, readers make themselves. */
+/* Outermost first, below one address. Names that are addresses, or nothing, readers make
+ * themselves. */
 static int put_symbol(const struct profile_location *location, uint64_t addr, struct sink *sink)
 {
 	size_t n = location->n_frames, last = 0;
@@ -375,7 +383,8 @@ static int put_symbol(const struct profile_location *location, uint64_t addr, st
 	return rc;
 }
 
-/* jeprof looks callers up by their address less one, google-pprof by their address; the leaf both by that. */
+/* jeprof looks callers up by their address less one, google-pprof by their address; the leaf both
+ * by that. */
 static int put_symbols(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_free_ char *binary = text_printable(profile->exe ? profile->exe : "");
@@ -397,8 +406,8 @@ static int put_symbols(const struct profile *profile, struct sink *sink)
 
 static void put_pair_counts(struct pair live, struct pair accum, struct sink *sink)
 {
-	sink__printf(sink, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] ", live.objects, live.bytes,
-		     accum.objects, accum.bytes);
+	sink__printf(sink, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] ", live.objects,
+		     live.bytes, accum.objects, accum.bytes);
 }
 
 int encode_symbolized(const struct profile *profile, struct sink *sink)
@@ -413,7 +422,8 @@ int encode_symbolized(const struct profile *profile, struct sink *sink)
 		alloc_bytes += profile->sites[i].alloc_bytes;
 	}
 	sink__puts(sink, "heap profile: ");
-	put_pair_counts(invert(live.objects, live.bytes, interval), invert(alloc_objects, alloc_bytes, interval), sink);
+	put_pair_counts(invert(live.objects, live.bytes, interval),
+			invert(alloc_objects, alloc_bytes, interval), sink);
 	sink__printf(sink, "@ heap_v2/%" PRIu64 "\n", (uint64_t)interval);
 	for (size_t i = 0; i < profile->n_sites && !rc; i++) {
 		const struct profile_site *site = &profile->sites[i];

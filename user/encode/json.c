@@ -33,7 +33,8 @@ static void json__escaped(struct json *json, const char *text)
 		sink__write(json->sink, run, (size_t)(text - run));
 		if (!len)
 			sink__puts(json->sink, "\xef\xbf\xbd"); /* U+FFFD */
-		else if (is_control(code)) /* none is above U+FFFF; JSON may be read on a terminal */
+		else if (is_control(code)) /* none is above U+FFFF; JSON may be read on a
+					    * terminal */
 			sink__printf(json->sink, "\\u%04x", code);
 		else
 			sink__printf(json->sink, "\\%c", (char)code);
@@ -131,20 +132,22 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* Of a lower bound there is no telling how much more there is, of an upper one how much less; of what
- * does not say how it was sampled, neither. */
+/* Of a lower bound there is no telling how much more there is, of an upper one how much less; of
+ * what does not say how it was sampled, neither. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
 	/* of what windows have not seen nothing is known */
-	bool complete = !profile__is_lower_bound(profile) && !(profile__is_windowed(profile) && !(live->bytes > 0));
+	bool complete = !profile__is_lower_bound(profile) &&
+			!(profile__is_windowed(profile) && !(live->bytes > 0));
 	bool known = profile->interval_bytes;
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
 	put_integer(json, "live_bytes_low",
 		    known && !profile__is_upper_bound(profile) ? interval.low : NAN);
 	put_integer(json, "live_bytes_high", known && complete ? interval.high : NAN);
-	put_integer(json, "live_objects", live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
+	put_integer(json, "live_objects",
+		    live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
 }
 
 void json__put_lost(struct json *json, const struct profile *profile)
@@ -209,7 +212,7 @@ void json__put_warnings(struct json *json, unsigned warnings)
 }
 
 void json__put_frames(struct json *stack, const struct profile *profile,
-		       const struct profile_site *site)
+		      const struct profile_site *site)
 {
 	struct frame_walk names = {.profile = profile, .site = site}, lines = names;
 	struct json list = json__open(stack, "frames", "[");
@@ -262,7 +265,8 @@ static void put_growth(struct json *json, const struct growth *growth)
 }
 
 /* What the process's memory grows by, and what of that is known. */
-static void put_process_growth(struct json *json, const struct process_growth *growth, bool windowed)
+static void put_process_growth(struct json *json, const struct process_growth *growth,
+			       bool windowed)
 {
 	struct json object = json__open(json, "process_growth", "{");
 
@@ -271,9 +275,8 @@ static void put_process_growth(struct json *json, const struct process_growth *g
 	json__put_real(&object, "attributed_low", growth->attributed.low);
 	json__put_real(&object, "attributed_high", growth->attributed.high);
 	json__put_real(&object, "regions", growth->regions);
-	json__put_real(&object, "remainder", growth->bytes_per_s -
-						     growth->attributed.bytes_per_s -
-						     growth->regions);
+	json__put_real(&object, "remainder",
+		       growth->bytes_per_s - growth->attributed.bytes_per_s - growth->regions);
 	if (windowed) {
 		json__put_real(&object, "blocks_per_s", growth->blocks_per_s);
 		json__put_real(&object, "blocks_low", growth->blocks_low);
@@ -398,7 +401,8 @@ static void put_stacks(struct json *json, const struct profile *profile,
 		put_live(&stack, &site->live, profile);
 		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
 		put_alloc_interval(&stack, site);
-		put_integer(&stack, "alloc_objects", profile->no_allocated ? NAN : site->alloc_objects);
+		put_integer(&stack, "alloc_objects",
+			    profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_peak)
 			put_peak(&stack, profile, site->peak_objects, site->peak_bytes);
 		if (profile->has_growth)
@@ -490,7 +494,8 @@ static void put_own(struct json *json, const struct run_cost *cost)
 	sink__puts(json->sink, "}");
 }
 
-static void put_files(struct json *json, const char *key, const struct profile *profile, size_t from, size_t to)
+static void put_files(struct json *json, const char *key, const struct profile *profile,
+		      size_t from, size_t to)
 {
 	struct json list = json__open(json, key, "[");
 
@@ -501,7 +506,8 @@ static void put_files(struct json *json, const char *key, const struct profile *
 	sink__puts(json->sink, "]");
 }
 
-static int put_modules(struct json *json, const struct profile *profile, const struct modules *modules)
+static int put_modules(struct json *json, const struct profile *profile,
+		       const struct modules *modules)
 {
 	_cleanup_(module_sums__clear) struct module_sums all = {};
 	struct json list, item;
@@ -533,7 +539,8 @@ static int put_modules(struct json *json, const struct profile *profile, const s
 	return 0;
 }
 
-int encode_json_with(const struct profile *profile, const struct json_options *options, struct sink *sink)
+int encode_json_with(const struct profile *profile, const struct json_options *options,
+		     struct sink *sink)
 {
 	struct json document = {.sink = sink, .first = true}, json, list;
 	struct estimate live = profile__live(profile);

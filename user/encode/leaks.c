@@ -19,7 +19,7 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-#define MAYBE	      3 /* stacks that may grow, told at most */
+#define MAYBE	      3	 /* stacks that may grow, told at most */
 /* Of what was still held at the first age, at the last: blocks of a leak stay, those of a cache
  * go. */
 #define FLAT  0.8
@@ -27,11 +27,14 @@
 /* Growth of so many samples in the time that is looked at is found in 95 of 100 cases: eight
  * slices, with the error of their spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
-#define NEARLY_ALL    0.8 /* of a run, traced continuously: growth is known as in a continuous one (session/windowed_trend.c) */
-#define LONGEST	      1000 /* times as long a run is no advice */
-#define LEAST_RATE    1	   /* byte per second: less is no growth of anything */
-#define MUCH_PCT      20   /* of CPU time: a limit for who wants to know */
-#define GROWS	      (16 << 10) /* bytes per second that a process gains, which are not passed over */
+/* of a run, traced continuously: growth is known as in a continuous one
+ * (session/windowed_trend.c) */
+#define NEARLY_ALL 0.8
+#define LONGEST	   1000 /* times as long a run is no advice */
+#define LEAST_RATE 1	/* byte per second: less is no growth of anything */
+#define MUCH_PCT   20	/* of CPU time: a limit for who wants to know */
+/* bytes per second that a process gains, which are not passed over */
+#define GROWS (16 << 10)
 
 /* What is told of one stack, or of those that read the same. */
 struct suspect {
@@ -43,10 +46,11 @@ struct suspect {
 	bool sure;
 	bool aged; /* these are known: shares still held of what is older than so many seconds */
 	double young_s, young, old_s, old;
-	double oldest_s; /* some of what it holds is older than that; 0: not known */
-	struct growth now; /* by the last profile alone, which looks at the end of its run; low is NaN: not known */
-	bool replaces; /* struct profile_site's */
-	unsigned rises; /* of so many steps; 0: not known */
+	double oldest_s;   /* some of what it holds is older than that; 0: not known */
+	struct growth now; /* by the last profile alone, which looks at the end of its run; low is
+			    * NaN: not known */
+	bool replaces;	   /* struct profile_site's */
+	unsigned rises;	   /* of so many steps; 0: not known */
 	size_t steps;
 };
 
@@ -60,20 +64,22 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* It has grown from the first profile to the last, but what the last one says of itself is that it may not do so
- * still. */
+/* It has grown from the first profile to the last, but what the last one says of itself is that it
+ * may not do so still. */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* Its growth is nothing that could be told as such: of an interval that reaches far all the same. */
+/* Its growth is nothing that could be told as such: of an interval that reaches far all the
+ * same. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
 }
 
-/* What surely grows, first what stays for good, last what goes on being freed; then what may grow. Each by growth__compare(). */
+/* What surely grows, first what stays for good, last what goes on being freed; then what may grow.
+ * Each by growth__compare(). */
 static int evidence(const struct suspect *s)
 {
 	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
@@ -129,7 +135,9 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	if (!holder)
 		return -ENOMEM;
 	if (!s->sure && !isfinite(s->low))
-		sink__puts(sink, "   To confirm: a longer run, looked at by itself, tells how sure its growth is.\n");
+		sink__puts(
+			sink,
+			"   To confirm: a longer run, looked at by itself, tells how sure its growth is.\n");
 	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
@@ -160,7 +168,8 @@ struct finding {
 	struct suspect *suspects; /* by_evidence() */
 	size_t n, n_sure;
 	bool judged;	  /* it could be told how sure growth is */
-	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not above 0: not known */
+	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not
+			   * above 0: not known */
 	const char *what; /* that is, */
 	bool of_process;  /* of the process, which knows more than the stacks do */
 	double process;	  /* what its anonymous memory grows by, bytes per second; NaN: not known */
@@ -194,13 +203,15 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 		return err;
 	sink__puts(sink, options->color ? RESET "\n   " : "\n   ");
 	if (is_none(s)) {
-		sink__printf(sink, "may grow, by up to %s/s (95 %%), if it does at all", format_bytes(s->high, rate));
+		sink__printf(sink, "may grow, by up to %s/s (95 %%), if it does at all",
+			     format_bytes(s->high, rate));
 	} else {
-		sink__printf(sink, "%s by %s/s", s->sure ? "surely grows," : "may grow,", format_bytes(s->rate, rate));
+		sink__printf(sink, "%s by %s/s", s->sure ? "surely grows," : "may grow,",
+			     format_bytes(s->rate, rate));
 		put_interval(s->low, s->high, sink);
 		if (s->rate <= finding->whole)
-			sink__printf(sink, ", %.0f %% of what %s by", 100 * s->rate / finding->whole,
-				     finding->what);
+			sink__printf(sink, ", %.0f %% of what %s by",
+				     100 * s->rate / finding->whole, finding->what);
 	}
 	sink__printf(sink, ", and holds %s", format_bytes(s->live, live));
 	if (s->steps > 1)
@@ -211,13 +222,17 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	sink__puts(sink, ".\n");
 	if (is_over(s)) {
 		format_range(s->now.low, s->now.high, range, sizeof(range));
-		sink__printf(sink, "   But that may be over: by the last profile alone, which looks at the end of its run, it "
-				   "grows by %s/s (95 %%: %s).\n",
-			     format_change(s->now.bytes_per_s, now), range);
+		sink__printf(
+			sink,
+			"   But that may be over: by the last profile alone, which looks at the end of its run, it "
+			"grows by %s/s (95 %%: %s).\n",
+			format_change(s->now.bytes_per_s, now), range);
 	}
 	if (s->replaces)
-		sink__puts(sink, "   The process does not grow by that: these blocks take the place of older ones, or they are freed "
-				 "at moments that no window saw.\n");
+		sink__puts(
+			sink,
+			"   The process does not grow by that: these blocks take the place of older ones, or they are freed "
+			"at moments that no window saw.\n");
 	return put_advice(s, sink);
 }
 
@@ -240,9 +255,11 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 }
 
 /* Those that are sure, and some of the others; and what could have been missed. */
-static int put_suspects(const struct finding *finding, const struct table_options *options, struct sink *sink)
+static int put_suspects(const struct finding *finding, const struct table_options *options,
+			struct sink *sink)
 {
-	size_t top = options->top ? options->top : DEFAULT_TOP, sure = finding->n_sure, shown = 0, maybe = 0;
+	size_t top = options->top ? options->top : DEFAULT_TOP, sure = finding->n_sure, shown = 0,
+	       maybe = 0;
 	bool replaced = false;
 	char rate[16];
 	int err = 0;
@@ -256,8 +273,11 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		err = put_suspect(s, ++shown, finding, options, sink);
 	}
 	if (!sure && finding->somebody && shown > 1 && !replaced)
-		sink__printf(sink, "More blocks come than go in the process as a whole, and its memory grows: windows do not tell which of "
-				   "these stacks it is. A longer run, or --max-overhead %d, would.\n", MUCH_PCT);
+		sink__printf(
+			sink,
+			"More blocks come than go in the process as a whole, and its memory grows: windows do not tell which of "
+			"these stacks it is. A longer run, or --max-overhead %d, would.\n",
+			MUCH_PCT);
 	if (sure > shown)
 		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
 			     sure - shown == 1 ? "" : "s", sure - shown == 1 ? "s" : "");
@@ -297,7 +317,9 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 		json__put_real(&item, "live_bytes", s->live);
 		if (s->aged) {
 			json__put_text(&item, "freed_with_age",
-				       is_flat(s) ? "hardly any" : is_steep(s) ? "most" : "some");
+				       is_flat(s)    ? "hardly any"
+				       : is_steep(s) ? "most"
+						     : "some");
 			json__put_real(&item, "young_s", s->young_s);
 			json__put_real(&item, "young_held", s->young);
 			json__put_real(&item, "old_s", s->old_s);
@@ -319,7 +341,8 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* Survival is known of single stacks only: of several that read the same, that of the one that
  * holds most of it. */
-static void add_ages(struct suspect *s, const struct profile *profile, const struct profile_site *site, double live)
+static void add_ages(struct suspect *s, const struct profile *profile,
+		     const struct profile_site *site, double live)
 {
 	int first = -1, last = -1;
 
@@ -341,8 +364,8 @@ static void add_ages(struct suspect *s, const struct profile *profile, const str
 	s->old = site->survival[last];
 }
 
-/* What a sample of windows stands for, bytes, the time between them included: the variance of what was allocated over
- * its bytes. 0: it is not known. */
+/* What a sample of windows stands for, bytes, the time between them included: the variance of what
+ * was allocated over its bytes. 0: it is not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
@@ -356,8 +379,9 @@ static double windows_sample(const struct profile *profile)
 	return share > 0 ? (double)profile->interval_bytes / share : 0; /* an older file */
 }
 
-/* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the middle half of the run count,
- * otherwise the last two thirds of it. So they do where continuous tracing missed little. */
+/* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the
+ * middle half of the run count, otherwise the last two thirds of it. So they do where continuous
+ * tracing missed little. */
 static double least_growth(const struct profile *profile)
 {
 	bool windowed = profile__is_windowed(profile) &&
@@ -377,9 +401,10 @@ const char *leaks__refusal(const struct profile *profile)
 	if (profile__is_windowed(profile))
 		return "it does not tell growth, for it had fewer than three windows: a longer run has more, and so has one with "
 		       "--max-overhead 5";
-	return profile->start_unix_ns ? "it does not tell growth, for its run was too short: half a minute does, or an "
-					"older profile of the process: memtrace leaks OLD NEW"
-				      : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
+	return profile->start_unix_ns
+		       ? "it does not tell growth, for its run was too short: half a minute does, or an "
+			 "older profile of the process: memtrace leaks OLD NEW"
+		       : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
 
 static int find_in_profile(const struct profile *profile, struct finding *finding)
@@ -490,7 +515,8 @@ const char *diff_leaks__refusal(const struct diff *diff)
 
 	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
-	if (diff->windowed && !last->has_growth) /* what few windows saw in the one and in the other is no trend */
+	if (diff->windowed && !last->has_growth) /* what few windows saw in the one and in the other
+						  * is no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "

@@ -14,15 +14,17 @@
 #define REMAINDER "(no rule)"
 
 static const struct grid_column columns[] = {
-	{"COMPONENT", true}, {"LIVE", false},	{"95 % INTERVAL", false}, {"OBJECTS", false},  {"SHARE", false},
-	{"STACKS", false},   {"LOW >=", false}, {"HIGH <=", false},	  {"GROWTH/s", false}, {"95 % INTERVAL", false},
+	{"COMPONENT", true}, {"LIVE", false},	       {"95 % INTERVAL", false}, {"OBJECTS", false},
+	{"SHARE", false},    {"STACKS", false},	       {"LOW >=", false},	 {"HIGH <=", false},
+	{"GROWTH/s", false}, {"95 % INTERVAL", false},
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* What the interval says of a row; nothing where none is known: of what misses samples, of a file that does not
- * say how it was sampled, and of a component that no sample fell to. */
-static void put_interval(const struct profile *profile, const struct estimate *live, char *cell, size_t size)
+/* What the interval says of a row; nothing where none is known: of what misses samples, of a file
+ * that does not say how it was sampled, and of a component that no sample fell to. */
+static void put_interval(const struct profile *profile, const struct estimate *live, char *cell,
+			 size_t size)
 {
 	struct interval of = estimate__interval(live);
 
@@ -35,7 +37,8 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 		format_interval(of, cell, size);
 }
 
-static void add_row(struct grid *grid, const struct profile *profile, const struct module_sum *sum, double whole)
+static void add_row(struct grid *grid, const struct profile *profile, const struct module_sum *sum,
+		    double whole)
 {
 	bool grows = profile->has_growth && sum->stacks;
 	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
@@ -56,11 +59,15 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	grid__add(grid, "%s", profile->has_life ? format_bytes(sum->life.high_bytes, bytes) : "");
 	format_range(sum->growth.low, sum->growth.high, interval, sizeof(interval));
 	grid__add(grid, "%s",
-		  !grows ? "" : isfinite(sum->growth.bytes_per_s) ? format_change(sum->growth.bytes_per_s, bytes) : "?");
+		  !grows ? ""
+		  : isfinite(sum->growth.bytes_per_s)
+			  ? format_change(sum->growth.bytes_per_s, bytes)
+			  : "?");
 	grid__add(grid, "%s", grows ? interval : "");
 }
 
-int encode_modules(const struct profile *profile, const struct modules *modules, bool alone, struct sink *sink)
+int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
+		   struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	_cleanup_(module_sums__clear) struct module_sums all = {};

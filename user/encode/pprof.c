@@ -26,8 +26,8 @@
 #include "profile/pprof.h"
 
 #define CHUNK	       65536
-#define MAX_DROP       16  /* names of allocators' functions that readers leave out, at most; */
-#define MAX_DROP_BYTES 100 /* of each */
+#define MAX_DROP       16   /* names of allocators' functions that readers leave out, at most; */
+#define MAX_DROP_BYTES 100  /* of each */
 #define CLEARLY	       1.01 /* more, before it is said */
 
 /* A message that grows. */
@@ -49,7 +49,8 @@ struct mapping_use {
 	bool functions, files, inlined; /* are known of some of them */
 };
 
-#define MAX_THREAD_LOCATIONS (1ULL << 27) /* of all threads of all stacks: some 500 MB, which zlib makes small */
+/* of all threads of all stacks: some 500 MB, which zlib makes small */
+#define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 struct pprof {
 	const struct profile *profile;
@@ -270,7 +271,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 	if (site->live.common > 0)
 		add_label(p, LABEL_COMMON, NULL, to_signed(p, site->live.common), "bytes");
 	if (site->alloc_variance > 0)
-		add_label(p, LABEL_ALLOC_ERROR, NULL, to_signed(p, sqrt(site->alloc_variance)), "bytes");
+		add_label(p, LABEL_ALLOC_ERROR, NULL, to_signed(p, sqrt(site->alloc_variance)),
+			  "bytes");
 	if (site->alloc_common > 0)
 		add_label(p, LABEL_ALLOC_COMMON, NULL, to_signed(p, site->alloc_common), "bytes");
 	if (profile->has_growth && isfinite(site->growth.low) && isfinite(site->growth.high)) {
@@ -354,7 +356,8 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	const struct estimate *live = &site->live;
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
-		/* where it is not known, it is what lives: none, so that who reads it does not know it, either */
+		/* where it is not known, it is what lives: none, so that who reads it does not know
+		 * it, either */
 		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
 		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
@@ -698,8 +701,8 @@ static void put_strings(struct pprof *p)
 	}
 }
 
-/* Each sample has its whole stack, and each thread that holds any of one a sample. No process comes to so many, but a
- * short file can. */
+/* Each sample has its whole stack, and each thread that holds any of one a sample. No process comes
+ * to so many, but a short file can. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;

@@ -37,10 +37,9 @@ enum column {
 	N_COLUMNS,
 };
 
-static const char *const titles[N_COLUMNS] = {"PID",	  "COMMAND",	   "LIVE", "95 % INTERVAL",
-					      "PEAK",	  "95 % INTERVAL",
-					      "GROWTH/s", "95 % INTERVAL", "RSS",  "CHANGE",
-					      "THREADS",  "COST"};
+static const char *const titles[N_COLUMNS] = {"PID",  "COMMAND",       "LIVE",	   "95 % INTERVAL",
+					      "PEAK", "95 % INTERVAL", "GROWTH/s", "95 % INTERVAL",
+					      "RSS",  "CHANGE",	       "THREADS",  "COST"};
 
 const char *process_sort__name(enum process_sort sort)
 {
@@ -58,10 +57,10 @@ struct row {
 struct sum {
 	size_t n, untraced; /* processes, and those of them of which nothing is known */
 	struct estimate live;
-	bool unbounded; /* one of them may hold any number of bytes */
-	bool allocated; /* anything at all during the run */
+	bool unbounded;		     /* one of them may hold any number of bytes */
+	bool allocated;		     /* anything at all during the run */
 	bool lower, upper, windowed; /* bounds: of what is live */
-	double growth; /* bytes per second */
+	double growth;		     /* bytes per second */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
 };
 
@@ -69,8 +68,8 @@ struct process {
 	const struct profile *profile;
 	struct estimate live, peak; /* the latter where the profile has one */
 	double held_most; /* at any moment, bytes, where that is known of some process of the run */
-	double growth; /* bytes per second */
-	size_t index;  /* among those given */
+	double growth;	  /* bytes per second */
+	size_t index;	  /* among those given */
 };
 
 /* What holds for all processes. */
@@ -176,8 +175,8 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* --- rows --- */
 
-/* The function that holds most: the holder (encode/where.h) of the stacks that read the same and hold most together. A
- * printable copy. */
+/* The function that holds most: the holder (encode/where.h) of the stacks that read the same and
+ * hold most together. A printable copy. */
 static int top_site(const struct profile *profile, char **ret_name)
 {
 	struct group *groups;
@@ -216,7 +215,8 @@ static void fill_peak(struct row *row, const struct process *process)
 	snprintf(row->cells[PEAK], CELL_SIZE, "%s%s", profile->dropped ? ">= " : "",
 		 format_bytes(process->peak.bytes, bytes));
 	if (process->peak.variance > 0 && !profile->dropped)
-		format_interval(estimate__interval(&process->peak), row->cells[PEAK_INTERVAL], CELL_SIZE);
+		format_interval(estimate__interval(&process->peak), row->cells[PEAK_INTERVAL],
+				CELL_SIZE);
 }
 
 static int fill_process(struct row *row, const struct run *run, const struct process *process)
@@ -308,11 +308,13 @@ static size_t width_used(const struct run *run, const size_t *width)
 static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 {
 	enum process_sort sort = run->options->sort;
-	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE, CHANGE, RSS, PEAK};
+	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE,
+				     CHANGE,  RSS,  PEAK};
 	size_t total = run->options->width ? run->options->width : DEFAULT_WIDTH, used;
 	const char *before = "left out for want of room: ";
 
-	run->hidden[LIVE_INTERVAL] = run->hidden[PEAK_INTERVAL] = run->hidden[GROWTH_INTERVAL] = run->exact;
+	run->hidden[LIVE_INTERVAL] = run->hidden[PEAK_INTERVAL] = run->hidden[GROWTH_INTERVAL] =
+		run->exact;
 	run->hidden[PEAK] = !run->peaks;
 	run->hidden[PEAK_INTERVAL] |= !run->peaks;
 	for (size_t i = 0; (used = width_used(run, width)) + MIN_ROOM > total; i++) {
@@ -434,9 +436,11 @@ static void put_head(const struct run *run, struct sink *sink)
 	sink__puts(sink, "memtrace: ");
 	put_count(run->n, "process", "es", sink);
 	if (windowed && windowed < run->n)
-		sink__printf(sink, ", %.1f s, %s of them windowed, ", run->duration_s, with_commas(windowed, a));
+		sink__printf(sink, ", %.1f s, %s of them windowed, ", run->duration_s,
+			     with_commas(windowed, a));
 	else
-		sink__printf(sink, ", %.1f s %s, ", run->duration_s, first->mode ? first->mode : "");
+		sink__printf(sink, ", %.1f s %s, ", run->duration_s,
+			     first->mode ? first->mode : "");
 	if (run->exact) {
 		sink__printf(sink, "%s: %s of %s allocation%s recorded\n",
 			     surely ? "exact" : "not sampled", with_commas(samples, a),
@@ -477,7 +481,8 @@ static void put_totals(const struct run *run, struct sink *sink)
 	sink__puts(sink, "total: ");
 	put_count(living.n, "process", "es", sink);
 	if (living.untraced)
-		sink__printf(sink, ", %s of them not traced, which are in no figure but RSS and threads",
+		sink__printf(sink,
+			     ", %s of them not traced, which are in no figure but RSS and threads",
 			     with_commas(living.untraced, change));
 	sink__puts(sink, ", live ");
 	format_estimate(run, &living, 1, text, interval);
@@ -507,8 +512,10 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 	if (!cost->known)
 		return;
 	if (cost->host_known)
-		sink__printf(sink, "cost to the machine: %.2f %% of its CPU time\n", cost->host_pct);
-	sink__printf(sink, "memtrace itself: %.1f %% of one core, %s%s, of which %s in the kernel\n",
+		sink__printf(sink, "cost to the machine: %.2f %% of its CPU time\n",
+			     cost->host_pct);
+	sink__printf(sink,
+		     "memtrace itself: %.1f %% of one core, %s%s, of which %s in the kernel\n",
 		     cost->cpu_pct, cost->at_most ? "at most " : "",
 		     format_bytes((double)(cost->user_bytes + cost->kernel_bytes), total),
 		     format_bytes((double)cost->kernel_bytes, kernel));
@@ -561,7 +568,8 @@ static int put_findings(const struct run *run, struct sink *sink)
 	return err;
 }
 
-/* Descending; those that ended last, for they hold nothing any more, by what they held at their highest; ties by pid. */
+/* Descending; those that ended last, for they hold nothing any more, by what they held at their
+ * highest; ties by pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
 	const struct profile *x = a->profile, *y = b->profile;
@@ -610,7 +618,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct profile *profile = profiles[i];
 
-		processes[i] = (struct process){.profile = profile, .live = profile__live(profile), .index = i};
+		processes[i] = (struct process){
+			.profile = profile, .live = profile__live(profile), .index = i};
 		if (profile->has_peak)
 			processes[i].peak = profile__peak(profile);
 		run.peaks |= processes[i].peak.bytes > processes[i].live.bytes;
@@ -625,11 +634,10 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	for (size_t i = 0; i < n && run.peaks; i++)
 		processes[i].held_most = fmax(processes[i].live.bytes, processes[i].peak.bytes);
 	for (size_t i = 0; i < n; i++)
-		processes[i].growth = is_by_blocks(profiles[i])
-					      ? profiles[i]->growth.attributed.bytes_per_s
-				      : run.duration_s > 0
-					      ? processes[i].live.bytes / run.duration_s
-					      : 0;
+		processes[i].growth =
+			is_by_blocks(profiles[i]) ? profiles[i]->growth.attributed.bytes_per_s
+			: run.duration_s > 0	  ? processes[i].live.bytes / run.duration_s
+						  : 0;
 	qsort(processes, n, sizeof(*processes),
 	      options->sort == SORT_RSS	   ? compare_rss
 	      : options->sort == SORT_LIVE ? compare_live

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The resident set explained. In KiB, as /proc counts it: rounded further, rows would not add up before the reader's
- * eyes. */
+/* The resident set explained. In KiB, as /proc counts it: rounded further, rows would not add up
+ * before the reader's eyes. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -15,8 +15,9 @@
 #include "encode/fold.h"
 #include "encode/text.h"
 
-#define MIN_ROOM      40 /* for what a row is, however narrow the terminal */
-/* Of a kind so many rows are shown, if they are that part of the whole or more; the rest is one row. */
+#define MIN_ROOM 40 /* for what a row is, however narrow the terminal */
+/* Of a kind so many rows are shown, if they are that part of the whole or more; the rest is one
+ * row. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100
@@ -31,7 +32,8 @@ static const char *format_kib(double bytes, char *buf)
 	return buf;
 }
 
-static void format_row_interval(const struct resident *r, const struct resident_row *row, char *cell, size_t size)
+static void format_row_interval(const struct resident *r, const struct resident_row *row,
+				char *cell, size_t size)
 {
 	char low[40], high[40];
 
@@ -64,10 +66,11 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 
 	switch (row->kind) {
 	case RESIDENT_HEAP_LIVE:
-		form = r->heap_windowed ? "heap, allocated during the run, from windows" : "heap, allocated during the run";
+		form = r->heap_windowed ? "heap, allocated during the run, from windows"
+					: "heap, allocated during the run";
 		break;
 	case RESIDENT_HEAP:
-		form = !r->heap_split ? "heap"
+		form = !r->heap_split  ? "heap"
 		       : r->from_start ? "heap, the allocator's own"
 				       : "heap, from before and the allocator's own";
 		break;
@@ -115,7 +118,8 @@ struct cells {
 	char resident[40], interval[88], anonymous[40], swap[40];
 };
 
-static void format_row(const struct resident *r, const struct resident_row *row, struct cells *cells)
+static void format_row(const struct resident *r, const struct resident_row *row,
+		       struct cells *cells)
 {
 	*cells = (struct cells){};
 	format_kib((double)shown_bytes(r, row), cells->resident);
@@ -165,12 +169,12 @@ static struct widths find_widths(const struct resident *r, unsigned columns)
 
 static void put_cells(const struct widths *w, const struct cells *cells, struct sink *sink)
 {
-	sink__printf(sink, "%*s  %*s  %*s  %*s  ", w->resident, cells->resident, w->interval, cells->interval,
-		     w->anonymous, cells->anonymous, w->swap, cells->swap);
+	sink__printf(sink, "%*s  %*s  %*s  %*s  ", w->resident, cells->resident, w->interval,
+		     cells->interval, w->anonymous, cells->anonymous, w->swap, cells->swap);
 }
 
-static int put_row(const struct resident *r, const struct resident_row *row, const char *text, const struct widths *w,
-		   struct sink *sink)
+static int put_row(const struct resident *r, const struct resident_row *row, const char *text,
+		   const struct widths *w, struct sink *sink)
 {
 	_cleanup_free_ char *shown = text_shorten(text, w->room);
 	struct cells cells;
@@ -182,8 +186,8 @@ static int put_row(const struct resident *r, const struct resident_row *row, con
 	return sink__printf(sink, "%s\n", shown);
 }
 
-static int put_named_row(const struct resident *r, const struct resident_row *row, const struct widths *w,
-			 struct sink *sink)
+static int put_named_row(const struct resident *r, const struct resident_row *row,
+			 const struct widths *w, struct sink *sink)
 {
 	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
@@ -194,8 +198,10 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
 }
 
-/* The rows of one kind from i on: the largest, and the others in one. *ret_next: the first of the next kind. */
-static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink, size_t *ret_next)
+/* The rows of one kind from i on: the largest, and the others in one. *ret_next: the first of the
+ * next kind. */
+static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink,
+		    size_t *ret_next)
 {
 	struct resident_row others = {.kind = r->rows[i].kind};
 	size_t n = 0, shown = 0;
@@ -228,7 +234,8 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 	return put_row(r, &others, text, w, sink);
 }
 
-static void put_sums(const struct profile *profile, const struct resident *r, const struct widths *w, struct sink *sink)
+static void put_sums(const struct profile *profile, const struct resident *r,
+		     const struct widths *w, struct sink *sink)
 {
 	char number[40], live[40];
 
@@ -239,11 +246,12 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
 		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
 	if (r->heap_split && r->rows[0].bytes > r->heap_bytes) {
-		sink__printf(sink,
-			     "heap: %s KiB are resident in its mappings; blocks of the run that are not freed come to %s by the "
-			     "estimate, which is more:\nthey are not all touched, or it is the lower part of the interval\n",
-			     format_kib((double)r->heap_bytes, number),
-			     format_kib((double)r->rows[0].bytes, live));
+		sink__printf(
+			sink,
+			"heap: %s KiB are resident in its mappings; blocks of the run that are not freed come to %s by the "
+			"estimate, which is more:\nthey are not all touched, or it is the lower part of the interval\n",
+			format_kib((double)r->heap_bytes, number),
+			format_kib((double)r->rows[0].bytes, live));
 	} else if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
 		sink__printf(
@@ -258,19 +266,24 @@ static void put_sums(const struct profile *profile, const struct resident *r, co
 		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",
 			     format_kib((double)r->huge_bytes, number));
 	if (r->swap_bytes)
-		sink__printf(sink, "swapped out: %s KiB, not in it\n", format_kib((double)r->swap_bytes, number));
+		sink__printf(sink, "swapped out: %s KiB, not in it\n",
+			     format_kib((double)r->swap_bytes, number));
 	if (r->hugetlb_bytes)
 		sink__printf(sink, "reserved huge pages (hugetlb): %s KiB, not in it\n",
 			     format_kib((double)r->hugetlb_bytes, number));
 	if (r->followed_s > 0)
-		sink__printf(sink, "INCOMPLETE: who maps memory was followed for the first %.1f s only\n", r->followed_s);
+		sink__printf(sink,
+			     "INCOMPLETE: who maps memory was followed for the first %.1f s only\n",
+			     r->followed_s);
 	if (!r->followed)
 		sink__puts(sink, "who maps memory was not followed (--what heap,regions)\n");
 	if (r->skipped)
-		sink__printf(sink, "INCOMPLETE: %" PRIu64 " lines of smaps were not understood\n", r->skipped);
+		sink__printf(sink, "INCOMPLETE: %" PRIu64 " lines of smaps were not understood\n",
+			     r->skipped);
 }
 
-int encode_resident(const struct profile *profile, const struct table_options *options, struct sink *sink)
+int encode_resident(const struct profile *profile, const struct table_options *options,
+		    struct sink *sink)
 {
 	const struct resident *r = profile->resident;
 	_cleanup_free_ char *comm = text_printable(profile->comm);
@@ -280,7 +293,8 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 	if (!comm)
 		return -ENOMEM;
 	if (!r)
-		return sink__printf(sink, "resident set of pid %d (%s): not known, %s\n", (int)profile->pid, comm,
+		return sink__printf(sink, "resident set of pid %d (%s): not known, %s\n",
+				    (int)profile->pid, comm,
 				    profile->ended ? "it ended before it could be looked at"
 						   : "/proc could not be read");
 	w = find_widths(r, options && options->width ? options->width : DEFAULT_WIDTH);
@@ -316,7 +330,8 @@ void json__put_resident(struct json *json, const struct resident *r)
 		if (*row->name)
 			json__put_text(&item, "name", row->name);
 		json__put_signed(&item, "bytes", (double)row->bytes);
-		if (r->heap_split && (row->kind == RESIDENT_HEAP_LIVE || row->kind == RESIDENT_HEAP)) {
+		if (r->heap_split &&
+		    (row->kind == RESIDENT_HEAP_LIVE || row->kind == RESIDENT_HEAP)) {
 			json__put_signed(&item, "low", row->interval.low);
 			json__put_signed(&item, "high", row->interval.high);
 		}

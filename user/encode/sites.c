@@ -12,11 +12,12 @@
 #include "encode/text.h"
 #include "encode/where.h"
 
-#define MIN_ROOM 60
-#define INDENT	 "    "
+#define MIN_ROOM     60
+#define INDENT	     "    "
 #define AGES_COLUMNS 96
 
-static const char unknown[] = "known of what is traced continuously (--max-overhead off), and of none here\n";
+static const char unknown[] =
+	"known of what is traced continuously (--max-overhead off), and of none here\n";
 
 static unsigned width_of(const struct table_options *options)
 {
@@ -29,8 +30,8 @@ static bool is_beside(const struct table_options *options, unsigned columns)
 	return width_of(options) >= columns + MIN_ROOM;
 }
 
-static int put_stack(const struct profile *profile, const struct group *group, const struct table_options *options,
-		     unsigned columns, struct sink *sink)
+static int put_stack(const struct profile *profile, const struct group *group,
+		     const struct table_options *options, unsigned columns, struct sink *sink)
 {
 	int rc;
 
@@ -50,8 +51,9 @@ static int put_more(size_t n, size_t top, struct sink *sink)
 }
 
 static const struct grid_column columns[] = {
-	{"ALLOCATED", false}, {"BYTES", false},	  {"95 %", false},  {"FREED", false}, {"BYTES", false}, {"LOW", false},
-	{"BYTES", false},     {"CURRENT", false}, {"BYTES", false}, {"HIGH", false},  {"BYTES", false},
+	{"ALLOCATED", false}, {"BYTES", false}, {"95 %", false},  {"FREED", false},
+	{"BYTES", false},     {"LOW", false},	{"BYTES", false}, {"CURRENT", false},
+	{"BYTES", false},     {"HIGH", false},	{"BYTES", false},
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
@@ -78,7 +80,8 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 		grid__add(grid, "%s", "");
 }
 
-int encode_sites(const struct profile *profile, const struct table_options *options, struct sink *sink)
+int encode_sites(const struct profile *profile, const struct table_options *options,
+		 struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	size_t top = options->top ? options->top : 20, n;
@@ -157,7 +160,8 @@ static int put_half_life(const struct half_life *h, struct sink *sink)
 	return sink__printf(sink, "%s (95 %%: %s - %s)\n", value, low, high);
 }
 
-int encode_lifetimes(const struct profile *profile, const struct table_options *options, struct sink *sink)
+int encode_lifetimes(const struct profile *profile, const struct table_options *options,
+		     struct sink *sink)
 {
 	bool beside = is_beside(options, AGES_COLUMNS);
 	size_t top = options->top ? options->top : 20, n;
@@ -179,14 +183,19 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		const struct group *g = &groups[i];
 		char rate[32], freed[32], live[32];
 
-		with_commas(to_integer(profile->duration_s > 0 ? g->alloc_objects / profile->duration_s : 0), rate);
-		sink__printf(sink, "%12s  freed %12s ", rate, with_commas(to_integer(g->freed_objects), freed));
+		with_commas(to_integer(profile->duration_s > 0
+					       ? g->alloc_objects / profile->duration_s
+					       : 0),
+			    rate);
+		sink__printf(sink, "%12s  freed %12s ", rate,
+			     with_commas(to_integer(g->freed_objects), freed));
 		put_ages(g->life.ended, sink);
 		sink__puts(sink, beside ? "  " : "\n");
 		if (beside)
 			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
 		if (!rc && g->live.objects > 0) {
-			sink__printf(sink, "%12s  live  %12s ", "", with_commas(to_integer(g->live.objects), live));
+			sink__printf(sink, "%12s  live  %12s ", "",
+				     with_commas(to_integer(g->live.objects), live));
 			put_ages(g->life.living, sink);
 			rc = sink__puts(sink, "\n");
 		}

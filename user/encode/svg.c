@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A picture that is whole without its script: boxes, labels and the head stand in the file as elements, placed in
- * per cent of the chart. For the script, what is known of each box is a line of text in <metadata>, in the order of the
- * boxes; names are there once. Text from the target is escaped for XML and never stands in the script, which is the
- * same in every file (svg.js). */
+/* A picture that is whole without its script: boxes, labels and the head stand in the file as
+ * elements, placed in per cent of the chart. For the script, what is known of each box is a line of
+ * text in <metadata>, in the order of the boxes; names are there once. Text from the target is
+ * escaped for XML and never stands in the script, which is the same in every file (svg.js). */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -19,18 +19,19 @@
 #include "encode/tree.h"
 
 /* Pixels; the script has most of these as well. */
-#define WIDTH	     1200
-#define MARGIN	     10
-#define CHART	     (WIDTH - 2 * MARGIN)
-#define FIRST_LINE   28
-#define ROW	     18
-#define PAD	     4
-#define THIN	     2	  /* boxes without a line around them */
-#define LETTER	     7.23 /* in the labels' font, of which one is as wide as the other */
-#define LEAST_LABEL  4	  /* columns */
-#define LEAST_BOTH   16	  /* columns in which a name keeps both its ends */
+#define WIDTH	    1200
+#define MARGIN	    10
+#define CHART	    (WIDTH - 2 * MARGIN)
+#define FIRST_LINE  28
+#define ROW	    18
+#define PAD	    4
+#define THIN	    2	 /* boxes without a line around them */
+#define LETTER	    7.23 /* in the labels' font, of which one is as wide as the other */
+#define LEAST_LABEL 4	 /* columns */
+#define LEAST_BOTH  16	 /* columns in which a name keeps both its ends */
 
-/* What is less wide than this is folded, and more where there would be more boxes: 20,000 are some 2 MB. */
+/* What is less wide than this is folded, and more where there would be more boxes: 20,000 are some
+ * 2 MB. */
 #define MIN_PIXELS 0.25
 #define MAX_NODES  20000
 #define MAX_DEPTH  1024
@@ -54,7 +55,8 @@ static void svg__clear(struct svg *svg)
 
 /* --- text --- */
 
-/* What stands for a character in XML; NULL: itself. What XML does not allow at all becomes a '?', too. */
+/* What stands for a character in XML; NULL: itself. What XML does not allow at all becomes a '?',
+ * too. */
 static const char *escaped(uint32_t code)
 {
 	switch (code) {
@@ -101,8 +103,8 @@ static size_t wide_columns(const char *printable)
 	return n;
 }
 
-/* In at most max (>= LEAST_LABEL) columns: what the name belongs to goes first; then, in little room, its end, or else
- * its middle. */
+/* In at most max (>= LEAST_LABEL) columns: what the name belongs to goes first; then, in little
+ * room, its end, or else its middle. */
 static int put_short(struct sink *sink, const char *name, size_t max)
 {
 	_cleanup_free_ char *printable = text_printable(name), *part = NULL, *cut = NULL;
@@ -160,13 +162,14 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
 	for (int i = 0; i < 3; i++) {
 		double k = fmod((i == 0 ? 0 : i == 1 ? 8 : 4) + hue / 30, 12);
 
-		rgb[i] = (unsigned)lround(255 * (lightness - a * fmax(-1, fmin(fmin(k - 3, 9 - k), 1))));
+		rgb[i] = (unsigned)lround(255 *
+					  (lightness - a * fmax(-1, fmin(fmin(k - 3, 9 - k), 1))));
 	}
 	snprintf(to, 8, "#%02x%02x%02x", rgb[0] & 0xff, rgb[1] & 0xff, rgb[2] & 0xff);
 }
 
-/* All light enough for dark letters, and dark enough to be told from a white page. What matches a search is
- * pink (svg.css): no kind is. */
+/* All light enough for dark letters, and dark enough to be told from a white page. What matches a
+ * search is pink (svg.css): no kind is. */
 static const struct {
 	double hue, hues;	      /* from, and how many degrees on */
 	bool by_module;		      /* whose hash says which; else the name's */
@@ -183,17 +186,18 @@ static const struct {
 
 static void frame_color(const struct tree_frame *frame, char to[8])
 {
-	uint32_t name = hash(frame->name), which = kinds[frame->kind].by_module ? hash(frame->module) : name;
+	uint32_t name = hash(frame->name),
+		 which = kinds[frame->kind].by_module ? hash(frame->module) : name;
 
 	hsl(kinds[frame->kind].hue + which % 1000 / 1000.0 * kinds[frame->kind].hues,
-	    kinds[frame->kind].saturation, kinds[frame->kind].lightness + name / 1000 % 1000 / 1000.0 * 0.08,
-	    to);
+	    kinds[frame->kind].saturation,
+	    kinds[frame->kind].lightness + name / 1000 % 1000 / 1000.0 * 0.08, to);
 }
 
 #define PLAIN "#d5d8dd" /* the root; what has not changed by more than sampling error */
 
-/* Red has grown, blue has shrunk, and the more the darker; to the eye, for a small part of the largest change is
- * still to be seen. */
+/* Red has grown, blue has shrunk, and the more the darker; to the eye, for a small part of the
+ * largest change is still to be seen. */
 static void change_color(double bytes, double most, char to[8])
 {
 	double share = most > 0 ? sqrt(fmin(fabs(bytes) / most, 1)) : 0;
@@ -233,14 +237,17 @@ static void put_key(const struct svg *svg, int y)
 
 	sink__printf(svg->sink, "<text class=\"key\" x=\"%d\" y=\"%d\">", MARGIN, y);
 	if (svg->tree.unsure)
-		sink__printf(svg->sink, "<tspan fill=\"%s\">\u25a0</tspan> how surely it has changed is not known",
-			     color);
-	for (size_t i = 0; svg->base && !svg->tree.unsure && i < sizeof(changes) / sizeof(changes[0]); i++) {
+		sink__printf(
+			svg->sink,
+			"<tspan fill=\"%s\">\u25a0</tspan> how surely it has changed is not known",
+			color);
+	for (size_t i = 0;
+	     svg->base && !svg->tree.unsure && i < sizeof(changes) / sizeof(changes[0]); i++) {
 		strcpy(color, PLAIN);
 		if (changes[i].change != 0)
 			change_color(changes[i].change, 1, color);
-		sink__printf(svg->sink, "<tspan dx=\"%d\" fill=\"%s\">\u25a0</tspan> %s", i ? 14 : 0, color,
-			     changes[i].name);
+		sink__printf(svg->sink, "<tspan dx=\"%d\" fill=\"%s\">\u25a0</tspan> %s",
+			     i ? 14 : 0, color, changes[i].name);
 	}
 	for (size_t i = 1; i < svg->tree.n; i++)
 		if (!svg->tree.nodes[i].n_folded)
@@ -251,8 +258,9 @@ static void put_key(const struct svg *svg, int y)
 		for (int k = 0; has[i] && k < squares; k++) {
 			hsl(kinds[i].hue + kinds[i].hues * (k + 0.5) / squares, kinds[i].saturation,
 			    kinds[i].lightness + 0.04, color);
-			sink__printf(svg->sink, "<tspan dx=\"%d\" fill=\"%s\">\u25a0</tspan>%s%s", !k && n++ ? 14 : 0,
-				     color, k + 1 < squares ? "" : " ", k + 1 < squares ? "" : kinds[i].name);
+			sink__printf(svg->sink, "<tspan dx=\"%d\" fill=\"%s\">\u25a0</tspan>%s%s",
+				     !k && n++ ? 14 : 0, color, k + 1 < squares ? "" : " ",
+				     k + 1 < squares ? "" : kinds[i].name);
 		}
 	}
 	sink__puts(svg->sink, "</text>\n");
@@ -283,7 +291,8 @@ static int place_nodes(struct svg *svg)
 			left += share(svg, &tree->nodes[node->first_child + k]);
 		}
 		if (svg->base)
-			svg->most_change = fmax(svg->most_change, fabs(node->live.bytes - node->base.bytes));
+			svg->most_change =
+				fmax(svg->most_change, fabs(node->live.bytes - node->base.bytes));
 	}
 	return 0;
 }
@@ -303,7 +312,8 @@ static void put_boxes(const struct svg *svg)
 				     i ? "</g>\n" : "", node->depth * ROW);
 		node_color(svg, i, color);
 		width = i ? share(svg, node) : 1;
-		sink__printf(svg->sink, "<rect x=\"%.4f%%\" width=\"%.4f%%\" height=\"%d\" fill=\"%s\"%s/>\n",
+		sink__printf(svg->sink,
+			     "<rect x=\"%.4f%%\" width=\"%.4f%%\" height=\"%d\" fill=\"%s\"%s/>\n",
 			     100 * svg->left[i], 100 * width, ROW - 1, color,
 			     width * CHART < THIN ? " class=\"thin\"" : "");
 	}
@@ -323,11 +333,11 @@ static int put_labels(const struct svg *svg)
 
 		if (!(max >= LEAST_LABEL))
 			continue;
-		sink__printf(svg->sink, "<text x=\"%.4f%%\" dx=\"%d\" y=\"%" PRIu32 "\">", 100 * svg->left[i], PAD,
-			     node->depth * ROW + 13);
+		sink__printf(svg->sink, "<text x=\"%.4f%%\" dx=\"%d\" y=\"%" PRIu32 "\">",
+			     100 * svg->left[i], PAD, node->depth * ROW + 13);
 		snprintf(folded, sizeof(folded), "(%" PRIu32 " smaller)", node->n_folded);
 		rc = put_short(svg->sink,
-			       !i	       ? "all"
+			       !i		? "all"
 			       : node->n_folded ? folded
 						: tree->frames[node->frame].name,
 			       (size_t)max);
@@ -365,8 +375,9 @@ static int put_names(struct svg *svg)
 	return rc;
 }
 
-/* "PARENT FRAME BYTES OBJECTS", the frame's line among the names or, below zero, how many are folded; with a
- * base "BYTES LOW HIGH" of it and of the change, "0 0" where that interval is not known; where it is an estimate, "LOW HIGH". */
+/* "PARENT FRAME BYTES OBJECTS", the frame's line among the names or, below zero, how many are
+ * folded; with a base "BYTES LOW HIGH" of it and of the change, "0 0" where that interval is not
+ * known; where it is an estimate, "LOW HIGH". */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;
@@ -376,7 +387,8 @@ static void put_figures(const struct svg *svg)
 	for (size_t i = 0; i < tree->n; i++) {
 		const struct tree_node *node = &tree->nodes[i];
 
-		sink__printf(svg->sink, "%" PRIu32 " %" PRId64 " %" PRIu64 " %" PRIu64, node->parent,
+		sink__printf(svg->sink, "%" PRIu32 " %" PRId64 " %" PRIu64 " %" PRIu64,
+			     node->parent,
 			     !i		      ? 0
 			     : node->n_folded ? -(int64_t)node->n_folded
 					      : (int64_t)svg->name_line[node->frame],
@@ -384,15 +396,16 @@ static void put_figures(const struct svg *svg)
 		if (svg->base) {
 			struct tree_change change = tree_node__change(tree, node);
 
-			sink__printf(svg->sink, " %" PRIu64 " %.0f %.0f", to_integer(node->base.bytes),
+			sink__printf(svg->sink, " %" PRIu64 " %.0f %.0f",
+				     to_integer(node->base.bytes),
 				     tree->unsure ? 0 : change.interval.low,
 				     tree->unsure ? 0 : change.interval.high);
 		}
 		if (!svg->profile->dropped) {
 			interval = estimate__interval(&node->live);
 			if (interval.high > interval.low)
-				sink__printf(svg->sink, " %" PRIu64 " %" PRIu64, to_integer(interval.low),
-					     to_integer(interval.high));
+				sink__printf(svg->sink, " %" PRIu64 " %" PRIu64,
+					     to_integer(interval.low), to_integer(interval.high));
 		}
 		sink__puts(svg->sink, "\n");
 	}
@@ -420,8 +433,8 @@ static int put_head(const struct svg *svg, char *head)
 
 		sink__printf(svg->sink, "<text %s x=\"%d\" y=\"%d\">",
 			     line == head ? "id=\"title\""
-			     : lost		? "class=\"line lost\""
-						: "class=\"line\"",
+			     : lost	  ? "class=\"line lost\""
+					  : "class=\"line\"",
 			     MARGIN, y);
 		put_text(svg->sink, line);
 		sink__puts(svg->sink, "</text>\n");
@@ -440,35 +453,38 @@ static int put_document(struct svg *svg, char *head)
 	top = key + 16;
 	height = top + rows + 28;
 
-	sink__printf(svg->sink,
-		     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		     "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" width=\"%d\" height=\"%d\" "
-		     "viewBox=\"0 0 %d %d\">\n",
-		     WIDTH, height, WIDTH, height);
+	sink__printf(
+		svg->sink,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" width=\"%d\" height=\"%d\" "
+		"viewBox=\"0 0 %d %d\">\n",
+		WIDTH, height, WIDTH, height);
 	rc = put_head(svg, head);
 	if (rc)
 		return rc;
 	put_key(svg, key);
-	sink__printf(svg->sink,
-		     "<svg id=\"chart\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" data-what=\"%s\" data-unit=\"%s\" "
-		     "data-least=\"%.3g\" data-controls=\"%d\"%s%s%s>\n",
-		     MARGIN, top, CHART, rows, svg_what(svg->profile), svg_unit(svg->profile),
-		     100 * tree->min_share, key - 19, svg->base ? " data-base=\"\"" : "",
-		     tree->unsure ? " data-unsure=\"\"" : "",
-		     svg->profile->weight == WEIGHT_OBJECTS  ? " data-counts=\"\""
-		     : svg->profile->weight == WEIGHT_GROWTH ? " data-per=\"/s\""
-							     : "");
+	sink__printf(
+		svg->sink,
+		"<svg id=\"chart\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" data-what=\"%s\" data-unit=\"%s\" "
+		"data-least=\"%.3g\" data-controls=\"%d\"%s%s%s>\n",
+		MARGIN, top, CHART, rows, svg_what(svg->profile), svg_unit(svg->profile),
+		100 * tree->min_share, key - 19, svg->base ? " data-base=\"\"" : "",
+		tree->unsure ? " data-unsure=\"\"" : "",
+		svg->profile->weight == WEIGHT_OBJECTS	? " data-counts=\"\""
+		: svg->profile->weight == WEIGHT_GROWTH ? " data-per=\"/s\""
+							: "");
 	put_boxes(svg);
 	rc = put_labels(svg);
 	sink__puts(svg->sink, "</svg>\n");
-	sink__printf(svg->sink,
-		     "<text id=\"foot\" x=\"%d\" y=\"%d\">Width: %s%s %s%s; callers above. "
-		     "Click: zoom; Esc: out; 0: all; /: search; arrows and Enter: by keyboard%s</text>\n",
-		     MARGIN, top + rows + 18,
-		     svg->profile->weight == WEIGHT_OBJECTS ? svg_unit(svg->profile) : "byte",
-		     svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s", svg_what(svg->profile),
-		     svg->base ? " in the new profile" : "",
-		     svg->base ? "; b: widths by the base" : "");
+	sink__printf(
+		svg->sink,
+		"<text id=\"foot\" x=\"%d\" y=\"%d\">Width: %s%s %s%s; callers above. "
+		"Click: zoom; Esc: out; 0: all; /: search; arrows and Enter: by keyboard%s</text>\n",
+		MARGIN, top + rows + 18,
+		svg->profile->weight == WEIGHT_OBJECTS ? svg_unit(svg->profile) : "byte",
+		svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s",
+		svg_what(svg->profile), svg->base ? " in the new profile" : "",
+		svg->base ? "; b: widths by the base" : "");
 	if (!rc)
 		rc = put_names(svg);
 	if (rc)

@@ -124,7 +124,8 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 	fputs(bound_words(profile__is_lower_bound(profile), profile__is_upper_bound(profile)), out);
 	if (profile->weight == WEIGHT_OBJECTS) {
 		objects = to_integer(live->bytes);
-		fprintf(out, "%s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
+		fprintf(out, "%s %s%s", with_commas(objects, text), svg_unit(profile),
+			objects == 1 ? "" : "s");
 		return;
 	}
 	fputs(format_bytes(live->bytes, text), out);
@@ -135,7 +136,8 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 		fprintf(out, " (95 %%: %s)", text);
 	}
 	if (live->objects > 0)
-		fprintf(out, " in %s %s%s", with_commas(objects, text), svg_unit(profile), objects == 1 ? "" : "s");
+		fprintf(out, " in %s %s%s", with_commas(objects, text), svg_unit(profile),
+			objects == 1 ? "" : "s");
 }
 
 static int put_sampling(FILE *out, const struct profile *profile)
@@ -178,14 +180,16 @@ static int put_run(FILE *out, const struct profile *profile)
 		fprintf(out, "%.1f s%s%s", profile->duration_s, profile->mode ? " " : "",
 			profile->mode ? profile->mode : "");
 	if (profile->n_windows)
-		fprintf(out, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)", profile->n_windows,
-			1000 * profile->windows_s / (double)profile->n_windows, profile->continuous_s);
+		fprintf(out, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)",
+			profile->n_windows, 1000 * profile->windows_s / (double)profile->n_windows,
+			profile->continuous_s);
 	if (profile->mode || profile->duration_s > 0)
 		fputs(", ", out);
 	rc = put_sampling(out, profile);
 	if (profile->stacks_walked)
 		fprintf(out, "; %.1f %% of stacks complete", profile__stacks_complete_pct(profile));
-	if (seconds && gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
+	if (seconds && gmtime_r(&seconds, &tm) &&
+	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		fprintf(out, "; %s", when);
 	fputc('\n', out);
 	return rc;
@@ -204,11 +208,13 @@ static void put_change(FILE *out, const struct tree *tree)
 	if (change.bytes != 0 && tree->unsure)
 		fputs(", how surely is not known", out);
 	else if (change.bytes != 0)
-		fprintf(out, ", %s sampling error", tree_change__exceeds_error(&change) ? "more than" : "within");
+		fprintf(out, ", %s sampling error",
+			tree_change__exceeds_error(&change) ? "more than" : "within");
 	if (tree->gone_stacks)
-		fprintf(out, "; only the base has %s in %s stack%s, which show with widths by the base",
-			format_bytes(tree->gone_bytes, text[0]), with_commas(tree->gone_stacks, count),
-			tree->gone_stacks == 1 ? "" : "s");
+		fprintf(out,
+			"; only the base has %s in %s stack%s, which show with widths by the base",
+			format_bytes(tree->gone_bytes, text[0]),
+			with_commas(tree->gone_stacks, count), tree->gone_stacks == 1 ? "" : "s");
 	fputc('\n', out);
 	/* the colours would be taken for it */
 	if (!tree->unsure)
@@ -232,7 +238,8 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 		fprintf(out, "%sINCOMPLETE: %s samples had no room and are missing\n", whose,
 			with_commas(profile->dropped, count));
 	if (profile->regions_followed_s > 0)
-		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose, profile->regions_followed_s);
+		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose,
+			profile->regions_followed_s);
 	sink = sink__to_stream(out);
 	if (put_contradictions(profile, whose, &sink)) {
 		fclose(stream);
@@ -252,7 +259,8 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 	return 0;
 }
 
-static int put_lines(FILE *out, const struct profile *profile, const struct profile *base, const struct tree *tree)
+static int put_lines(FILE *out, const struct profile *profile, const struct profile *base,
+		     const struct tree *tree)
 {
 	int rc = put_process(out, profile);
 
@@ -281,7 +289,8 @@ static int put_lines(FILE *out, const struct profile *profile, const struct prof
 	return rc || !base ? rc : put_losses(out, base, "base: ");
 }
 
-int svg_head(const struct profile *profile, const struct profile *base, const struct tree *tree, char **ret_text)
+int svg_head(const struct profile *profile, const struct profile *base, const struct tree *tree,
+	     char **ret_text)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len;

@@ -21,7 +21,7 @@
 #define MIN_ROOM      24 /* for the frames, however narrow the terminal */
 
 struct row {
-	const struct profile_site *site; /* NULL for the sum of the rest */
+	const struct profile_site *site;      /* NULL for the sum of the rest */
 	char growth[16], growth_interval[48]; /* for leaks, in the place of interval and share */
 	char live[16], interval[48], objects[32], share[16];
 };
@@ -100,8 +100,8 @@ static int put_cells(const struct row *row, const struct columns *columns, struc
 	return width;
 }
 
-/* Leaves out OBJECTS, then SHARE or, of leaks, LIVE, until the frames have room: a row that takes two lines of a
- * terminal is no row. Never an estimate without its interval. */
+/* Leaves out OBJECTS, then SHARE or, of leaks, LIVE, until the frames have room: a row that takes
+ * two lines of a terminal is no row. Never an estimate without its interval. */
 static void make_room(struct columns *columns, int width, struct sink *sink)
 {
 	int numbers = columns->leaks
@@ -123,7 +123,8 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth: what an allocator takes for the heap is no leak's of its own, and comes after all others. */
+/* By growth: what an allocator takes for the heap is no leak's of its own, and comes after all
+ * others. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
@@ -215,13 +216,12 @@ static char *group_key(const struct profile *profile, const struct profile_site 
 	return strndup(scratch->text ? scratch->text : "", scratch->len);
 }
 
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, enum groups by)
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
+		enum groups by)
 {
 	static int (*const orders[])(const void *, const void *) = {
-		[GROUPS_BY_LIVE] = compare_live,
-		[GROUPS_BY_GROWTH] = compare_growth,
-		[GROUPS_BY_ALLOCATED] = compare_allocated,
-		[GROUPS_BY_CALLS] = compare_calls,
+		[GROUPS_BY_LIVE] = compare_live,	   [GROUPS_BY_GROWTH] = compare_growth,
+		[GROUPS_BY_ALLOCATED] = compare_allocated, [GROUPS_BY_CALLS] = compare_calls,
 		[GROUPS_BY_NAME] = compare_keys,
 	};
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
@@ -299,17 +299,18 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 					  .share = "SHARE"};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
 	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
-	bool exact = profile__is_exact(profile) || !profile->interval_bytes; /* no interval is known */
+	/* no interval is known */
+	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
 	_cleanup_free_ struct row *rows = NULL;
-	struct columns columns = {.leaks = options->leaks && profile->has_growth,
-				  .exact = exact,
-				  .live = 10};
+	struct columns columns = {
+		.leaks = options->leaks && profile->has_growth, .exact = exact, .live = 10};
 	struct estimate rest = {};
 	struct group *groups;
 	size_t n_groups;
 	int err;
 
-	err = group_sites(profile, &groups, &n_groups, columns.leaks ? GROUPS_BY_GROWTH : GROUPS_BY_LIVE);
+	err = group_sites(profile, &groups, &n_groups,
+			  columns.leaks ? GROUPS_BY_GROWTH : GROUPS_BY_LIVE);
 	if (err)
 		return err;
 	rows = calloc((top < n_groups ? top : n_groups) + 1, sizeof(*rows));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the table of one process's stacks (table.c), the table of processes (processes.c) and the screen of `memtrace
- * top` have in common. */
+/* What the table of one process's stacks (table.c), the table of processes (processes.c) and the
+ * screen of `memtrace top` have in common. */
 #ifndef MEMTRACE_ENCODE_TABLE_H
 #define MEMTRACE_ENCODE_TABLE_H
 
@@ -30,39 +30,44 @@ struct group {
 
 /* Which sites, and what they descend by. */
 enum groups {
-	GROUPS_BY_LIVE,	  /* those with anything live, */
-	GROUPS_BY_GROWTH, /* by live bytes or by growth */
+	GROUPS_BY_LIVE,	     /* those with anything live, */
+	GROUPS_BY_GROWTH,    /* by live bytes or by growth */
 	GROUPS_BY_ALLOCATED, /* all, by allocated bytes */
 	GROUPS_BY_CALLS,     /* or objects; */
 	GROUPS_BY_NAME,	     /* all, ascending by what is read */
 };
 
 /* Groups sites by what is read of them. *ret_groups is for free_groups(). 0 or -ENOMEM. */
-int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n, enum groups by);
+int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
+		enum groups by);
 void free_groups(struct group *groups, size_t n);
 
-/* The rows by options->weight, which is not WEIGHT_LIVE and which the profile knows: above them what all of it comes to. 0 or
- * negative errno. */
+/* The rows by options->weight, which is not WEIGHT_LIVE and which the profile knows: above them
+ * what all of it comes to. 0 or negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 
-/* The rows of churn: who allocates how much a second, how much of it is freed again and how long that lived. 0 or negative errno. */
+/* The rows of churn: who allocates how much a second, how much of it is freed again and how long
+ * that lived. 0 or negative errno. */
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
-/* The rows of the table as a tree: a line for each function that holds memory, with its callers as far as all
- * its memory came the same way, and below it the callers where it parts. 0 or negative errno. */
+/* The rows of the table as a tree: a line for each function that holds memory, with its callers as
+ * far as all its memory came the same way, and below it the callers where it parts. 0 or negative
+ * errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
-/* The lines that a profile's tables begin with; growth: what the process grows by as well, where that is known. 0, -ENOMEM
- * or the sink's error. */
+/* The lines that a profile's tables begin with; growth: what the process grows by as well, where
+ * that is known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
-/* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it says. */
+/* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it
+ * says. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
-/* 1.96 standard errors of so many estimated bytes, in per cent of these, at most. 0: they are exact, or none. */
+/* 1.96 standard errors of so many estimated bytes, in per cent of these, at most. 0: they are
+ * exact, or none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 
 /* The upper end of their 95 % interval. */
@@ -75,14 +80,16 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink);
 /* The sentence of a finding in the profile, printable; NULL: no memory. The caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
-/* "CONTRADICTION: " or, of what may be explained otherwise, "note: ": what stands before that sentence where people read it. */
+/* "CONTRADICTION: " or, of what may be explained otherwise, "note: ": what stands before that
+ * sentence where people read it. */
 const char *contradiction_word(const struct contradiction *finding);
 
-/* A line for each finding in the profile, with its word, behind `before`. 0, -ENOMEM or the sink's error. */
+/* A line for each finding in the profile, with its word, behind `before`. 0, -ENOMEM or the sink's
+ * error. */
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
 
-/* "AT LEAST ", "AT MOST ", with both "ABOUT ", or "": what stands before figures of what is live; and
- * the same in a cell: ">= ", "<= ", "~ ". */
+/* "AT LEAST ", "AT MOST ", with both "ABOUT ", or "": what stands before figures of what is live;
+ * and the same in a cell: ">= ", "<= ", "~ ". */
 const char *bound_words(bool lower, bool upper);
 const char *bound_sign(bool lower, bool upper);
 

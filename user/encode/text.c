@@ -48,8 +48,9 @@ size_t utf8_next(const char *text, uint32_t *ret_code)
 
 bool is_control(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200e && code <= 0x200f) ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c ||
+	       (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
 }
 
 char *text_printable(const char *text)
@@ -175,7 +176,8 @@ const char *frame_walk__next(struct frame_walk *walk)
 		return NULL;
 	location = profile__location(walk->profile, walk->site, walk->location);
 	if (walk->slots)
-		walk->slot = walk->slots->first[walk->site->locations[walk->location]] + walk->index;
+		walk->slot =
+			walk->slots->first[walk->site->locations[walk->location]] + walk->index;
 	walk->frame = walk->index < location->n_frames ? &location->frames[walk->index] : NULL;
 	if (++walk->index >= location->n_frames) {
 		walk->location++;
@@ -266,7 +268,11 @@ const char *format_change(double bytes, char *buf)
 {
 	char size[16];
 
-	snprintf(buf, 20, "%s%s", bytes > 0 ? "+" : bytes < 0 ? "-" : "", format_bytes(fabs(bytes), size));
+	snprintf(buf, 20, "%s%s",
+		 bytes > 0   ? "+"
+		 : bytes < 0 ? "-"
+			     : "",
+		 format_bytes(fabs(bytes), size));
 	return buf;
 }
 

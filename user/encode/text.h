@@ -22,7 +22,8 @@ bool is_control(uint32_t code);
 /* A copy of text with controls and bytes that are not UTF-8 replaced by '?'; NULL: no memory. */
 char *text_printable(const char *text);
 
-/* What people call a profile: the process's name, or else its file's, or else "?", printable; NULL: no memory. */
+/* What people call a profile: the process's name, or else its file's, or else "?", printable; NULL:
+ * no memory. */
 char *text_profile_name(const struct profile *profile);
 
 /* Columns that a printable text takes, one per character. */
@@ -32,8 +33,9 @@ size_t text_columns(const char *text);
  * middle: both the class and the method say something. NULL: no memory. */
 char *text_shorten(const char *name, size_t max);
 
-/* A copy of a printable name of C++ or Rust without template arguments, and without as many of its leading parts as
- * must go for max columns, the last stays: a::b<c::d>::e -> a::b<..>::e, b<..>::e, e. NULL: no memory. */
+/* A copy of a printable name of C++ or Rust without template arguments, and without as many of its
+ * leading parts as must go for max columns, the last stays: a::b<c::d>::e -> a::b<..>::e, b<..>::e,
+ * e. NULL: no memory. */
 char *text_unqualified(const char *name, size_t max);
 
 /* The frames of a site one by one, from the leaf, inlined ones in their places. Zeroed but for
@@ -42,7 +44,7 @@ struct frame_walk {
 	const struct profile *profile;
 	const struct profile_site *site;
 	const struct frame_slots *slots;
-	size_t slot; /* of the frame that was returned, if there are slots */
+	size_t slot;			   /* of the frame that was returned, if there are slots */
 	uint32_t location;		   /* of the next frame: index into site->locations */
 	size_t index;			   /* in the location's frames */
 	const struct profile_frame *frame; /* the one that was returned; NULL: not symbolized */
@@ -52,9 +54,9 @@ struct frame_walk {
 /* The name of the next frame, or, while it has none, its address in walk->buf; NULL at the end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* The first location from the leaf that is shown where only holders are. The leaf is the probed function,
- * which names no holder; operator new, when it is the one that called malloc, no more. jeprof leaves out
- * both. */
+/* The first location from the leaf that is shown where only holders are. The leaf is the probed
+ * function, which names no holder; operator new, when it is the one that called malloc, no more.
+ * jeprof leaves out both. */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* "root;caller;leaf" as in collapsed files, fit for them; NULL: no memory. The caller frees it. */

@@ -15,15 +15,18 @@
 #define PAIR_WIDTH 11 /* of a name above a column */
 
 static const struct grid_column columns[] = {
-	{"THREAD", true},	{"THREADS", false},	{"ALLOCATED", false},	    {"FREED BY ITSELF", false},
-	{"BY OTHERS", false},	{"STILL OWNED", false}, {"FREED OF OTHERS", false},
+	{"THREAD", true},	    {"THREADS", false},	  {"ALLOCATED", false},
+	{"FREED BY ITSELF", false}, {"BY OTHERS", false}, {"STILL OWNED", false},
+	{"FREED OF OTHERS", false},
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 double sampling_error_pct(const struct profile *profile, double bytes)
 {
-	return bytes > 0 ? 196 * sqrt(estimate__of_bytes(bytes, profile->interval_bytes).variance) / bytes : 0;
+	return bytes > 0 ? 196 * sqrt(estimate__of_bytes(bytes, profile->interval_bytes).variance) /
+				   bytes
+			 : 0;
 }
 
 double sampling_high(const struct profile *profile, double bytes)
@@ -40,7 +43,8 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 
 	format_bytes(bytes, text);
 	if (error >= 100) /* an interval that is far from even: a sample or a few */
-		grid__add(grid, "%s, < %s", text, format_bytes(sampling_high(profile, bytes), high));
+		grid__add(grid, "%s, < %s", text,
+			  format_bytes(sampling_high(profile, bytes), high));
 	else if (error > 0)
 		grid__add(grid, "%s +-%.*f %%", text, error < 10 ? 1 : 0, error);
 	else
@@ -60,7 +64,8 @@ static char *pool_name(const struct pool *pool, bool fold)
 	return asprintf(&label, "%s (%u)", name, pool->tid) < 0 ? NULL : label;
 }
 
-static int put_pools(const struct profile *profile, const struct pools *pools, bool fold, size_t top, struct sink *sink)
+static int put_pools(const struct profile *profile, const struct pools *pools, bool fold,
+		     size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	int err;
@@ -100,7 +105,8 @@ static bool has_others(const struct pools *pools)
 /* Rows: whose memory. Columns: who freed it. */
 static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 {
-	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED, n = shown + has_others(pools);
+	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED,
+	       n = shown + has_others(pools);
 	struct grid_column whom[POOLS_PAIRED + 2] = {{"WHOSE, by whom freed:", true}};
 	char *headings[POOLS_PAIRED] = {}, text[16];
 	_cleanup_(grid__clear) struct grid grid = {.columns = whom, .n_columns = 1 + n};
@@ -116,7 +122,8 @@ static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 		whom[1 + i].title = i < shown ? headings[i] : OTHERS;
 		grid__add(&grid, "%s", name ? name : OTHERS);
 		for (size_t k = 0; k < n; k++) {
-			double bytes = pools->freed[i < shown ? i : POOLS_PAIRED][k < shown ? k : POOLS_PAIRED];
+			double bytes = pools->freed[i < shown ? i : POOLS_PAIRED]
+						   [k < shown ? k : POOLS_PAIRED];
 
 			grid__add(&grid, "%s", bytes > 0 ? format_bytes(bytes, text) : "-");
 		}
@@ -169,7 +176,8 @@ static int put_owners(const struct profile *profile, bool fold, size_t top, stru
 	return rc ? rc : sink->error;
 }
 
-int encode_threads(const struct profile *profile, const struct table_options *options, bool each, struct sink *sink)
+int encode_threads(const struct profile *profile, const struct table_options *options, bool each,
+		   struct sink *sink)
 {
 	_cleanup_(pools__clear) struct pools pools = {};
 	size_t top = options->top ? options->top : 20;
@@ -178,8 +186,10 @@ int encode_threads(const struct profile *profile, const struct table_options *op
 	if (!profile->n_transfers && profile__is_windowed(profile))
 		return put_owners(profile, !each, top, sink);
 	if (!profile->n_transfers)
-		return sink__puts(sink, "threads: who freed whose memory is known of what is traced continuously from "
-					"its allocation to its free, and of none here\n");
+		return sink__puts(
+			sink,
+			"threads: who freed whose memory is known of what is traced continuously from "
+			"its allocation to its free, and of none here\n");
 	rc = pools__make(profile, !each, &pools);
 	if (!rc)
 		rc = put_pools(profile, &pools, !each, top, sink);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each frame that occurs has a number, in the order of names and modules. A stack is then a row of numbers, the
- * root's first, and the rows are sorted. Those that begin with the same frames are neighbours: a node of the tree is
- * a range of rows, its children are the ranges of the same next number. So nodes that are too small need
- * not be made at all, and there are never more of them than are shown. */
+/* Each frame that occurs has a number, in the order of names and modules. A stack is then a row of
+ * numbers, the root's first, and the rows are sorted. Those that begin with the same frames are
+ * neighbours: a node of the tree is a range of rows, its children are the ranges of the same next
+ * number. So nodes that are too small need not be made at all, and there are never more of them
+ * than are shown. */
 #include "encode/tree.h"
 
 #include <errno.h>
@@ -16,12 +17,7 @@
 #include "base/path.h"
 
 /* Frames that no code stands for; the numbers of their occurrences. */
-enum note {
-	NOTE_NO_STACK,
-	NOTE_TRUNCATED,
-	NOTE_ALLOCATORS_OWN,
-	NOTES
-};
+enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
 
 static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocator's own]"};
 
@@ -114,13 +110,15 @@ static void add_location(struct builder *b, const struct profile *profile,
 		if (!*name) {
 			char *address = b->tree->addresses[(*n_addresses)++];
 
-			snprintf(address, sizeof(*b->tree->addresses), "0x%" PRIx64, location->addr - 1);
+			snprintf(address, sizeof(*b->tree->addresses), "0x%" PRIx64,
+				 location->addr - 1);
 			name = address;
 		}
-		add_occurrence(b, (struct tree_frame){.name = name,
-						      .module = *path == '[' ? path : base_name(path),
-						      .kind = location->note ? FRAME_NOTE
-									     : kind_of(profile, path, name)});
+		add_occurrence(b, (struct tree_frame){
+					  .name = name,
+					  .module = *path == '[' ? path : base_name(path),
+					  .kind = location->note ? FRAME_NOTE
+								 : kind_of(profile, path, name)});
 	}
 }
 
@@ -336,7 +334,8 @@ static int add_children(struct builder *b, uint32_t parent)
 			continue;
 		node.frame = b->rows[i].frames[depth];
 		for (next = i; next < end && b->rows[next].frames[depth] == node.frame; next++)
-			estimate__merge(b->rows[next].of_base ? &node.base : &node.live, b->rows[next].live);
+			estimate__merge(b->rows[next].of_base ? &node.base : &node.live,
+					b->rows[next].live);
 		node.end = next;
 		if ((node.live.bytes > 0 && node.live.bytes >= min_live) ||
 		    (node.base.bytes > 0 && node.base.bytes >= min_base)) {
@@ -373,9 +372,9 @@ static int make_nodes(struct builder *b, const struct tree_node *root, size_t ma
 	return rc;
 }
 
-/* Upper end of the interval of what is live where nothing was sampled: more would have been sampled with a
- * probability of 97.5 %. What one sample stands for is at most the interval, but in windows, where it is
- * more. */
+/* Upper end of the interval of what is live where nothing was sampled: more would have been sampled
+ * with a probability of 97.5 %. What one sample stands for is at most the interval, but in windows,
+ * where it is more. */
 static double unseen_bytes(const struct profile *profile, const struct estimate *live)
 {
 	double one = profile->interval_bytes > 1 ? (double)profile->interval_bytes : 0;
@@ -383,8 +382,8 @@ static double unseen_bytes(const struct profile *profile, const struct estimate 
 	return -log(0.025) * fmax(one, sqrt(live->variance_max));
 }
 
-int tree__build(const struct profile *profile, const struct profile *base, const struct tree_options *options,
-		struct tree *ret_tree)
+int tree__build(const struct profile *profile, const struct profile *base,
+		const struct tree_options *options, struct tree *ret_tree)
 {
 	const struct profile *const profiles[2] = {profile, base};
 	_cleanup_(builder__clear) struct builder b = {};
@@ -406,8 +405,10 @@ int tree__build(const struct profile *profile, const struct profile *base, const
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
 		count_gone(&b);
-		/* No child holds more than all: above 1 there is but one, in which all others are folded. */
-		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG && tree.min_share <= 1)
+		/* No child holds more than all: above 1 there is but one, in which all others are
+		 * folded. */
+		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG &&
+		       tree.min_share <= 1)
 			tree.min_share = fmax(1.25 * tree.min_share, 1e-6);
 	}
 	if (rc) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the stacks of a profile, or of a profile and an older one, as one tree of frames from
- * the root down. Frames of the same name and module below the same callers are one node, whatever their
- * addresses; inlined functions are frames. The leaf, which is the allocation function, is one, too. */
+/* Private to the room: the stacks of a profile, or of a profile and an older one, as one tree of
+ * frames from the root down. Frames of the same name and module below the same callers are one
+ * node, whatever their addresses; inlined functions are frames. The leaf, which is the allocation
+ * function, is one, too. */
 #ifndef MEMTRACE_ENCODE_TREE_H
 #define MEMTRACE_ENCODE_TREE_H
 
@@ -12,9 +13,10 @@
 #include "profile/profile.h"
 
 enum frame_kind {
-	FRAME_PROGRAM,	 /* the program's own code */
-	FRAME_LIBRARY,	 /* another file's */
-	FRAME_ALLOCATOR, /* an allocation function, or what stands between it and who holds the memory */
+	FRAME_PROGRAM, /* the program's own code */
+	FRAME_LIBRARY, /* another file's */
+	/* an allocation function, or what stands between it and who holds the memory */
+	FRAME_ALLOCATOR,
 	FRAME_KERNEL,	 /* what the kernel maps into each process: [vdso] */
 	FRAME_ANONYMOUS, /* in no file: a JIT's code; or nothing is mapped there */
 	FRAME_NOTE,	 /* no code: it says something about the stacks above it */
@@ -28,45 +30,52 @@ struct tree_frame {
 };
 
 struct tree_node {
-	uint32_t frame;	   /* index into frames; without meaning for the root and what is folded */
-	uint32_t n_folded; /* 0: one frame (or the root); else so many that are too small to be shown */
-	uint32_t parent;   /* index; the root's is its own, 0 */
-	uint32_t depth;	   /* the root's is 0 */
+	uint32_t frame; /* index into frames; without meaning for the root and what is folded */
+	/* 0: one frame (or the root); else so many that are too small to be shown */
+	uint32_t n_folded;
+	uint32_t parent; /* index; the root's is its own, 0 */
+	uint32_t depth;	 /* the root's is 0 */
 	uint32_t first_child, n_children;
-	struct estimate live, base; /* of all stacks through it, in the profile and in the older one */
-	uint32_t begin, end;	    /* private: these stacks */
+	/* of all stacks through it, in the profile and in the older one */
+	struct estimate live, base;
+	uint32_t begin, end; /* private: these stacks */
 };
 
 struct tree {
-	struct tree_node *nodes; /* the root, then level by level; children side by side, largest first, what
-				  * is folded last */
+	struct tree_node *nodes; /* the root, then level by level; children side by side, largest
+				  * first, what is folded last */
 	size_t n;
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
-	uint32_t depth;	  /* of the deepest node */
-	double min_share; /* of all bytes (of the older profile's, too): nodes below it are folded */
+	uint32_t depth; /* of the deepest node */
+	/* of all bytes (of the older profile's, too): nodes below it are folded */
+	double min_share;
 	size_t gone_stacks; /* stacks that only the older profile has, and what they held there */
 	double gone_bytes;
-	bool unsure; /* no change has a known interval: one of the two does not say how it was sampled, or was windowed */
-	double unseen_live, unseen_base; /* bytes that may be live (95 %) where nothing was sampled */
-	char (*addresses)[24];		 /* private: names of frames that have none */
+	bool unsure; /* no change has a known interval: one of the two does not say how it was
+		      * sampled, or was windowed */
+	/* bytes that may be live (95 %) where nothing was sampled */
+	double unseen_live, unseen_base;
+	char (*addresses)[24]; /* private: names of frames that have none */
 };
 
 struct tree_options {
-	double min_share;   /* see above; 0: nothing is folded but what holds no bytes */
-	size_t max_nodes;   /* min_share is raised until there are no more; at least 2; 0: any number */
+	double min_share; /* see above; 0: nothing is folded but what holds no bytes */
+	/* min_share is raised until there are no more; at least 2; 0: any number */
+	size_t max_nodes;
 	uint32_t max_depth; /* frames nearer to the leaf are left out; 0: none */
 };
 
-/* Builds it from sorted, symbolized profiles; base may be NULL. What the tree borrows is theirs, so that they
- * must outlive it. Without recursion; in n log n for n frames of all stacks. 0 or -ENOMEM. */
-int tree__build(const struct profile *profile, const struct profile *base, const struct tree_options *options,
-		struct tree *ret_tree);
+/* Builds it from sorted, symbolized profiles; base may be NULL. What the tree borrows is theirs, so
+ * that they must outlive it. Without recursion; in n log n for n frames of all stacks. 0 or
+ * -ENOMEM. */
+int tree__build(const struct profile *profile, const struct profile *base,
+		const struct tree_options *options, struct tree *ret_tree);
 void tree__clear(struct tree *tree);
 
-/* By how much a node has grown since the older profile, with its 95 % interval. The two profiles' errors are
- * independent, and neither need be symmetric: the distances of each one's ends from its figure add up as
- * squares (Zou and Donner, Statistics in Medicine 27, 2008). */
+/* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
+ * errors are independent, and neither need be symmetric: the distances of each one's ends from its
+ * figure add up as squares (Zou and Donner, Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */
@@ -74,8 +83,9 @@ struct tree_change {
 
 struct tree_change tree_node__change(const struct tree *tree, const struct tree_node *node);
 
-/* Is it more than the error of sampling? That is not yet more than chance: blocks come and go, and with every one of
- * them recorded each difference exceeds an error of nothing. Chance is judged by profile/diff.h, stack by stack. */
+/* Is it more than the error of sampling? That is not yet more than chance: blocks come and go, and
+ * with every one of them recorded each difference exceeds an error of nothing. Chance is judged by
+ * profile/diff.h, stack by stack. */
 bool tree_change__exceeds_error(const struct tree_change *change);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks by something else than what is live: what they allocated, what they held at the highest moment; and by churn, who
- * allocates most and for how long. What is live stands beside it. */
+/* Stacks by something else than what is live: what they allocated, what they held at the highest
+ * moment; and by churn, who allocates most and for how long. What is live stands beside it. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ struct weighed {
 };
 
 /* Of what the stacks of a group allocated, so many bytes. */
-static struct estimate part_allocated(const struct profile *profile, const struct group *g, double bytes)
+static struct estimate part_allocated(const struct profile *profile, const struct group *g,
+				      double bytes)
 {
 	double share = g->alloc_bytes > 0 ? bytes / g->alloc_bytes : 0;
 
@@ -79,7 +80,8 @@ static int compare_weighed(const void *a, const void *b)
 	return strcmp(x->group->key, y->group->key);
 }
 
-/* Those that weigh anything; *ret_groups is for free_groups(), the array for free(). 0 or -ENOMEM. */
+/* Those that weigh anything; *ret_groups is for free_groups(), the array for free(). 0 or
+ * -ENOMEM. */
 static int weigh_all(const struct profile *profile, enum profile_weight weight,
 		     struct group **ret_groups, size_t *ret_n_groups, struct weighed **ret,
 		     size_t *ret_n)

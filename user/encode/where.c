@@ -29,8 +29,8 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* By the first frame: what of the runtime it called, and what that called in the end, if it is of
-	 * another class; NULL: nothing. Owned. */
+	/* By the first frame: what of the runtime it called, and what that called in the end, if it
+	 * is of another class; NULL: nothing. Owned. */
 	char *called, *innermost;
 	bool has_own; /* the first one is */
 	bool truncated;
@@ -91,8 +91,9 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Of the frames below the first own one: the outermost, and the innermost, if both are of C++'s library and known by
- * names that people use. Two stacks through a map differ in it: its nodes, and the strings in them. */
+/* Of the frames below the first own one: the outermost, and the innermost, if both are of C++'s
+ * library and known by names that people use. Two stacks through a map differ in it: its nodes, and
+ * the strings in them. */
 static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
 {
 	if (outermost && !(story->called = readable_called(outermost)))
@@ -153,16 +154,18 @@ static bool is_nameless(const struct story_frame *frame)
 	return frame->owner == FRAME_OWN && function__module_length(frame->name);
 }
 
-/* Of more than `most` frames of a kind in a row the first is told, and the number of the others: "(8 of the runtime)". */
-static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *), size_t most,
-			    const char *kind)
+/* Of more than `most` frames of a kind in a row the first is told, and the number of the others:
+ * "(8 of the runtime)". */
+static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *),
+			    size_t most, const char *kind)
 {
 	size_t kept = 0, next;
 
 	for (size_t i = 0; i < story->n; i = next) {
 		struct story_frame *frames = story->frames;
 
-		for (next = i + 1; next < story->n && is_of_kind(&frames[i]) && is_of_kind(&frames[next]);)
+		for (next = i + 1;
+		     next < story->n && is_of_kind(&frames[i]) && is_of_kind(&frames[next]);)
 			next++;
 		if (next - i <= most) {
 			while (i < next)
@@ -208,7 +211,9 @@ static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
 	/* such as what Rust has between a program's main and the C library's */
-	return !rc && story->has_own ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime") : rc;
+	return !rc && story->has_own
+		       ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime")
+		       : rc;
 }
 
 /* "parse x3" in about max columns. */
@@ -222,7 +227,8 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* " (via std::string < std::map<>::operator[])" in at most room columns, "" where that says nothing. NULL: no memory. */
+/* " (via std::string < std::map<>::operator[])" in at most room columns, "" where that says
+ * nothing. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
 	static const char frame[] = " (via )";
@@ -248,7 +254,8 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
-/* Where a story is to be cut it is not left with addresses alone: names behind them are told instead. */
+/* Where a story is to be cut it is not left with addresses alone: names behind them are told
+ * instead. */
 static int story__make_room(struct story *story, size_t room)
 {
 	size_t columns = 0;

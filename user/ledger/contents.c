@@ -25,8 +25,10 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 }
 
 /* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there. */
-static int read_contents(struct survivors *s, bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
-			 void (*got)(struct survivors *s, struct survivors_block *b, const uint64_t *hash),
+static int read_contents(struct survivors *s,
+			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
+			 void (*got)(struct survivors *s, struct survivors_block *b,
+				     const uint64_t *hash),
 			 survivors_reader reader, void *ctx)
 {
 	static unsigned char content[BATCH][SURVIVORS_BYTES];
@@ -42,8 +44,9 @@ static int read_contents(struct survivors *s, bool (*wanted)(const struct surviv
 
 			if (!wanted(s, &s->blocks[i]))
 				continue;
-			reads[n] = (struct survivors_read){s->blocks[i].addr, content[n],
-							   size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
+			reads[n] = (struct survivors_read){
+				s->blocks[i].addr, content[n],
+				size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
 			which[n++] = i;
 		}
 		rc = n ? reader(ctx, reads, n) : 0;
@@ -95,8 +98,10 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	s->counts.unmapped += h == NULL;
 }
 
-/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or since the end of a stretch. */
-static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window, double now_s)
+/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or
+ * since the end of a stretch. */
+static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window,
+		     double now_s)
 {
 	const struct survivors_window *w = &s->windows[window];
 	double end = net_clock__at(clock, w->end_ns);
@@ -104,10 +109,12 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* How many of the blocks that are about to be looked at should have ended since the last look, by stack; NULL: out of memory. */
+/* How many of the blocks that are about to be looked at should have ended since the last look, by
+ * stack; NULL: out of memory. */
 static double *expect_ends(const struct survivors *s, const struct net_clock *clock, double now_s)
 {
-	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)), looked_s = net_clock__at(clock, s->looked_ns);
+	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)),
+	       looked_s = net_clock__at(clock, s->looked_ns);
 
 	for (size_t i = 0; expected && i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
@@ -117,13 +124,14 @@ static double *expect_ends(const struct survivors *s, const struct net_clock *cl
 		if (!has_rate(w) || !may_live(s, b) || is_theirs(s, &b->live, b->window))
 			continue;
 		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
-		expected[b->stack] += weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
+		expected[b->stack] +=
+			weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
 	}
 	return expected;
 }
 
-int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
-		    void *ctx)
+int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns,
+		    survivors_reader reader, void *ctx)
 {
 	double now_s = net_clock__at(clock, now_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
@@ -194,8 +202,8 @@ int survivors__compare(struct survivors *s)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].hashed)
-			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16, s->blocks[i].hash,
-						    s->blocks[i].stack};
+			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16,
+						    s->blocks[i].hash, s->blocks[i].stack};
 	qsort(all, n, sizeof(*all), compare_contents);
 	for (size_t i = 0; i < n;) {
 		size_t class_end = i, same;
@@ -207,7 +215,8 @@ int survivors__compare(struct survivors *s)
 			while (same < class_end && all[same].hash == all[k].hash)
 				same++;
 			for (size_t b = k; b < same && class_end - i > 1; b++) {
-				sum[all[b].stack] += (double)(same - k - 1) / (double)(class_end - i - 1);
+				sum[all[b].stack] +=
+					(double)(same - k - 1) / (double)(class_end - i - 1);
 				weight[all[b].stack]++;
 			}
 		}

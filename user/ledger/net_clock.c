@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NS 1e-9
-#define APART_NS 200000000ULL
-#define LEAST_NET 0.02
-#define WINDOW	  0.2 /* share of the CPU time that is cost: more of it not in gaps */
-#define BESIDE	  4   /* windows, up to which gaps are asked */
-#define LEAST_N	  4   /* windows, for a spread */
-#define DOUBT	  3   /* standard errors */
-#define LEARN_EVERY 64 /* share of the points, that are new: what is learnt changes by less */
+#define NS	    1e-9
+#define APART_NS    200000000ULL
+#define LEAST_NET   0.02
+#define WINDOW	    0.2 /* share of the CPU time that is cost: more of it not in gaps */
+#define BESIDE	    4	/* windows, up to which gaps are asked */
+#define LEAST_N	    4	/* windows, for a spread */
+#define DOUBT	    3	/* standard errors */
+#define LEARN_EVERY 64	/* share of the points, that are new: what is learnt changes by less */
 
 void net_clock__free(struct net_clock *c)
 {
@@ -25,7 +25,8 @@ static int reserve(struct net_clock *c)
 	size_t room = c->room ? 2 * c->room : 64, kept = 0, seen = 0;
 	struct net_clock_point *at;
 
-	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays, what comes next may take its place */
+	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays, what comes next may take its
+					   * place */
 		for (size_t i = 0; i < c->n; i++)
 			if (c->at[i].keep || seen++ % 2 || i + 1 == c->n)
 				c->at[kept++] = c->at[i];
@@ -46,24 +47,26 @@ static int reserve(struct net_clock *c)
 	return 0;
 }
 
-/* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly all of the CPU time, a
- * little of that is the process's own in any case. */
-static double net_between(const struct net_clock *c, const struct net_clock_point *from, const struct net_clock_point *to)
+/* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly
+ * all of the CPU time, a little of that is the process's own in any case. */
+static double net_between(const struct net_clock *c, const struct net_clock_point *from,
+			  const struct net_clock_point *to)
 {
 	double cpu = to->cpu_s - from->cpu_s, felt = c->felt > 0 ? c->felt : NET_CLOCK_FELT;
 
 	return fmax(cpu - felt * (to->cost_s - from->cost_s), LEAST_NET * cpu);
 }
 
-int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns, double work,
-		   enum net_clock_edge edge)
+int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns,
+		   double work, enum net_clock_edge edge)
 {
 	struct net_clock_point *last = c->n ? &c->at[c->n - 1] : NULL;
 	struct net_clock_point point = {
 		.wall_ns = wall_ns,
 		.work = work,
 		.keep = edge != NET_CLOCK_NONE,
-		.window = edge == NET_CLOCK_BEGINS || (edge == NET_CLOCK_NONE && last && last->window),
+		.window = edge == NET_CLOCK_BEGINS ||
+			  (edge == NET_CLOCK_NONE && last && last->window),
 	};
 	int rc;
 
@@ -146,14 +149,20 @@ static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 {
 	const struct net_clock_point *a = &c->at[i], *b = a + 1;
 
-	*ret = (struct span){b->cpu_s - a->cpu_s, b->cost_s - a->cost_s, net_between(c, a, b), b->work - a->work, false, false};
+	*ret = (struct span){b->cpu_s - a->cpu_s,
+			     b->cost_s - a->cost_s,
+			     net_between(c, a, b),
+			     b->work - a->work,
+			     false,
+			     false};
 	ret->gap = ret->cost_s <= WINDOW * ret->cpu_s;
 	ret->window = a->window && !ret->gap;
 	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
 }
 
-/* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window; 0: not known. The ends of
- * gaps are still and already slowed a little, while probes come and go: so more than one gap. */
+/* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
+ * 0: not known. The ends of gaps are still and already slowed a little, while probes come and go:
+ * so more than one gap. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;
@@ -178,7 +187,8 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* The variance of the rate in all gaps, relative: as windows have it, if what is read comes in lumps. */
+/* The variance of the rate in all gaps, relative: as windows have it, if what is read comes in
+ * lumps. */
 static double rate_variance(const struct net_clock *c)
 {
 	double work = 0, net = 0, squares = 0;
@@ -201,7 +211,7 @@ static double rate_variance(const struct net_clock *c)
 /* What is known of windows by the work in them; n of which all is known. */
 struct by_work {
 	double cpu, cost, net; /* seconds */
-	double variance; /* of net */
+	double variance;       /* of net */
 	size_t n;
 };
 
@@ -230,9 +240,10 @@ static struct by_work add_up_work(const struct net_clock *c)
 	}
 	ratio = ret.cpu > 0 ? ret.net / ret.cpu : 0;
 	if (ret.n > 1) /* of sum (own - ratio cpu)^2 */
-		ret.variance = fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) * (double)ret.n /
-			       (double)(ret.n - 1);
-	ret.variance += ret.net * ret.net * (rate_variance(c) + NET_CLOCK_WORK_ERROR * NET_CLOCK_WORK_ERROR);
+		ret.variance = fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) *
+			       (double)ret.n / (double)(ret.n - 1);
+	ret.variance += ret.net * ret.net *
+			(rate_variance(c) + NET_CLOCK_WORK_ERROR * NET_CLOCK_WORK_ERROR);
 	return ret;
 }
 

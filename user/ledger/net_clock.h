@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process's net CPU time by wall time: its CPU time less what its probes cost of it. It is the clock by which windows
- * are a sample of a run (profile/windowed.h): who does not run does not allocate, and who is slowed by probes
- * allocates less. */
+/* A process's net CPU time by wall time: its CPU time less what its probes cost of it. It is the
+ * clock by which windows are a sample of a run (profile/windowed.h): who does not run does not
+ * allocate, and who is slowed by probes allocates less. */
 #ifndef MEMTRACE_LEDGER_NET_CLOCK_H
 #define MEMTRACE_LEDGER_NET_CLOCK_H
 
@@ -11,38 +11,42 @@
 
 #define NET_CLOCK_MAX 4096 /* points between windows */
 
-/* In a window a process feels its probes F times as much as calls are calibrated to cost: loops of malloc and free 1.05 to
- * 1.1 times, redis-server 1.4 to 1.7 times (docs/windows.md). What is known of F before anything is seen of a process: mean and
- * standard error. Where probes take most of the CPU time, what is left of it is hardly known by that. */
+/* In a window a process feels its probes F times as much as calls are calibrated to cost: loops of
+ * malloc and free 1.05 to 1.1 times, redis-server 1.4 to 1.7 times (docs/windows.md). What is known
+ * of F before anything is seen of a process: mean and standard error. Where probes take most of the
+ * CPU time, what is left of it is hardly known by that. */
 #define NET_CLOCK_FELT	     1.3
 #define NET_CLOCK_FELT_ERROR 0.2
 
-/* WORK. A process that reads and writes tells what it gets done, probed or not: the bytes that go through its system calls
- * (rchar + wchar of /proc/PID/io) are to its net time in a window as they are in the gaps around it, r. So of windows with
- * CPU time c_i, cost p_i and w_i bytes
+/* WORK. A process that reads and writes tells what it gets done, probed or not: the bytes that go
+ * through its system calls (rchar + wchar of /proc/PID/io) are to its net time in a window as they
+ * are in the gaps around it, r. So of windows with CPU time c_i, cost p_i and w_i bytes
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
- * a ratio estimator with its spread between windows, and that of r between gaps, for its error (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is
- * weighed against what was known before, by inverse variances; further away than three standard errors it is not believed:
- * bytes that go by the wall clock say F = 0. Where it is believed, windows have net time as they have bytes. */
+ * a ratio estimator with its spread between windows, and that of r between gaps, for its error
+ * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is weighed against what was known before,
+ * by inverse variances; further away than three standard errors it is not believed: bytes that go
+ * by the wall clock say F = 0. Where it is believed, windows have net time as they have bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* how well bytes stand for work at best, relative */
 
 struct net_clock {
 	struct net_clock_point {
-		uint64_t wall_ns;	/* monotonic */
-		double net_s, cpu_s, cost_s;	/* since the first point */
-		double work;		/* bytes, total; NaN: not known */
-		bool keep;		/* it is an edge */
-		bool window;		/* a window goes on from here */
-	} *at; /* ascending in each field but work */
+		uint64_t wall_ns;	     /* monotonic */
+		double net_s, cpu_s, cost_s; /* since the first point */
+		double work;		     /* bytes, total; NaN: not known */
+		bool keep;		     /* it is an edge */
+		bool window;		     /* a window goes on from here */
+	} * at;				     /* ascending in each field but work */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
-	uint64_t apart_ns; /* points that are closer than that are one, but for those that must be kept */
-	size_t n_free;	   /* points that need not be kept */
-	size_t learnt;	   /* points when F was looked for last */
-	double felt;	   /* F; 0: NET_CLOCK_FELT */
-	double net_error;  /* standard error of the net time of windows, relative: by work; 0: by F's error alone */
+	/* points that are closer than that are one, but for those that must be kept */
+	uint64_t apart_ns;
+	size_t n_free;	  /* points that need not be kept */
+	size_t learnt;	  /* points when F was looked for last */
+	double felt;	  /* F; 0: NET_CLOCK_FELT */
+	double net_error; /* standard error of the net time of windows, relative: by work; 0: by
+			    * F's error alone */
 };
 
 void net_clock__free(struct net_clock *clock);
@@ -53,20 +57,23 @@ enum net_clock_edge {
 	NET_CLOCK_ENDS,	  /* and its end */
 };
 
-/* The totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not known. What comes next does not take
- * the place of an edge. A total of time that steps back counts as if it stood
- * still, one of work as not known. Of NET_CLOCK_MAX points that are no edges every second one goes. 0 or -ENOMEM. */
-int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns, double work,
-		   enum net_clock_edge edge);
+/* The totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not known.
+ * What comes next does not take the place of an edge. A total of time that steps back counts as if
+ * it stood still, one of work as not known. Of NET_CLOCK_MAX points that are no edges every second
+ * one goes. 0 or -ENOMEM. */
+int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
+		   double work, enum net_clock_edge edge);
 
-/* Finds F from what is known so far, and reckons all net time by it from now on. Of a long run, not each time. */
+/* Finds F from what is known so far, and reckons all net time by it from now on. Of a long run, not
+ * each time. */
 void net_clock__learn(struct net_clock *clock);
 
 /* Net seconds then, linear between points, constant beyond them; of cost likewise. */
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);
 double net_clock__cost_at(const struct net_clock *clock, uint64_t wall_ns);
 
-/* Standard error of so many net seconds of windows, relative, 1 at most; cost_s: what probes cost in them. */
+/* Standard error of so many net seconds of windows, relative, 1 at most; cost_s: what probes cost
+ * in them. */
 double net_clock__error(const struct net_clock *clock, double net_s, double cost_s);
 
 #endif

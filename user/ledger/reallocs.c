@@ -50,13 +50,15 @@ static struct realloc_record difference(const struct abi_site *old, const struct
 	return (struct realloc_record){
 		.samples = (double)(now->grown_samples - old->grown_samples),
 		.grown = (double)(int64_t)(now->grown_bytes - old->grown_bytes),
-		.mean_size = objects > 0 ? (double)(now->alloc_bytes - old->alloc_bytes) / objects : 0,
+		.mean_size =
+			objects > 0 ? (double)(now->alloc_bytes - old->alloc_bytes) / objects : 0,
 		.moved = (double)(now->moved_samples - old->moved_samples),
 		.ended = (double)(now->ended_samples - old->ended_samples),
 	};
 }
 
-int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns, const struct snapshot_sites *sites)
+int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
+		      const struct snapshot_sites *sites)
 {
 	struct abi_site_key *new_keys = calloc(sites->n + 1, sizeof(*new_keys));
 	struct abi_site *last = calloc(sites->n + 1, sizeof(*last));
@@ -77,7 +79,8 @@ int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns, co
 			old = &c->last[k];
 		new_keys[n] = sites->keys[i];
 		last[n++] = *now;
-		if (old->alloc_samples == now->alloc_samples && old->freed_samples == now->freed_samples)
+		if (old->alloc_samples == now->alloc_samples &&
+		    old->freed_samples == now->freed_samples)
 			continue;
 		record = difference(old, now);
 		record.stack = *stack;
@@ -99,7 +102,7 @@ int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns, co
 }
 
 void realloc_slices__add(struct realloc_slices *s, const struct realloc_record *r, uint64_t from_ns,
-		       uint64_t step_ns)
+			 uint64_t step_ns)
 {
 	double length = (double)(r->end_ns - r->start_ns);
 

@@ -132,7 +132,8 @@ static enum region_memory kind_of(uint64_t flags)
 static void take(struct region_book *b, const struct abi_region_call *call, uint64_t start,
 		 uint64_t bytes, enum region_memory kind)
 {
-	struct region region = {.start = start, .end = start + bytes, .tid = call->tid, .kind = kind};
+	struct region region = {
+		.start = start, .end = start + bytes, .tid = call->tid, .kind = kind};
 	struct region_site *site;
 
 	if (!bytes || region.end < start)
@@ -181,9 +182,9 @@ static void enter(struct region_book *b, const struct region_op *op)
 		if (len < old_len)
 			regions__remove(&b->map, call->old_addr + len, call->old_addr + old_len,
 					NULL);
-		if (op->moved && regions__remove(&b->map, call->old_addr,
-						 call->old_addr + (len < old_len ? len : old_len),
-						 op->moved))
+		if (op->moved &&
+		    regions__remove(&b->map, call->old_addr,
+				    call->old_addr + (len < old_len ? len : old_len), op->moved))
 			b->too_many++;
 		break;
 	}
@@ -351,8 +352,8 @@ void region_book__exec(struct region_book *b, uint64_t time_ns)
 {
 	if (make_room(b))
 		return;
-	b->ops[b->n_ops++] = (struct region_op){
-		.what = OP_EXEC, .time_ns = time_ns, .serial = b->serial++};
+	b->ops[b->n_ops++] =
+		(struct region_op){.what = OP_EXEC, .time_ns = time_ns, .serial = b->serial++};
 }
 
 int region_book__begin(struct region_book *b, const struct maps *maps)

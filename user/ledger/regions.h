@@ -36,17 +36,17 @@ struct region_book {
 	struct region_op *ops; /* not applied yet */
 	size_t n_ops, ops_room;
 	uint64_t serial;
-	uint64_t calls, taken; /* calls heard of; those of them that took memory */
-	bool earlier_known;    /* region_book__begin() told, and no exec has come since */
-	uint64_t earlier_bytes; /* what was mapped then */
-	uint64_t too_many;	/* calls left out for want of room */
+	uint64_t calls, taken;	  /* calls heard of; those of them that took memory */
+	bool earlier_known;	  /* region_book__begin() told, and no exec has come since */
+	uint64_t earlier_bytes;	  /* what was mapped then */
+	uint64_t too_many;	  /* calls left out for want of room */
 	uint64_t dropped_by_exec; /* regions of programs that exec has replaced */
 };
 
 void region_book__free(struct region_book *book);
 
-/* What is mapped when the run begins: unmapping it will be told from unmapping what the run has seen. 0
- * or -ENOMEM. */
+/* What is mapped when the run begins: unmapping it will be told from unmapping what the run has
+ * seen. 0 or -ENOMEM. */
 int region_book__begin(struct region_book *book, const struct maps *maps);
 
 /* A call has returned. What cannot be taken in is counted in too_many. */
@@ -58,8 +58,8 @@ void region_book__exec(struct region_book *book, uint64_t time_ns);
 /* Applies what happened before until_ns (UINT64_MAX: all). */
 void region_book__settle(struct region_book *book, uint64_t until_ns);
 
-/* Bytes held of what the run has seen taken; *ret_earlier (may be NULL): bytes gone of what was mapped
- * before. As settled. */
+/* Bytes held of what the run has seen taken; *ret_earlier (may be NULL): bytes gone of what was
+ * mapped before. As settled. */
 uint64_t region_book__live(const struct region_book *book, uint64_t *ret_earlier_gone);
 
 #endif

@@ -48,12 +48,14 @@ static bool begins(const char *text, const char *with)
 
 static bool is_shared_memory(const struct map_entry *map)
 {
-	return begins(map->path, "/memfd:") || begins(map->path, "/dev/shm/") || begins(map->path, "/SYSV") ||
-	       !strcmp(map->path, "/dev/zero") || begins(map->path, "[anon_shmem:");
+	return begins(map->path, "/memfd:") || begins(map->path, "/dev/shm/") ||
+	       begins(map->path, "/SYSV") || !strcmp(map->path, "/dev/zero") ||
+	       begins(map->path, "[anon_shmem:");
 }
 
-/* Is the mapping heaps of glibc's arenas and nothing else? Each begins with what glibc knows of it: the arena, the
- * heap before it, the bytes in use, and those that may be written to, which is all that is mapped so. */
+/* Is the mapping heaps of glibc's arenas and nothing else? Each begins with what glibc knows of it:
+ * the arena, the heap before it, the bytes in use, and those that may be written to, which is all
+ * that is mapped so. */
 static bool is_arenas(const struct reading *r, const struct map_entry *map)
 {
 	uint64_t at = map->start;
@@ -63,9 +65,9 @@ static bool is_arenas(const struct reading *r, const struct map_entry *map)
 			uint64_t arena, before, size, writable;
 		} heap;
 
-		if (process__read_memory(r->pid, at, &heap, sizeof(heap)) || !heap.arena || heap.arena % 8 ||
-		    heap.before % ARENA_HEAP_MAX || heap.size > heap.writable || !heap.writable ||
-		    heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
+		if (process__read_memory(r->pid, at, &heap, sizeof(heap)) || !heap.arena ||
+		    heap.arena % 8 || heap.before % ARENA_HEAP_MAX || heap.size > heap.writable ||
+		    !heap.writable || heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
 			return false;
 		/* the first heap of an arena has it inside */
 		if (!heap.before && heap.arena - at > PAGE)
@@ -86,7 +88,8 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 }
 
 /* Of an anonymous one; *ret_name is its name, if it has one. */
-static enum resident_kind kind_of_earlier(const struct reading *r, const struct map_entry *map, const char **ret_name)
+static enum resident_kind kind_of_earlier(const struct reading *r, const struct map_entry *map,
+					  const char **ret_name)
 {
 	*ret_name = NULL;
 	if (is_arenas(r, map))
@@ -113,14 +116,15 @@ static uint64_t find_zero_pfn(void)
 	if (page == MAP_FAILED)
 		return 0;
 	*(volatile char *)page;
-	if (fd < 0 || io__pread(fd, &word, sizeof(word), (uintptr_t)page / PAGE * sizeof(word)) != sizeof(word))
+	if (fd < 0 || io__pread(fd, &word, sizeof(word), (uintptr_t)page / PAGE * sizeof(word)) !=
+			      sizeof(word))
 		word = 0;
 	munmap(page, PAGE);
 	return word & ((1ULL << 55) - 1);
 }
 
-/* Counts the pages in memory and in swap. In /proc/PID/pagemap bit 63 says the one, 62 the other; 0 to 54 are the
- * page's number, if we may know it. */
+/* Counts the pages in memory and in swap. In /proc/PID/pagemap bit 63 says the one, 62 the other; 0
+ * to 54 are the page's number, if we may know it. */
 static bool count_pages(struct reading *r, struct resident_piece *part)
 {
 	for (uint64_t at = part->start; at < part->end;) {
@@ -128,7 +132,8 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 		ssize_t got;
 
 		n = n < CHUNK_PAGES ? n : CHUNK_PAGES;
-		got = io__pread(r->pagemap_fd, r->chunk, n * sizeof(*r->chunk), at / PAGE * sizeof(*r->chunk));
+		got = io__pread(r->pagemap_fd, r->chunk, n * sizeof(*r->chunk),
+				at / PAGE * sizeof(*r->chunk));
 		if (got != (ssize_t)(n * sizeof(*r->chunk)))
 			return false;
 		for (uint64_t i = 0; i < n; i++) {
@@ -142,8 +147,9 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 	return true;
 }
 
-/* Gives the parts shares of whole such that they add up to it: the process may have gone on between the one reading
- * and the other. field: offset of the number in resident_bytes. False: nothing says who has it. */
+/* Gives the parts shares of whole such that they add up to it: the process may have gone on between
+ * the one reading and the other. field: offset of the number in resident_bytes. False: nothing says
+ * who has it. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
 	uint64_t counted = 0, given = 0, so_far = 0;
@@ -156,10 +162,11 @@ static bool share_out(struct reading *r, uint64_t whole, size_t field)
 		uint64_t *part = (uint64_t *)((char *)&r->parts[i].bytes + field), upto;
 
 		so_far += *part;
-		upto = so_far == counted ? whole
-		       : whole == counted
-			       ? so_far
-			       : (uint64_t)((double)(whole / PAGE) * (double)so_far / (double)counted) * PAGE;
+		upto = so_far == counted  ? whole
+		       : whole == counted ? so_far
+					  : (uint64_t)((double)(whole / PAGE) * (double)so_far /
+						       (double)counted) *
+						    PAGE;
 		*part = upto - given;
 		given = upto;
 	}
@@ -167,7 +174,8 @@ static bool share_out(struct reading *r, uint64_t whole, size_t field)
 }
 
 /* Adds a part, or makes the last one longer when it is the same's. */
-static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t site, enum resident_kind kind)
+static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t site,
+		    enum resident_kind kind)
 {
 	struct resident_piece *last = r->n_parts ? &r->parts[r->n_parts - 1] : NULL;
 
@@ -184,7 +192,8 @@ static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t si
 		r->parts = parts;
 		r->parts_room = room;
 	}
-	r->parts[r->n_parts++] = (struct resident_piece){.start = start, .end = end, .site = site, .kind = kind};
+	r->parts[r->n_parts++] =
+		(struct resident_piece){.start = start, .end = end, .site = site, .kind = kind};
 	return 0;
 }
 
@@ -196,8 +205,8 @@ static int divide(struct reading *r, const struct map_entry *map, enum resident_
 	int rc = 0;
 
 	r->n_parts = 0;
-	for (size_t i = regions__first_above(regions, at); i < regions->n && regions->at[i].start < map->end && !rc;
-	     i++) {
+	for (size_t i = regions__first_above(regions, at);
+	     i < regions->n && regions->at[i].start < map->end && !rc; i++) {
 		const struct region *region = &regions->at[i];
 		uint64_t start = region->start > at ? region->start : at;
 		uint64_t end = region->end < map->end ? region->end : map->end;
@@ -235,11 +244,12 @@ static bool measure_parts(struct reading *r, const struct smaps_entry *e)
 
 static struct resident_bytes bytes_of(const struct smaps_entry *e)
 {
-	return (struct resident_bytes){.rss = e->rss, .anonymous = e->anonymous, .swap = e->swap, .mappings = 1};
+	return (struct resident_bytes){
+		.rss = e->rss, .anonymous = e->anonymous, .swap = e->swap, .mappings = 1};
 }
 
-static void add_whole(struct reading *r, const struct smaps_entry *e, enum resident_kind kind, uint32_t site,
-		      const char *name)
+static void add_whole(struct reading *r, const struct smaps_entry *e, enum resident_kind kind,
+		      uint32_t site, const char *name)
 {
 	struct resident_piece piece = {e->map.start, e->map.end, bytes_of(e), kind, site, 0};
 
@@ -249,8 +259,8 @@ static void add_whole(struct reading *r, const struct smaps_entry *e, enum resid
 static int add_anonymous(struct reading *r, const struct smaps_entry *e)
 {
 	const char *name = NULL;
-	enum resident_kind earlier = !strcmp(e->map.path, "[heap]") ? RESIDENT_HEAP
-								    : kind_of_earlier(r, &e->map, &name);
+	enum resident_kind earlier =
+		!strcmp(e->map.path, "[heap]") ? RESIDENT_HEAP : kind_of_earlier(r, &e->map, &name);
 	int rc = divide(r, &e->map, earlier);
 
 	if (rc)
@@ -260,8 +270,8 @@ static int add_anonymous(struct reading *r, const struct smaps_entry *e)
 		return 0;
 	}
 	if (!measure_parts(r, e)) { /* brk is hardly ever called by anyone but an allocator */
-		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP, RESIDENT_NO_SITE,
-			  NULL);
+		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP,
+			  RESIDENT_NO_SITE, NULL);
 		return 0;
 	}
 	for (size_t i = 0; i < r->n_parts; i++) {
@@ -296,8 +306,8 @@ static int add_mapping(struct reading *r, const struct smaps_entry *e)
 static int take_entry(void *ctx, const struct smaps_entry *e)
 {
 	struct reading *r = ctx;
-	bool is_data = e->map.file.inode && e->map.perms[1] == 'w' && e->map.perms[3] == 'p' && !e->hugetlb &&
-		       !is_shared_memory(&e->map);
+	bool is_data = e->map.file.inode && e->map.perms[1] == 'w' && e->map.perms[3] == 'p' &&
+		       !e->hugetlb && !is_shared_memory(&e->map);
 	int rc = e->rss || e->swap ? add_mapping(r, e) : 0;
 
 	if (rc)
@@ -311,7 +321,8 @@ static int take_entry(void *ctx, const struct smaps_entry *e)
 	return 0;
 }
 
-int resident__read(pid_t pid, const struct region_book *book, bool glibc, struct resident_pieces *ret)
+int resident__read(pid_t pid, const struct region_book *book, bool glibc,
+		   struct resident_pieces *ret)
 {
 	_cleanup_free_ struct reading *r = calloc(1, sizeof(*r));
 	_cleanup_free_ uint64_t *chunk = calloc(CHUNK_PAGES, sizeof(*chunk));

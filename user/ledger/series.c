@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define PAGE_BYTES 4096 /* by one more or less it may be told */
+#define PAGE_BYTES 4096	   /* by one more or less it may be told */
 #define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
 
 void series__free(struct series *s)
@@ -65,8 +65,9 @@ int series__add(struct series *s, uint64_t now_ns, const struct capture_table *s
 		snapshot->points[i].alloc_bytes = (double)values[i].alloc_bytes;
 		snapshot->points[i].bytes =
 			(double)values[i].alloc_bytes - (double)values[i].freed_bytes;
-		snapshot->points[i].objects =
-			((double)values[i].alloc_objects_q16 - (double)values[i].freed_objects_q16) / 65536;
+		snapshot->points[i].objects = ((double)values[i].alloc_objects_q16 -
+					       (double)values[i].freed_objects_q16) /
+					      65536;
 	}
 	qsort(snapshot->points, snapshot->n, sizeof(*snapshot->points), compare_points);
 	s->n++;
@@ -76,7 +77,8 @@ int series__add(struct series *s, uint64_t now_ns, const struct capture_table *s
 size_t series__boundaries(const struct series *s, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS])
 {
-	uint64_t from = start_ns + (end_ns - start_ns) / 3, step = (end_ns - from) / SERIES_SEGMENTS;
+	uint64_t from = start_ns + (end_ns - start_ns) / 3,
+		 step = (end_ns - from) / SERIES_SEGMENTS;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n && n < SERIES_SEGMENTS; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every stack held, again and again while tracing is continuous: the curve from which its growth is
- * read. */
+/* What every stack held, again and again while tracing is continuous: the curve from which its
+ * growth is read. */
 #ifndef MEMTRACE_LEDGER_SERIES_H
 #define MEMTRACE_LEDGER_SERIES_H
 
@@ -17,7 +17,7 @@
 struct series_point {
 	struct abi_site_key site;
 	double bytes, objects; /* held: allocated less freed */
-	double alloc_bytes; /* allocated so far */
+	double alloc_bytes;    /* allocated so far */
 };
 
 /* At one moment. */
@@ -27,7 +27,8 @@ struct series_snapshot {
 	size_t n;
 };
 
-/* No more than SERIES_MAX are kept: then every second one goes, and they are taken half as often. */
+/* No more than SERIES_MAX are kept: then every second one goes, and they are taken half as
+ * often. */
 struct series {
 	struct series_snapshot snapshots[SERIES_MAX];
 	size_t n;
@@ -36,14 +37,15 @@ struct series {
 
 void series__free(struct series *series);
 
-/* Takes a snapshot when one is due. sites: struct abi_site_key -> struct abi_site, in any order. 0 or
- * -ENOMEM. */
+/* Takes a snapshot when one is due. sites: struct abi_site_key -> struct abi_site, in any order. 0
+ * or -ENOMEM. */
 bool series__is_due(const struct series *series, uint64_t now_ns);
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
-/* The boundaries between which growth is measured, ascending: snapshots of between two thirds and the end of
- * [start_ns, end_ns], as evenly spaced as they can be; the end itself is not among them. Earlier ones are
- * left out: what is in balance may have been filling up. The number, at most SERIES_SEGMENTS. */
+/* The boundaries between which growth is measured, ascending: snapshots of between two thirds and
+ * the end of [start_ns, end_ns], as evenly spaced as they can be; the end itself is not among them.
+ * Earlier ones are left out: what is in balance may have been filling up. The number, at most
+ * SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -53,7 +55,8 @@ const struct series_point *series__find(const struct series_snapshot *snapshot,
 /* What the site held then. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
-/* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to total at end_ns. */
+/* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to
+ * total at end_ns. */
 double series__allocated(const struct series *series, const struct abi_site_key *site,
 			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
 
@@ -71,12 +74,13 @@ struct sizes {
 /* The size now; of those that come more often than once a second the latest. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
-/* By how much it grew from one time to the other, bytes per second, linear between what is known; NaN when that
- * does not reach from one to the other (but for a tenth of the time at either end). */
+/* By how much it grew from one time to the other, bytes per second, linear between what is known;
+ * NaN when that does not reach from one to the other (but for a tenth of the time at either
+ * end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
-/* The same with its interval, from SIZES_SEGMENTS equal parts of the time (profile/growth.h). All NaN: as above; its ends
- * NaN: in too short a time. */
+/* The same with its interval, from SIZES_SEGMENTS equal parts of the time (profile/growth.h). All
+ * NaN: as above; its ends NaN: in too short a time. */
 #define SIZES_SEGMENTS 6
 struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

@@ -46,12 +46,14 @@ static uint32_t *stack_slot(const struct survivors *s, const struct abi_stack_ke
 {
 	size_t i = stack_home(s, key);
 
-	while (s->stack_slots[i] && memcmp(&s->stacks[s->stack_slots[i] - 1].key, key, sizeof(*key)) != 0)
+	while (s->stack_slots[i] &&
+	       memcmp(&s->stacks[s->stack_slots[i] - 1].key, key, sizeof(*key)) != 0)
 		i = (i + 1) & (s->n_stack_slots - 1);
 	return &s->stack_slots[i];
 }
 
-const struct survivors_stack *survivors__find(const struct survivors *s, const struct abi_stack_key *key)
+const struct survivors_stack *survivors__find(const struct survivors *s,
+					      const struct abi_stack_key *key)
 {
 	uint32_t found = s->n_stack_slots ? *stack_slot(s, key) : 0;
 
@@ -97,7 +99,8 @@ static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 }
 
 /* What the stack gave birth to in the last window. NULL: out of memory. */
-static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack, double **ret_looked)
+static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack,
+				     double **ret_looked)
 {
 	uint32_t window = (uint32_t)s->n_windows - 1;
 
@@ -125,7 +128,8 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 }
 
 /* Where a stack's blocks of that window are counted by age. NULL: out of memory. */
-struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack, uint32_t window)
+struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack,
+					 uint32_t window)
 {
 	bool continuous = s->windows[window].continuous;
 	struct survival_ages **ages = continuous ? &stack->cohort : &stack->groups;
@@ -155,7 +159,8 @@ static struct survivors_block *newest(const struct survivors *s, uint64_t addr)
 	return found ? &s->blocks[found - 1] : NULL;
 }
 
-static struct survivors_block *next_older(const struct survivors *s, const struct survivors_block *block)
+static struct survivors_block *next_older(const struct survivors *s,
+					  const struct survivors_block *block)
 {
 	return block->older ? &s->blocks[block->older - 1] : NULL;
 }
@@ -203,7 +208,8 @@ static int reserve(struct survivors *s, size_t n)
 }
 
 /* Follows a block that was born in the last window. NULL: out of memory; there is room already. */
-static struct survivors_block *follow(struct survivors *s, uint64_t addr, const struct abi_live *live)
+static struct survivors_block *follow(struct survivors *s, uint64_t addr,
+				      const struct abi_live *live)
 {
 	long stack = find_stack(s, &live->stack);
 	struct survivors_block *b = newest(s, addr), *older;
@@ -212,7 +218,8 @@ static struct survivors_block *follow(struct survivors *s, uint64_t addr, const 
 
 	if (stack < 0)
 		return NULL;
-	/* whatever comes to an address with so many is freed all the time: the oldest tells no more */
+	/* whatever comes to an address with so many is freed all the time: the oldest tells no
+	 * more */
 	for (; b && (older = next_older(s, b)); b = older)
 		if (++n == MAX_CHAIN) {
 			older->let_go = true;
@@ -240,7 +247,8 @@ static void forget(struct survivors *s, uint64_t addr)
 }
 
 /* Takes out the blocks that keep() does not keep. */
-static void keep_some(struct survivors *s, bool (*keep)(struct survivors *s, struct survivors_block *block))
+static void keep_some(struct survivors *s,
+		      bool (*keep)(struct survivors *s, struct survivors_block *block))
 {
 	size_t kept = 0;
 
@@ -268,7 +276,8 @@ static bool is_followed(struct survivors *s, struct survivors_block *block)
 	return !block->let_go;
 }
 
-/* Lets half of the blocks go, by chance. Addresses at which none is left need not be watched. 0 or -ENOMEM. */
+/* Lets half of the blocks go, by chance. Addresses at which none is left need not be watched. 0 or
+ * -ENOMEM. */
 static int halve(struct survivors *s)
 {
 	_cleanup_free_ uint64_t *addrs = calloc(s->n_blocks + 1, sizeof(*addrs));
@@ -304,7 +313,8 @@ static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t win
 	return low < stack->n_born && stack->born[low].window == window ? &stack->born[low] : NULL;
 }
 
-/* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of `looked`. */
+/* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of
+ * `looked`. */
 static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 {
 	size_t n = 0, *first = calloc(s->n_stacks + 1, sizeof(*first));
@@ -320,15 +330,16 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 		struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
 
 		if (born && b->hashed && !is_theirs(s, &b->live, b->window))
-			sums[first[b->stack] + (size_t)(born - s->stacks[b->stack].born)] += weight_bytes(&b->live);
+			sums[first[b->stack] + (size_t)(born - s->stacks[b->stack].born)] +=
+				weight_bytes(&b->live);
 	}
 	free(first);
 	*ret_n = n;
 	return sums;
 }
 
-/* Lets half of the blocks go. Those of their window and stack that ended in it were not followed, and count for as much
- * less. */
+/* Lets half of the blocks go. Those of their window and stack that ended in it were not followed,
+ * and count for as much less. */
 static int let_go(struct survivors *s)
 {
 	_cleanup_free_ double *before = NULL, *after = NULL;
@@ -374,7 +385,8 @@ static bool is_birth(const struct survivors *s, const struct abi_live *live)
 
 static int add_window(struct survivors *s, const struct survivors_window *window)
 {
-	struct survivors_window *windows, *last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
+	struct survivors_window *windows,
+		*last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
 
 	s->piece_ns = window->start_ns;
 	s->met = true;
@@ -399,9 +411,10 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended. Nor is an address watched on
- * from which a block has gone: what was there tells no more. */
-static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live, size_t n)
+/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended.
+ * Nor is an address watched on from which a block has gone: what was there tells no more. */
+static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
+		       size_t n)
 {
 	_cleanup_free_ uint64_t *there = calloc(n + 1, sizeof(*there));
 	size_t n_there = 0;
@@ -411,7 +424,8 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 	for (size_t i = 0; i < n; i++) {
 		const struct survivors_block *known = newest(s, addrs[i]);
 
-		if (known && known->live.birth_ns == live[i].birth_ns && live[i].birth != BIRTH_ENDED)
+		if (known && known->live.birth_ns == live[i].birth_ns &&
+		    live[i].birth != BIRTH_ENDED)
 			there[n_there++] = addrs[i];
 	}
 	qsort(there, n_there, sizeof(*there), compare_addrs);
@@ -430,7 +444,8 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 }
 
 int survivors__meet(struct survivors *s, const struct survivors_window *window, uint64_t now_ns,
-		    const uint64_t *addrs, const struct abi_live *live, size_t n, survivors_reader reader, void *ctx)
+		    const uint64_t *addrs, const struct abi_live *live, size_t n,
+		    survivors_reader reader, void *ctx)
 {
 	int rc = add_window(s, window);
 
@@ -462,7 +477,8 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	return rc;
 }
 
-/* Counts that it was watched in the window of its birth, up to age_s. per_s: what a second of that counts. */
+/* Counts that it was watched in the window of its birth, up to age_s. per_s: what a second of that
+ * counts. */
 static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 {
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
@@ -474,8 +490,9 @@ static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 	}
 }
 
-/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all of its CPU time. What it takes
- * for a call that allocates is known better, from all windows together. */
+/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all
+ * of its CPU time. What it takes for a call that allocates is known better, from all windows
+ * together. */
 static double last_seconds(const struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *last = &s->windows[s->n_windows - 1];
@@ -487,15 +504,18 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 		seconds += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
 		allocs += (double)w->allocs;
 	}
-	return allocs > 0 ? seconds * (double)last->allocs / allocs
-			  : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
+	return allocs > 0
+		       ? seconds * (double)last->allocs / allocs
+		       : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
 }
 
 /* One birth of the last window. died_ns: in it; 0: it was alive at its end. */
-static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack, bool hashed, uint64_t died_ns)
+static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack,
+		       bool hashed, uint64_t died_ns)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
-	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live), age_s;
+	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live),
+	       age_s;
 	struct survival_ages *ages;
 	struct windowed_born *born;
 	double *looked;
@@ -524,7 +544,8 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 	return 0;
 }
 
-/* What was told of the address of blocks that are followed, or of one that came and went in this window. */
+/* What was told of the address of blocks that are followed, or of one that came and went in this
+ * window. */
 static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -581,9 +602,10 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 
 		if (b->window + 1 == s->n_windows || is_theirs(s, &b->live, b->window))
 			continue;
-		age = (begin + end) / 2 - (s->windows[b->window].continuous
-						   ? net_clock__at(clock, s->windows[b->window].end_ns)
-						   : net_clock__at(clock, b->live.birth_ns));
+		age = (begin + end) / 2 -
+		      (s->windows[b->window].continuous
+			       ? net_clock__at(clock, s->windows[b->window].end_ns)
+			       : net_clock__at(clock, b->live.birth_ns));
 		class = survival__age_class(age);
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (!ages)
@@ -684,7 +706,8 @@ int survivors__take_sites(struct survivors *s, const struct snapshot_sites *site
 			bytes = (double)(now->alloc_bytes - stack->bytes);
 			born->samples += (uint64_t)samples;
 			born->bytes += bytes;
-			born->objects += (double)(now->alloc_objects_q16 - stack->objects_q16) / 65536;
+			born->objects +=
+				(double)(now->alloc_objects_q16 - stack->objects_q16) / 65536;
 			born->squares += bytes * bytes / samples;
 		}
 		stack->samples = now->alloc_samples;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of blocks that are sampled in windows: the counts by stack and age that profile/windowed.h estimates from.
+/* What becomes of blocks that are sampled in windows: the counts by stack and age that
+ * profile/windowed.h estimates from.
  *
- * A block is followed from its birth in a window on. In that window its end is seen, if it comes (struct abi_end). In
- * every later one it is seen whether a block at its address is freed, its own or a successor. And its contents: a keyed
- * hash of its first bytes is taken before its window ends, while it is known to be alive, and compared after each later
- * window. Contents themselves are never kept.
+ * A block is followed from its birth in a window on. In that window its end is seen, if it comes
+ * (struct abi_end). In every later one it is seen whether a block at its address is freed, its own
+ * or a successor. And its contents: a keyed hash of its first bytes is taken before its window
+ * ends, while it is known to be alive, and compared after each later window. Contents themselves
+ * are never kept.
  *
- * A block that was born just before the hash was taken may not have been filled in yet; it says nothing by its
- * contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs (reallocs.h), not here.
+ * A block that was born just before the hash was taken may not have been filled in yet; it says
+ * nothing by its contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs
+ * (reallocs.h), not here.
  *
- * All that is followed takes room: from SURVIVORS_MAX blocks on, every second one is let go, by chance, and what was
- * born with it counts for so much less. */
+ * All that is followed takes room: from SURVIVORS_MAX blocks on, every second one is let go, by
+ * chance, and what was born with it counts for so much less. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -32,8 +35,9 @@ struct survivors_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
 	uint64_t interval;	   /* at which it sampled, mean bytes */
 	uint64_t allocs;	   /* calls in it that allocated */
-	int64_t net_blocks;	   /* blocks that came less blocks that went: capture__net_blocks() */
-	bool continuous;	   /* it stands for itself */
+	/* blocks that came less blocks that went: capture__net_blocks() */
+	int64_t net_blocks;
+	bool continuous; /* it stands for itself */
 };
 
 struct survivors_block {
@@ -53,19 +57,23 @@ struct survivors_block {
 struct survivors_stack {
 	struct abi_stack_key key;
 	struct windowed_born *born; /* ascending by window */
-	double *looked;		    /* of each of these: bytes born of whose contents something can be said */
+	/* of each of these: bytes born of whose contents something can be said */
+	double *looked;
 	size_t n_born, room;
 	struct survival_ages *groups; /* WINDOWED_GROUPS */
 	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
 	double alike;		      /* survivors__compare() */
 	struct survivors_witness {
-		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after that of their birth, times net
-		 * seconds; what was seen to end there; blocks of these. */
+		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after
+		 * that of their birth, times net seconds; what was seen to end there; blocks of
+		 * these. */
 		double watched, ended, n_ended;
-		/* Between looks, once SURVIVORS_ENDS of them have ended: how many should have ended; how many have changed. */
+		/* Between looks, once SURVIVORS_ENDS of them have ended: how many should have
+		 * ended; how many have changed. */
 		double expected, changed;
 	} witness;
-	uint64_t samples, bytes, objects_q16; /* allocated, when survivors__take_sites() was called last */
+	/* allocated, when survivors__take_sites() was called last */
+	uint64_t samples, bytes, objects_q16;
 };
 
 struct survivors_counts {
@@ -78,10 +86,10 @@ struct survivors {
 	uint64_t seed[2];
 	struct survivors_window *windows;
 	size_t n_windows;
-	uint64_t looked_ns; /* when contents were looked at last */
-	double last_s;	    /* net seconds of the last window, while it is harvested */
-	bool met; /* the last one is not harvested yet */
-	uint64_t piece_ns; /* of it: when what is not harvested yet began */
+	uint64_t looked_ns;		/* when contents were looked at last */
+	double last_s;			/* net seconds of the last window, while it is harvested */
+	bool met;			/* the last one is not harvested yet */
+	uint64_t piece_ns;		/* of it: when what is not harvested yet began */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
 	uint32_t *stack_slots; /* by key; index + 1 */
@@ -102,7 +110,8 @@ struct survivors {
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
-/* Reads contents: n reads, of which each that succeeds becomes ok. 0 or negative errno: none did. */
+/* Reads contents: n reads, of which each that succeeds becomes ok. 0 or negative errno: none
+ * did. */
 struct survivors_read {
 	uint64_t addr;
 	void *to;
@@ -114,12 +123,14 @@ typedef int (*survivors_reader)(void *ctx, struct survivors_read *reads, size_t 
 /* An end was told. Order is that of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
-/* The last moment of a window, end_ns: its probes are in place still. live: the n blocks of the process that the kernel
- * side has a moment later, at addrs. Those of them that were born in the window are followed from now on, and their contents
- * read, at now_ns. What begins where the last window ended is more of it. continuous: no ends were told; what is not
- * there any more has ended. Blocks born in no window are forgotten. 0 or -ENOMEM. */
-int survivors__meet(struct survivors *survivors, const struct survivors_window *window, uint64_t now_ns,
-		    const uint64_t *addrs, const struct abi_live *live, size_t n, survivors_reader reader, void *ctx);
+/* The last moment of a window, end_ns: its probes are in place still. live: the n blocks of the
+ * process that the kernel side has a moment later, at addrs. Those of them that were born in the
+ * window are followed from now on, and their contents read, at now_ns. What begins where the last
+ * window ended is more of it. continuous: no ends were told; what is not there any more has ended.
+ * Blocks born in no window are forgotten. 0 or -ENOMEM. */
+int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
+		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
+		    survivors_reader reader, void *ctx);
 
 /* Seconds of [from, to], monotonic nanoseconds, that lie in the window. */
 double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to);
@@ -127,27 +138,30 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
 /* The same of all windows that stand for others: none of them continuous. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* The window that survivors__meet() was told of last is over, and all ends in it were told. clock: reaches up to it. 0 or
- * -ENOMEM. */
+/* The window that survivors__meet() was told of last is over, and all ends in it were told. clock:
+ * reaches up to it. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
-/* sites: what the kernel side has counted so far of the process's stacks. Before each harvest: in a continuous stretch it tells
- * what was born. 0 or -ENOMEM. */
+/* sites: what the kernel side has counted so far of the process's stacks. Before each harvest: in a
+ * continuous stretch it tells what was born. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
 
-/* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what the reader answers. */
-int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns, survivors_reader reader,
-		    void *ctx);
+/* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what
+ * the reader answers. */
+int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns,
+		    survivors_reader reader, void *ctx);
 
-/* Finds for every stack the chance q that what comes after a block at its address has the same contents. As alike as blocks of
- * a size are to each other; and, where that is more, by how many fewer blocks change between windows than end in them: with the
- * rate r at which unchanged blocks are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0.
- * (Objects that point to their data find it at the same place again: they are as their predecessors were, though no two
- * that live are alike.) 0 or -ENOMEM. */
+/* Finds for every stack the chance q that what comes after a block at its address has the same
+ * contents. As alike as blocks of a size are to each other; and, where that is more, by how many
+ * fewer blocks change between windows than end in them: with the rate r at which unchanged blocks
+ * are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0. (Objects
+ * that point to their data find it at the same place again: they are as their predecessors were,
+ * though no two that live are alike.) 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors);
 
 /* What is known of a stack; NULL: nothing. */
-const struct survivors_stack *survivors__find(const struct survivors *survivors, const struct abi_stack_key *key);
+const struct survivors_stack *survivors__find(const struct survivors *survivors,
+					      const struct abi_stack_key *key);
 
 /* The process runs another program since: what is known of its memory is void. */
 void survivors__exec(struct survivors *survivors, uint64_t exec_ns);

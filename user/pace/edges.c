@@ -4,9 +4,10 @@
 
 #include "pace/internal.h"
 
-#define SETTLE_NS      (3 * MS)	  /* after probes came: what their coming has held up is made up for, and not counted */
-#define OTHERS_COST    0.07	  /* of a call's cost, for each other process's probes (measured) */
-#define HARVEST_NS     (250 * MS)   /* of processes that have ended, not more often */
+/* after probes came: what their coming has held up is made up for, and not counted */
+#define SETTLE_NS   (3 * MS)
+#define OTHERS_COST 0.07       /* of a call's cost, for each other process's probes (measured) */
+#define HARVEST_NS  (250 * MS) /* of processes that have ended, not more often */
 
 /* --- totals --- */
 
@@ -28,8 +29,9 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* A call in one process with a window costs more for each other that has one on the same file: the kernel asks all
- * their probes, and of some awaits the return. Before that number changes, what it was is added. */
+/* A call in one process with a window costs more for each other that has one on the same file: the
+ * kernel asks all their probes, and of some awaits the return. Before that number changes, what it
+ * was is added. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -116,11 +118,13 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 	p->windows.thinning.now = factor;
 }
 
-/* Is it traced continuously? A turn that has to make room for another process's is a window, however little it costs: who has
- * nothing but such turns is known by what windows tell. (The limit of turns comes and goes with the last free slot.) */
+/* Is it traced continuously? A turn that has to make room for another process's is a window,
+ * however little it costs: who has nothing but such turns is known by what windows tell. (The limit
+ * of turns comes and goes with the last free slot.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
-	return p->windows.continuous && (!sc->limits.shared || now > p->open_ns + 2 * HOST_LONGEST_TURN_NS);
+	return p->windows.continuous &&
+	       (!sc->limits.shared || now > p->open_ns + 2 * HOST_LONGEST_TURN_NS);
 }
 
 /* --- opening and closing a process's own probes --- */
@@ -132,8 +136,8 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
-/* What the coming of its probes has held up is made up for. Its window begins now, and the clock is read: what those
- * milliseconds took is no part of it. */
+/* What the coming of its probes has held up is made up for. Its window begins now, and the clock is
+ * read: what those milliseconds took is no part of it. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;
@@ -144,7 +148,8 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	    p->start_ns > planned) /* others have kept us: it is as long all the same */
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over, the moment was not chosen by chance */
+	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over,
+						   * the moment was not chosen by chance */
 		pace__restore_interval(sc, p);
 }
 
@@ -172,8 +177,8 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 	return 0;
 }
 
-/* From here on it takes some 10 ms until the probes are out, and several times as long until the kernel
- * has done: others' windows do not wait for that. */
+/* From here on it takes some 10 ms until the probes are out, and several times as long until the
+ * kernel has done: others' windows do not wait for that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
 	if (p->settling) /* it is an empty one */
@@ -186,8 +191,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing all the
- * time may still have them, and it does not matter.) */
+/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing
+ * all the time may still have them, and it does not matter.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;
@@ -224,8 +229,8 @@ void pace__end_close(struct scheduler *sc, struct paced *p)
 	pace__forget_turn(sc, p);
 }
 
-/* All that are closed by now, for one harvest. The interval of a window is the one at which it sampled: it changes only
- * behind the harvest. */
+/* All that are closed by now, for one harvest. The interval of a window is the one at which it
+ * sampled: it changes only behind the harvest. */
 void pace__end_closes(struct scheduler *sc)
 {
 	struct paced **closed = NULL;
@@ -268,7 +273,8 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	p->windows.thinning.most =
 		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
 	action = windows__step(&p->windows, now, cost, cpu);
-	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now)) /* samples need not come by the window */
+	if (action == WINDOWS_NONE &&
+	    pace__is_stretch(sc, p, now)) /* samples need not come by the window */
 		pace__restore_interval(sc, p);
 	return action;
 }

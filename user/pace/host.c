@@ -6,22 +6,23 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS   (2 * S)	/* unused budget of that time is kept */
-#define STRETCH_NS  (500 * MS)	/* over which a process is judged */
-#define STALE_NS    (1000 * MS) /* a stretch that was not looked at for so long is none */
-#define BUSY	    2.5e-3	/* cost per wall time: with less of all nobody can be over */
-#define BACK_OFF_NS (5 * S)
+#define CREDIT_NS	(2 * S)	    /* unused budget of that time is kept */
+#define STRETCH_NS	(500 * MS)  /* over which a process is judged */
+#define STALE_NS	(1000 * MS) /* a stretch that was not looked at for so long is none */
+#define BUSY		2.5e-3	    /* cost per wall time: with less of all nobody can be over */
+#define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
-#define LASTING_NS  (30 * S) /* everywhere for so long: the attempt has not failed */
-#define MIN_CPU_NS  (2 * MS) /* of CPU time used are worth a window */
-#define CALM	    0.5	     /* of the budget, and of EASY's: what may be expected at the return */
-#define EASY	    0.8
-#define GROWTH_WEIGHT 8
-#define GROWTH_HALF   (256 * 1024.0) /* bytes a second that get half of it */
-#define FAULT_BYTES   1024.0	     /* that a page fault counts as growth: it may be for memory that was given back */
-#define CPU_WEIGHT    2
-#define ROUND_NS      (20 * S) /* in which everybody who waits should have a turn */
-#define MIN_TURN_NS   (500 * MS)
+#define LASTING_NS	(30 * S) /* everywhere for so long: the attempt has not failed */
+#define MIN_CPU_NS	(2 * MS) /* of CPU time used are worth a window */
+#define CALM		0.5 /* of the budget, and of EASY's: what may be expected at the return */
+#define EASY		0.8
+#define GROWTH_WEIGHT	8
+#define GROWTH_HALF	(256 * 1024.0) /* bytes a second that get half of it */
+/* that a page fault counts as growth: it may be for memory that was given back */
+#define FAULT_BYTES 1024.0
+#define CPU_WEIGHT  2
+#define ROUND_NS    (20 * S) /* in which everybody who waits should have a turn */
+#define MIN_TURN_NS (500 * MS)
 
 static double between(double x, double low, double high)
 {
@@ -30,7 +31,8 @@ static double between(double x, double low, double high)
 
 /* --- the host --- */
 
-void host__begin(struct host *h, double budget, double own, unsigned cpus, uint64_t now_ns, double cost_ns)
+void host__begin(struct host *h, double budget, double own, unsigned cpus, uint64_t now_ns,
+		 double cost_ns)
 {
 	double samples_ns = h->samples_ns;
 
@@ -91,7 +93,8 @@ void host__left(struct host *h, uint64_t now_ns)
 	bool failed = h->n_returns && (double)(now_ns - h->changed_ns) < LASTING_NS;
 
 	h->everywhere = false;
-	h->back_off_ns = failed ? (uint64_t)between(2.0 * (double)h->back_off_ns, BACK_OFF_NS, MAX_BACK_OFF_NS)
+	h->back_off_ns = failed ? (uint64_t)between(2.0 * (double)h->back_off_ns, BACK_OFF_NS,
+						    MAX_BACK_OFF_NS)
 				: (uint64_t)BACK_OFF_NS;
 	h->changed_ns = now_ns;
 	h->return_ns = now_ns + h->back_off_ns;
@@ -114,7 +117,8 @@ uint64_t host__turn_ns(size_t n_waiting, size_t n_slots)
 {
 	if (!n_waiting)
 		return UINT64_MAX;
-	return (uint64_t)between(ROUND_NS * (double)n_slots / (double)n_waiting, MIN_TURN_NS, (double)HOST_LONGEST_TURN_NS);
+	return (uint64_t)between(ROUND_NS * (double)n_slots / (double)n_waiting, MIN_TURN_NS,
+				 (double)HOST_LONGEST_TURN_NS);
 }
 
 bool host__may_return(const struct host *h, uint64_t now_ns, double forecast, bool over)
@@ -136,15 +140,16 @@ void host_process__learn(struct host_process *p, double cost_ns, double cpu_ns)
 bool host_process__judge(struct host_process *p, const struct host *h, struct thinning *thinning,
 			 uint64_t now_ns, double cost_ns, double samples_ns, double cpu_ns)
 {
-	double wall = (double)(now_ns - p->since_ns), cost = cost_ns - p->cost_ns, cpu = cpu_ns - p->cpu_ns;
+	double wall = (double)(now_ns - p->since_ns), cost = cost_ns - p->cost_ns,
+	       cpu = cpu_ns - p->cpu_ns;
 	double rest = between(STRETCH_NS - wall, 0, STRETCH_NS),
 	       samples = samples_ns - p->samples_ns, time;
 	struct thinning_costs of;
 	bool over = false;
 
 	if (p->since_ns && wall < STALE_NS) {
-		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU; of one
-		 * that is idle for most of the time, the share of a core, as in windows.h */
+		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU;
+		 * of one that is idle for most of the time, the share of a core, as in windows.h */
 		time = cpu > wall ? cpu : wall;
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
@@ -189,7 +194,8 @@ bool host_process__watch(struct host_process *p, uint64_t now_ns, double cpu_ns)
 	return used;
 }
 
-void host_process__watch_size(struct host_process *p, uint64_t now_ns, uint64_t rss_bytes, uint64_t faults)
+void host_process__watch_size(struct host_process *p, uint64_t now_ns, uint64_t rss_bytes,
+			      uint64_t faults)
 {
 	double seconds = (double)(now_ns - p->read_ns) / S, bytes;
 

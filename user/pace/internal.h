@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the scheduler's files share, and nobody else sees: scheduler.c (the run, and processes with probes of their own), shared.c (probes in
- * everybody's code, and turns) and edges.c (totals, windows' beginnings and ends, what they bring). */
+/* What the scheduler's files share, and nobody else sees: scheduler.c (the run, and processes with
+ * probes of their own), shared.c (probes in everybody's code, and turns) and edges.c (totals,
+ * windows' beginnings and ends, what they bring). */
 #ifndef MEMTRACE_PACE_INTERNAL_H
 #define MEMTRACE_PACE_INTERNAL_H
 
@@ -49,8 +50,8 @@ unsigned pace__factor(const struct scheduler *sc, const struct paced *p);
 void pace__restore_interval(struct scheduler *sc, struct paced *p);
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);
 
-/* Puts a process's own probes in place; its window begins when they have settled. 0, or negative errno: there is nothing
- * to open. */
+/* Puts a process's own probes in place; its window begins when they have settled. 0, or negative
+ * errno: there is nothing to open. */
 int pace__open_window(struct scheduler *sc, struct paced *p);
 void pace__begin_window(struct scheduler *sc, struct paced *p);
 /* Takes them out, and what the window has brought in. end_ns: when it was over. */

@@ -76,7 +76,8 @@ void scheduler__begin(struct scheduler *sc, const struct pace_ops *ops, void *ct
 	if (!limits->shared)
 		return;
 	sc->begin_cost_ns = pace__machine_cost_ns(sc);
-	host__begin(&sc->host, limits->host, limits->own, limits->cpus, sc->begin_ns, sc->begin_cost_ns);
+	host__begin(&sc->host, limits->host, limits->own, limits->cpus, sc->begin_ns,
+		    sc->begin_cost_ns);
 	thinning__init(&sc->host.thinning, limits->most_thinned);
 }
 
@@ -87,7 +88,8 @@ void scheduler__free(struct scheduler *sc)
 	sc->n = sc->room = 0;
 }
 
-int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t seed, uint64_t start_ns)
+int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t seed,
+		   uint64_t start_ns)
 {
 	bool everywhere = !sc->limits.shared || sc->host.everywhere;
 	double cost, cpu;
@@ -99,7 +101,8 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 	p->start_ns = start_ns;
 	sc->ops->set_window(sc->ctx, p, everywhere ? start_ns : UINT64_MAX);
 	pace__read_totals(sc, p, &cost, &cpu);
-	windows__begin(&p->windows, sc->limits.aim, sc->limits.steady, seed, pace__now_ns(sc), cost, cpu);
+	windows__begin(&p->windows, sc->limits.aim, sc->limits.steady, seed, pace__now_ns(sc), cost,
+		       cpu);
 	thinning__init(&p->windows.thinning, sc->limits.most_thinned);
 	if (sc->limits.period_ns)
 		windows__set_period(&p->windows, sc->limits.period_ns);
@@ -198,7 +201,8 @@ void scheduler__forget(struct scheduler *sc, struct paced *p)
 	scheduler__end(sc, p);
 	for (size_t i = 0; i < sc->n; i++)
 		if (sc->processes[i] == p) {
-			memmove(sc->processes + i, sc->processes + i + 1, (--sc->n - i) * sizeof(struct paced *));
+			memmove(sc->processes + i, sc->processes + i + 1,
+				(--sc->n - i) * sizeof(struct paced *));
 			break;
 		}
 	sc->n_due -= p->due && sc->n_due;

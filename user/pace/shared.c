@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/internal.h"
 
-#define BUSY_TICK_NS   (50 * MS)  /* instead of TICK_NS while much is being spent, */
-#define FIRST_TICK_NS  (20 * MS)  /* and in the first second: who does nothing but allocate does so from the start */
-#define FIRST_NS       (1000 * MS)
-#define TICK_EACH_NS   200000ULL  /* longer by that for each process: no more than 5,000 are looked at a second */
-#define MAX_TICK_NS    (500 * MS)
-#define CLOCKS_A_TICK  256	  /* CPU times that are read of processes in turn, */
-#define SIZES_A_TICK   64	  /* and sizes of those that have used some */
-#define OFFERS_A_TICK  4	  /* processes that are asked, before nobody is taken */
-#define FULL_TICKS     5	  /* in a row: there is no room */
-#define ATTACH_NS      (40 * MS)  /* what it may take to open a window or to close some */
-#define REST	       4	  /* times as long as that took nothing is opened: the kernel keeps all forks waiting
-				   * meanwhile, and asks every process that maps the file */
+#define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while much is being spent, */
+/* and in the first second: who does nothing but allocate does so from the start */
+#define FIRST_TICK_NS (20 * MS)
+#define FIRST_NS      (1000 * MS)
+/* longer by that for each process: no more than 5,000 are looked at a second */
+#define TICK_EACH_NS  200000ULL
+#define MAX_TICK_NS   (500 * MS)
+#define CLOCKS_A_TICK 256	/* CPU times that are read of processes in turn, */
+#define SIZES_A_TICK  64	/* and sizes of those that have used some */
+#define OFFERS_A_TICK 4		/* processes that are asked, before nobody is taken */
+#define FULL_TICKS    5		/* in a row: there is no room */
+#define ATTACH_NS     (40 * MS) /* what it may take to open a window or to close some */
+/* times as long as that took nothing is opened: the kernel keeps all forks waiting meanwhile, and
+ * asks every process that maps the file */
+#define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define PIECE_NS       (2000 * MS)  /* of a long window */
 #define MANY_PIECE_NS  (10000 * MS) /* of everybody's */
 
-/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known. Where all has been
- * continuous so far there is nothing to be pieced together. */
+/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known.
+ * Where all has been continuous so far there is nothing to be pieced together. */
 static void take_pieces(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -27,8 +30,8 @@ static void take_pieces(struct scheduler *sc)
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 
-		if (!paced__is_kept(p) || !p->windows.open || p->closing || !p->windows.continuous ||
-		    now <= p->start_ns + PIECE_NS / 2 ||
+		if (!paced__is_kept(p) || !p->windows.open || p->closing ||
+		    !p->windows.continuous || now <= p->start_ns + PIECE_NS / 2 ||
 		    (sc->host.everywhere && !sc->ops->has_windows(sc->ctx, p)))
 			continue;
 		p->due = true;
@@ -82,12 +85,13 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
 }
 
-/* Have the probes of all processes' own gone? That a window is closed is concluded from calls that cease, and those of
- * a process that idles cease while its probes are still there. */
+/* Have the probes of all processes' own gone? That a window is closed is concluded from calls that
+ * cease, and those of a process that idles cease while its probes are still there. */
 static bool own_are_gone(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n; i++)
-		if (paced__is_kept(sc->processes[i]) && !sc->ops->is_gone(sc->ctx, sc->processes[i]))
+		if (paced__is_kept(sc->processes[i]) &&
+		    !sc->ops->is_gone(sc->ctx, sc->processes[i]))
 			return false;
 	return true;
 }
@@ -145,7 +149,9 @@ static void watch_costs(struct scheduler *sc)
 		if (paced__is_kept(p) && (sc->was_busy || p->windows.thinning.factor > 1))
 			over |= is_too_dear(sc, p);
 	}
-	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ? FIRST_TICK_NS : sc->was_busy ? BUSY_TICK_NS : TICK_NS;
+	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ? FIRST_TICK_NS
+		: sc->was_busy				   ? BUSY_TICK_NS
+							   : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
 	/* Not at once: of whom it is there is nothing known yet. */
 	if (over ||
@@ -195,7 +201,8 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 
 	for (size_t i = 0; i < sc->n_open; i++) {
 		const struct windows *w = &sc->open[i]->windows;
-		double left = !sc->open[i]->closing && w->next_ns > now ? (double)(w->next_ns - now) : 0;
+		double left =
+			!sc->open[i]->closing && w->next_ns > now ? (double)(w->next_ns - now) : 0;
 
 		/* what is traced all the time has shown that it costs no more than its share */
 		if (w->continuous)
@@ -254,8 +261,9 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
-/* How long a turn may be that costs little, while others wait for one. Who is traced cheaply stays while there is room: for others,
- * and of the host's limit, which a few such ones can use up. (One window that is dear fills it for a moment, too.) */
+/* How long a turn may be that costs little, while others wait for one. Who is traced cheaply stays
+ * while there is room: for others, and of the host's limit, which a few such ones can use up. (One
+ * window that is dear fills it for a moment, too.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))
@@ -274,10 +282,12 @@ static void open_next(struct scheduler *sc)
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
 		/* those everywhere must be out: a call that meets two probes counts twice */
-		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) || is_near_end(sc, now))
+		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
+		    is_near_end(sc, now))
 			break;
 		if (now - p->turn.turn_ns < TICK_NS || !sc->ops->can_open(sc->ctx, p)) {
-			p->windows.next_ns = now + TICK_NS; /* its last one's may not be gone, either */
+			/* its last one's may not be gone, either */
+			p->windows.next_ns = now + TICK_NS;
 			continue;
 		}
 		pace__read_totals(sc, p, &cost, &cpu);

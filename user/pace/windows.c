@@ -7,27 +7,29 @@
 #define MS 1e6
 #define S  1e9
 
-#define FIRST_NS   (30 * MS)  /* length of the first window. In a shorter one what its opening holds up is most of what is seen: of 15 ms
-			       * it showed a loop of malloc and free at a quarter of its rate */
-#define MIN_NS	   (15 * MS)  /* mean lengths */
-#define MAX_NS	   (400 * MS)
-#define EDGES	   0.5	      /* of what opening and closing take: windows are no shorter */
-#define PERIOD_NS  (1000 * MS) /* from window to window, where the budget allows */
-#define LOOK_NS	   (50 * MS)   /* while tracing is continuous */
-#define GLANCE_NS  (250 * MS) /* in a gap: the process may have become busier, or idle */
-#define CREDIT_NS  (50 * MS) /* unused budget is not kept for ever, */
-#define CREDIT	   6.0	     /* nor what pays for more windows than that */
-#define RESERVE	   1.0	     /* windows that are paid for, on the average, when one has closed */
-#define RETURN	   0.5	     /* of a debt other than that is made up for by the next gap */
-#define LEAST_GAP  0.25	     /* mean gap, of the usual one, however much is paid for */
-#define LONGEST_GAP 4.0	     /* means at which the exponential distribution is cut off */
-#define PATIENCE_NS (250 * MS) /* of the budget of so long tracing may be in debt: chance */
-#define CHEAP	   2	     /* windows in a row that show it */
-#define MIN_CPU	   1e-3	     /* CPU time per wall time: less is as good as idle */
-#define IDLE	   0.5	     /* of a core that it might have had: who had less, and used none, may wait for it */
-#define IDLE_NS	   (250 * MS) /* so long a process must have been idle to be taken for it */
-#define LASTING_NS (5 * S)    /* continuous for so long: the attempt has not failed */
-#define BACK_OFF_NS (2 * S)   /* to the next attempt; doubled by each that fails */
+/* length of the first window. In a shorter one what its opening holds up is most of what is seen:
+ * of 15 ms it showed a loop of malloc and free at a quarter of its rate */
+#define FIRST_NS    (30 * MS)
+#define MIN_NS	    (15 * MS) /* mean lengths */
+#define MAX_NS	    (400 * MS)
+#define EDGES	    0.5		/* of what opening and closing take: windows are no shorter */
+#define PERIOD_NS   (1000 * MS) /* from window to window, where the budget allows */
+#define LOOK_NS	    (50 * MS)	/* while tracing is continuous */
+#define GLANCE_NS   (250 * MS)	/* in a gap: the process may have become busier, or idle */
+#define CREDIT_NS   (50 * MS)	/* unused budget is not kept for ever, */
+#define CREDIT	    6.0		/* nor what pays for more windows than that */
+#define RESERVE	    1.0		/* windows that are paid for, on the average, when one has closed */
+#define RETURN	    0.5		/* of a debt other than that is made up for by the next gap */
+#define LEAST_GAP   0.25	/* mean gap, of the usual one, however much is paid for */
+#define LONGEST_GAP 4.0		/* means at which the exponential distribution is cut off */
+#define PATIENCE_NS (250 * MS)	/* of the budget of so long tracing may be in debt: chance */
+#define CHEAP	    2		/* windows in a row that show it */
+#define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
+/* of a core that it might have had: who had less, and used none, may wait for it */
+#define IDLE		0.5
+#define IDLE_NS		(250 * MS) /* so long a process must have been idle to be taken for it */
+#define LASTING_NS	(5 * S)	   /* continuous for so long: the attempt has not failed */
+#define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
 static double uniform(struct windows *w)
@@ -99,7 +101,8 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 
 static double mean_length_ns(const struct windows *w)
 {
-	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS - w->edge_cost_ns;
+	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS -
+			 w->edge_cost_ns;
 
 	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
@@ -113,8 +116,8 @@ static double window_debt_ns(const struct windows *w, double stretch)
 	return fmax(rate * stretch * mean_length_ns(w) + w->edge_cost_ns, 0);
 }
 
-/* Draws the gap that begins now, and the window at its end. The second window comes as soon as it is paid for: a run may
- * be short. */
+/* Draws the gap that begins now, and the window at its end. The second window comes as soon as it
+ * is paid for: a run may be short. */
 static void draw_gap(struct windows *w)
 {
 	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
@@ -151,8 +154,8 @@ static double felt(const struct windows *w, double cost_ns)
 	return w->continuous ? cost_ns : WINDOWS_FELT * cost_ns;
 }
 
-/* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU time, or of
- * a core's. */
+/* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU
+ * time, or of a core's. */
 static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
@@ -189,7 +192,8 @@ static void end_attempt(struct windows *w, uint64_t now_ns)
 		return;
 	w->attempt = false;
 	w->back_off_ns = (double)(now_ns - w->attempt_ns) < LASTING_NS
-				 ? (uint64_t)between(2.0 * (double)w->back_off_ns, BACK_OFF_NS, MAX_BACK_OFF_NS)
+				 ? (uint64_t)between(2.0 * (double)w->back_off_ns, BACK_OFF_NS,
+						     MAX_BACK_OFF_NS)
 				 : (uint64_t)BACK_OFF_NS;
 }
 
@@ -269,10 +273,12 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * between(w->cpu_rate, MIN_CPU, 1e6);
 
-	w->next_ns = now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
+	w->next_ns =
+		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe nothing? */
+/* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe
+ * nothing? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
@@ -297,8 +303,7 @@ static enum windows_action step_closed(struct windows *w, uint64_t now_ns, doubl
 	return WINDOWS_NONE;
 }
 
-enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cost_ns,
-				  double cpu_ns)
+enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	if (now_ns < w->next_ns)
 		return WINDOWS_NONE;
@@ -317,7 +322,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		w->opening_cost_ns = cost;
 		w->opening_ns = wall;
 	} else if (action == WINDOWS_CLOSE) {
-		w->edge_cost_ns = smooth(w->edge_cost_ns, cost + (first ? cost : w->opening_cost_ns));
+		w->edge_cost_ns =
+			smooth(w->edge_cost_ns, cost + (first ? cost : w->opening_cost_ns));
 		w->edge_ns = smooth(w->edge_ns, wall + (first ? wall : w->opening_ns));
 	}
 	book(w, now_ns, cost_ns, cpu_ns);

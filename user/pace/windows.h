@@ -1,51 +1,57 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a process is traced, so that tracing costs it no more than a share of its CPU time: always, when that
- * fits; else in short windows. Arithmetic alone; the caller opens and closes the probes.
+/* When a process is traced, so that tracing costs it no more than a share of its CPU time: always,
+ * when that fits; else in short windows. Arithmetic alone; the caller opens and closes the probes.
  *
- * Cost is what the probes hit have cost, by calibration. While probes are in place it accrues at a rate that depends
- * on the program, c ns per ns of its CPU time. The share allowed is b. If c is no more than the share for that
- * (steady), tracing is continuous. Else there are windows, and gaps in which the process works off what they cost. The
- * debt D, cost so far less b times CPU time so far, decides: no prediction does, for a process may be busy, idle or
- * stopped at any time. The debt is looked at several times a second. Windows are so long that one comes about every second,
- * within limits: shorter ones would be mostly the opening and closing (no less than half of what these take), longer ones a stall
- * of their own. Their length is
- * uniform within half of its mean to either side.
+ * Cost is what the probes hit have cost, by calibration. While probes are in place it accrues at a
+ * rate that depends on the program, c ns per ns of its CPU time. The share allowed is b. If c is no
+ * more than the share for that (steady), tracing is continuous. Else there are windows, and gaps in
+ * which the process works off what they cost. The debt D, cost so far less b times CPU time so far,
+ * decides: no prediction does, for a process may be busy, idle or stopped at any time. The debt is
+ * looked at several times a second. Windows are so long that one comes about every second, within
+ * limits: shorter ones would be mostly the opening and closing (no less than half of what these
+ * take), longer ones a stall of their own. Their length is uniform within half of its mean to
+ * either side.
  *
- * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the kernel's code in no cache, and
- * probes that come and go hold it up. Throughput lost by cost printed, both as shares of CPU time, beside an untraced twin
- * (docs/overhead.md): 1.24 to 1.31 for loops of malloc and free, 1.26 and 1.39 for redis-server; while tracing is continuous
- * 1.03 to 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed (felt_ns).
+ * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
+ * kernel's code in no cache, and probes that come and go hold it up. Throughput lost by cost
+ * printed, both as shares of CPU time, beside an untraced twin (docs/overhead.md): 1.24 to 1.31 for
+ * loops of malloc and free, 1.26 and 1.39 for redis-server; while tracing is continuous 1.03 to
+ * 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed
+ * (felt_ns).
  *
- * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when the process has
- * worked off
+ * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
+ * the process has worked off
  *
  *	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
  *
- * D_k being the debt when the window has closed, and e_k exponential with mean 1, truncated at 4 and scaled to
- * have mean 1 again. So every length of a gap is met: blocks that die at any age do so in front of a window's opening at times.
- * (Gaps uniform in 0.5 to 1.5 of their mean leave a hole: no death at an age between one window's length and
- * half a gap was ever seen.)
+ * D_k being the debt when the window has closed, and e_k exponential with mean 1, truncated at 4
+ * and scaled to have mean 1 again. So every length of a gap is met: blocks that die at any age do
+ * so in front of a window's opening at times. (Gaps uniform in 0.5 to 1.5 of their mean leave a
+ * hole: no death at an age between one window's length and half a gap was ever seen.)
  *
  * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2: a debt other than -C
- * is halved from window to window, whatever it came from - chance, a wrong C, a process that has changed. Its variance obeys
- * V = V/4 + (C^2 + V/4) var(e), var(e) < 1, so V < 2 C^2. (A factor 1/2 makes it smallest: with 1, the whole debt drawn
- * anew each time, E[(1 - e)^2] = 1 and it has no bound.) The debt is bounded, the cost grows with the CPU time: their
- * quotient goes to b.
+ * is halved from window to window, whatever it came from - chance, a wrong C, a process that has
+ * changed. Its variance obeys V = V/4 + (C^2 + V/4) var(e), var(e) < 1, so V < 2 C^2. (A factor 1/2
+ * makes it smallest: with 1, the whole debt drawn anew each time, E[(1 - e)^2] = 1 and it has no
+ * bound.) The debt is bounded, the cost grows with the CPU time: their quotient goes to b.
  *
- * Paid in advance. A window is opened only when D + C <= 0, C being that of this very window: its length is drawn when the gap
- * begins. So the limit holds whenever the run ends, also just behind a window. That is why the debt hovers about -C and
- * not 0: after most windows there is enough left for another one at once. By simulation: up to the 90 %
- * quantile gaps differ from exponential ones by at most a tenth of the mean. Only the first window is not paid for: it
- * shows what windows cost.
+ * Paid in advance. A window is opened only when D + C <= 0, C being that of this very window: its
+ * length is drawn when the gap begins. So the limit holds whenever the run ends, also just behind a
+ * window. That is why the debt hovers about -C and not 0: after most windows there is enough left
+ * for another one at once. By simulation: up to the 90 % quantile gaps differ from exponential ones
+ * by at most a tenth of the mean. Only the first window is not paid for: it shows what windows
+ * cost.
  *
- * Idle processes. A process that is idle for most of the time is given, while tracing is continuous, that share of one
- * core, as far as the machine has one idle: it costs little, and windows would see little of the process. One that gets
- * no CPU because others have it is not idle: it is ready to run (see `spare`, `sleeps`). So wall time pays as well, in an
- * account of its own (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
- * or that the machine was idle, where that is more. A process that is in a gap, has used
- * less of a core for a while than tracing may cost, and owes nothing in that account is traced continuously at
- * once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all, the next
- * attempt comes twice as late: of a program that works in bursts continuous tracing meets their beginnings only.
+ * Idle processes. A process that is idle for most of the time is given, while tracing is
+ * continuous, that share of one core, as far as the machine has one idle: it costs little, and
+ * windows would see little of the process. One that gets no CPU because others have it is not idle:
+ * it is ready to run (see `spare`, `sleeps`). So wall time pays as well, in an account of its own
+ * (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
+ * or that the machine was idle, where that is more. A process that is in a gap, has used less of a
+ * core for a while than tracing may cost, and owes nothing in that account is traced continuously
+ * at once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all,
+ * the next attempt comes twice as late: of a program that works in bursts continuous tracing meets
+ * their beginnings only.
  *
  * Samples. Where continuous tracing is too dear because of its samples they are put farther
  * apart first (thinning.h). */
@@ -66,14 +72,15 @@ enum windows_action {
 };
 
 struct windows {
-	double budget;	 /* share of CPU time for windows, 0..1; 0: no limit */
-	double steady;	 /* and for continuous tracing: no less */
-	double spare;	 /* of one core: what the machine leaves idle, 0..1; the caller's to say */
-	bool sleeps;	 /* no thread of the process runs or waits for a CPU now; the caller's to say in gaps */
+	double budget; /* share of CPU time for windows, 0..1; 0: no limit */
+	double steady; /* and for continuous tracing: no less */
+	double spare;  /* of one core: what the machine leaves idle, 0..1; the caller's to say */
+	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller's to
+			  * say in gaps */
 	/* of the totals of cost: what samples took; the caller's to say, with each of them */
 	double samples_ns;
 	struct thinning thinning; /* how far apart they are to be while tracing is continuous */
-	uint64_t random; /* state of the generator */
+	uint64_t random;	  /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
 	double scale;	  /* of lengths and gaps, 1 but in tests */
@@ -81,38 +88,41 @@ struct windows {
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
-	double debt_ns;	     /* cost beyond the budget so far; negative: what is left of it */
+	double debt_ns;	 /* cost beyond the budget so far; negative: what is left of it */
 	double borne_ns; /* what of it coarser samples are to make up for, while it is continuous */
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the same where idle wall time pays as well */
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */
 	double used_rate;    /* CPU time per wall ns in a window, smoothed */
-	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes are in place meanwhile */
+	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes
+			      * are in place meanwhile */
 	double edge_ns;	     /* what they take, smoothed */
 	double opening_cost_ns, opening_ns;
-	double cpu_rate;     /* CPU time per wall ns between windows, smoothed */
-	double length_ns;    /* mean length of windows at present */
-	double stretch;	     /* length of the next window in means: drawn in advance */
+	double cpu_rate;  /* CPU time per wall ns between windows, smoothed */
+	double length_ns; /* mean length of windows at present */
+	double stretch;	  /* length of the next window in means: drawn in advance */
 	/* The way back from idleness. */
-	bool attempt;		/* this continuous tracing began as one */
-	uint64_t idle_since_ns; /* in a gap: it has used next to no CPU since */
+	bool attempt;			  /* this continuous tracing began as one */
+	uint64_t idle_since_ns;		  /* in a gap: it has used next to no CPU since */
 	uint64_t attempt_ns, back_off_ns; /* of the last attempt; none before that much later */
-	unsigned n_cheap;  /* windows in a row that continuous tracing could have been */
+	unsigned n_cheap; /* windows in a row that continuous tracing could have been */
 	/* Told. What windows have cost. */
 	uint64_t n_windows, windows_ns, continuous_ns;
 	double windows_cost_ns;
 	double felt_ns; /* what they cost beyond the totals told here */
 };
 
-/* Begins at now, with the probes in place: the first window, which decides. Totals of the process so far:
- * cost, as calibrated, and CPU time. */
-void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed, uint64_t now_ns,
-		    double cost_ns, double cpu_ns);
+/* Begins at now, with the probes in place: the first window, which decides. Totals of the process
+ * so far: cost, as calibrated, and CPU time. */
+void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed,
+		    uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* For tests: windows come about so often, and are shorter in proportion. Right after the beginning. */
+/* For tests: windows come about so often, and are shorter in proportion. Right after the
+ * beginning. */
 void windows__set_period(struct windows *windows, uint64_t period_ns);
 
-/* Call at next_ns or later, with the totals at now. What is to be done: when it is done, windows__done(). */
+/* Call at next_ns or later, with the totals at now. What is to be done: when it is done,
+ * windows__done(). */
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
 				  double cpu_ns);
 
@@ -120,16 +130,17 @@ enum windows_action windows__step(struct windows *windows, uint64_t now_ns, doub
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
-/* Something else decides when this process is traced (host.h): its probes go out now, whatever was planned. The
- * totals then; now_ns: the past, if they went earlier; cost_rate: cost per wall ns of late, negative: as since the last
- * change, and not learnt when they are out already. Its next window may
- * begin, by windows__step(), when it can be paid for. */
+/* Something else decides when this process is traced (host.h): its probes go out now, whatever was
+ * planned. The totals then; now_ns: the past, if they went earlier; cost_rate: cost per wall ns of
+ * late, negative: as since the last change, and not learnt when they are out already. Its next
+ * window may begin, by windows__step(), when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate);
 /* Its probes are in place for as long as somebody else wants. The totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* The window that was opened last did not come about: the process has ended before its probes had settled. */
+/* The window that was opened last did not come about: the process has ended before its probes had
+ * settled. */
 void windows__withdraw(struct windows *windows);
 
 /* The run is over. Were the probes in place? */

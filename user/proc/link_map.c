@@ -11,8 +11,9 @@
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
 
-/* Run-time address of the program's dynamic section; 0 when it has none, or none that a dynamic linker reads: a static PIE has one
- * for itself, and a list of its own (glibc) that says nothing of how its calls go. */
+/* Run-time address of the program's dynamic section; 0 when it has none, or none that a dynamic
+ * linker reads: a static PIE has one for itself, and a list of its own (glibc) that says nothing of
+ * how its calls go. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);

@@ -36,8 +36,8 @@ int maps__read(pid_t pid, struct maps *ret_maps);
  * the kernel's form are skipped and counted in *ret_skipped (may be NULL). 0 or -ENOMEM. */
 int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped);
 
-/* One line of it without its newline, which is also the head of a mapping in smaps; ret->path is the caller's to
- * free. 0; -EINVAL when it is not of the kernel's form; -ENOMEM. */
+/* One line of it without its newline, which is also the head of a mapping in smaps; ret->path is
+ * the caller's to free. 0; -EINVAL when it is not of the kernel's form; -ENOMEM. */
 int maps__parse_line(const char *line, size_t len, struct map_entry *ret);
 
 /* The entry that holds addr, or NULL. */

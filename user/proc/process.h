@@ -10,18 +10,18 @@
 
 struct process_info {
 	pid_t pid;
-	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
-	pid_t parent;	      /* its pid; 0: none that we can see */
-	uint32_t euid;	      /* effective user, as in our own user namespace */
-	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
-	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
-	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool seccomp;	      /* a filter of system calls is in force (Seccomp: in status) */
-	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
-	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
-	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
-	uint32_t threads;     /* number of threads */
-	uint64_t rss_bytes;   /* resident set */
+	pid_t tgid;	       /* of the thread group; differs from pid when pid names a thread */
+	pid_t parent;	       /* its pid; 0: none that we can see */
+	uint32_t euid;	       /* effective user, as in our own user namespace */
+	char comm[64];	       /* name, control characters replaced by '?' (workers: up to 63) */
+	char state;	       /* 'R', 'S', 'Z', ... of /proc/PID/stat */
+	bool kernel_thread;    /* PF_KTHREAD is set in the flags of /proc/PID/stat */
+	bool seccomp;	       /* a filter of system calls is in force (Seccomp: in status) */
+	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
+	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */
+	char exe[4096];	       /* target of /proc/PID/exe, "" when unreadable */
+	uint32_t threads;      /* number of threads */
+	uint64_t rss_bytes;    /* resident set */
 	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
 };
 
@@ -29,8 +29,8 @@ struct process_info {
  * ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
 
-/* What /proc/PID/stat alone says (pid, comm, state, parent, kernel_thread, threads, start_ticks, rss_bytes,
- * minor_faults; all else is zero), at a third of the cost. 0 or negative errno. */
+/* What /proc/PID/stat alone says (pid, comm, state, parent, kernel_thread, threads, start_ticks,
+ * rss_bytes, minor_faults; all else is zero), at a third of the cost. 0 or negative errno. */
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid,
@@ -38,27 +38,30 @@ int process__read_stat(pid_t pid, struct process_info *ret_info);
  * may have ended by the time fn hears of it, and another have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
-/* Anonymous memory that pid has in use, resident or swapped out, bytes: what its heap and its other private
- * memory grow by. 0 or negative errno. Source: RssAnon and VmSwap in /proc/PID/status. */
+/* Anonymous memory that pid has in use, resident or swapped out, bytes: what its heap and its other
+ * private memory grow by. 0 or negative errno. Source: RssAnon and VmSwap in /proc/PID/status. */
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
-/* The resident set as VmRSS in /proc/PID/status has it, bytes. 0 or negative errno (-ESRCH: it has none any more). */
+/* The resident set as VmRSS in /proc/PID/status has it, bytes. 0 or negative errno (-ESRCH: it has
+ * none any more). */
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
 
-/* Where the stacks of pid's threads are: the stack pointers of those that are not running just now, at most max, in no
- * order. Their number; 0 where the kernel does not tell. Source: /proc/PID/task/TID/syscall. */
+/* Where the stacks of pid's threads are: the stack pointers of those that are not running just now,
+ * at most max, in no order. Their number; 0 where the kernel does not tell. Source:
+ * /proc/PID/task/TID/syscall. */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
-/* Do all threads of pid sleep just now: none runs, none waits for a CPU, a disk or a lock in the kernel? false also of one with more than max threads, and
- * of one that cannot be read. Source: /proc/PID/task/TID/stat. */
+/* Do all threads of pid sleep just now: none runs, none waits for a CPU, a disk or a lock in the
+ * kernel? false also of one with more than max threads, and of one that cannot be read. Source:
+ * /proc/PID/task/TID/stat. */
 bool process__sleeps(pid_t pid, size_t max);
 
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
  * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 
-/* Bytes that have gone through the system calls of pid's threads that read and write, dead ones included: rchar + wchar. 0
- * or negative errno. Source: /proc/PID/io. */
+/* Bytes that have gone through the system calls of pid's threads that read and write, dead ones
+ * included: rchar + wchar. 0 or negative errno. Source: /proc/PID/io. */
 int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* The name of a thread of pid into name (NUL-terminated, control characters replaced by '?').

@@ -13,14 +13,15 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 
-#define LINE_MAX_BYTES (64 << 10) /* a path has 4 KiB at most, and four times that when it is all newlines */
+/* a path has 4 KiB at most, and four times that when it is all newlines */
+#define LINE_MAX_BYTES (64 << 10)
 
 struct smaps_reader {
 	smaps_fn fn;
 	void *ctx;
 	struct smaps_entry entry;
-	bool open;     /* entry is a mapping that fn was not told of yet */
-	uint64_t end;  /* of the last mapping */
+	bool open;    /* entry is a mapping that fn was not told of yet */
+	uint64_t end; /* of the last mapping */
 	uint64_t skipped;
 };
 
@@ -137,7 +138,8 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 			have -= (size_t)(newline + 1 - line);
 			line = newline + 1;
 		}
-		if (have == LINE_MAX_BYTES || (!n && have)) { /* a line without end: no mapping can be told by it */
+		if (have == LINE_MAX_BYTES ||
+		    (!n && have)) { /* a line without end: no mapping can be told by it */
 			if (!rc)
 				rc = tell(&r);
 			r.skipped += !overlong;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /proc/PID/smaps: what of each mapping is resident. Read as it comes, for there may be a million of them: one
- * mapping and one line are all that is held at a time. */
+/* /proc/PID/smaps: what of each mapping is resident. Read as it comes, for there may be a million
+ * of them: one mapping and one line are all that is held at a time. */
 #ifndef MEMTRACE_PROC_SMAPS_H
 #define MEMTRACE_PROC_SMAPS_H
 
@@ -22,9 +22,9 @@ struct smaps_entry {
 /* Told of each mapping, ascending by address. Not 0 ends the reading. */
 typedef int (*smaps_fn)(void *ctx, const struct smaps_entry *entry);
 
-/* Reads smaps' text from fd to its end. A mapping whose head is not of the kernel's form, or goes back in
- * addresses, is passed over; it and each number that cannot be are counted in *ret_skipped. 0, what fn
- * returned, or negative errno. */
+/* Reads smaps' text from fd to its end. A mapping whose head is not of the kernel's form, or goes
+ * back in addresses, is passed over; it and each number that cannot be are counted in *ret_skipped.
+ * 0, what fn returned, or negative errno. */
 int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
 /* The same of a process. -ESRCH: there is none (any more). */

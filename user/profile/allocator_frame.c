@@ -57,7 +57,7 @@ static const char *const prefixes[] = {
 	"PyMem_Raw",
 	"do_malloc_",
 	"git__",
-	"my_", /* MySQL and MariaDB; and what many call their own */
+	"my_",	/* MySQL and MariaDB; and what many call their own */
 	"os::", /* HotSpot */
 };
 

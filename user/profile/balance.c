@@ -18,7 +18,8 @@
 #define ENDERS_MOST  8	  /* stacks that are looked at one by one */
 #define HALF_STAY    0.5  /* of a stack's blocks */
 #define MUCH_MORE    3	  /* times as much: beyond all errors */
-#define MOST_ABOVE   2	  /* standard errors of a figure that may be of the one case or the other, in times of it */
+/* standard errors of a figure that may be of the one case or the other, in times of it */
+#define MOST_ABOVE 2
 
 double balance__footprint(double size)
 {
@@ -40,8 +41,10 @@ struct sums {
 	double live, grows; /* bytes; bytes of memory per second */
 };
 
-/* At a value of the clock's factor, of all windows alone. shown: what is taken from each stack for its overhead. */
-static int sums_at(struct windowed_run run, double scale, const struct windowed_stack *const *stacks, size_t n,
+/* At a value of the clock's factor, of all windows alone. shown: what is taken from each stack for
+ * its overhead. */
+static int sums_at(struct windowed_run run, double scale,
+		   const struct windowed_stack *const *stacks, size_t n,
 		   const struct windowed_result *shown, struct sums *ret, double *ret_live)
 {
 	struct windowed_strata *strata;
@@ -66,8 +69,8 @@ static int sums_at(struct windowed_run run, double scale, const struct windowed_
 }
 
 /* The relative errors of the sums, as windows' spread has them. */
-static void errors_of(const struct windowed_result *results, size_t n, const struct windowed_strata *strata, double *ret_live,
-		      double *ret_grows)
+static void errors_of(const struct windowed_result *results, size_t n,
+		      const struct windowed_strata *strata, double *ret_live, double *ret_grows)
 {
 	double live[WINDOWED_GROUPS + 1] = {}, grows[WINDOWED_GROUPS + 1] = {};
 
@@ -88,22 +91,28 @@ static double normal_below(double z)
 /* The density of x = log(A / G). */
 static double growth_density(double x, double error, double hidden)
 {
-	double range = log(fmax(hidden, 1)), work = exp(-x * x / error / error / 2) / error / sqrt(2 * M_PI);
-	double by_clock = range > error ? (normal_below((x + range) / error) - normal_below(x / error)) / range : work;
+	double range = log(fmax(hidden, 1)),
+	       work = exp(-x * x / error / error / 2) / error / sqrt(2 * M_PI);
+	double by_clock =
+		range > error
+			? (normal_below((x + range) / error) - normal_below(x / error)) / range
+			: work;
 
-	return (1 - BY_CLOCK - OTHER_THINGS) * work + BY_CLOCK * by_clock + OTHER_THINGS / OTHER_RANGE;
+	return (1 - BY_CLOCK - OTHER_THINGS) * work + BY_CLOCK * by_clock +
+	       OTHER_THINGS / OTHER_RANGE;
 }
 
 /* The weight that the facts give to sums. */
-static double likelihood(const struct windowed_run *run, const struct sums *at, double live_error, double grows_error,
-			 double anon)
+static double likelihood(const struct windowed_run *run, const struct sums *at, double live_error,
+			 double grows_error, double anon)
 {
 	double ret = 1;
 
 	if (run->bound_bytes > 0 && at->live > 0)
 		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
 	if (anon > 0)
-		ret *= at->grows > 0 ? growth_density(log(anon / at->grows), hypot(ANON_ERROR, grows_error), run->hidden)
+		ret *= at->grows > 0 ? growth_density(log(anon / at->grows),
+						      hypot(ANON_ERROR, grows_error), run->hidden)
 				     : OTHER_THINGS / OTHER_RANGE;
 	return ret;
 }
@@ -111,7 +120,8 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 /* Sums between two neighbours of the grid: their logarithms are about linear. */
 static struct sums between(const struct sums *a, const struct sums *b, double part)
 {
-	struct sums ret = {a->live + part * (b->live - a->live), a->grows + part * (b->grows - a->grows)};
+	struct sums ret = {a->live + part * (b->live - a->live),
+			   a->grows + part * (b->grows - a->grows)};
 
 	if (a->live > 0 && b->live > 0)
 		ret.live = a->live * pow(b->live / a->live, part);
@@ -120,12 +130,15 @@ static struct sums between(const struct sums *a, const struct sums *b, double pa
 	return ret;
 }
 
-/* What is known of the clock's factor by now: into the run. anon: NaN where the process does not surely grow. */
-static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata, double clock_error,
-		       const struct windowed_stack *const *stacks, size_t n, const struct windowed_result *shown, double anon)
+/* What is known of the clock's factor by now: into the run. anon: NaN where the process does not
+ * surely grow. */
+static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
+		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
+		       const struct windowed_result *shown, double anon)
 {
 	const double step = 2 * WIDEST / (BALANCE_GRID - 1);
-	double sum = 0, first = 0, second = 0, live_error, grows_error, base = run->scale, best = 0, mode = 0;
+	double sum = 0, first = 0, second = 0, live_error, grows_error, base = run->scale, best = 0,
+	       mode = 0;
 	struct sums at[BALANCE_GRID];
 
 	if (!(run->bound_bytes > 0) && !(anon > 0))
@@ -135,13 +148,15 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		return 0;
 	live_error = fmax(live_error, HELD_ERROR);
 	for (int i = 0; i < BALANCE_GRID; i++) {
-		int rc = sums_at(*run, base * exp((step * i - WIDEST) * clock_error), stacks, n, shown, &at[i], NULL);
+		int rc = sums_at(*run, base * exp((step * i - WIDEST) * clock_error), stacks, n,
+				 shown, &at[i], NULL);
 
 		if (rc)
 			return rc;
 	}
 	for (int i = 0; i < (BALANCE_GRID - 1) * FINER; i++) {
-		double part = (i % FINER + 0.5) / FINER, z = step * (i / FINER + part) - WIDEST, weight;
+		double part = (i % FINER + 0.5) / FINER, z = step * (i / FINER + part) - WIDEST,
+		       weight;
 		struct sums here = between(&at[i / FINER], &at[i / FINER + 1], part);
 
 		weight = exp(-z * z / 2) * likelihood(run, &here, live_error, grows_error, anon);
@@ -153,18 +168,21 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		first += weight * z * clock_error;
 		second += weight * z * clock_error * z * clock_error;
 	}
-	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is told */
+	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is
+			    * told */
 		return 0;
 	run->scale = base * exp(mode);
 	/* around the mode; the spread of windows is added again where the strata are made */
-	run->clock_error = sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
-				     (clock_error * clock_error - run->clock_error * run->clock_error), 0));
+	run->clock_error =
+		sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
+				  (clock_error * clock_error - run->clock_error * run->clock_error),
+			  0));
 	return 0;
 }
 
-static int estimate_each(const struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
-			 struct windowed_strata **ret_strata, struct windowed_process *ret_process,
-			 struct windowed_result *results)
+static int estimate_each(const struct windowed_run *run, const struct windowed_stack *const *stacks,
+			 size_t n, struct windowed_strata **ret_strata,
+			 struct windowed_process *ret_process, struct windowed_result *results)
 {
 	struct windowed_strata *strata = windowed_strata__new(run);
 
@@ -181,7 +199,8 @@ static int estimate_each(const struct windowed_run *run, const struct windowed_s
 }
 
 /* How far each stack's live bytes depend on the clock. */
-static int add_common(const struct windowed_run *run, double clock_error, const struct windowed_stack *const *stacks, size_t n,
+static int add_common(const struct windowed_run *run, double clock_error,
+		      const struct windowed_stack *const *stacks, size_t n,
 		      struct windowed_result *results)
 {
 	double step = fmin(clock_error, 0.5), *high, *low;
@@ -198,7 +217,8 @@ static int add_common(const struct windowed_run *run, double clock_error, const 
 	if (!rc)
 		rc = sums_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
 	for (size_t i = 0; i < n && !rc; i++)
-		results[i].live_common = hypot(results[i].live_common, fabs(high[i] - low[i]) / 2 * clock_error / step);
+		results[i].live_common = hypot(results[i].live_common,
+					       fabs(high[i] - low[i]) / 2 * clock_error / step);
 	free(high);
 	return rc;
 }
@@ -223,7 +243,8 @@ static double sum_of(const double value[WINDOWED_GROUPS])
 	return sum;
 }
 
-/* What windows would lose by the stacks that would lose most, and, in the end, by all others together. */
+/* What windows would lose by the stacks that would lose most, and, in the end, by all others
+ * together. */
 struct enders {
 	size_t stack[ENDERS_MOST];
 	double expected[ENDERS_MOST + 1][WINDOWED_GROUPS];
@@ -256,8 +277,8 @@ static void choose_enders(const struct windowed_result *wall, size_t n, struct e
 	}
 }
 
-/* How well it explains what was lost that the ends of these go by the wall clock, a bit each. What is left of a group may be
- * anything, as what is freed all at once is: Cauchy's distribution. */
+/* How well it explains what was lost that the ends of these go by the wall clock, a bit each. What
+ * is left of a group may be anything, as what is freed all at once is: Cauchy's distribution. */
 static double fit_of(const struct enders *e, unsigned which, const double lost[WINDOWED_GROUPS])
 {
 	double fit = 1;
@@ -376,20 +397,26 @@ static double staying_blocks(const struct windowed_result *results, size_t n)
 	double sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (results[i].stays > HALF_STAY && results[i].growth.bytes_per_s > 0 && results[i].alloc_bytes > 0)
-			sum += results[i].growth.bytes_per_s * results[i].alloc_objects / results[i].alloc_bytes;
+		if (results[i].stays > HALF_STAY && results[i].growth.bytes_per_s > 0 &&
+		    results[i].alloc_bytes > 0)
+			sum += results[i].growth.bytes_per_s * results[i].alloc_objects /
+			       results[i].alloc_bytes;
 	return sum;
 }
 
-static void allow_for_wall_clock(const struct windowed_run *run, const struct windowed_process *process,
-				 struct windowed_result *results, size_t n, const struct growth *anon)
+static void allow_for_wall_clock(const struct windowed_run *run,
+				 const struct windowed_process *process,
+				 struct windowed_result *results, size_t n,
+				 const struct growth *anon)
 {
 	double grows = 0, k, rest;
 
 	for (size_t i = 0; i < n; i++)
 		grows += fmax(results[i].growth.bytes_per_s, 0);
-	/* a process that has no more blocks than before replaces old ones, whatever clock it goes by */
-	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) || staying_blocks(results, n) > process->blocks_high)
+	/* a process that has no more blocks than before replaces old ones, whatever clock it goes
+	 * by */
+	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) ||
+	    staying_blocks(results, n) > process->blocks_high)
 		return;
 	k = fmax(anon->bytes_per_s / grows, 1 / fmax(run->hidden, 1));
 	rest = fmin(1 / k - 1, MOST_ABOVE);
@@ -408,8 +435,8 @@ static void allow_for_wall_clock(const struct windowed_run *run, const struct wi
 	}
 }
 
-static void demand_growth(const struct windowed_process *process, struct windowed_result *results, size_t n,
-			  const struct growth *anon)
+static void demand_growth(const struct windowed_process *process, struct windowed_result *results,
+			  size_t n, const struct growth *anon)
 {
 	bool known = !isnan(anon->low); /* not in too short a time */
 	double most = known ? MUCH_MORE * fmax(anon->high, 0) : INFINITY;
@@ -422,7 +449,8 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 			r->growth.low = 0;
 			r->replaces = known;
 		}
-		if (r->growth.bytes_per_s > most || r->replaces) /* or it was freed, and nobody saw it */
+		if (r->growth.bytes_per_s > most ||
+		    r->replaces) /* or it was freed, and nobody saw it */
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
 	}
 }
@@ -445,8 +473,10 @@ static void fit_into(struct windowed_result *results, size_t n, double bound_byt
 	}
 }
 
-/* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the place of what was there before. */
-static void fit_growth_into(struct windowed_result *results, size_t n, const struct windowed_run *run)
+/* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the
+ * place of what was there before. */
+static void fit_growth_into(struct windowed_result *results, size_t n,
+			    const struct windowed_run *run)
 {
 	double most = run->wall_s > 0 ? run->bound_bytes / (WINDOWED_GROWTH_PART * run->wall_s) : 0;
 
@@ -465,8 +495,9 @@ static void fit_growth_into(struct windowed_result *results, size_t n, const str
 	}
 }
 
-int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks, size_t n,
-		      const struct growth *anon, struct windowed_process *ret_process, struct windowed_result *results)
+int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks,
+		      size_t n, const struct growth *anon, struct windowed_process *ret_process,
+		      struct windowed_result *results)
 {
 	struct windowed_strata *strata = NULL;
 	struct windowed_run before;

@@ -92,12 +92,13 @@ void profile_build__free(struct profile_build *build)
 
 DEFINE_CLEANUP(struct profile_build *, cleanup_build, profile_build__free)
 
-/* Numbers of names are dense, so that they need no hashing: of a large file most frames are looked up here. Others
- * than those are not made. */
+/* Numbers of names are dense, so that they need no hashing: of a large file most frames are looked
+ * up here. Others than those are not made. */
 #define MAX_NAMED (1u << 24)
 
 /* Looks an address up, and enters it as new_index when it is not there: as map_enter(). */
-static int enter_location(struct profile_build *build, uint64_t addr, size_t new_index, size_t *ret_index)
+static int enter_location(struct profile_build *build, uint64_t addr, size_t new_index,
+			  size_t *ret_index)
 {
 	uint64_t number = addr - PROFILE_NO_ADDR;
 	size_t room = build->n_named ? build->n_named : 64;

@@ -24,10 +24,11 @@ struct build_share {
 
 struct profile_build {
 	struct index_map locations; /* address -> profile->locations; */
-	uint32_t *named;	    /* of those from PROFILE_NO_ADDR on by their numbers: index + 1; 0: none */
-	size_t n_named;		    /* a power of two, or 0 */
-	struct index_map threads;   /* tid -> profile->threads */
-	struct index_map pairs;	    /* site << 32 | thread -> shares */
+	/* of those from PROFILE_NO_ADDR on by their numbers: index + 1; 0: none */
+	uint32_t *named;
+	size_t n_named;		  /* a power of two, or 0 */
+	struct index_map threads; /* tid -> profile->threads */
+	struct index_map pairs;	  /* site << 32 | thread -> shares */
 	struct build_share *shares;
 	size_t n_shares;
 };

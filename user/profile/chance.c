@@ -10,11 +10,12 @@
 
 #define MAX_TERMS 20000
 #define TINY	  1e-300
-/* From so many events and such a variance on the binomial is a normal distribution for all purposes, and the
- * continued fraction long. */
-#define MANY	  1e6
-#define EVEN	  1e5
-#define MOST	  1e8 /* of more, few of them one side's, only the mean of these matters (Poisson) */
+/* From so many events and such a variance on the binomial is a normal distribution for all
+ * purposes, and the continued fraction long. */
+#define MANY 1e6
+#define EVEN 1e5
+/* of more, few of them one side's, only the mean of these matters (Poisson) */
+#define MOST 1e8
 
 /* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method; it
  * converges fast for x < (a + 1) / (a + b + 2), in O(sqrt(max(a, b))) terms. */

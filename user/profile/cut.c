@@ -44,11 +44,13 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 
 		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
 	}
-	/* of what was allocated longer ago than so much, the share that is held: known of both, or of none */
+	/* of what was allocated longer ago than so much, the share that is held: known of both, or
+	 * of none */
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->alloc_bytes > 0; i++) {
 		double share = b->alloc_bytes / (a->alloc_bytes + b->alloc_bytes);
 
-		a->survival[i] = b->survival[i] * share + (share < 1 ? a->survival[i] * (1 - share) : 0);
+		a->survival[i] =
+			b->survival[i] * share + (share < 1 ? a->survival[i] * (1 - share) : 0);
 	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
@@ -147,7 +149,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
 		}
 	}
 	if (cut) {
-		/* Frames that were cut off would be looked up and counted as unresolved for nothing. */
+		/* Frames that were cut off would be looked up and counted as unresolved for
+		 * nothing. */
 		err = profile__drop_unused_locations(profile);
 		if (!err)
 			err = merge_equal(profile);

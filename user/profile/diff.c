@@ -150,8 +150,10 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 	if (to->alloc_bytes + rounding < to->live.bytes ||
 	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
 		return;
-	a = of_totals(to->freed_objects - from->freed_objects, died > rounding ? died : 0, interval);
-	b = of_totals(to->alloc_objects - from->alloc_objects, born > rounding ? born : 0, interval);
+	a = of_totals(to->freed_objects - from->freed_objects, died > rounding ? died : 0,
+		      interval);
+	b = of_totals(to->alloc_objects - from->alloc_objects, born > rounding ? born : 0,
+		      interval);
 	if ((died > rounding && !(a.bytes > 0)) || (born > rounding && !(b.bytes > 0)))
 		return;
 	by = fmax(mix_of(&from->live, interval), mix_of(&to->live, interval));
@@ -203,8 +205,8 @@ static double block_size(const struct estimate *from, const struct estimate *to)
 
 /* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
  * shrinking the same. */
-static void judge(const struct diff *d, struct change *change, const struct sides *sides, struct claim *growing,
-		  struct claim *shrinking)
+static void judge(const struct diff *d, struct change *change, const struct sides *sides,
+		  struct claim *growing, struct claim *shrinking)
 {
 	const struct estimate *from = &sides->from, *to = &sides->to;
 	uint64_t from_interval = d->profiles[0]->interval_bytes;
@@ -258,8 +260,10 @@ static void judge(const struct diff *d, struct change *change, const struct side
 static void judge_growth(struct change *change, const struct growth *from, const struct growth *to,
 			 struct claim *growing, struct claim *shrinking)
 {
-	change->low = change->bytes - hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
-	change->high = change->bytes + hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
+	change->low =
+		change->bytes - hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
+	change->high =
+		change->bytes + hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
 	judge_by_interval(change, growing, shrinking);
 }
 
@@ -285,7 +289,8 @@ static int choose_measure(struct diff *d, struct error *err)
 	d->windowed = windowed;
 	/* what two runs hold depends on how long they were, more than on what grows */
 	if (d->measure == DIFF_AUTO)
-		d->measure = windowed && !d->one_run && growing == d->n_profiles ? DIFF_GROWTH : DIFF_LIVE;
+		d->measure = windowed && !d->one_run && growing == d->n_profiles ? DIFF_GROWTH
+										 : DIFF_LIVE;
 	if (d->measure == DIFF_GROWTH)
 		d->warnings &= ~(1u << DIFF_WARN_OTHER_LENGTH);
 	return 0;
@@ -296,7 +301,8 @@ static bool are_in_order(const struct diff *d)
 {
 	for (size_t i = 1; i < d->n_profiles; i++)
 		if (!(d->one_run ? d->profiles[i]->duration_s >= d->profiles[i - 1]->duration_s
-				 : profile__end_s(d->profiles[i]) >= profile__end_s(d->profiles[i - 1])))
+				 : profile__end_s(d->profiles[i]) >=
+					   profile__end_s(d->profiles[i - 1])))
 			return false;
 	return true;
 }
@@ -420,7 +426,8 @@ static void add_trend(const struct diff *d, struct diff_stack *stack, double qua
 		segments[i - 1] = (struct growth_segment){seconds, step};
 		ordered &= seconds > 0;
 	}
-	if (segments && ordered && d->measure == DIFF_LIVE && d->n_profiles > 2 && !(d->warnings & DIFF_UNSURE))
+	if (segments && ordered && d->measure == DIFF_LIVE && d->n_profiles > 2 &&
+	    !(d->warnings & DIFF_UNSURE))
 		stack->trend = growth__estimate(segments, d->n_profiles - 1, quantum, false);
 }
 
@@ -587,7 +594,8 @@ double diff__least_growth(const struct diff *d)
 			return NAN;
 		weight = fmax(weight, (double)d->profiles[i]->interval_bytes);
 	}
-	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed || d->warnings & DIFF_UNSURE || weight <= 1)
+	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed ||
+	    d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
 	/* so many samples, all of them new, would hold beside the others */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))

@@ -38,10 +38,10 @@
  * differ by more; two profiles cannot tell, four can.
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
- * distribution) are compared the same way, by the t test; and so are live bytes of windows, of which no
- * samples can be counted, by the intervals that the profiles give. Two snapshots of one run in windows share what
- * was seen before the first, and the error of its clock: taking them for independent makes the interval too wide, never
- * too narrow.
+ * distribution) are compared the same way, by the t test; and so are live bytes of windows, of
+ * which no samples can be counted, by the intervals that the profiles give. Two snapshots of one
+ * run in windows share what was seen before the first, and the error of its clock: taking them for
+ * independent makes the interval too wide, never too narrow.
  *
  * More than two profiles: first and last are compared as above; the steps between them make a
  * trend, the ratio estimator of growth.h with the steps for its segments (exact for the random
@@ -74,23 +74,25 @@ enum diff_measure {
 };
 
 /* What one should know: X(enumerator, sentence without its full stop). */
-#define DIFF_WARNINGS(X)                                                                           \
-	X(OTHER_PROGRAM, "they are of different programs: stacks are matched by function names")   \
-	X(OTHER_RUNS, "they are of different runs: each has only what was allocated during its "   \
-		      "own, so a leak that goes on at the same rate is no difference")             \
-	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")   \
-	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "    \
-		      "never grew")                                                                \
-	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
-		    "shrank or never grew")                                                        \
-	X(BACKWARDS, "they are not in the order of time: growth is backwards from a later one to an earlier one") \
-	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
-	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
-		     "told")                                                                       \
-	X(DIVIDED, "their runs differ in length: live bytes are divided by it, which is too much of a short run's for " \
-		   "what is set up once, and how sure a difference is cannot be told (growth rates, if they have "      \
-		   "them, can be compared)")                                                                            \
-	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one " \
+#define DIFF_WARNINGS(X)                                                                                       \
+	X(OTHER_PROGRAM, "they are of different programs: stacks are matched by function names")               \
+	X(OTHER_RUNS, "they are of different runs: each has only what was allocated during its "               \
+		      "own, so a leak that goes on at the same rate is no difference")                         \
+	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")               \
+	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "                \
+		      "never grew")                                                                            \
+	X(FILTERED, "filters have left something out: what is missing looks like memory that "                 \
+		    "shrank or never grew")                                                                    \
+	X(BACKWARDS,                                                                                           \
+	  "they are not in the order of time: growth is backwards from a later one to an earlier one")         \
+	X(UNTIMED, "they do not say when they were taken: there are no rates")                                 \
+	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "              \
+		     "told")                                                                                   \
+	X(DIVIDED,                                                                                             \
+	  "their runs differ in length: live bytes are divided by it, which is too much of a short run's for " \
+	  "what is set up once, and how sure a difference is cannot be told (growth rates, if they have "      \
+	  "them, can be compared)")                                                                            \
+	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one "             \
 			  "without names?")
 
 enum diff_warning {
@@ -118,7 +120,8 @@ struct change {
 struct diff_stack {
 	const struct profile *profile; /* where its frames are told best; NULL in the total */
 	const struct profile_site *site;
-	const struct profile_site *last; /* the site of the last profile that holds most of it; NULL: none */
+	/* the site of the last profile that holds most of it; NULL: none */
+	const struct profile_site *last;
 	double *values; /* of each profile; of all stacks one array */
 	struct change change;
 	bool grows, shrinks;   /* significantly, among all stacks; of the total: by itself */
@@ -133,7 +136,8 @@ struct diff {
 	bool one_run;	/* all are snapshots of one run */
 	bool exact;	/* every allocation and free was recorded, all the time */
 	bool windowed;	/* one of them at least was traced in windows */
-	double seconds; /* from the first to the last, if they are of one run; NaN: not known, or no measure of growth */
+	double seconds; /* from the first to the last, if they are of one run; NaN: not known, or no
+			 * measure of growth */
 	unsigned warnings;	   /* 1 << enum diff_warning */
 	struct diff_stack *stacks; /* those with anything live, or growing: what grows by growth,
 				    * what shrinks, and the rest by its change: all descending */
@@ -144,11 +148,11 @@ struct diff {
 	double weights; /* private: of the stacks that could be found to grow (claims__decide()) */
 };
 
-/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in err where they
- * are too large together (profile/match.h); -EINVAL with the reason in err when they cannot be compared: they are of
- * different things (heap, regions, growth); no
- * stack in common and different programs; growth asked for that one does not have. Profiles are called by their
- * numbers in these texts, from 1. */
+/* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in
+ * err where they are too large together (profile/match.h); -EINVAL with the reason in err when they
+ * cannot be compared: they are of different things (heap, regions, growth); no stack in common and
+ * different programs; growth asked for that one does not have. Profiles are called by their numbers
+ * in these texts, from 1. */
 int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 	      struct diff **ret_diff, struct error *err);
 void diff__free(struct diff *diff);

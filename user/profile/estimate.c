@@ -109,8 +109,8 @@ double estimate__weight_at(double weight, uint64_t from, uint64_t to)
 
 	if (from == to)
 		return weight;
-	/* The size is z = t R with t / (1 - exp(-t)) = c: convex, above both t and 1 + t / 2, so that Newton's
-	 * method falls to the root from there. */
+	/* The size is z = t R with t / (1 - exp(-t)) = c: convex, above both t and 1 + t / 2, so
+	 * that Newton's method falls to the root from there. */
 	for (int i = 0; i < MAX_STEPS && from > 1 && t > 0; i++) {
 		double p = -expm1(-t), step = (t / p - c) * p * p / (p - t * exp(-t));
 
@@ -144,14 +144,16 @@ struct estimate estimate__of_bytes(double bytes, uint64_t interval)
 
 struct interval estimate__interval(const struct estimate *estimate)
 {
-	double y = estimate->bytes, v = estimate->variance + estimate->common * estimate->common, w2 = estimate->variance_max;
+	double y = estimate->bytes, v = estimate->variance + estimate->common * estimate->common,
+	       w2 = estimate->variance_max;
 	struct interval interval = {.low = y, .high = y};
 
 	if (!(y > 0) || !(v > 0))
 		return interval;
 	interval.low = gamma_quantile(0.025, y, v);
 	interval.high = gamma_quantile(0.975, y + sqrt(w2), v + w2);
-	/* where the error is larger than the figure most of a gamma distribution lies at nothing, and its quantiles with it */
+	/* where the error is larger than the figure most of a gamma distribution lies at nothing,
+	 * and its quantiles with it */
 	if (v > y * y)
 		interval.high = fmax(interval.high, y + NORMAL_QUANTILE * sqrt(v));
 	if (interval.low < (double)estimate->sampled_bytes)

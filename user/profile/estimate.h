@@ -34,11 +34,14 @@ struct estimate {
 	double bytes;		/* sum of z/p */
 	double variance;	/* of bytes: sum of z^2 (1-p)/p^2, bytes^2 */
 	double variance_max;	/* the largest term of that sum, bytes^2 */
-	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at random
-			 * make of it, sampling included (profile/diff.h). See estimate__squares() */
-	double common; /* standard error that it shares with all others of its run, bytes: that of a clock. It adds up as
-			* such, where variances do; in an interval it counts as variance. */
-	double most; /* it cannot be more than that, bytes: what the process has; 0: no such limit is known */
+	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at
+			 * random make of it, sampling included (profile/diff.h). See
+			 * estimate__squares() */
+	double common; /* standard error that it shares with all others of its run, bytes: that of a
+			* clock. It adds up as such, where variances do; in an interval it counts as
+			* variance. */
+	/* it cannot be more than that, bytes: what the process has; 0: no such limit is known */
+	double most;
 };
 
 struct interval {
@@ -60,17 +63,17 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other);
 /* What of it is a part of so many objects and bytes: its error, shared out by bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* squares, or, where they were not kept (a file's), what they are at least: if all samples weigh the same, or all
- * blocks are small. */
+/* squares, or, where they were not kept (a file's), what they are at least: if all samples weigh
+ * the same, or all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
-/* What a sample of a block stands for at mean interval `to`, bytes, if one of it at mean interval `from` stands for
- * weight. Of a mixture's mean weight (squares / bytes) it is about the same. */
+/* What a sample of a block stands for at mean interval `to`, bytes, if one of it at mean interval
+ * `from` stands for weight. Of a mixture's mean weight (squares / bytes) it is about the same. */
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
-/* Of so many bytes, of whose samples no more is known than their mean interval R: with the most that their variance can be,
- * for a block of z bytes adds z^2 (1 - p) / p^2 (above), which is R z / p at most, as z (1 - p) / p is R at
- * most. interval 1: exact. */
+/* Of so many bytes, of whose samples no more is known than their mean interval R: with the most
+ * that their variance can be, for a block of z bytes adds z^2 (1 - p) / p^2 (above), which is R z /
+ * p at most, as z (1 - p) / p is R at most. interval 1: exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
 struct interval estimate__interval(const struct estimate *estimate);

@@ -83,7 +83,8 @@ int profile__find_age(const struct profile *profile, double age_s)
 	bool any = false;
 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
-		if (profile->survival_age_s[i] > 0 && fabs(age_s / profile->survival_age_s[i] - 1) <= 0.1)
+		if (profile->survival_age_s[i] > 0 &&
+		    fabs(age_s / profile->survival_age_s[i] - 1) <= 0.1)
 			found = i;
 	for (size_t i = 0; i < profile->n_sites && found >= 0; i++)
 		any = any || isfinite(profile->sites[i].older[found]);
@@ -101,7 +102,8 @@ int profile__keep_age(struct profile *profile, int age, bool younger, double *re
 			*ret_unknown += site->live.bytes;
 			share = 0;
 		}
-		site->live = estimate__part(&site->live, share * site->live.objects, share * site->live.bytes);
+		site->live = estimate__part(&site->live, share * site->live.objects,
+					    share * site->live.bytes);
 		site->n_threads = 0;
 	}
 	profile->n_threads = 0;

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#define TABLE_DF 12
+#define TABLE_DF  12
 #define NONE_SEEN 3.69 /* -log 0.025: of so many that are expected none comes in one of 40 cases */
-/* By what share the rest of blocks that go on dying falls from third to third of the segments. Of one that falls more
- * slowly the segments show too little. */
+/* By what share the rest of blocks that go on dying falls from third to third of the segments. Of
+ * one that falls more slowly the segments show too little. */
 #define Q_LEAST 0.4
 #define Q_MOST	0.85
 
@@ -98,14 +98,15 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 		miss /= 1 - segments[i].seconds / seconds;
 		squares += miss * miss;
 	}
-	error = student_quantile(n - 1, false) *
-		sqrt((double)(n - 1) / (double)n * squares) / seconds;
+	error = student_quantile(n - 1, false) * sqrt((double)(n - 1) / (double)n * squares) /
+		seconds;
 	least = (moved < quantum / 2 ? NONE_SEEN : 1) * quantum / seconds;
 	error = error > least ? error : least;
 	growth.low = growth.bytes_per_s - error;
 	growth.high = growth.bytes_per_s + error;
 	if (dying)
-		growth.low = fmin(growth.low, fmin(outlook(segments, n, true), limit_of(segments, n)) - error);
+		growth.low = fmin(growth.low,
+				  fmin(outlook(segments, n, true), limit_of(segments, n)) - error);
 	else
 		growth.low = fmin(growth.low, outlook(segments, n, false));
 	return growth;
@@ -123,8 +124,8 @@ void growth__merge(struct growth *to, const struct growth *from)
 	to->high = to->bytes_per_s + up;
 }
 
-/* The share of what is wanting for it to be sure that it grows: above 1 it is. 0: it does not grow, or it is not known how sure
- * that is. */
+/* The share of what is wanting for it to be sure that it grows: above 1 it is. 0: it does not grow,
+ * or it is not known how sure that is. */
 static double evidence(const struct growth *growth)
 {
 	double error = growth->bytes_per_s - growth->low;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Every frame gets a number, equal for equal frames; a stack is the list of its frames' numbers, and stacks are
- * sorted by these: linear-logarithmic in what the profiles hold. */
+/* Every frame gets a number, equal for equal frames; a stack is the list of its frames' numbers,
+ * and stacks are sorted by these: linear-logarithmic in what the profiles hold. */
 #include "profile/match.h"
 
 #include <ctype.h>
@@ -43,9 +43,9 @@ struct matcher {
 	size_t *base;	   /* n + 1: number of each profile's first location */
 	uint32_t *same_as; /* by number: of the location whose frames go for it */
 	const struct profile_location **locations; /* by number */
-	uint32_t *library_of; /* by number of mapping, counted through all profiles: in names */
-	struct intern names;  /* of frames, and of libraries; the first is "" */
-	struct intern frames; /* struct frame of each number */
+	uint32_t *library_of;  /* by number of mapping, counted through all profiles: in names */
+	struct intern names;   /* of frames, and of libraries; the first is "" */
+	struct intern frames;  /* struct frame of each number */
 	uint32_t *first_frame; /* by number, n_locations + 1: where the frames of each begin in
 					* numbers */
 	uint32_t *numbers;     /* of frames */
@@ -119,9 +119,11 @@ static int find_libraries(struct matcher *m)
 	rc = m->library_of ? intern__add(&m->names, "", 0, &none) : -ENOMEM;
 	for (size_t p = 0; p < m->n; p++)
 		for (size_t i = 0; rc >= 0 && i < m->profiles[p]->n_mappings; i++) {
-			const char *path = m->profiles[p]->mappings[i].path, *name = base_name(known && path ? path : "");
+			const char *path = m->profiles[p]->mappings[i].path,
+				   *name = base_name(known && path ? path : "");
 
-			rc = intern__add(&m->names, name, library_length(name), &m->library_of[number++]);
+			rc = intern__add(&m->names, name, library_length(name),
+					 &m->library_of[number++]);
 		}
 	return rc < 0 ? rc : 0;
 }
@@ -215,8 +217,9 @@ static int number_frame(struct matcher *m, const char *name, uint32_t library, u
 }
 
 /* Those of one location. */
-static int number_location(struct matcher *m, const struct profile *profile, const struct profile_location *location,
-			   uint32_t library, uint32_t *numbers)
+static int number_location(struct matcher *m, const struct profile *profile,
+			   const struct profile_location *location, uint32_t library,
+			   uint32_t *numbers)
 {
 	_cleanup_free_ char *address = NULL;
 	int rc = 0;
@@ -254,9 +257,12 @@ static int number_frames(struct matcher *m)
 		for (size_t i = 0; i < profile->n_locations && !rc; i++) {
 			const struct profile_location *location = &profile->locations[i];
 			uint32_t library =
-				location->mapping < 0 ? 0 : m->library_of[mappings + (size_t)location->mapping];
+				location->mapping < 0
+					? 0
+					: m->library_of[mappings + (size_t)location->mapping];
 
-			rc = number_location(m, profile, location, library, m->numbers + m->first_frame[m->base[p] + i]);
+			rc = number_location(m, profile, location, library,
+					     m->numbers + m->first_frame[m->base[p] + i]);
 		}
 		mappings += profile->n_mappings;
 	}
@@ -320,10 +326,11 @@ static int make_keys(struct matcher *m, struct error *err)
 				n_frames += m->first_frame[l + 1] - m->first_frame[l];
 			}
 			if (n_frames > m->limits->frames)
-				return error__set(err, -EFBIG,
-						  "up to profile %zu the stacks have more than %" PRIu64
-						  " frames, with what is inlined in them: too many to compare",
-						  p + 1, m->limits->frames);
+				return error__set(
+					err, -EFBIG,
+					"up to profile %zu the stacks have more than %" PRIu64
+					" frames, with what is inlined in them: too many to compare",
+					p + 1, m->limits->frames);
 		}
 	}
 	m->stacks = array(n_frames, sizeof(*m->stacks));
@@ -386,8 +393,9 @@ static int group(const struct matcher *m, struct match *ret, struct error *err)
 	}
 	ret->first[ret->n_stacks] = m->n_keys;
 	if (ret->n_stacks * m->n > m->limits->figures) {
-		error__set(err, -EFBIG, "%zu different stacks in %zu profiles are too many to compare", ret->n_stacks,
-			   m->n);
+		error__set(err, -EFBIG,
+			   "%zu different stacks in %zu profiles are too many to compare",
+			   ret->n_stacks, m->n);
 		match__clear(ret);
 		return -EFBIG;
 	}
@@ -396,10 +404,11 @@ static int group(const struct matcher *m, struct match *ret, struct error *err)
 	return 0;
 }
 
-int match__stacks(const struct profile *const *profiles, size_t n, const struct match_limits *limits,
-		  struct match *ret_match, struct error *err)
+int match__stacks(const struct profile *const *profiles, size_t n,
+		  const struct match_limits *limits, struct match *ret_match, struct error *err)
 {
-	_cleanup_(matcher__clear) struct matcher m = {.limits = limits, .profiles = profiles, .n = n};
+	_cleanup_(matcher__clear) struct matcher m = {
+		.limits = limits, .profiles = profiles, .n = n};
 	struct match match = {};
 	int rc;
 

@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-/* What the profiles may make of us, hostile as files are: frames of all stacks, written out with the functions that
- * some other profile knows to be inlined in them; and figures that a comparison has, one for each stack in each
- * profile. */
+/* What the profiles may make of us, hostile as files are: frames of all stacks, written out with
+ * the functions that some other profile knows to be inlined in them; and figures that a comparison
+ * has, one for each stack in each profile. */
 struct match_limits {
 	uint64_t frames, figures;
 };
@@ -40,10 +40,10 @@ struct match {
 	size_t n_stacks; /* in an order that equal input makes equal */
 };
 
-/* Of n sorted, symbolized profiles. 0, -ENOMEM, or -EFBIG with the reason in err, in which profiles are called by
- * their numbers, from 1. match__clear() frees what *ret_match owns. */
-int match__stacks(const struct profile *const *profiles, size_t n, const struct match_limits *limits,
-		  struct match *ret_match, struct error *err);
+/* Of n sorted, symbolized profiles. 0, -ENOMEM, or -EFBIG with the reason in err, in which profiles
+ * are called by their numbers, from 1. match__clear() frees what *ret_match owns. */
+int match__stacks(const struct profile *const *profiles, size_t n,
+		  const struct match_limits *limits, struct match *ret_match, struct error *err);
 void match__clear(struct match *match);
 
 #endif

@@ -32,7 +32,8 @@ struct rule {
 };
 
 struct modules {
-	struct component *components; /* in the order in which they are first named: parents come before */
+	/* in the order in which they are first named: parents come before */
+	struct component *components;
 	size_t n_components;
 	struct rule *rules;
 	size_t n_rules;
@@ -53,14 +54,16 @@ void modules__free(struct modules *m)
 
 /* --- reading the rules --- */
 
-/* The component of that path of len bytes, which is added, with those above it, where it is new. 0 or -ENOMEM. */
+/* The component of that path of len bytes, which is added, with those above it, where it is new. 0
+ * or -ENOMEM. */
 static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
 {
 	const char *slash = memrchr(path, '/', len);
 	struct component *grown, fresh = {.parent = NOBODY};
 
 	for (size_t i = 0; i < m->n_components; i++)
-		if (strlen(m->components[i].path) == len && !memcmp(m->components[i].path, path, len)) {
+		if (strlen(m->components[i].path) == len &&
+		    !memcmp(m->components[i].path, path, len)) {
 			*ret = (uint32_t)i;
 			return 0;
 		}
@@ -103,8 +106,8 @@ static size_t skip(const char *text, size_t at, size_t len, bool blanks)
 	return at;
 }
 
-static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern, uint32_t component, char *ret_why,
-		    size_t why_size)
+static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern, uint32_t component,
+		    char *ret_why, size_t why_size)
 {
 	struct rule *grown = reallocarray(m->rules, m->n_rules + 1, sizeof(*grown));
 	int rc;
@@ -125,8 +128,8 @@ static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern,
 }
 
 /* One line without its end. */
-static int parse_line(struct modules *m, const char *name, size_t line, const char *text, size_t len,
-		      struct error *err)
+static int parse_line(struct modules *m, const char *name, size_t line, const char *text,
+		      size_t len, struct error *err)
 {
 	size_t path = skip(text, 0, len, true), path_end = skip(text, path, len, false);
 	size_t kind = skip(text, path_end, len, true), kind_end = skip(text, kind, len, false);
@@ -138,35 +141,46 @@ static int parse_line(struct modules *m, const char *name, size_t line, const ch
 
 	if (path == len || text[path] == '#')
 		return 0;
-	while (end > pattern && (text[end - 1] == ' ' || text[end - 1] == '\t' || text[end - 1] == '\r'))
+	while (end > pattern &&
+	       (text[end - 1] == ' ' || text[end - 1] == '\t' || text[end - 1] == '\r'))
 		end--;
 	if (memchr(text, 0, len))
-		return error__set(err, -EINVAL, "%s, line %zu: a NUL byte: this is no file of rules", name, line);
+		return error__set(err, -EINVAL,
+				  "%s, line %zu: a NUL byte: this is no file of rules", name, line);
 	if (pattern == end)
-		return error__set(err, -EINVAL, "%s, line %zu: a rule is COMPONENT function|module|file REGEX", name,
-				  line);
+		return error__set(err, -EINVAL,
+				  "%s, line %zu: a rule is COMPONENT function|module|file REGEX",
+				  name, line);
 	if (!is_path(text + path, path_end - path))
-		return error__set(err, -EINVAL, "%s, line %zu: '%.*s' is no component: names divided by single '/', "
-				  "at most 16", name, line, (int)(path_end - path < 64 ? path_end - path : 64),
-				  text + path);
+		return error__set(
+			err, -EINVAL,
+			"%s, line %zu: '%.*s' is no component: names divided by single '/', "
+			"at most 16",
+			name, line, (int)(path_end - path < 64 ? path_end - path : 64),
+			text + path);
 	while (k < RULE_KINDS && (strlen(kind_names[k]) != kind_end - kind ||
 				  memcmp(kind_names[k], text + kind, kind_end - kind) != 0))
 		k++;
 	if (k == RULE_KINDS)
-		return error__set(err, -EINVAL, "%s, line %zu: rules match a function, module or file, not a '%.*s'",
-				  name, line, (int)(kind_end - kind < 64 ? kind_end - kind : 64), text + kind);
+		return error__set(
+			err, -EINVAL,
+			"%s, line %zu: rules match a function, module or file, not a '%.*s'", name,
+			line, (int)(kind_end - kind < 64 ? kind_end - kind : 64), text + kind);
 	if (m->n_rules == MAX_RULES)
-		return error__set(err, -EINVAL, "%s, line %zu: more than %d rules", name, line, MAX_RULES);
+		return error__set(err, -EINVAL, "%s, line %zu: more than %d rules", name, line,
+				  MAX_RULES);
 	regex = strndup(text + pattern, end - pattern);
 	rc = regex ? find_component(m, text + path, path_end - path, &component) : -ENOMEM;
 	if (!rc)
 		rc = add_rule(m, (enum rule_kind)k, regex, component, why, sizeof(why));
 	if (rc == -EINVAL)
-		return error__set(err, rc, "%s, line %zu: '%.64s' is no regular expression: %s", name, line, regex, why);
+		return error__set(err, rc, "%s, line %zu: '%.64s' is no regular expression: %s",
+				  name, line, regex, why);
 	return rc ? error__set(err, rc, "%s: out of memory", name) : 0;
 }
 
-int modules__parse(const char *name, const char *text, size_t len, struct modules **ret, struct error *err)
+int modules__parse(const char *name, const char *text, size_t len, struct modules **ret,
+		   struct error *err)
 {
 	struct modules *m = calloc(1, sizeof(*m));
 	size_t line = 1;
@@ -200,7 +214,8 @@ static const char *subject(const struct profile *profile, const struct profile_l
 	case RULE_FILE:
 		return frame->file;
 	default:
-		return location->mapping >= 0 ? base_name(profile->mappings[location->mapping].path) : NULL;
+		return location->mapping >= 0 ? base_name(profile->mappings[location->mapping].path)
+					      : NULL;
 	}
 }
 
@@ -228,20 +243,22 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 
 		owners[slots->first[i]] = NOBODY; /* there may be no frame */
 		for (size_t f = 0; f < location->n_frames; f++)
-			owners[slots->first[i] + f] = owner_of(m, profile, location, &location->frames[f]);
+			owners[slots->first[i] + f] =
+				owner_of(m, profile, location, &location->frames[f]);
 	}
 	return owners;
 }
 
-/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames are asked only behind
- * others. */
+/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames are
+ * asked only behind others. */
 static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
 			      const struct profile_site *site)
 {
 	bool behind = false;
 
 	for (size_t i = 0; i < site->n_locations; i++)
-		for (size_t f = slots->first[site->locations[i]]; f < slots->first[site->locations[i] + 1]; f++) {
+		for (size_t f = slots->first[site->locations[i]];
+		     f < slots->first[site->locations[i] + 1]; f++) {
 			behind = behind || slots->owners[f] != FRAME_OF_ALLOCATOR;
 			if (behind && owners[f] != NOBODY)
 				return owners[f];
@@ -253,7 +270,8 @@ static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *
 static int find_site_owners(const struct modules *m, const struct profile *profile, uint32_t *ret)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
-	_cleanup_free_ uint32_t *owners = frame_slots__init(&slots, profile) ? NULL : find_owners(m, profile, &slots);
+	_cleanup_free_ uint32_t *owners =
+		frame_slots__init(&slots, profile) ? NULL : find_owners(m, profile, &slots);
 
 	if (!owners)
 		return -ENOMEM;
@@ -284,7 +302,8 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	site_life__merge(&sum->life, &site->life);
 }
 
-/* Places of the components in the order of a tree: each before what is below it, else as they are. */
+/* Places of the components in the order of a tree: each before what is below it, else as they
+ * are. */
 static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *n)
 {
 	for (size_t i = 0; i < m->n_components; i++) {

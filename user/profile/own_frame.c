@@ -9,7 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Files whose name begins with one of these and goes on with ".so" or a version, as in libc-2.31.so. */
+/* Files whose name begins with one of these and goes on with ".so" or a version, as in
+ * libc-2.31.so. */
 static const char *const libraries[] = {
 	/* of C */
 	"libc",
@@ -56,52 +57,63 @@ static const char *const libraries[] = {
 
 /* Files whose name begins with one of these. */
 static const char *const library_prefixes[] = {
-	"libnss_",  /* plugins of libc's */
-	"libc.musl-",
-	"ld-linux",
-	"ld-musl-",
-	"ld64.so",
-	"libstd-", /* of Rust, behind it a hash */
+	"libnss_", /* plugins of libc's */
+	"libc.musl-",	"ld-linux", "ld-musl-",
+	"ld64.so",	"libstd-", /* of Rust, behind it a hash */
 	"libtcmalloc_",
 };
 
 /* Where a name begins with one of these, template arguments taken out. */
 static const char *const namespaces[] = {
-	"std::", "__gnu_cxx::", "__gnu_debug::", "__cxxabiv1::", "hashbrown::", "compiler_builtins::", "__rustc::",
+	"std::",       "__gnu_cxx::",	      "__gnu_debug::", "__cxxabiv1::",
+	"hashbrown::", "compiler_builtins::", "__rustc::",
 };
 
 /* The same as linkers have them (--no-demangle). */
 static const char *const mangled[] = {
-	"_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_Znw", "_Zna", "_ZN5alloc", "_ZN4core", "_ZN3std",
-	"_ZN9hashbrown",
+	"_ZSt", "_ZNSt",     "_ZNKSt",	 "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_Znw",
+	"_Zna", "_ZN5alloc", "_ZN4core", "_ZN3std",	  "_ZN9hashbrown",
 };
 
-/* Modules of Rust's crates core and alloc that allocate or call back. Not the crates as a whole: C++ programs like
- * these two names for namespaces of their own. */
+/* Modules of Rust's crates core and alloc that allocate or call back. Not the crates as a whole:
+ * C++ programs like these two names for namespaces of their own. */
 static const char *const rust_modules[] = {
-	"core::alloc::",     "core::array::",	    "core::cell::",   "core::clone::",	"core::cmp::",
-	"core::convert::",   "core::default::",	    "core::fmt::",    "core::hash::",	"core::intrinsics::",
-	"core::iter::",	     "core::mem::",	    "core::num::",    "core::ops::",	"core::option::",
-	"core::panicking::", "core::panic::",	    "core::pin::",    "core::ptr::",	"core::result::",
-	"core::slice::",     "core::str::",	    "core::marker::", "alloc::alloc::", "alloc::borrow::",
-	"alloc::boxed::",    "alloc::collections::", "alloc::ffi::",   "alloc::fmt::",	"alloc::macros::",
-	"alloc::raw_vec::",  "alloc::rc::",	    "alloc::slice::", "alloc::str::",	"alloc::string::",
-	"alloc::sync::",     "alloc::vec::",
+	"core::alloc::",   "core::array::",	 "core::cell::",	 "core::clone::",
+	"core::cmp::",	   "core::convert::",	 "core::default::",	 "core::fmt::",
+	"core::hash::",	   "core::intrinsics::", "core::iter::",	 "core::mem::",
+	"core::num::",	   "core::ops::",	 "core::option::",	 "core::panicking::",
+	"core::panic::",   "core::pin::",	 "core::ptr::",		 "core::result::",
+	"core::slice::",   "core::str::",	 "core::marker::",	 "alloc::alloc::",
+	"alloc::borrow::", "alloc::boxed::",	 "alloc::collections::", "alloc::ffi::",
+	"alloc::fmt::",	   "alloc::macros::",	 "alloc::raw_vec::",	 "alloc::rc::",
+	"alloc::slice::",  "alloc::str::",	 "alloc::string::",	 "alloc::sync::",
+	"alloc::vec::",
 };
 
-/* Go's standard packages, or the first part of their paths. The others have a dot or are the program's. */
+/* Go's standard packages, or the first part of their paths. The others have a dot or are the
+ * program's. */
 static const char *const go_packages[] = {
-	"archive", "bufio", "bytes", "cmp",  "compress", "container", "context", "crypto", "database", "debug",
-	"embed",   "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal",
-	"io",	   "iter",  "log",   "maps", "math",	 "mime",      "net",	 "os",	   "path",     "plugin",
-	"reflect", "regexp", "runtime", "slices", "sort", "strconv", "strings", "sync", "syscall", "testing", "text",
-	"time",	   "unicode", "unique", "unsafe", "vendor",
+	"archive",  "bufio",   "bytes",	  "cmp",      "compress", "container", "context", "crypto",
+	"database", "debug",   "embed",	  "encoding", "errors",	  "expvar",    "flag",	  "fmt",
+	"go",	    "hash",    "html",	  "image",    "index",	  "internal",  "io",	  "iter",
+	"log",	    "maps",    "math",	  "mime",     "net",	  "os",	       "path",	  "plugin",
+	"reflect",  "regexp",  "runtime", "slices",   "sort",	  "strconv",   "strings", "sync",
+	"syscall",  "testing", "text",	  "time",     "unicode",  "unique",    "unsafe",  "vendor",
 };
 
-/* What runs before main, where a static program has it. Reserved names only: start_thread may be anybody's. */
+/* What runs before main, where a static program has it. Reserved names only: start_thread may be
+ * anybody's. */
 static const char *const starts[] = {
-	"_start",	 "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "__libc_csu_init",
-	"_dl_start_user", "__clone",	      "__clone3",		"clone3",		  "crosscall2",
+	"_start",
+	"__libc_start_main",
+	"__libc_start_main_impl",
+	"__libc_start_call_main",
+	"__libc_csu_init",
+	"_dl_start_user",
+	"__clone",
+	"__clone3",
+	"clone3",
+	"crosscall2",
 };
 
 static bool starts_with(const char *text, const char *prefix)
@@ -127,7 +139,8 @@ static bool is_word(char c)
 /* Behind "operator": the symbols of one that is written with angle brackets. */
 static size_t angle_operator(const char *text)
 {
-	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"};
+	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
+						"<=",  ">=",  "->",  "<",   ">"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(operators); i++)
 		if (starts_with(text, operators[i]))
@@ -213,10 +226,12 @@ void function__simplify(const char *name, char *out, size_t size)
 
 /* --- functions --- */
 
-/* Of a type's or trait's path, behind what says how it is referred to; NULL: it is none, as of u8, [T] and T. */
+/* Of a type's or trait's path, behind what says how it is referred to; NULL: it is none, as of u8,
+ * [T] and T. */
 static const char *path_of(const char *text, size_t len)
 {
-	static const char *const before[] = {"&", "*const ", "*mut ", "mut ", "dyn ", "impl ", "'static ", "'_ "};
+	static const char *const before[] = {"&",    "*const ", "*mut ",    "mut ",
+					     "dyn ", "impl ",	"'static ", "'_ "};
 	const char *end = text + len, *p;
 
 	for (size_t i = 0; i < ARRAY_SIZE(before); i++)
@@ -235,27 +250,32 @@ static bool is_standard(const char *path)
 	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
 }
 
-/* Traits of which the program has no more than the type: the functions are the standard library's, compiled for it. */
+/* Traits of which the program has no more than the type: the functions are the standard library's,
+ * compiled for it. */
 static bool is_blanket(const struct qualified_name *q, const char *trait)
 {
-	static const char into[] = "core::convert::Into", iterator[] = "core::iter::traits::iterator::Iterator";
+	static const char into[] = "core::convert::Into",
+			  iterator[] = "core::iter::traits::iterator::Iterator";
 
 	if (starts_with(trait, iterator))
 		return strcmp(q->rest, "::next") != 0;
-	return starts_with(trait, into) || (starts_with(trait, "alloc::") && !starts_with(trait, "alloc::borrow::"));
+	return starts_with(trait, into) ||
+	       (starts_with(trait, "alloc::") && !starts_with(trait, "alloc::borrow::"));
 }
 
 /* A function of the program's type, or of a trait of the program's, is own. */
 static bool is_qualified_runtime(const struct qualified_name *q)
 {
-	const char *type = path_of(q->type, q->type_len), *trait = q->trait ? path_of(q->trait, q->trait_len) : NULL;
+	const char *type = path_of(q->type, q->type_len),
+		   *trait = q->trait ? path_of(q->trait, q->trait_len) : NULL;
 
 	if (trait && is_standard(trait) && is_blanket(q, trait))
 		return true;
 	return (!type || is_standard(type)) && (!trait || is_standard(trait));
 }
 
-/* "strings.(*Builder).grow", "net/http.Get", "runtime.mallocgc", "runtime/debug.F"; and what cgo makes for calls of C. */
+/* "strings.(*Builder).grow", "net/http.Get", "runtime.mallocgc", "runtime/debug.F"; and what cgo
+ * makes for calls of C. */
 static bool is_go_runtime(const char *name)
 {
 	size_t len = strcspn(name, "./");
@@ -294,7 +314,8 @@ size_t function__module_length(const char *name)
 {
 	const char *plus = strrchr(name, '+');
 
-	if (!plus || plus == name || !starts_with(plus, "+0x") || !plus[3] || plus[3 + strspn(plus + 3, "0123456789abcdef")])
+	if (!plus || plus == name || !starts_with(plus, "+0x") || !plus[3] ||
+	    plus[3 + strspn(plus + 3, "0123456789abcdef")])
 		return 0;
 	return (size_t)(plus - name);
 }
@@ -306,7 +327,8 @@ bool path__is_runtime(const char *path)
 	const char *name = base_name(path);
 
 	if (*path == '[') /* [vdso]; but not [heap] or [stack], which nobody's library is */
-		return starts_with(path, "[vdso") || starts_with(path, "[vsyscall") || starts_with(path, "[uprobes");
+		return starts_with(path, "[vdso") || starts_with(path, "[vsyscall") ||
+		       starts_with(path, "[uprobes");
 	if (any_begins(name, library_prefixes, ARRAY_SIZE(library_prefixes)))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++) {
@@ -323,11 +345,12 @@ bool path__is_runtime(const char *path)
 
 static bool is_address(const char *name)
 {
-	return starts_with(name, "0x") && name[2] && !name[2 + strspn(name + 2, "0123456789abcdef")];
+	return starts_with(name, "0x") && name[2] &&
+	       !name[2 + strspn(name + 2, "0123456789abcdef")];
 }
 
-enum frame_owner profile__frame_owner(const struct profile *profile, const struct profile_location *location,
-				      const char *name)
+enum frame_owner profile__frame_owner(const struct profile *profile,
+				      const struct profile_location *location, const char *name)
 {
 	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
 	size_t module = function__module_length(name);

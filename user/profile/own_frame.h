@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose code a frame is. People look for the function of theirs that asked for memory; what it called to get it
- * (a string's constructor, fopen, malloc) is the same in every program.
+/* Whose code a frame is. People look for the function of theirs that asked for memory; what it
+ * called to get it (a string's constructor, fopen, malloc) is the same in every program.
  *
  * A frame is
  *
@@ -12,8 +12,9 @@
  *		      when it has neither name nor file;
  *   own	      in all other cases.
  *
- * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: what they ask for is theirs to tell.
- * Names and paths only: a wrong guess moves the beginning of what is shown by a frame, and changes no number. */
+ * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: what they ask for
+ * is theirs to tell. Names and paths only: a wrong guess moves the beginning of what is shown by a
+ * frame, and changes no number. */
 #ifndef MEMTRACE_PROFILE_OWN_FRAME_H
 #define MEMTRACE_PROFILE_OWN_FRAME_H
 
@@ -38,10 +39,12 @@ bool path__is_runtime(const char *path);
 /* Is this the name of a function of a standard library or runtime? */
 bool function__is_runtime(const char *name);
 
-/* "libc.so.6+0x27249", as functions without a name are called: the length of the module's name. 0: it is none such. */
+/* "libc.so.6+0x27249", as functions without a name are called: the length of the module's name. 0:
+ * it is none such. */
 size_t function__module_length(const char *name);
 
-/* Rust's "<Type as Trait>::rest" and "<Type>::rest", which point into the name; without trait that is NULL. */
+/* Rust's "<Type as Trait>::rest" and "<Type>::rest", which point into the name; without trait that
+ * is NULL. */
 struct qualified_name {
 	const char *type, *trait, *rest; /* rest begins with "::" */
 	size_t type_len, trait_len;
@@ -50,7 +53,8 @@ struct qualified_name {
 /* false: the name is no such. */
 bool qualified_name__parse(const char *name, struct qualified_name *ret);
 
-/* The '>' that closes the '<' at open, NULL if none does. "->" and comparison operators close and open nothing. */
+/* The '>' that closes the '<' at open, NULL if none does. "->" and comparison operators close and
+ * open nothing. */
 const char *angle__close(const char *open);
 
 /* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the encoder and the decoder of pprof (profile.proto) agree on: the numbers of its fields, and
- * how a profile of memtrace's lies in it.
+/* What the encoder and the decoder of pprof (profile.proto) agree on: the numbers of its fields,
+ * and how a profile of memtrace's lies in it.
  *
  * Values of a sample, all of which add up when profiles are merged:
  *
@@ -12,13 +12,14 @@
  *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0; may be negative.
  *				It is always there: pprof compares and merges what has the same types only
  *
- * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some of
- * it, and one without these labels, which has all that belongs to no thread: what was allocated and is
- * freed again, growth, and numeric labels that say how the stack is. Variance and samples are shared
- * out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
+ * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some
+ * of it, and one without these labels, which has all that belongs to no thread: what was allocated
+ * and is freed again, growth, and numeric labels that say how the stack is. Variance and samples
+ * are shared out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
  *
- * Comments are lines "key: value", pprof_facts[] and those that are named beside it. Readers show all of them
- * above each report; so what says nothing is left out, and the probes, of which nothing later depends. */
+ * Comments are lines "key: value", pprof_facts[] and those that are named beside it. Readers show
+ * all of them above each report; so what says nothing is left out, and the probes, of which nothing
+ * later depends. */
 #ifndef MEMTRACE_PROFILE_PPROF_H
 #define MEMTRACE_PROFILE_PPROF_H
 
@@ -144,39 +145,39 @@ extern const struct pprof_value_name {
 #define LABEL_ALLOCATORS_OWN "allocators_own"	      /* 1: regions for the heap */
 #define LABEL_LARGEST	     "largest_sample"	      /* bytes: sqrt(variance_max) */
 #define LABEL_COMMON	     "common_error"	      /* bytes: common, of windows */
-#define LABEL_ALLOC_ERROR    "allocated_error" /* bytes: sqrt(alloc_variance), of windows */
+#define LABEL_ALLOC_ERROR    "allocated_error"	      /* bytes: sqrt(alloc_variance), of windows */
 #define LABEL_ALLOC_COMMON   "allocated_common_error" /* bytes: alloc_common */
-#define LABEL_SQUARES	     "root_of_squares"	      /* bytes: sqrt(squares), when its blocks differ in size */
-#define LABEL_GROWTH_LOW     "growth_per_hour_low"    /* bytes; the interval's ends */
+#define LABEL_SQUARES	     "root_of_squares" /* bytes: sqrt(squares), when its blocks differ in size */
+#define LABEL_GROWTH_LOW     "growth_per_hour_low" /* bytes; the interval's ends */
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
-#define LABEL_REPLACES	     "growth_replaces"	      /* 1: struct profile_site.replaces */
-#define LABEL_PEAK_OBJECTS   "peak_objects" /* held when the process held most, of all threads */
-#define LABEL_PEAK_SPACE     "peak_space"   /* the same in bytes */
-#define LABEL_FREED                                                                                \
-	"freed_aged_" /* and profile_age__name(): objects that were that old or younger when they were freed */
-#define LABEL_SURVIVAL	     "survival_%gs_ppm" /* by age: the share still live, parts of a million */
+#define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */
+#define LABEL_PEAK_OBJECTS   "peak_objects"    /* held when the process held most, of all threads */
+#define LABEL_PEAK_SPACE     "peak_space"      /* the same in bytes */
+/* and profile_age__name(): objects that were that old or younger when they were freed */
+#define LABEL_FREED    "freed_aged_"
+#define LABEL_SURVIVAL "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
-#define LABEL_OLDER	     "older_%gs_ppm"	/* by age: the share of what is live that is older */
+#define LABEL_OLDER "older_%gs_ppm" /* by age: the share of what is live that is older */
 
 /* Comments besides pprof_facts[]. */
-#define COMMENT_WHAT	     "what"		   /* heap, regions or growth */
-#define COMMENT_MODE	     "mode"		   /* continuous or windowed */
-#define COMMENT_COMM	     "comm"
-#define COMMENT_EXE	     "exe"
-#define COMMENT_REFUSED	     "refused" /* functions that could not be probed, in words */
-#define COMMENT_SURVIVAL     "survival_age_s"	   /* ages, with blanks between them */
-#define COMMENT_KIND	     "live_bytes_of_kind_" /* and region_memory__name() */
-#define COMMENT_LOST	     "lost_"		   /* and the counter's name, when it is not 0 */
-#define COMMENT_RUN_LOST     "lost_by_run_"	   /* the same of all processes together */
-#define COMMENT_CONTRADICTION                                                                      \
-	"contradiction_" /* and the rule's name (profile/contradictions.h): a sentence */
+#define COMMENT_WHAT	 "what" /* heap, regions or growth */
+#define COMMENT_MODE	 "mode" /* continuous or windowed */
+#define COMMENT_COMM	 "comm"
+#define COMMENT_EXE	 "exe"
+#define COMMENT_REFUSED	 "refused"	       /* functions that could not be probed, in words */
+#define COMMENT_SURVIVAL "survival_age_s"      /* ages, with blanks between them */
+#define COMMENT_KIND	 "live_bytes_of_kind_" /* and region_memory__name() */
+#define COMMENT_LOST	 "lost_"	       /* and the counter's name, when it is not 0 */
+#define COMMENT_RUN_LOST "lost_by_run_"	       /* the same of all processes together */
+/* and the rule's name (profile/contradictions.h): a sentence */
+#define COMMENT_CONTRADICTION "contradiction_"
 
 enum pprof_fact_type {
 	FACT_UINT64,
 	FACT_UINT32,
 	FACT_INT, /* 0 or more */
 	FACT_BOOL,
-	FACT_REAL, /* 0 or more */
+	FACT_REAL,   /* 0 or more */
 	FACT_SIGNED, /* real */
 };
 
@@ -186,7 +187,7 @@ enum pprof_fact_of {
 	FACT_OF_GROWING, /* those with has_growth */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
-	FACT_OF_FAULTS, /* what: growth */
+	FACT_OF_FAULTS,	   /* what: growth */
 	FACT_OF_HOST_COST, /* those with own.host_known */
 };
 
@@ -202,7 +203,8 @@ struct pprof_fact {
 extern const struct pprof_fact pprof_facts[];
 extern const size_t n_pprof_facts;
 
-/* The value of a fact, of a FACT_UINT64 perhaps inexact, and whether it says nothing of this profile. */
+/* The value of a fact, of a FACT_UINT64 perhaps inexact, and whether it says nothing of this
+ * profile. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
 bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
 

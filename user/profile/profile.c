@@ -276,8 +276,10 @@ struct estimate profile__live(const struct profile *profile)
 		estimate__merge(&live, &profile->sites[i].live);
 		allocated += profile->sites[i].alloc_bytes;
 	}
-	if (profile__is_windowed(profile) && profile->interval_bytes > 1 && profile->duration_s > 0) {
-		one = fmin((double)profile->interval_bytes, allocated * profile->continuous_s / profile->duration_s);
+	if (profile__is_windowed(profile) && profile->interval_bytes > 1 &&
+	    profile->duration_s > 0) {
+		one = fmin((double)profile->interval_bytes,
+			   allocated * profile->continuous_s / profile->duration_s);
 		live.variance_max = fmax(live.variance_max, one * one);
 	}
 	return live;
@@ -342,7 +344,8 @@ bool profile__is_windowed(const struct profile *profile)
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
 }
 
-/* Were there times of which nothing is known? (What windows tell is an estimate of all times anyway.) */
+/* Were there times of which nothing is known? (What windows tell is an estimate of all times
+ * anyway.) */
 static bool was_withdrawn(const struct profile *profile)
 {
 	return !profile__is_windowed(profile) && profile__lost_count(profile, "probes_withdrawn");
@@ -405,7 +408,7 @@ int profile_age_class(uint64_t ns)
 	uint64_t end = FIRST_AGE_NS;
 	int class = 0;
 
-	for (; class < PROFILE_AGES - 1 && ns > end; class++)
+	for (; class < PROFILE_AGES - 1 && ns > end; class ++)
 		end *= 10;
 	return class;
 }

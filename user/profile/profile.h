@@ -83,7 +83,8 @@ struct profile_site_thread {
 
 #define PROFILE_SURVIVAL_AGES 5
 
-/* What one thread freed of another's or of its own; or, with freer 0, all that owner allocated. Estimates. */
+/* What one thread freed of another's or of its own; or, with freer 0, all that owner allocated.
+ * Estimates. */
 struct profile_transfer {
 	uint32_t owner, freer; /* tids: of who allocated, of who freed */
 	uint64_t samples;
@@ -95,10 +96,11 @@ struct profile_transfer {
 /* The course of a stack's memory over a run. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
-	double low_objects, low_bytes; /* the least since a third of the run was over, as far as it was looked at */
-	/* Objects by age when they were freed, and of those that live at the end: 10 us times 10^i and less, the
-	 * last class any older. Objects that realloc moved have ended, too; of those whose end was not
-	 * seen no age is known. */
+	double low_objects, low_bytes; /* the least since a third of the run was over, as far as it
+					* was looked at */
+	/* Objects by age when they were freed, and of those that live at the end: 10 us times 10^i
+	 * and less, the last class any older. Objects that realloc moved have ended, too; of those
+	 * whose end was not seen no age is known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
 	struct half_life half_life; /* by the wall clock; of windows alone */
 };
@@ -109,34 +111,38 @@ int profile_age_class(uint64_t ns);
 /* "10us", "100us", ... "1000s", "more": up to which age a class goes. */
 const char *profile_age__name(int class);
 
-/* Adds what another stack's memory did: their highs need not have been at the same time, so that the sum is the most
- * that it can have been. */
+/* Adds what another stack's memory did: their highs need not have been at the same time, so that
+ * the sum is the most that it can have been. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
 /* One stack and what was allocated there. */
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
 	uint32_t n_locations;
-	bool complete;	/* it reaches the process's or thread's start */
-	bool truncated; /* the walk stopped at its limit; more callers exist */
+	bool complete;	     /* it reaches the process's or thread's start */
+	bool truncated;	     /* the walk stopped at its limit; more callers exist */
 	bool allocators_own; /* of regions: a traced allocator took them, for the heap */
-	struct resident_bytes resident; /* of regions, when it was asked for: what of them is in memory */
+	/* of regions, when it was asked for: what of them is in memory */
+	struct resident_bytes resident;
 
-	struct estimate live;		     /* allocated during the run and not freed */
-	double alloc_objects, alloc_bytes;   /* estimated, over the run */
-	/* Of windows: the variance of alloc_bytes, bytes^2, and the standard error that it shares with all others of its
-	 * run, bytes. 0 where it is not known, and of continuous runs: there the interval tells (estimate__of_bytes()). */
+	struct estimate live;		   /* allocated during the run and not freed */
+	double alloc_objects, alloc_bytes; /* estimated, over the run */
+	/* Of windows: the variance of alloc_bytes, bytes^2, and the standard error that it shares
+	 * with all others of its run, bytes. 0 where it is not known, and of continuous runs: there
+	 * the interval tells (estimate__of_bytes()). */
 	double alloc_variance, alloc_common;
-	double freed_objects, freed_bytes;   /* of those, freed again */
+	double freed_objects, freed_bytes; /* of those, freed again */
 	double peak_objects,
-		peak_bytes; /* when the profile's has_peak is set: held when the process held most, estimated */
+		/* when the profile's has_peak is set: held when the process held most, estimated */
+		peak_bytes;
 	struct growth growth; /* when the profile's has_growth is set */
-	bool replaces; /* windows show that its blocks stay, and the process does not grow by them: they take the place of
-			* older ones, or are freed where no window sees it */
-	/* Share of what was allocated more than so long before the end that was live at the end, by the
-	 * profile's survival_age_s; NaN: nothing was. */
+	bool replaces; /* windows show that its blocks stay, and the process does not grow by them:
+			* they take the place of older ones, or are freed where no window sees it */
+	/* Share of what was allocated more than so long before the end that was live at the end, by
+	 * the profile's survival_age_s; NaN: nothing was. */
 	double survival[PROFILE_SURVIVAL_AGES];
-	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not known. */
+	/* Share of what is live that is older than that, estimated as the live bytes are; NaN: not
+	 * known. */
 	double older[PROFILE_SURVIVAL_AGES];
 	struct site_life life;		     /* when the profile's has_life, has_ages are set */
 	struct profile_site_thread *threads; /* live by allocating thread, ascending by thread */
@@ -162,9 +168,9 @@ struct profile_probe {
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
-/* What became of the blocks that were sampled in windows: how many of those born were seen to be freed, to be
- * replaced by another block at their address, to be mapped no more, to have changed; and how many of the rest are
- * unchanged (ledger/survivors.h). */
+/* What became of the blocks that were sampled in windows: how many of those born were seen to be
+ * freed, to be replaced by another block at their address, to be mapped no more, to have changed;
+ * and how many of the rest are unchanged (ledger/survivors.h). */
 struct profile_evidence {
 	uint64_t born, freed, replaced, unmapped, changed, unchanged;
 };
@@ -172,24 +178,25 @@ struct profile_evidence {
 /* What tracing has cost memtrace itself: all processes of the run together. */
 struct run_cost {
 	bool known;
-	double cpu_pct;	       /* of one core, over the run */
+	double cpu_pct; /* of one core, over the run */
 	bool host_known;
 	double host_pct;       /* share of the machine's CPU time that probes took, if known */
 	uint64_t user_bytes;   /* largest resident set */
 	uint64_t kernel_bytes; /* the kernel's tables, at the end of the run */
-	bool at_most;	       /* kernel_bytes is what these may grow to: this kernel does not count what they
-				* have (before Linux 6.4) */
+	bool at_most;	       /* kernel_bytes is what these may grow to: this kernel does not count
+				* what they have (before Linux 6.4) */
 };
 
-/* By how much the process's anonymous memory grows, which the kernel knows, and what of that the stacks explain; the
- * remainder, its difference, is what they do not: what the allocator keeps for itself, memory that was not
- * its. */
+/* By how much the process's anonymous memory grows, which the kernel knows, and what of that the
+ * stacks explain; the remainder, its difference, is what they do not: what the allocator keeps for
+ * itself, memory that was not its. */
 struct process_growth {
 	double bytes_per_s;	  /* NaN: unknown */
 	struct growth attributed; /* of all stacks together */
-	double regions;		  /* of what the program maps by itself, as far as that was looked at */
-	/* Windowed: by how many blocks a second the process has more, by the counts of its calls, without any stack; 95 %.
-	 * NaN: not known. */
+	/* of what the program maps by itself, as far as that was looked at */
+	double regions;
+	/* Windowed: by how many blocks a second the process has more, by the counts of its calls,
+	 * without any stack; 95 %. NaN: not known. */
 	double blocks_per_s, blocks_low, blocks_high;
 };
 
@@ -208,36 +215,42 @@ struct profile {
 	/* the run */
 	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
 	pid_t pid;
-	char comm[64];		 /* name of the process, as it is: encoders see to what is not printable */
-	char *exe;		 /* path of its program or "" */
+	/* name of the process, as it is: encoders see to what is not printable */
+	char comm[64];
+	char *exe; /* path of its program or "" */
 	const char *
-		not_traced; /* why no call of its allocator was to be seen; static; NULL: it was traced */
-	const char *file;	 /* that it was read from, profile__keep(); NULL: of this run */
-	const char *mode;	 /* "continuous" or "windowed"; static. NULL: another tool's, or of a
+		/* why no call of its allocator was to be seen; static; NULL: it was traced */
+		not_traced;
+	const char *file; /* that it was read from, profile__keep(); NULL: of this run */
+	const char *mode; /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */
-	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */
-	bool no_objects; /* only bytes are known, all numbers of objects are 0 */
-	bool no_allocated; /* nor what was allocated in all: it is what is live, and nothing was freed */
-	enum profile_weight weight; /* what is in the place of live bytes; but in a view (profile/view.h)
-				     * they are themselves */
-	uint64_t n_windows;	 /* windowed: how many, and the time spent in them; and continuously */
+	bool leaf_holds;  /* stacks begin with who allocates: the allocator was left out */
+	bool no_objects;  /* only bytes are known, all numbers of objects are 0 */
+	/* nor what was allocated in all: it is what is live, and nothing was freed */
+	bool no_allocated;
+	enum profile_weight weight; /* what is in the place of live bytes; but in a view
+				     * (profile/view.h) they are themselves */
+	/* windowed: how many, and the time spent in them; and continuously */
+	uint64_t n_windows;
 	double windows_s, continuous_s;
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	bool has_life; /* of each site: life.low_ and high_; of what is traced continuously */
-	bool has_ages; /* of each site: life.ended, and life.living but of files; of windows they are estimates */
+	/* of each site: life.ended, and life.living but of files; of windows they are estimates */
+	bool has_ages;
 	bool has_peak; /* of each site; of what is traced continuously */
 	double peak_s; /* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
-	struct profile_evidence evidence; /* windowed */
-	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are more. 0: not known */
+	struct profile_evidence evidence;	      /* windowed */
+	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are
+				   * more. 0: not known */
 	/* R; 1 = exact; 0: not known, nor is any variance. Where it changed, the
 	 * coarsest: of live memory each sample's own is in the estimate, of what is
 	 * known by sums alone the variance is no more than with this */
 	uint64_t interval_bytes;
 	/* what was asked for, where it was made coarser to keep the limit; 0: it was not */
 	uint64_t asked_interval_bytes;
-	uint64_t start_unix_ns;	 /* wall clock at the start */
+	uint64_t start_unix_ns; /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
 	uint64_t dropped; /* samples that had no room and are missing from every figure: live bytes
@@ -247,15 +260,15 @@ struct profile {
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
-	uint64_t
-		children_cpu_ns; /* of a command that has ended: by its children, which were not traced; 0: none, or unknown */
+	uint64_t children_cpu_ns; /* of a command that has ended: by its children, which were not
+				  * traced; 0: none, or unknown */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the start of the run (0 when the
 						  * process began later) and at its end (0 when it
 						  * ended before) */
-	uint32_t n_live_threads; /* threads that it has at the end of the run */
-	bool ended;		 /* during the run: what is live was so at its exit */
+	uint32_t n_live_threads;		 /* threads that it has at the end of the run */
+	bool ended;	  /* during the run: what is live was so at its exit */
 	double planned_s; /* what the run of a process that was named was to take; 0: until told */
-	struct run_cost own;	 /* of the run: the same in each one's profile */
+	struct run_cost own; /* of the run: the same in each one's profile */
 
 	/* regions: live bytes by kind of memory, and those of before the run that were given back
 	 * during it, negative when unknown */
@@ -266,7 +279,8 @@ struct profile {
 	double resident_change_bytes;
 
 	char *refused; /* which functions could not be probed, why, what follows; NULL: none */
-	struct resident *resident; /* of the whole process: what its resident set is made of; NULL: not known */
+	/* of the whole process: what its resident set is made of; NULL: not known */
+	struct resident *resident;
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
@@ -274,7 +288,8 @@ struct profile {
 	size_t n_locations;
 	struct profile_thread *threads; /* ascending by tid */
 	size_t n_threads;
-	struct profile_transfer *transfers; /* ascending by owner, then freer; none where it is not known */
+	/* ascending by owner, then freer; none where it is not known */
+	struct profile_transfer *transfers;
 	size_t n_transfers;
 	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
 	size_t n_sites;
@@ -285,7 +300,7 @@ struct profile {
 	char **files; /* what was written, for the summary and --json */
 	size_t n_files;
 	size_t n_snapshots; /* of these: the first ones, written while the run went on */
-	char **kept; /* profile__keep() */
+	char **kept;	    /* profile__keep() */
 	size_t n_kept;
 
 	struct profile_build *build; /* private: look-up tables, until profile__sort() */
@@ -382,13 +397,14 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
-/* Is what it says to be live no more than a lower bound: samples were dropped, blocks were allocated
- * where no probe sees it, or regions were not followed to the end? */
+/* Is what it says to be live no more than a lower bound: samples were dropped, blocks were
+ * allocated where no probe sees it, or regions were not followed to the end? */
 bool profile__is_lower_bound(const struct profile *profile);
 /* No more than an upper bound: every allocation was to be recorded, but blocks were freed where no
  * probe sees it? With both it is neither. */
 bool profile__is_upper_bound(const struct profile *profile);
-/* Is every allocation recorded, all the time? Not of a file that does not say how it was sampled. */
+/* Is every allocation recorded, all the time? Not of a file that does not say how it was
+ * sampled. */
 bool profile__is_exact(const struct profile *profile);
 /* And no counter says that some was missed all the same: only then is anything called exact. */
 bool profile__is_surely_exact(const struct profile *profile);
@@ -402,8 +418,9 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name);
 /* The counter of stacks that were left out of a profile on purpose: it is a part of what it was. */
 #define LOST_FILTERED "filtered_stacks"
 
-/* What all stacks of a symbolized profile come to when they are written out with all names, inlined functions among
- * them. by_thread: once for each thread that holds any of a stack, and once for none. 0 or -ENOMEM. */
+/* What all stacks of a symbolized profile come to when they are written out with all names, inlined
+ * functions among them. by_thread: once for each thread that holds any of a stack, and once for
+ * none. 0 or -ENOMEM. */
 struct profile_extent {
 	uint64_t frames, bytes;
 };
@@ -415,9 +432,9 @@ int profile__written(const struct profile *profile, bool by_thread, struct profi
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);
 
-/* Live memory of all sites together. What windows saw may rest on samples that are much closer than those of continuous
- * stretches beside them: one that these happened not to have adds as much as their interval, or all that was allocated
- * then. */
+/* Live memory of all sites together. What windows saw may rest on samples that are much closer than
+ * those of continuous stretches beside them: one that these happened not to have adds as much as
+ * their interval, or all that was allocated then. */
 struct estimate profile__live(const struct profile *profile);
 
 /* What all sites together held when the process held most. */

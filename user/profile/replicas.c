@@ -17,7 +17,8 @@
 struct part {
 	struct estimate live;
 	double value, down,
-		up; /* by intervals: growth, or live bytes; and to the ends of its interval, squared */
+		/* by intervals: growth, or live bytes; and to the ends of its interval, squared */
+		up;
 	bool any;
 	double weight;	   /* bytes that a sample stands for there */
 	size_t i_interval; /* at which it is sampled, of the replicas' */
@@ -59,7 +60,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	median = (other(sorted, but, (n - 1) / 2) + other(sorted, but, n / 2)) / 2;
 	/* from both ends inwards, the farthest first, until those in the middle are reached */
 	for (below = 0, above = n - 1; left > (n - 1) / 2; left--) {
-		double down = median - other(sorted, but, below), up = other(sorted, but, above) - median;
+		double down = median - other(sorted, but, below),
+		       up = other(sorted, but, above) - median;
 
 		distance[1] = distance[0];
 		distance[0] = fmax(down, up);
@@ -105,7 +107,8 @@ static void add_weights(const struct replicas *r, struct part *parts)
 
 		for (size_t i = 0; i < r->n_intervals; i++)
 			if (bytes[i] > 0)
-				sum += bytes[i] * estimate__weight_at(squares[i] / bytes[i], r->intervals[i],
+				sum += bytes[i] * estimate__weight_at(squares[i] / bytes[i],
+								      r->intervals[i],
 								      r->intervals[at]);
 		weight[at] = all > 0 ? sum / all : 1;
 	}
@@ -275,7 +278,8 @@ static int by_ratio(const void *a, const void *b)
 
 /* By how much of it the others of a replica differ from their median, in the median of all stacks
  * by bytes. */
-static double typical_spread(const struct replicas *r, const double *mads, size_t replica, struct ratio *ratios)
+static double typical_spread(const struct replicas *r, const double *mads, size_t replica,
+			     struct ratio *ratios)
 {
 	double all = 0, sum = 0;
 	size_t n = 0;
@@ -314,8 +318,8 @@ static int compare(struct replicas *r, const struct match *match)
 	r->stacks = calloc(r->n_stacks + 1, sizeof(*r->stacks));
 	r->values = calloc(n_claims + 1, sizeof(*r->values));
 	r->list = calloc(n_claims + 1, sizeof(*r->list));
-	if (!claims || !parts || !scratch || !mads || !typical || !ratios || !r->stacks || !r->values ||
-	    !r->list)
+	if (!claims || !parts || !scratch || !mads || !typical || !ratios || !r->stacks ||
+	    !r->values || !r->list)
 		return -ENOMEM;
 	for (size_t s = 0; s < r->n_stacks; s++) {
 		const double *values = r->values + s * r->n;
@@ -388,7 +392,8 @@ static int check(struct replicas *r, struct error *err)
 					"of each replica",
 					k + 1, i + 1);
 		if (index_of(r, p->interval_bytes) == REPLICAS_MAX_INTERVALS)
-			return error__set(err, -EINVAL, "they are sampled at more than %d different intervals",
+			return error__set(err, -EINVAL,
+					  "they are sampled at more than %d different intervals",
 					  REPLICAS_MAX_INTERVALS);
 		if (index_of(r, p->interval_bytes) == r->n_intervals)
 			r->intervals[r->n_intervals++] = p->interval_bytes;
@@ -425,7 +430,8 @@ static int check(struct replicas *r, struct error *err)
 	return 0;
 }
 
-/* One of another program that shares no stack with any of the others is no replica: all that it has would be odd. */
+/* One of another program that shares no stack with any of the others is no replica: all that it has
+ * would be odd. */
 static int check_common(const struct replicas *r, const struct match *match, struct error *err)
 {
 	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));
@@ -441,10 +447,11 @@ static int check_common(const struct replicas *r, const struct match *match, str
 	}
 	for (size_t i = 0; i < r->n && r->warnings & 1u << DIFF_WARN_OTHER_PROGRAM; i++)
 		if (!common[i] && r->profiles[i]->n_sites)
-			return error__set(err, -EINVAL,
-					  "profile %zu has no stack in common with the others, and they are of different "
-					  "programs: it is no replica of them",
-					  i + 1);
+			return error__set(
+				err, -EINVAL,
+				"profile %zu has no stack in common with the others, and they are of different "
+				"programs: it is no replica of them",
+				i + 1);
 	return 0;
 }
 

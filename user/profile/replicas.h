@@ -5,9 +5,9 @@
  * Replicas differ from each other: by sampling, and because they do not do the same work. So a
  * replica's stack is abnormal when neither explains it: p is the larger of two.
  *
- * - Of sampling: its samples against those of all others together, by the binomial test
- *   (chance.h), with shares as the runs are long and the intervals close; of growth rates, and of live bytes where windows are
- *   among them, which have intervals of their own, the t test.
+ * - Of sampling: its samples against those of all others together, by the binomial test (chance.h),
+ *   with shares as the runs are long and the intervals close; of growth rates, and of live bytes
+ *   where windows are among them, which have intervals of their own, the t test.
  * - Of the spread among the others: by how many standard deviations it exceeds their median. The
  *   deviation is 1.4826 times the median distance from that median (MAD: right for a normal
  *   distribution, and whatever a single outlier does), wider by student_quantile(n - 2) / 1.96,
@@ -62,15 +62,15 @@ struct replicas {
 	struct replica_excess *list; /* those above the median: abnormal ones by value above it,
 					* then the others: descending */
 	size_t n_list, n_abnormal;
-	double *values; /* private */
+	double *values;				    /* private */
 	uint64_t intervals[REPLICAS_MAX_INTERVALS]; /* private: the different ones */
 	size_t n_intervals;
 };
 
 /* From one sorted, symbolized profile of each of n >= 3 replicas. DIFF_AUTO: growth rates, where
- * all have them, else live bytes. 0; -ENOMEM; -EINVAL or -EFBIG with the reason in err: as for diff__new(),
- * or too few, or two of one run, or sampled in more
- * than REPLICAS_MAX_INTERVALS ways. */
+ * all have them, else live bytes. 0; -ENOMEM; -EINVAL or -EFBIG with the reason in err: as for
+ * diff__new(), or too few, or two of one run, or sampled in more than REPLICAS_MAX_INTERVALS
+ * ways. */
 int replicas__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 		  struct replicas **ret_replicas, struct error *err);
 void replicas__free(struct replicas *replicas);

@@ -55,7 +55,8 @@ static bool make_room(struct resident_pieces *p)
 	return true;
 }
 
-void resident_pieces__add(struct resident_pieces *p, const struct resident_piece *piece, const char *name)
+void resident_pieces__add(struct resident_pieces *p, const struct resident_piece *piece,
+			  const char *name)
 {
 	const size_t used = p->names.used;
 	uint32_t number = 0;
@@ -135,7 +136,8 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 			resident_bytes__add(mapped, &piece->bytes);
 			continue;
 		}
-		if ((kind == RESIDENT_EARLIER || kind == RESIDENT_BSS) && has_block(piece, blocks, n_blocks))
+		if ((kind == RESIDENT_EARLIER || kind == RESIDENT_BSS) &&
+		    has_block(piece, blocks, n_blocks))
 			kind = RESIDENT_HEAP;
 		name = intern__get(&pieces->names, piece->name, &len);
 		rc = add_part(parts, kind, name, kind == RESIDENT_HEAP ? 0 : len, &piece->bytes);
@@ -143,7 +145,8 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 	return rc ? rc : add_part(parts, RESIDENT_LEFT_OUT, "", 0, &pieces->left_out);
 }
 
-/* Where the first frame of the program's own is, and in *ret_frame which of its location's; 0 and 0 if there is none. */
+/* Where the first frame of the program's own is, and in *ret_frame which of its location's; 0 and 0
+ * if there is none. */
 static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
 			  size_t *ret_frame)
 {
@@ -161,7 +164,8 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 	return 0;
 }
 
-/* "map_cache < main": the innermost frames, from the first own one on, that are nobody's plumbing. */
+/* "map_cache < main": the innermost frames, from the first own one on, that are nobody's
+ * plumbing. */
 static char *owner_of(const struct profile *profile, const struct profile_site *site)
 {
 	const char *told[OWNER_FRAMES], *first = NULL;
@@ -194,7 +198,8 @@ static char *owner_of(const struct profile *profile, const struct profile_site *
 }
 
 /* mapped: what all of them have. What is no site's, for its stack is not known, is nobody's. */
-static int add_sites(const struct profile *regions, struct resident_bytes mapped, struct parts *parts)
+static int add_sites(const struct profile *regions, struct resident_bytes mapped,
+		     struct parts *parts)
 {
 	int rc = 0;
 
@@ -211,7 +216,8 @@ static int add_sites(const struct profile *regions, struct resident_bytes mapped
 			continue;
 		}
 		owner = owner_of(regions, site);
-		rc = owner ? add_part(parts, RESIDENT_MAPPED, owner, strlen(owner), &site->resident) : -ENOMEM;
+		rc = owner ? add_part(parts, RESIDENT_MAPPED, owner, strlen(owner), &site->resident)
+			   : -ENOMEM;
 	}
 	return rc ? rc : add_part(parts, RESIDENT_EARLIER, "", 0, &mapped);
 }
@@ -236,7 +242,8 @@ static int by_kind_and_bytes(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static struct resident_row *add_row(struct resident *r, enum resident_kind kind, const char *name, size_t len)
+static struct resident_row *add_row(struct resident *r, enum resident_kind kind, const char *name,
+				    size_t len)
 {
 	struct resident_row *row = &r->rows[r->n];
 
@@ -297,14 +304,16 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live->bytes = bytes;
 	of_live->interval = all;
 	row->bytes -= bytes;
-	row->interval = (struct interval){(double)r->heap_bytes - all.high, (double)r->heap_bytes - all.low};
+	row->interval = (struct interval){(double)r->heap_bytes - all.high,
+					  (double)r->heap_bytes - all.low};
 	r->heap_split = true;
 	r->heap_windowed = profile__is_windowed(heap);
 	return 0;
 }
 
-int resident__make(const struct resident_pieces *pieces, const struct profile *heap, const struct profile *regions,
-		   const uint64_t *blocks, size_t n_blocks, bool from_start, struct resident **ret)
+int resident__make(const struct resident_pieces *pieces, const struct profile *heap,
+		   const struct profile *regions, const uint64_t *blocks, size_t n_blocks,
+		   bool from_start, struct resident **ret)
 {
 	_cleanup_(parts__clear) struct parts parts = {};
 	struct resident *r = calloc(1, sizeof(*r));

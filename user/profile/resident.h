@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The resident set explained: what is measured of each range of addresses, and what the profiles know of it, put
- * together in rows that add up to it.
+/* The resident set explained: what is measured of each range of addresses, and what the profiles
+ * know of it, put together in rows that add up to it.
  *
- * All but two rows are measured, and a page is in one of them. The heap's mappings are one sum in that; how much of it
- * the blocks take that were allocated during the run and are not freed is the heap profile's estimate, and the
- * difference is the other row: the allocator's own and, unless the run saw the process begin, what was allocated before
- * it. It has the error of the estimate, and can be negative: blocks count as they were asked for, pages as they were
- * touched.
+ * All but two rows are measured, and a page is in one of them. The heap's mappings are one sum in
+ * that; how much of it the blocks take that were allocated during the run and are not freed is the
+ * heap profile's estimate, and the difference is the other row: the allocator's own and, unless the
+ * run saw the process begin, what was allocated before it. It has the error of the estimate, and
+ * can be negative: blocks count as they were asked for, pages as they were touched.
  *
- * Whose a range is: what a call during the run has mapped is its stack's, which may be an allocator's
- * (profile_site.allocators_own). Of what was there before only this is told: what the kernel names; what the
- * caller knows for certain (struct resident_piece); and an anonymous mapping in which a block lies that an allocator
- * has given out is that allocator's. */
+ * Whose a range is: what a call during the run has mapped is its stack's, which may be an
+ * allocator's (profile_site.allocators_own). Of what was there before only this is told: what the
+ * kernel names; what the caller knows for certain (struct resident_piece); and an anonymous mapping
+ * in which a block lies that an allocator has given out is that allocator's. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -23,17 +23,20 @@
 #include "profile/estimate.h"
 
 /* Rows: X(enumerator, name). In the order in which they are shown. */
-#define RESIDENT_KINDS(X)                                                                          \
-	X(HEAP_LIVE, "heap_live") /* estimated: allocated during the run and not freed */          \
-	X(HEAP, "heap")		  /* of the heap's mappings, what is left of them */               \
-	X(MAPPED, "mapped")	  /* by the program during the run, by owner */                    \
-	X(STACK, "stacks")	  /* of threads */                                                 \
-	X(FILE, "file")		  /* by path; what was written to a private mapping among it */    \
-	X(BSS, "bss") /* anonymous, right behind a file's data: its .bss, and what the kernel joined to it */ \
-	X(SHARED, "shared") /* memory without a file on a disk: memfd, /dev/shm, MAP_SHARED, System V */ \
-	X(EARLIER, "anonymous_earlier") /* that nobody was seen to map */                          \
-	X(SEVERAL, "several") /* one mapping of several owners, too large to look at page by page */ \
-	X(KERNEL, "kernel")   /* [vdso] and the like */                                            \
+#define RESIDENT_KINDS(X)                                                                                \
+	X(HEAP_LIVE, "heap_live") /* estimated: allocated during the run and not freed */                \
+	X(HEAP, "heap")		  /* of the heap's mappings, what is left of them */                     \
+	X(MAPPED, "mapped")	  /* by the program during the run, by owner */                          \
+	X(STACK, "stacks")	  /* of threads */                                                       \
+	X(FILE, "file")		  /* by path; what was written to a private mapping among it */          \
+	X(BSS,                                                                                           \
+	  "bss") /* anonymous, right behind a file's data: its .bss, and what the kernel joined to it */ \
+	X(SHARED,                                                                                        \
+	  "shared") /* memory without a file on a disk: memfd, /dev/shm, MAP_SHARED, System V */         \
+	X(EARLIER, "anonymous_earlier") /* that nobody was seen to map */                                \
+	X(SEVERAL,                                                                                       \
+	  "several")	    /* one mapping of several owners, too large to look at page by page */       \
+	X(KERNEL, "kernel") /* [vdso] and the like */                                                    \
 	X(LEFT_OUT, "left_out") /* mappings beyond RESIDENT_MAX_PIECES */
 
 enum resident_kind {
@@ -63,7 +66,8 @@ void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes
 struct resident_piece {
 	uint64_t start, end;
 	struct resident_bytes bytes;
-	enum resident_kind kind; /* HEAP, MAPPED (with a site), STACK, FILE, BSS, SHARED, EARLIER, SEVERAL, KERNEL */
+	/* HEAP, MAPPED (with a site), STACK, FILE, BSS, SHARED, EARLIER, SEVERAL, KERNEL */
+	enum resident_kind kind;
 	uint32_t site; /* who mapped it, the caller's number; RESIDENT_NO_SITE: not known */
 	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: in names */
 };
@@ -74,16 +78,18 @@ struct resident_pieces {
 	size_t n, room;
 	struct resident_bytes left_out; /* what found no room */
 	struct intern names;
-	uint64_t vmrss_bytes;			/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
-	uint64_t huge_bytes, hugetlb_bytes;	/* of all: see proc/smaps.h */
-	uint64_t skipped; /* lines of smaps that were not understood */
+	/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
+	uint64_t vmrss_bytes;
+	uint64_t huge_bytes, hugetlb_bytes; /* of all: see proc/smaps.h */
+	uint64_t skipped;		    /* lines of smaps that were not understood */
 };
 
 void resident_pieces__free(struct resident_pieces *pieces);
 
-/* Takes in a piece, with a name (NULL: ""); a later one must not lie below it. What finds no room is added
- * up. */
-void resident_pieces__add(struct resident_pieces *pieces, const struct resident_piece *piece, const char *name);
+/* Takes in a piece, with a name (NULL: ""); a later one must not lie below it. What finds no room
+ * is added up. */
+void resident_pieces__add(struct resident_pieces *pieces, const struct resident_piece *piece,
+			  const char *name);
 
 /* --- what it is --- */
 
@@ -98,27 +104,29 @@ struct resident_row {
 };
 
 struct resident {
-	struct resident_row *rows; /* by kind, HEAP_LIVE first, then descending by bytes; their bytes add up to
-				    * smaps_bytes */
+	struct resident_row *rows; /* by kind, HEAP_LIVE first, then descending by bytes; their
+				    * bytes add up to smaps_bytes */
 	size_t n;
 	int64_t smaps_bytes, vmrss_bytes;
 	int64_t heap_bytes; /* of the heap's mappings: both its rows */
-	uint64_t swap_bytes, huge_bytes, hugetlb_bytes; /* huge: part of smaps_bytes, the others are not */
+	/* huge: part of smaps_bytes, the others are not */
+	uint64_t swap_bytes, huge_bytes, hugetlb_bytes;
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
 	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
-	bool followed; /* what is mapped during the run is told by owner */
-	double followed_s; /* ... for so long, then it became too dear; 0: to the end */
+	bool followed;	    /* what is mapped during the run is told by owner */
+	double followed_s;  /* ... for so long, then it became too dear; 0: to the end */
 	uint64_t skipped;
 };
 
 struct profile;
 
-/* heap, regions: sorted and symbolized, NULL: none; of the latter's sites `resident` is filled in. blocks: addresses
- * of blocks of the heap, ascending. *ret is for resident__free(). 0 or -ENOMEM. */
+/* heap, regions: sorted and symbolized, NULL: none; of the latter's sites `resident` is filled in.
+ * blocks: addresses of blocks of the heap, ascending. *ret is for resident__free(). 0 or
+ * -ENOMEM. */
 int resident__make(const struct resident_pieces *pieces, const struct profile *heap,
-		   const struct profile *regions, const uint64_t *blocks, size_t n_blocks, bool from_start,
-		   struct resident **ret);
+		   const struct profile *regions, const uint64_t *blocks, size_t n_blocks,
+		   bool from_start, struct resident **ret);
 void resident__free(struct resident *resident);
 
 #endif

@@ -8,7 +8,8 @@ int frame_slots__init(struct frame_slots *slots, const struct profile *profile)
 {
 	size_t n = 0;
 
-	*slots = (struct frame_slots){.first = calloc(profile->n_locations + 1, sizeof(*slots->first))};
+	*slots = (struct frame_slots){
+		.first = calloc(profile->n_locations + 1, sizeof(*slots->first))};
 	if (!slots->first)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_locations; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All frames of all locations in a row: what is to be known of a frame is found out once for each, not for each
- * stack that it is in. */
+/* All frames of all locations in a row: what is to be known of a frame is found out once for each,
+ * not for each stack that it is in. */
 #ifndef MEMTRACE_PROFILE_SLOTS_H
 #define MEMTRACE_PROFILE_SLOTS_H
 
@@ -9,7 +9,7 @@
 
 /* A place for each frame, and for a location of none, too. */
 struct frame_slots {
-	size_t *first; /* of each location's, and at last their number */
+	size_t *first;		  /* of each location's, and at last their number */
 	enum frame_owner *owners; /* by slot; of a location of no frames: FRAME_OF_RUNTIME */
 };
 

@@ -217,7 +217,8 @@ int profile__sort(struct profile *profile)
 		return err;
 	sort_site_threads(profile);
 	if (profile->n_transfers)
-		qsort(profile->transfers, profile->n_transfers, sizeof(*profile->transfers), by_pair);
+		qsort(profile->transfers, profile->n_transfers, sizeof(*profile->transfers),
+		      by_pair);
 	if (profile->n_mappings)
 		qsort(profile->mappings, profile->n_mappings, sizeof(*profile->mappings), by_start);
 	find_mappings(profile);

@@ -8,10 +8,10 @@
 #define FIRST_AGE_S 1e-5
 #define PER_DECADE  6
 
-#define MOST_ALIKE 0.5	/* equal contents by chance: beyond, contents tell less than they confuse */
+#define MOST_ALIKE  0.5 /* equal contents by chance: beyond, contents tell less than they confuse */
 #define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
 #define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
-#define NEAR_AGE   2.5	/* times as old */
+#define NEAR_AGE    2.5 /* times as old */
 
 /* --- ages --- */
 
@@ -46,7 +46,8 @@ static double class_begin(int class)
 static double at_age(const double ends[SURVIVAL_CLASSES], double zero, double age)
 {
 	int k = survival__age_class(age);
-	double begin = class_begin(k), end = survival__class_end(k), before = k ? ends[k - 1] : zero;
+	double begin = class_begin(k), end = survival__class_end(k),
+	       before = k ? ends[k - 1] : zero;
 
 	if (age >= end)
 		return ends[k];
@@ -76,7 +77,8 @@ double survival__area(const struct survival *s, double age)
 
 	if (age <= 0)
 		return 0;
-	return (k ? s->area[k - 1] : 0) + ((k ? s->s[k - 1] : 1) + survival__at(s, age)) / 2 * (mid - begin) +
+	return (k ? s->area[k - 1] : 0) +
+	       ((k ? s->s[k - 1] : 1) + survival__at(s, age)) / 2 * (mid - begin) +
 	       (age > mid ? s->s[k] * (age - mid) : 0);
 }
 
@@ -117,8 +119,8 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 	}
 }
 
-/* Sums over the groups but one; of windows' calls to seconds of the clock by which blocks end. By that they are older, in the window
- * of their birth, than by the process's own. */
+/* Sums over the groups but one; of windows' calls to seconds of the clock by which blocks end. By
+ * that they are older, in the window of their birth, than by the process's own. */
 static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
@@ -150,8 +152,9 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 	}
 }
 
-/* Frees at an address per second, from pairs of an address and a window with at least one: if they come at random,
- * none comes in t seconds with the chance exp(-m t). Where all pairs have one the rate is no less than a few. */
+/* Frees at an address per second, from pairs of an address and a window with at least one: if they
+ * come at random, none comes in t seconds with the chance exp(-m t). Where all pairs have one the
+ * rate is no less than a few. */
 static double free_rate(double pairs, double exposed, double frees)
 {
 	double share = fmin(frees / pairs, 0.99);
@@ -161,22 +164,23 @@ static double free_rate(double pairs, double exposed, double frees)
 
 /* What ends tell, at the ends of classes. */
 struct ends {
-	double s[SURVIVAL_CLASSES];	  /* S by the renewal equation */
-	double least[SURVIVAL_CLASSES];	  /* it cannot be less */
-	bool known; /* of ages beyond the windows of birth, */
-	double known_s; /* up to that one */
+	double s[SURVIVAL_CLASSES];	/* S by the renewal equation */
+	double least[SURVIVAL_CLASSES]; /* it cannot be less */
+	bool known;			/* of ages beyond the windows of birth, */
+	double known_s;			/* up to that one */
 };
 
 /* How often something ends, by class of age, per second. */
 struct hazards {
 	double rate[SURVIVAL_CLASSES];
-	int n_young;	/* classes of which the window of birth tells: of blocks; later ones of addresses */
+	/* classes of which the window of birth tells: of blocks; later ones of addresses */
+	int n_young;
 	bool known;	/* of ages beyond the windows of birth, */
 	double known_s; /* up to that one */
 };
 
-/* last: the class of the run's length. Where nothing was watched, between the window of birth and the next: the mean of
- * what comes before, as the last decade that is known has it, and after. */
+/* last: the class of the run's length. Where nothing was watched, between the window of birth and
+ * the next: the mean of what comes before, as the last decade that is known has it, and after. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazards *ret)
 {
 	bool seen[SURVIVAL_CLASSES] = {};
@@ -184,13 +188,15 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazar
 
 	*ret = (struct hazards){};
 	/* the window of birth is better evidence, as long as enough was watched in it */
-	while (ret->n_young <= last && sum[WATCHED][ret->n_young] > 0 && sum[WATCHED][ret->n_young] >= 0.2 * sum[EXPOSED][ret->n_young]) {
+	while (ret->n_young <= last && sum[WATCHED][ret->n_young] > 0 &&
+	       sum[WATCHED][ret->n_young] >= 0.2 * sum[EXPOSED][ret->n_young]) {
 		int k = ret->n_young++;
 
 		ret->rate[k] = sum[ENDED][k] / sum[WATCHED][k];
 		seen[k] = true;
 	}
-	for (int k = ret->n_young > PER_DECADE ? ret->n_young - PER_DECADE : 0; k < ret->n_young; k++) {
+	for (int k = ret->n_young > PER_DECADE ? ret->n_young - PER_DECADE : 0; k < ret->n_young;
+	     k++) {
 		ended += sum[ENDED][k];
 		watched += sum[WATCHED][k];
 	}
@@ -212,15 +218,17 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazar
 		while (next <= last && !seen[next])
 			next++;
 		for (int j = k; j < next; j++)
-			ret->rate[j] = next > last ? before : k > 0 ? (before + ret->rate[next]) / 2 : ret->rate[next];
+			ret->rate[j] = next > last ? before
+				       : k > 0	   ? (before + ret->rate[next]) / 2
+						   : ret->rate[next];
 		k = next - 1;
 	}
 }
 
 /* --- ends --- */
 
-/* The renewal equation is solved in steps, so many a class: with steps as wide as classes, half as wide as the age is old, lives
- * seem shorter by a tenth. */
+/* The renewal equation is solved in steps, so many a class: with steps as wide as classes, half as
+ * wide as the age is old, lives seem shorter by a tenth. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)
 
@@ -270,9 +278,9 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;
 }
 
-/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone is known what
- * becomes of them later, so the equation is solved for what is left of their lives, with successors that live whole
- * ones. last: the class of the run's length. */
+/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone
+ * is known what becomes of them later, so the equation is solved for what is left of their lives,
+ * with successors that live whole ones. last: the class of the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, struct ends *ret)
 {
 	double ended[STEPS], rest_ended[STEPS] = {}; /* in each step: of all, of what was left */
@@ -303,7 +311,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, s
 			if (i == PARTS * hazards.n_young)
 				left = fmin(left, 1 - f);
 			frees += hazards.rate[class] * width;
-			rest_ended[i] = fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
+			rest_ended[i] =
+				fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
 			rest += rest_ended[i];
 			f = fmax(f, 1 - left * (1 - rest));
 			ret->least[class] = left * (1 - frees);
@@ -318,8 +327,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, s
 	}
 }
 
-/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of Mathematical Statistics 26,
- * 1955). */
+/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of
+ * Mathematical Statistics 26, 1955). */
 static void pool_rising(double *value, const double *weight, int n)
 {
 	double mean[SURVIVAL_CLASSES], sum[SURVIVAL_CLASSES];
@@ -332,7 +341,9 @@ static void pool_rising(double *value, const double *weight, int n)
 		while (top > 1 && mean[top - 1] > mean[top - 2]) {
 			double both = sum[top - 2] + sum[top - 1];
 
-			mean[top - 2] = (mean[top - 2] * sum[top - 2] + mean[top - 1] * sum[top - 1]) / both;
+			mean[top - 2] =
+				(mean[top - 2] * sum[top - 2] + mean[top - 1] * sum[top - 1]) /
+				both;
 			sum[top - 2] = both;
 			length[top - 2] += length[top - 1];
 			top--;
@@ -350,13 +361,17 @@ static double end_of_last(int class, double age, double value, const double s[SU
 
 	if (begin >= age)
 		return before;
-	return fmin(fmax(before + (value - before) * (survival__class_end(class) - begin) / (age - begin), 0), before);
+	return fmin(fmax(before + (value - before) * (survival__class_end(class) - begin) /
+					  (age - begin),
+			 0),
+		    before);
 }
 
-/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked at. false: nothing was
- * at all. */
-static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike, const double by_ends[SURVIVAL_CLASSES],
-			   double s[SURVIVAL_CLASSES], double *ret_known_s)
+/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked
+ * at. false: nothing was at all. */
+static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike,
+			   const double by_ends[SURVIVAL_CLASSES], double s[SURVIVAL_CLASSES],
+			   double *ret_known_s)
 {
 	double value[SURVIVAL_CLASSES], weight[SURVIVAL_CLASSES], age[SURVIVAL_CLASSES];
 	int n = 0;
@@ -373,8 +388,9 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike, const 
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* a class's value is that of its mean age; between two of them what ends tell, and what contents differ from that by, along
-	 * a straight line, or, where they are far apart, one by the logarithm of the age */
+	/* a class's value is that of its mean age; between two of them what ends tell, and what
+	 * contents differ from that by, along a straight line, or, where they are far apart, one by
+	 * the logarithm of the age */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
 		double end = survival__class_end(k), part, before, after;
 
@@ -388,11 +404,13 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike, const 
 			s[k] = end_of_last(k, age[n - 1], value[n - 1], s);
 			continue;
 		}
-		part = age[i] < NEAR_AGE * age[i - 1] ? (end - age[i - 1]) / (age[i] - age[i - 1])
-						      : log(end / age[i - 1]) / log(age[i] / age[i - 1]);
+		part = age[i] < NEAR_AGE * age[i - 1]
+			       ? (end - age[i - 1]) / (age[i] - age[i - 1])
+			       : log(end / age[i - 1]) / log(age[i] / age[i - 1]);
 		before = value[i - 1] - at_age(by_ends, 1, age[i - 1]);
 		after = value[i] - at_age(by_ends, 1, age[i]);
-		s[k] = fmin(fmax(by_ends[k] + before + part * (after - before), value[i]), value[i - 1]);
+		s[k] = fmin(fmax(by_ends[k] + before + part * (after - before), value[i]),
+			    value[i - 1]);
 	}
 	return true;
 }
@@ -405,7 +423,8 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		if (!(sum[LOOKED][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
 			continue;
-		more += sum[LOOKED][k] * ends->least[k] - (sum[SAME][k] - alike * sum[LOOKED][k]) / (1 - alike);
+		more += sum[LOOKED][k] * ends->least[k] -
+			(sum[SAME][k] - alike * sum[LOOKED][k]) / (1 - alike);
 		all += sum[LOOKED][k];
 	}
 	return more > CONTRADICTS * all;

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For how long a stack's blocks live, from windows (profile/windowed.h): short stretches of time in which its program was watched.
+/* For how long a stack's blocks live, from windows (profile/windowed.h): short stretches of time in
+ * which its program was watched.
  *
- * S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of evidence are
- * counted by age (struct survival_ages).
+ * S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of
+ * evidence are counted by age (struct survival_ages).
  *
- *  Ends. In the window of its birth every block is watched until it ends: f' / S, the hazard, is known for young ages.
- *  Later, the address of each block is watched in each window: M(a) is the mean number of frees that happen there up
- *  to age a. The first of them is the block's own; after one that no window saw it is a successor's. An address is a
- *  renewal process (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
+ *  Ends. In the window of its birth every block is watched until it ends: f' / S, the hazard, is
+ *  known for young ages. Later, the address of each block is watched in each window: M(a) is the
+ *  mean number of frees that happen there up to age a. The first of them is the block's own; after
+ *  one that no window saw it is a successor's. An address is a renewal process (Feller, An
+ *  Introduction to Probability Theory, vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
- *  if successors live as the block did and come at once. It is solved for F from young to old, F between 0 and 1
- *  and never falling; for blocks that were alive when the window of their birth ended, of which alone something is
- *  known later. Whatever successors do, F <= M: a block cannot end without a free at its address.
+ *  if successors live as the block did and come at once. It is solved for F from young to old, F
+ *  between 0 and 1 and never falling; for blocks that were alive when the window of their birth
+ *  ended, of which alone something is known later. Whatever successors do, F <= M: a block cannot
+ *  end without a free at its address.
  *
- *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new. A block that lives
- *  and is not written to is the same. One that ended is the same when its successor has equal contents, with the
- *  chance q that two blocks of its size are equal: U = S + (1 - S) q. Where q is small this is the sharper evidence.
- *  Contents that change while the block lives make U too small. But S is no less than 1 - M: where contents contradict that, they
- *  are no evidence. */
+ *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new.
+ *  A block that lives and is not written to is the same. One that ended is the same when its
+ *  successor has equal contents, with the chance q that two blocks of its size are equal: U = S +
+ *  (1 - S) q. Where q is small this is the sharper evidence. Contents that change while the block
+ *  lives make U too small. But S is no less than 1 - M: where contents contradict that, they are no
+ *  evidence. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -32,15 +36,16 @@
 int survival__age_class(double age_s);
 double survival__class_end(int class);
 
-/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p), and for how long: times the calls that allocate, which
- * are a window's clock (profile/windowed.h). */
+/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p), and for how long: times the
+ * calls that allocate, which are a window's clock (profile/windowed.h). */
 struct survival_ages {
 	/* In the window of birth: bytes times calls while they lived; what ended. */
 	float watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-	/* In later windows: pairs of a block and a window; the same times the window's calls that allocate; pairs with a free
-	 * at the address. */
+	/* In later windows: pairs of a block and a window; the same times the window's calls that
+	 * allocate; pairs with a free at the address. */
 	float pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
-	/* Contents: what was born and would have been looked at, and what of it is there, unchanged. */
+	/* Contents: what was born and would have been looked at, and what of it is there,
+	 * unchanged. */
 	float looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
 	float looked_at[SURVIVAL_CLASSES]; /* sum of the ages of what was looked at, times bytes */
 };
@@ -60,15 +65,17 @@ struct survival {
 	enum survival_evidence by;
 };
 
-/* How long half of a stack's bytes live, at least. 0: not known; infinite: longer than anybody watched. */
+/* How long half of a stack's bytes live, at least. 0: not known; infinite: longer than anybody
+ * watched. */
 struct half_life {
 	double s, low_s, high_s; /* seconds; the ends of its interval */
 };
 
-/* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1: all). per_alloc_s: net seconds
- * for a call that allocates, in windows. slowed: blocks end by the wall clock, of which windows have so many times as much; 1: by
- * the process's own. left: share of its bytes that was alive when the windows of their birth ended.
- * alike: chance that two of its blocks have equal contents. length_s: of the run; nobody asks for older ages. */
+/* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1: all).
+ * per_alloc_s: net seconds for a call that allocates, in windows. slowed: blocks end by the wall
+ * clock, of which windows have so many times as much; 1: by the process's own. left: share of its
+ * bytes that was alive when the windows of their birth ended. alike: chance that two of its blocks
+ * have equal contents. length_s: of the run; nobody asks for older ages. */
 void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double left, double alike, double length_s,
 		     struct survival *ret);

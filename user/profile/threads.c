@@ -57,7 +57,8 @@ static int by_tid(const void *tid, const void *thread)
 static size_t find_thread(const struct profile *profile, uint32_t tid)
 {
 	const struct profile_thread *found =
-		profile->n_threads ? bsearch(&tid, profile->threads, profile->n_threads, sizeof(*found), by_tid)
+		profile->n_threads ? bsearch(&tid, profile->threads, profile->n_threads,
+					     sizeof(*found), by_tid)
 				   : NULL;
 
 	return found ? (size_t)(found - profile->threads) : profile->n_threads;
@@ -78,7 +79,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Makes a pool of each name, or thread; pool_of[thread] is its number. */
-static int name_pools(const struct profile *profile, bool fold, struct pools *pools, size_t *pool_of)
+static int name_pools(const struct profile *profile, bool fold, struct pools *pools,
+		      size_t *pool_of)
 {
 	_cleanup_free_ struct named *named = calloc(profile->n_threads + 1, sizeof(*named));
 
@@ -135,7 +137,8 @@ static void sum(const struct profile *profile, struct pools *pools, const size_t
 		}
 	for (size_t i = 0; i < profile->n_transfers; i++) {
 		const struct profile_transfer *t = &profile->transfers[i];
-		size_t owner = find_thread(profile, t->owner), freer = find_thread(profile, t->freer);
+		size_t owner = find_thread(profile, t->owner),
+		       freer = find_thread(profile, t->freer);
 		struct pool *of = owner < profile->n_threads ? &pools->list[pool_of[owner]] : NULL;
 
 		if (of && !t->freer)
@@ -153,7 +156,8 @@ static size_t paired(const struct profile *profile, const size_t *pool_of, uint3
 {
 	size_t thread = find_thread(profile, tid);
 
-	return thread < profile->n_threads && pool_of[thread] < POOLS_PAIRED ? pool_of[thread] : POOLS_PAIRED;
+	return thread < profile->n_threads && pool_of[thread] < POOLS_PAIRED ? pool_of[thread]
+									     : POOLS_PAIRED;
 }
 
 static void pair(const struct profile *profile, struct pools *pools, const size_t *pool_of)
@@ -162,7 +166,8 @@ static void pair(const struct profile *profile, struct pools *pools, const size_
 		const struct profile_transfer *t = &profile->transfers[i];
 
 		if (t->freer)
-			pools->freed[paired(profile, pool_of, t->owner)][paired(profile, pool_of, t->freer)] += t->bytes;
+			pools->freed[paired(profile, pool_of, t->owner)]
+				    [paired(profile, pool_of, t->freer)] += t->bytes;
 	}
 }
 
@@ -173,7 +178,8 @@ struct place {
 
 static int by_owned(const void *a, const void *b)
 {
-	const struct pool *x = ((const struct place *)a)->pool, *y = ((const struct place *)b)->pool;
+	const struct pool *x = ((const struct place *)a)->pool,
+			  *y = ((const struct place *)b)->pool;
 
 	if (x->owned != y->owned)
 		return x->owned > y->owned ? -1 : 1;

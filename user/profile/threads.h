@@ -8,32 +8,35 @@
 
 #include "profile/profile.h"
 
-#define POOL_NAME 20
+#define POOL_NAME    20
 #define POOLS_PAIRED 12
 
-/* Threads of one name: those of a pool, whose names differ in their numbers ("worker-#"), or one. What it owns are
- * blocks that it allocated, wherever they are used. Bytes; estimates. */
+/* Threads of one name: those of a pool, whose names differ in their numbers ("worker-#"), or one.
+ * What it owns are blocks that it allocated, wherever they are used. Bytes; estimates. */
 struct pool {
 	char name[POOL_NAME];
 	size_t n_threads;
-	uint32_t tid;		   /* of the first of them */
-	double allocated, owned;   /* owned: live at the end */
+	uint32_t tid;		 /* of the first of them */
+	double allocated, owned; /* owned: live at the end */
 	struct estimate
-		live; /* the same, with its error: that of its stacks, and of how they are shared out to threads */
-	double freed_self;	   /* by the thread that allocated it */
-	double freed_by_others;    /* of what its threads allocated, by any other thread, of the same pool perhaps */
-	double freed_of_others;    /* of what other threads allocated, by its threads */
+		live; /* the same, with its error: that of its stacks, and of how they are shared
+		       * out to threads */
+	double freed_self;	/* by the thread that allocated it */
+	double freed_by_others; /* of what its threads allocated, by any other thread, of the
+				    * same pool perhaps */
+	double freed_of_others; /* of what other threads allocated, by its threads */
 };
 
-/* The name of the pool of a thread (at most 15 bytes long) into to[POOL_NAME]: each number in it becomes a '#', but
- * within a word ("worker-12" and "worker-3" are "worker-#", "h2o" is itself). */
+/* The name of the pool of a thread (at most 15 bytes long) into to[POOL_NAME]: each number in it
+ * becomes a '#', but within a word ("worker-12" and "worker-3" are "worker-#", "h2o" is itself). */
 void pool__name(const char *thread, char *to);
 
 struct pools {
-	struct pool *list; /* descending by what they own, then by what they allocated, then by tid */
+	/* descending by what they own, then by what they allocated, then by tid */
+	struct pool *list;
 	size_t n;
-	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1]; /* [owner][freer], bytes, of the first; the last row and
-							    * column are all others together */
+	/* [owner][freer], bytes, of the first; the last row and column are all others together */
+	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1];
 };
 
 /* fold: by pool; else by thread. 0 or -ENOMEM; to be cleared in both cases. */

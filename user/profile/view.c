@@ -37,7 +37,8 @@ const char *profile_root__name(enum profile_root root)
 
 const char *view_options__contradiction(const struct view_options *options)
 {
-	if (options->root == ROOT_THREAD && options->weight != WEIGHT_LIVE && options->weight != WEIGHT_OBJECTS)
+	if (options->root == ROOT_THREAD && options->weight != WEIGHT_LIVE &&
+	    options->weight != WEIGHT_OBJECTS)
 		return "only what is live is known by thread: which thread's memory was freed again is not";
 	return NULL;
 }
@@ -58,10 +59,12 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		return view_options__contradiction(options);
 	if (options->weight == WEIGHT_OBJECTS && profile->no_objects)
 		return "it says nothing of objects";
-	if ((options->weight == WEIGHT_ALLOCATED || options->weight == WEIGHT_FREED) && profile->no_allocated)
-		return filtered ? "of what the filters leave it says nothing of what was allocated: --thread and --age are "
-				  "known of live memory" :
-				  "it says nothing of what was allocated, only of what is live";
+	if ((options->weight == WEIGHT_ALLOCATED || options->weight == WEIGHT_FREED) &&
+	    profile->no_allocated)
+		return filtered
+			       ? "of what the filters leave it says nothing of what was allocated: --thread and --age are "
+				 "known of live memory"
+			       : "it says nothing of what was allocated, only of what is live";
 	if (options->weight == WEIGHT_GROWTH && !profile->has_growth && filtered)
 		return "of what the filters leave it says nothing of growth: --thread and --age are known of live memory";
 	if (options->weight == WEIGHT_GROWTH && !profile->has_growth)
@@ -89,9 +92,11 @@ static struct estimate weigh(const struct profile_site *site, enum profile_weigh
 	case WEIGHT_OBJECTS:
 		return (struct estimate){.bytes = site->live.objects};
 	case WEIGHT_ALLOCATED:
-		return (struct estimate){.objects = site->alloc_objects, .bytes = site->alloc_bytes};
+		return (struct estimate){.objects = site->alloc_objects,
+					 .bytes = site->alloc_bytes};
 	case WEIGHT_FREED:
-		return (struct estimate){.objects = site->freed_objects, .bytes = site->freed_bytes};
+		return (struct estimate){.objects = site->freed_objects,
+					 .bytes = site->freed_bytes};
 	case WEIGHT_GROWTH:
 		return (struct estimate){.bytes = fmax(site->growth.bytes_per_s, 0)};
 	case WEIGHT_PEAK:
@@ -147,8 +152,8 @@ static int name_files(struct profile_view *view, const struct profile *profile, 
 	return rc;
 }
 
-static int name_components(struct profile_view *view, const struct profile *profile, const struct modules *modules,
-			   uint32_t *of)
+static int name_components(struct profile_view *view, const struct profile *profile,
+			   const struct modules *modules, uint32_t *of)
 {
 	_cleanup_free_ const char **paths = calloc(profile->n_sites + 1, sizeof(*paths));
 	int rc = paths ? modules__owners(modules, profile, paths) : -ENOMEM;
@@ -163,8 +168,8 @@ static int name_process(struct profile_view *view, const struct profile *profile
 	char name[sizeof(profile->comm) + 16];
 	int rc = 0;
 
-	snprintf(name, sizeof(name), profile->pid ? "%s (%d)" : "%s", *profile->comm ? profile->comm : "?",
-		 (int)profile->pid);
+	snprintf(name, sizeof(name), profile->pid ? "%s (%d)" : "%s",
+		 *profile->comm ? profile->comm : "?", (int)profile->pid);
 	for (size_t i = 0; i < profile->n_sites && !rc; i++)
 		rc = add_name(view, name, &of[i]);
 	return rc;
@@ -205,8 +210,8 @@ static int add_locations(struct profile_view *view, const struct profile *profil
 /* --- stacks --- */
 
 /* The site's stack above a root; behind it. */
-static uint32_t *put_stack(const struct profile_view *view, const struct profile_site *site, size_t n_locations,
-			   uint32_t root, uint32_t *to)
+static uint32_t *put_stack(const struct profile_view *view, const struct profile_site *site,
+			   size_t n_locations, uint32_t root, uint32_t *to)
 {
 	if (site->n_locations)
 		to = mempcpy(to, site->locations, site->n_locations * sizeof(*to));
@@ -216,8 +221,9 @@ static uint32_t *put_stack(const struct profile_view *view, const struct profile
 	return to;
 }
 
-static uint32_t *add_site(struct profile_view *view, const struct profile *profile, const struct profile_site *site,
-			  const struct estimate *live, uint32_t root, uint32_t *to)
+static uint32_t *add_site(struct profile_view *view, const struct profile *profile,
+			  const struct profile_site *site, const struct estimate *live,
+			  uint32_t root, uint32_t *to)
 {
 	struct profile_site *added = &view->sites[view->profile.n_sites++];
 
@@ -233,8 +239,8 @@ static uint32_t *add_site(struct profile_view *view, const struct profile *profi
 
 /* What each thread holds of it, and what none is known to hold. */
 static uint32_t *add_by_thread(struct profile_view *view, const struct profile *profile,
-			       const struct profile_site *site, enum profile_weight weight, const uint32_t *of,
-			       uint32_t *to)
+			       const struct profile_site *site, enum profile_weight weight,
+			       const uint32_t *of, uint32_t *to)
 {
 	struct profile_site part = *site;
 	double objects = site->live.objects, bytes = site->live.bytes;
@@ -253,11 +259,13 @@ static uint32_t *add_by_thread(struct profile_view *view, const struct profile *
 	bytes = bytes > ROUNDING * site->live.bytes ? bytes : 0;
 	part.live = estimate__part(&site->live, objects, bytes);
 	weighed = weigh(&part, weight);
-	return weighed.bytes > 0 ? add_site(view, profile, site, &weighed, of[profile->n_threads], to) : to;
+	return weighed.bytes > 0
+		       ? add_site(view, profile, site, &weighed, of[profile->n_threads], to)
+		       : to;
 }
 
-static int add_sites(struct profile_view *view, const struct profile *profile, const struct view_options *options,
-		     const uint32_t *of)
+static int add_sites(struct profile_view *view, const struct profile *profile,
+		     const struct view_options *options, const uint32_t *of)
 {
 	size_t n_sites = 0, n_frames = 0;
 	uint32_t *to;
@@ -297,12 +305,18 @@ static int check_written(const struct profile *profile)
 	struct profile_extent written;
 	int rc = profile__written(profile, true, &written);
 
-	return rc ? rc : written.frames > PROFILE_MAX_WRITTEN_FRAMES || written.bytes > PROFILE_MAX_WRITTEN_BYTES ? -EFBIG : 0;
+	return rc ? rc
+	       : written.frames > PROFILE_MAX_WRITTEN_FRAMES ||
+			       written.bytes > PROFILE_MAX_WRITTEN_BYTES
+		       ? -EFBIG
+		       : 0;
 }
 
-int profile_view__init(struct profile_view *view, const struct profile *profile, const struct view_options *options)
+int profile_view__init(struct profile_view *view, const struct profile *profile,
+		       const struct view_options *options)
 {
-	_cleanup_free_ uint32_t *of = calloc(profile->n_sites + profile->n_threads + 1, sizeof(*of));
+	_cleanup_free_ uint32_t *of =
+		calloc(profile->n_sites + profile->n_threads + 1, sizeof(*of));
 	int rc = of ? 0 : -ENOMEM;
 
 	*view = (struct profile_view){.profile = *profile};

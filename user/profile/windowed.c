@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRATUM	   8	/* windows: enough for a spread, few enough to follow a program's phases */
-#define COARSE	   8	/* times the median interval of its stratum: one such sample would outweigh all others */
+#define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
+/* times the median interval of its stratum: one such sample would outweigh all others */
+#define COARSE	   8
 #define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
@@ -22,13 +23,14 @@ struct stratum {
 struct windowed_strata {
 	struct stratum *at;
 	size_t n;
-	bool *left_out;	      /* by window: it samples too coarsely */
-	size_t *stratum_of;   /* by window */
-	double *seconds;      /* net, by window */
-	double clock_error;   /* of all windows' net time together, relative */
-	double per_alloc_s;   /* net, in windows: for a call that allocates */
-	double ends_slowed; /* the clock by which blocks end has so many times as much in windows, at least 1 */
-	int n_groups;	      /* that have windows which stand for others */
+	bool *left_out;	    /* by window: it samples too coarsely */
+	size_t *stratum_of; /* by window */
+	double *seconds;    /* net, by window */
+	double clock_error; /* of all windows' net time together, relative */
+	double per_alloc_s; /* net, in windows: for a call that allocates */
+	double ends_slowed; /* the clock by which blocks end has so many times as much in windows,
+			     * at least 1 */
+	int n_groups;	    /* that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
 	double *rates; /* two by stratum, room for one estimate at a time: none of them can fail */
 };
@@ -40,9 +42,10 @@ static int compare_doubles(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A coarse window's few samples, multiplied as its stratum's are, would be all that is seen of it: where most others sample
- * more closely it is left out. */
-static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s, const struct stratum *stratum)
+/* A coarse window's few samples, multiplied as its stratum's are, would be all that is seen of it:
+ * where most others sample more closely it is left out. */
+static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s,
+			     const struct stratum *stratum)
 {
 	double intervals[2 * STRATUM], median;
 	size_t n = stratum->n < 2 * STRATUM ? stratum->n : 2 * STRATUM;
@@ -58,9 +61,10 @@ static void leave_coarse_out(const struct windowed_run *run, struct windowed_str
 			run->windows[stratum->first + i].interval_bytes > COARSE * median;
 }
 
-/* Windows [first, first + n) between two continuous stretches, or the ends of the run, share out that time. */
-static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first, size_t n,
-		       double from_s, double to_s)
+/* Windows [first, first + n) between two continuous stretches, or the ends of the run, share out
+ * that time. */
+static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
+		       size_t n, double from_s, double to_s)
 {
 	size_t parts = n < 2 * STRATUM ? 1 : n / STRATUM;
 
@@ -68,7 +72,8 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 		size_t begin = first + n * k / parts, end = first + n * (k + 1) / parts;
 		struct stratum *h = &s->at[s->n++];
 
-		*h = (struct stratum){.from_s = from_s, .to_s = to_s, .first = begin, .n = end - begin};
+		*h = (struct stratum){
+			.from_s = from_s, .to_s = to_s, .first = begin, .n = end - begin};
 		if (k + 1 < parts)
 			h->to_s = (run->windows[end - 1].end_s + run->windows[end].begin_s) / 2;
 		from_s = h->to_s;
@@ -77,7 +82,8 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 }
 
 /* Net seconds, and calls that allocate, of n windows that stand for others. */
-static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds, double *ret_allocs)
+static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
+		   double *ret_allocs)
 {
 	double scale = run->scale > 0 ? run->scale : 1;
 
@@ -96,8 +102,10 @@ static double net_of_wall(const struct windowed_run *run, double wall_s)
 	return run->wall_s > 0 ? wall_s * run->end_s / run->wall_s : wall_s;
 }
 
-/* The net time of a stratum's windows: by their calls that allocate, at the stratum's own mean, or at that of all. */
-static void share_seconds(const struct windowed_run *run, struct windowed_strata *s, const struct stratum *h)
+/* The net time of a stratum's windows: by their calls that allocate, at the stratum's own mean, or
+ * at that of all. */
+static void share_seconds(const struct windowed_run *run, struct windowed_strata *s,
+			  const struct stratum *h)
 {
 	double seconds, allocs, mean = s->per_alloc_s;
 
@@ -114,14 +122,16 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	}
 }
 
-/* By how much windows' net times miss what their calls say: the standard error of their sum, relative. */
+/* By how much windows' net times miss what their calls say: the standard error of their sum,
+ * relative. */
 static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
 {
 	double squares = 0, seconds = 0;
 
 	for (size_t i = 0; i < run->n_windows; i++) {
 		double scale = run->scale > 0 ? run->scale : 1;
-		double miss = (run->windows[i].end_s - run->windows[i].begin_s) / scale - s->seconds[i];
+		double miss =
+			(run->windows[i].end_s - run->windows[i].begin_s) / scale - s->seconds[i];
 
 		if (run->windows[i].continuous)
 			continue;
@@ -195,7 +205,8 @@ void windowed_strata__free(struct windowed_strata *s)
 }
 
 /* Does the window tell of its stratum, when group is left out? */
-static bool counts(const struct windowed_run *run, const struct windowed_strata *s, size_t window, int group)
+static bool counts(const struct windowed_run *run, const struct windowed_strata *s, size_t window,
+		   int group)
 {
 	if (run->windows[window].continuous)
 		return true;
@@ -203,7 +214,8 @@ static bool counts(const struct windowed_run *run, const struct windowed_strata 
 }
 
 /* Seconds of the stratum's windows that count. */
-static double seconds_of(const struct windowed_run *run, const struct windowed_strata *s, size_t h, int group)
+static double seconds_of(const struct windowed_run *run, const struct windowed_strata *s, size_t h,
+			 int group)
 {
 	double sum = 0;
 
@@ -213,9 +225,10 @@ static double seconds_of(const struct windowed_run *run, const struct windowed_s
 	return sum;
 }
 
-/* From sums by stratum to rates per second; a stratum of which no window counts is like all others that are not
- * continuous, or like all there are. */
-static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group, double *sums)
+/* From sums by stratum to rates per second; a stratum of which no window counts is like all others
+ * that are not continuous, or like all there are. */
+static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group,
+		     double *sums)
 {
 	double all[2] = {}, seconds[2] = {};
 
@@ -261,16 +274,19 @@ double windowed__variance(const struct windowed_strata *s, const double value[WI
 /* Half of a 95 % interval. */
 static double half_width(const struct windowed_strata *s, double variance)
 {
-	return s->n_groups < 2 ? INFINITY : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
+	return s->n_groups < 2 ? INFINITY
+			       : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
 }
 
 /* --- figures --- */
 
 /* All that one choice of windows says of a stack. */
 struct figures {
-	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a quarter of it */
+	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a
+				      * quarter of it */
 	double recent;		     /* allocated since then */
-	double thirds[3];	     /* S at a third, two thirds and all of the ages that are known */
+	/* S at a third, two thirds and all of the ages that are known */
+	double thirds[3];
 	struct survival survival;
 	double older[WINDOWED_OLDER];
 };
@@ -310,8 +326,8 @@ static double live_at(const struct context *c, double t, double age)
 		if (h->continuous && t >= h->to_s && to >= h->to_s)
 			sum += c->left[i] * survival__at(&c->cohort, t - h->to_s);
 		else
-			sum += c->rates[i] *
-			       (survival__area(&c->survival, t - h->from_s) - survival__area(&c->survival, t - to));
+			sum += c->rates[i] * (survival__area(&c->survival, t - h->from_s) -
+					      survival__area(&c->survival, t - to));
 	}
 	return sum;
 }
@@ -341,7 +357,8 @@ static double ended_by(const struct context *c, double t, double age)
 		    0);
 }
 
-/* That nothing was seen later says all where nothing was left of it when the window of its birth ended. */
+/* That nothing was seen later says all where nothing was left of it when the window of its birth
+ * ended. */
 static bool lives_are_known(const struct context *c)
 {
 	double left = 0;
@@ -372,8 +389,8 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 	}
 }
 
-/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982), of those of which anything
- * was seen: S never rises, so that it is between them elsewhere. */
+/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982),
+ * of those of which anything was seen: S never rises, so that it is between them elsewhere. */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   struct windowed_result *r)
 {
@@ -435,12 +452,14 @@ static void figure(struct context *c, int without, struct figures *ret)
 	ret->quarter = live_at(c, c->run->quarter_s, 0);
 	ret->survival = c->survival;
 	for (int i = 0; i < 3; i++)
-		ret->thirds[i] = survival__at(&c->survival, fmin(c->survival.known_s, end) * (i + 1) / 3);
+		ret->thirds[i] =
+			survival__at(&c->survival, fmin(c->survival.known_s, end) * (i + 1) / 3);
 	for (int i = 0; i < WINDOWED_OLDER; i++)
 		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
 }
 
-/* What is left of y[0] >= y[1] >= y[2], equally far apart, in the end: Aitken's extrapolation, exact for a + b q^i. */
+/* What is left of y[0] >= y[1] >= y[2], equally far apart, in the end: Aitken's extrapolation,
+ * exact for a + b q^i. */
 static double limit_of(const double y[3])
 {
 	double first = y[0] - y[1], second = y[1] - y[2], q = first > 0 ? second / first : 1;
@@ -458,7 +477,8 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 
 	for (size_t i = 0; i < stack->n_born; i++) {
 		size_t h = s->stratum_of[stack->born[i].window];
-		double t = seconds_of(run, s, h, NOBODY), scale = t > 0 ? (s->at[h].to_s - s->at[h].from_s) / t : 1;
+		double t = seconds_of(run, s, h, NOBODY),
+		       scale = t > 0 ? (s->at[h].to_s - s->at[h].from_s) / t : 1;
 
 		if (!continuous || s->at[h].continuous)
 			sum += stack->born[i].squares * scale * scale;
@@ -491,17 +511,20 @@ static double allocated_unseen(const struct context *c)
 /* The error of one figure. */
 struct error {
 	double variance; /* of the stack's own samples, and of how windows differ */
-	double common;	 /* standard error that all stacks share: nobody looked then, at any of them */
+	/* standard error that all stacks share: nobody looked then, at any of them */
+	double common;
 };
 
-/* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are too few windows to
- * know a spread: what they stand for may be twice as much, or nothing, or what the heap has room for: the rest of the time may be
- * unlike the one window. lives: what was there when nobody looked any more may have ended since, all of it in as long as was
- * looked at. */
-static struct error error_of(const struct context *c, const double *values, double share, bool lives)
+/* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are
+ * too few windows to know a spread: what they stand for may be twice as much, or nothing, or what
+ * the heap has room for: the rest of the time may be unlike the one window. lives: what was there
+ * when nobody looked any more may have ended since, all of it in as long as was looked at. */
+static struct error error_of(const struct context *c, const double *values, double share,
+			     bool lives)
 {
 	double unseen = unseen_share(c), may_end = lives ? fmin(unseen / (1 - unseen), 1) : 0;
-	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2), between;
+	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2),
+	       between;
 
 	sampling *= share * share;
 	if (c->strata->n_groups >= 2)
@@ -512,7 +535,8 @@ static struct error error_of(const struct context *c, const double *values, doub
 	return (struct error){.variance = sampling, .common = between};
 }
 
-/* What was allocated, if windows stood for the rest of the run by the wall clock; NaN: their lengths are not known. */
+/* What was allocated, if windows stood for the rest of the run by the wall clock; NaN: their
+ * lengths are not known. */
 static double allocated_by_wall(const struct context *c)
 {
 	double bytes = 0, wall = 0;
@@ -521,7 +545,8 @@ static double allocated_by_wall(const struct context *c)
 		if (counts(c->run, c->strata, i, NOBODY))
 			wall += c->run->windows[i].wall_s;
 	for (size_t i = 0; i < c->stack->n_born; i++)
-		if (c->stack->born[i].window >= c->run->n_before && counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
+		if (c->stack->born[i].window >= c->run->n_before &&
+		    counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
 			bytes += c->stack->born[i].bytes;
 	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
 }
@@ -561,7 +586,8 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	}
 	falls = fall[0] > half_width(s, jackknife(s, fall));
 	for (int g = 0; g <= WINDOWED_GROUPS; g++)
-		stay[g] = all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
+		stay[g] =
+			all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
 	/* one sample more or less may be missed in any case */
@@ -573,8 +599,9 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must have room for it */
-	size = r->live_objects > 0 && r->live_bytes > 0 ? r->live_bytes / r->live_objects
-							 : r->alloc_bytes / fmax(r->alloc_objects, 1);
+	size = r->live_objects > 0 && r->live_bytes > 0
+		       ? r->live_bytes / r->live_objects
+		       : r->alloc_bytes / fmax(r->alloc_objects, 1);
 	if (r->growth.low > 0 && size > 0 && r->growth.low / size > process->blocks_high) {
 		r->growth.low = 0;
 		r->replaces = true;
@@ -617,7 +644,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		bytes += stack->born[i].bytes;
 		ret->samples += stack->born[i].samples;
 	}
-	for (int g = WINDOWED_GROUPS; g >= 0; g--) { /* that of all windows last: its survival is told */
+	for (int g = WINDOWED_GROUPS; g >= 0; g--) { /* that of all windows last: its survival is
+						      * told */
 		if (!g || strata->has_group[g - 1])
 			figure(&c, g - 1, &all[g]);
 		else
@@ -637,7 +665,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
 	ret->live_common = error.common;
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
-		ret->survival[i] = survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
+		ret->survival[i] =
+			survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
 	tell_ages(&c, bytes > 0 ? objects / bytes : 0, ret);
@@ -647,8 +676,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		tell_deficit(&c, bytes > 0 ? objects / bytes : 0, ret);
 }
 
-void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata, const struct windowed_stack *stack,
-		     double *ret_live, double *ret_grows)
+void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata,
+		     const struct windowed_stack *stack, double *ret_live, double *ret_grows)
 {
 	struct context c = context_of(run, strata, stack);
 	struct figures all;
@@ -662,7 +691,8 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 
 /* --- the process --- */
 
-struct windowed_process windowed__process(const struct windowed_run *run, const struct windowed_strata *s)
+struct windowed_process windowed__process(const struct windowed_run *run,
+					  const struct windowed_strata *s)
 {
 	struct windowed_process ret = {NAN, -INFINITY, INFINITY, s->clock_error};
 	double *rates = s->rates;

@@ -44,7 +44,8 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* What is read and written is of use beside windows only, and to ask for it takes a while: all threads are asked. */
+/* What is read and written is of use beside windows only, and to ask for it takes a while: all
+ * threads are asked. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge)
 {
@@ -131,7 +132,8 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
-	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs, blocks, found, read_memory, t);
+	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
+			       blocks, found, read_memory, t);
 }
 
 int books__meet(struct session *s, struct target *const *targets, size_t n)
@@ -217,7 +219,8 @@ void books__read_bound(struct target *t)
 	for (size_t i = 0; i < maps.n; i++) {
 		const struct map_entry *e = &maps.entries[i];
 
-		if (!e->file.inode && e->perms[1] == 'w' && e->perms[3] == 'p' && strcmp(e->path, "[stack]"))
+		if (!e->file.inode && e->perms[1] == 'w' && e->perms[3] == 'p' &&
+		    strcmp(e->path, "[stack]"))
 			sum += e->end - e->start;
 	}
 	maps__free(&maps);

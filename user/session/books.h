@@ -19,11 +19,12 @@ void books__opened(struct session *session, struct target *target);
 /* The target is traced continuously from now on: ends need not be told. */
 void books__rest(struct session *session, struct target *target);
 
-/* The windows of n targets are about to end, at their budget.pace.end_ns, which was now a moment ago: the probes are still
- * in place, and their counters are read. 0 or negative errno. */
+/* The windows of n targets are about to end, at their budget.pace.end_ns, which was now a moment
+ * ago: the probes are still in place, and their counters are read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
-/* These windows, or pieces of them, are over. Meets those that were not met. 0 or negative errno. */
+/* These windows, or pieces of them, are over. Meets those that were not met. 0 or negative
+ * errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
 /* Looks at the contents of all blocks now. */

@@ -16,19 +16,25 @@
 #include "proc/process.h"
 #include "session/books.h"
 
-#define SAMPLES_WANTED	 1000 /* of a window */
-#define SAMPLES_SHARE	 0.25 /* of a budget that is not exceeded, that may be spent for more of them */
-#define MIN_INTERVAL	 64
-#define MAX_PAUSING	 16	     /* links of a process that are still to go when the next window opens */
-#define MAX_THREADS	 64 /* that are asked whether they sleep; of a process with more it is not known */
-#define REGIONS_OFTEN_NS  20000000ULL  /* looked at that often when it may become too dear any moment, */
+#define SAMPLES_WANTED 1000 /* of a window */
+/* of a budget that is not exceeded, that may be spent for more of them */
+#define SAMPLES_SHARE 0.25
+#define MIN_INTERVAL  64
+/* links of a process that are still to go when the next window opens */
+#define MAX_PAUSING 16
+/* that are asked whether they sleep; of a process with more it is not known */
+#define MAX_THREADS 64
+/* looked at that often when it may become too dear any moment, */
+#define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 /* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
 #define MOST_THINNED 64
-#define SAMPLE_NS	 900 /* what a sample costs beyond an unsampled call and its stack: a return, three tables */
-#define HELD_NS 500000000    /* what was known so long ago is not compared with */
-#define NICE		 -10 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
+/* what a sample costs beyond an unsampled call and its stack: a return, three tables */
+#define SAMPLE_NS 900
+#define HELD_NS	  500000000 /* what was known so long ago is not compared with */
+/* ours where many are traced: a window that is closed late costs what the budget does not allow */
+#define NICE -10
 
 /* --- cost --- */
 
@@ -83,8 +89,10 @@ void budget__note_rarity(const struct session *s, struct target *t)
 	uint64_t calls = t->alloc_calls + t->free_calls, now = clock__now_ns(CLOCK_MONOTONIC);
 	double wall = (double)(now - b->rare_at_ns), cpu = (double)t->cpu_now_ns - b->rare_cpu_ns;
 
-	if (s->calibrated && b->rare_at_ns && paced__wants_probes(&b->pace) && calls > b->rare_calls)
-		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls, wall > cpu ? wall : cpu);
+	if (s->calibrated && b->rare_at_ns && paced__wants_probes(&b->pace) &&
+	    calls > b->rare_calls)
+		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls,
+						     wall > cpu ? wall : cpu);
 	b->rare_calls = calls;
 	b->rare_at_ns = now;
 	b->rare_cpu_ns = (double)t->cpu_now_ns;
@@ -114,7 +122,8 @@ static void set_interval(struct session *s, struct target *t, uint64_t samples)
 	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
 	if (s->interval == 1 || interval > (double)s->interval)
 		interval = (double)s->interval;
-	if (interval > 0.7 * (double)t->budget.interval && interval < 1.4 * (double)t->budget.interval)
+	if (interval > 0.7 * (double)t->budget.interval &&
+	    interval < 1.4 * (double)t->budget.interval)
 		return;
 	put_interval(s, t, (uint64_t)interval);
 }
@@ -276,8 +285,7 @@ static int open_shared(struct session *s, struct target *t)
 	if (rc)
 		return rc;
 	allocators->n_attached = allocators->n;
-	t->budget.pace.failed +=
-		capture__resume(s->capture, allocators, t->info.pid, &none) != 0;
+	t->budget.pace.failed += capture__resume(s->capture, allocators, t->info.pid, &none) != 0;
 	t->budget.pace.cut = !is_same(t);
 	allocators__free(allocators);
 	return 0;
@@ -312,7 +320,8 @@ static void begin_close(void *ctx, struct paced *p)
 
 static bool is_gone(void *ctx, struct paced *p)
 {
-	return !capture__pausing(((struct session *)ctx)->capture, ((struct target *)p->owner)->info.pid);
+	return !capture__pausing(((struct session *)ctx)->capture,
+				 ((struct target *)p->owner)->info.pid);
 }
 
 static void set_window(void *ctx, struct paced *p, uint64_t start_ns)
@@ -418,20 +427,25 @@ static const struct pace_ops ops = {
 
 /* --- regions --- */
 
-/* What seeing the process's regions may have cost for so much CPU and wall time: half of what tracing may cost as it is done
- * now, for the heap is seen by what is left. (By half of what continuous tracing may cost, beside windows, a python that
- * grew left these a third of their limit: one window in half a minute.) */
-static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns, double wall_ns)
+/* What seeing the process's regions may have cost for so much CPU and wall time: half of what
+ * tracing may cost as it is done now, for the heap is seen by what is left. (By half of what
+ * continuous tracing may cost, beside windows, a python that grew left these a third of their
+ * limit: one window in half a minute.) */
+static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
+				 double wall_ns)
 {
-	double steady = s->max_steady_overhead * fmax(cpu_ns, s->scheduler.spare * wall_ns); /* as in windows.h */
+	/* as in windows.h */
+	double steady = s->max_steady_overhead * fmax(cpu_ns, s->scheduler.spare * wall_ns);
 
 	if (!(s->what & WHAT_HEAP))
 		return BUDGET_AIM * steady;
-	return 0.5 * BUDGET_AIM * (t->budget.pace.windows.continuous ? steady : s->max_overhead * cpu_ns);
+	return 0.5 * BUDGET_AIM *
+	       (t->budget.pace.windows.continuous ? steady : s->max_overhead * cpu_ns);
 }
 
-/* Calls of mmap and its like are few, as a rule, and seen all the time, beside whatever windows. A program that
- * makes so many of them that this alone is too dear is told from a burst by what has come together. */
+/* Calls of mmap and its like are few, as a rule, and seen all the time, beside whatever windows. A
+ * program that makes so many of them that this alone is too dear is told from a burst by what has
+ * come together. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
@@ -439,7 +453,8 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 
 	targets__read(s, t);
 	cost = regions_cost_of(s, &t->counters);
-	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns, (double)(now_ns - r->at_ns)) -
+	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns,
+					 (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
 	if (s->what & WHAT_HEAP &&
 	    !t->budget.pace.windows
@@ -539,7 +554,8 @@ int budget__welcome(struct session *s, struct target *t)
 		};
 	if (!(s->what & WHAT_HEAP))
 		return 0;
-	rc = scheduler__add(&s->scheduler, &b->pace, t, seed, s->everywhere && t->start_ns ? t->start_ns : now);
+	rc = scheduler__add(&s->scheduler, &b->pace, t, seed,
+			    s->everywhere && t->start_ns ? t->start_ns : now);
 	if (!rc && b->pace.windows.continuous)
 		restore_interval(s, &b->pace, 1);
 	return rc;
@@ -561,7 +577,8 @@ int budget__begin(struct session *s)
 	int rc = 0;
 
 	if (s->everywhere)
-		setpriority(PRIO_PROCESS, 0, NICE); /* a command runs in a process of its own already */
+		/* a command runs in a process of its own already */
+		setpriority(PRIO_PROCESS, 0, NICE);
 	scheduler__begin(&s->scheduler, &ops, s, &limits);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		rc = budget__welcome(s, s->targets[i]);

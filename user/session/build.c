@@ -24,7 +24,8 @@ bool budget__is_windowed(const struct budget *b)
 {
 	const struct windows *w = &b->pace.windows;
 
-	return b->survivors.n_windows || (b->pace.begun && !w->n_windows && !w->continuous_ns && !w->windows_ns);
+	return b->survivors.n_windows ||
+	       (b->pace.begun && !w->n_windows && !w->continuous_ns && !w->windows_ns);
 }
 
 void target__clear(struct target *t)
@@ -102,14 +103,16 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
 /* All but what lives at the end. */
-static struct site_life life_of(const struct build *b, const struct abi_site_key *key, const struct abi_site *site)
+static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
+				const struct abi_site *site)
 {
 	uint64_t third = b->begin_ns + (b->end_ns - b->begin_ns) / 3;
 	struct site_life life = {
 		.high_objects = (double)site->high_objects_q16 / 65536,
 		.high_bytes = (double)site->high_bytes,
 		.low_bytes = (double)site->alloc_bytes - (double)site->freed_bytes,
-		.low_objects = ((double)site->alloc_objects_q16 - (double)site->freed_objects_q16) / 65536,
+		.low_objects =
+			((double)site->alloc_objects_q16 - (double)site->freed_objects_q16) / 65536,
 	};
 
 	for (size_t i = 0; b->series && i < b->series->n; i++) {
@@ -156,18 +159,18 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 	add_peak(b, p, &peak);
 	for (size_t i = 0; i < s->n; i++) {
 		struct profile_site *site;
-		const struct abi_stack *stack = snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
+		const struct abi_stack *stack =
+			snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
 		int rc;
 
-		/* A site is made after its stack was stored; but one that was taken out at that very moment
-		 * may find no room when it is put back. */
+		/* A site is made after its stack was stored; but one that was taken out at that
+		 * very moment may find no room when it is put back. */
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			s->site_of[i] = NO_SITE;
 			missing += s->sites[i].alloc_samples;
 			continue;
 		}
-		rc = add_stack(p, stack, s->sites[i].alloc_samples, &s->site_of[i], ends,
-			       &bridged);
+		rc = add_stack(p, stack, s->sites[i].alloc_samples, &s->site_of[i], ends, &bridged);
 		if (rc)
 			return rc;
 		site = &p->sites[s->site_of[i]];
@@ -186,8 +189,8 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 	return add_ends(p, ends, bridged);
 }
 
-/* Is there no anonymous page of the process there (any more)? Its word in /proc/PID/pagemap: bit 63, it is
- * there; 62, in swap; 61, it is a file's or shared. */
+/* Is there no anonymous page of the process there (any more)? Its word in /proc/PID/pagemap: bit
+ * 63, it is there; 62, in swap; 61, it is a file's or shared. */
 static bool page_gone(int pagemap_fd, uint64_t addr)
 {
 	uint64_t word;
@@ -338,12 +341,12 @@ static int add_probes(const struct build *b, struct profile *p)
 	return 0;
 }
 
-/* 1 when the process became another program by exec and that one has no probes. */
-static uint64_t exec_untraced(const struct build *b)
+uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	if (!t->exec_ns || !t->allocators) /* without one of its own, the probes are in all processes */
+	if (!t->exec_ns || !t->allocators) /* without one of its own, the probes are in all
+					    * processes */
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
@@ -356,8 +359,8 @@ static uint64_t exec_untraced(const struct build *b)
 	return 1;
 }
 
-/* 1 when the main thread has ended, by which the kernel finds the process whose probes they are, and some kinds
- * of probe are silent from then on. */
+/* 1 when the main thread has ended, by which the kernel finds the process whose probes they are,
+ * and some kinds of probe are silent from then on. */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&
@@ -397,7 +400,7 @@ static int add_lost(const struct build *b, struct profile *p)
 	for (size_t i = 0; i < sizeof(run) / sizeof(*run) && !rc; i++)
 		rc = profile__add_run_lost(p, run[i].name, run[i].n);
 	if (!rc)
-		rc = profile__add_lost(p, "exec_untraced", exec_untraced(b));
+		rc = profile__add_lost(p, "exec_untraced", build__exec_untraced(b));
 	if (!rc)
 		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));
 	if (!rc)
@@ -410,7 +413,7 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = refusals__add(b, p);
 	if (!rc)
 		rc = profile__add_run_lost(p, "unwind_tables_refused",
-				       capture__tables_refused(b->capture));
+					   capture__tables_refused(b->capture));
 	return rc;
 }
 
@@ -459,7 +462,8 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->interval_bytes = b->interval;
 	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
 	p->earlier_gone_bytes = -1;
-	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low = p->growth.blocks_high = NAN;
+	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
+		p->growth.blocks_high = NAN;
 	p->resident_change_bytes =
 		b->target->rss_start_bytes && b->target->rss_bytes
 			? (double)b->target->rss_bytes - (double)b->target->rss_start_bytes
@@ -536,7 +540,7 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = add_sites(b, p, &sites);
 	if (!rc)
 		rc = b->target->budget.survivors.n_windows ? trend__add_windowed(b, p, &sites)
-						   : add_live(b, p, &sites);
+							   : add_live(b, p, &sites);
 	if (!rc && !b->growth && !b->target->budget.survivors.n_windows)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->growth)
@@ -595,15 +599,15 @@ static int add_region_sites(const struct build *b, struct profile *p, size_t *si
 	struct profile_site *site;
 
 	for (size_t i = 0; i < book->n_sites; i++) {
-		const struct abi_stack *stack = snapshot__find_stack(&b->drain->stacks, &book->sites[i].stack);
+		const struct abi_stack *stack =
+			snapshot__find_stack(&b->drain->stacks, &book->sites[i].stack);
 		int rc;
 
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			site_of[i] = NO_SITE; /* cannot be: it was stored before */
 			continue;
 		}
-		rc = add_stack(p, stack, book->sites[i].objects, &site_of[i], ends,
-			       &bridged);
+		rc = add_stack(p, stack, book->sites[i].objects, &site_of[i], ends, &bridged);
 		if (rc)
 			return rc;
 		site = &p->sites[site_of[i]];
@@ -644,11 +648,13 @@ static void add_resident_regions(const struct build *b, struct profile *p, const
 		const struct resident_piece *piece = &pieces->at[i];
 
 		if (piece->kind == RESIDENT_MAPPED && site_of[piece->site] != NO_SITE)
-			resident_bytes__add(&p->sites[site_of[piece->site]].resident, &piece->bytes);
+			resident_bytes__add(&p->sites[site_of[piece->site]].resident,
+					    &piece->bytes);
 	}
 }
 
-/* Does the location lie in one of the allocator's functions, or in a library that is nothing but it? */
+/* Does the location lie in one of the allocator's functions, or in a library that is nothing but
+ * it? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
 {
@@ -713,8 +719,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = profile__add_lost(p, "regions_stopped", b->target->regions_stopped_ns != 0);
 	if (b->target->regions_stopped_ns)
-		p->regions_followed_s =
-			(double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
+		p->regions_followed_s = (double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
 	if (!rc)
 		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
 	p->dropped += book->too_many;
@@ -741,56 +746,4 @@ int build__regions(const struct build *b, struct profile **ret)
 	*ret = p;
 	p = NULL;
 	return 0;
-}
-
-/* --- the resident set --- */
-
-static int compare_addrs(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Where blocks of the heap are, as far as they were sampled: ascending. 0 or -ENOMEM. */
-static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
-{
-	const struct survivors *survivors = &b->target->budget.survivors;
-	struct snapshot_live live = snapshot__live_of(&b->drain->live, b->target->process);
-	size_t found = 0;
-	uint64_t *addrs = calloc(live.n + survivors->n_blocks + 1, sizeof(*addrs));
-
-	if (!addrs)
-		return -ENOMEM;
-	if (survivors->n_windows) {
-		for (size_t i = 0; i < survivors->n_blocks; i++)
-			if (!survivors->blocks[i].ended && !survivors->blocks[i].changed)
-				addrs[found++] = survivors->blocks[i].addr;
-	} else {
-		for (size_t i = 0; i < live.n; i++)
-			if (live.blocks[i].birth_ns >= b->target->exec_ns && live.blocks[i].birth != BIRTH_ENDED)
-				addrs[found++] = live.keys[i].addr;
-	}
-	qsort(addrs, found, sizeof(*addrs), compare_addrs);
-	*ret = addrs;
-	*ret_n = found;
-	return 0;
-}
-
-int build__resident(const struct build *b, const struct profile *heap, const struct profile *regions,
-		    struct resident **ret)
-{
-	const struct target *t = b->target;
-	_cleanup_free_ uint64_t *addrs = NULL;
-	size_t n = 0;
-	int rc;
-
-	*ret = NULL;
-	if (!t->resident.vmrss_bytes)
-		return 0;
-	rc = heap ? block_addrs(b, &addrs, &n) : 0;
-	if (rc)
-		return rc;
-	return resident__make(&t->resident, heap, regions, addrs, n,
-			      (t->begun_by_exec_ns || t->exec_ns) && !exec_untraced(b), ret);
 }

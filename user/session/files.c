@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's blocks on the disk and
- * its file system mounted; and the kernel's tables have room for so many probed functions. So a file is let go when no
- * process whose memory is still to be told of has it mapped. */
+/* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's
+ * blocks on the disk and its file system mounted; and the kernel's tables have room for so many
+ * probed functions. So a file is let go when no process whose memory is still to be told of has it
+ * mapped. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -9,7 +10,8 @@
 #include "session/internal.h"
 
 #define LOOK_EVERY_NS 1000000000
-/* Programs that are started again and again, each minute or so, find their probes in place for as long. */
+/* Programs that are started again and again, each minute or so, find their probes in place for as
+ * long. */
 #define IDLE_NS 10000000000
 
 const char *files__not_traced(struct session *s, const struct target *t)
@@ -73,7 +75,8 @@ void files__let_go(struct session *s)
 	s->files_next_ns = now + LOOK_EVERY_NS;
 	for (size_t i = 0; i < s->n_targets; i++)
 		use_all(s, &s->targets[i]->maps);
-	/* our own C library's are for processes that are still to come: targets__probe_own_libc() */
+	/* our own C library's are for processes that are still to come:
+	 * targets__probe_own_libc() */
 	if (!maps__read(getpid(), &own))
 		use_all(s, &own);
 	maps__free(&own);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When the run was held up for so long that its probes were taken out of all processes (capture/keeper.h): what they would
- * have seen is lost, and told; then they come back. */
+/* When the run was held up for so long that its probes were taken out of all processes
+ * (capture/keeper.h): what they would have seen is lost, and told; then they come back. */
 #include <errno.h>
 
 #include "base/clock.h"

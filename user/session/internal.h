@@ -53,38 +53,39 @@ struct session {
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	double planned_s;
-	uint64_t own_cpu_ns;	 /* memtrace's own until the start, from the stop on during the run */
+	/* memtrace's own until the start, from the stop on during the run */
+	uint64_t own_cpu_ns;
 	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
 	uint64_t watch_lost, watch_lost_seen;
-	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
+	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
 	uint64_t n_withdrawals; /* how often we were held up, and all probes were taken out, */
 	uint64_t withdrawn_ns;	/* and for how long they were out */
 	uint64_t interval;
-	bool interval_given; /* by the user: no other will do for continuous tracing */
-	double max_overhead; /* share of a target's CPU time, in windows; 0: no limit */
-	double max_steady_overhead; /* the same all the time */
-	double max_host_overhead; /* share of the machine's; 0: no limit */
-	struct scheduler scheduler; /* with a limit */
-	uint64_t wait_look_ns;	    /* guard__wait() looks again then */
-	uint64_t held_at_ns;	    /* when budget__holds() looked last, and */
-	double held_cost_ns;	    /* what tracing had cost the machine */
-	uint64_t window_period_ns; /* 0: as always */
-	int timer_fd;	     /* for what is due next; -1: none */
-	int beat_fd;	     /* for telling that all is well; -1: none */
+	bool interval_given;		 /* by the user: no other will do for continuous tracing */
+	double max_overhead;		 /* share of a target's CPU time, in windows; 0: no limit */
+	double max_steady_overhead;	 /* the same all the time */
+	double max_host_overhead;	 /* share of the machine's; 0: no limit */
+	struct scheduler scheduler;	 /* with a limit */
+	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
+	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
+	double held_cost_ns;		 /* what tracing had cost the machine */
+	uint64_t window_period_ns;	 /* 0: as always */
+	int timer_fd;			 /* for what is due next; -1: none */
+	int beat_fd;			 /* for telling that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
 	bool regions_if_easy; /* they are among it, and may be left */
-	bool resident; /* what the targets' resident sets are made of is asked for */
+	bool resident;	      /* what the targets' resident sets are made of is asked for */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* of processes that were not heard of yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
 	struct series series; /* while processes are few */
-	uint64_t forgotten; /* profiles of ended processes that found no room */
+	uint64_t forgotten;   /* profiles of ended processes that found no room */
 	struct profile_list profiles;
 };
 
@@ -132,15 +133,15 @@ int targets__refresh_maps(struct session *session, struct target *target);
 /* A process that is traced without having been named: becomes a target. */
 void targets__welcome(struct session *session, const struct abi_event *event);
 
-/* Puts probes into the files of the target's allocators, those that have none, for all who run them; the
- * session's from then on. 0 or negative errno with err. */
+/* Puts probes into the files of the target's allocators, those that have none, for all who run
+ * them; the session's from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
 /* Puts probes of its own on those of the target's allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
 
-/* Puts probes into the C library that memtrace itself runs on, as most of the machine does: processes that are
- * still to come find them there. */
+/* Puts probes into the C library that memtrace itself runs on, as most of the machine does:
+ * processes that are still to come find them there. */
 void targets__probe_own_libc(struct session *session);
 
 /* Tells the kernel side what has changed in the targets' maps. */
@@ -171,7 +172,8 @@ enum file_mark {
 	FILE_REFUSED, /* of it, or of one that came with it, some function cannot be probed */
 };
 
-/* Why no call of the target's allocator is to be seen; static. NULL: it is traced, or has its own probes. */
+/* Why no call of the target's allocator is to be seen; static. NULL: it is traced, or has its own
+ * probes. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
 /* Lets go of files, and of the probes in them, that no target has mapped any more, now and then. */
@@ -179,12 +181,12 @@ void files__let_go(struct session *session);
 
 /* --- region_calls.c: what the targets take from the kernel --- */
 
-/* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are known; a
- * command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
+/* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are
+ * known; a command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
 int region_calls__attach(struct session *session, bool loading, struct error *err);
 
-/* Takes the probes by which the target's regions are seen away for good, and at the system calls those of all:
- * it has become too dear. */
+/* Takes the probes by which the target's regions are seen away for good, and at the system calls
+ * those of all: it has become too dear. */
 void region_calls__stop(struct session *session, struct target *target);
 
 /* Takes what is no longer mapped out of the book of a target whose calls are not seen any more. */
@@ -204,12 +206,13 @@ void region_calls__restore(struct session *session);
 
 /* --- guard.c: when the run was held up --- */
 
-/* Were all probes withdrawn meanwhile? Takes it down then, and into what is known of the targets. */
+/* Were all probes withdrawn meanwhile? Takes it down then, and into what is known of the
+ * targets. */
 bool guard__note(struct session *session);
 /* Puts back those that are not the scheduler's to put back. */
 void guard__restore(struct session *session);
-/* While names are looked up, which may take long and keeps us from all else: all is well as long as tracing costs no more than
- * it may. ctx: the session. */
+/* While names are looked up, which may take long and keeps us from all else: all is well as long as
+ * tracing costs no more than it may. ctx: the session. */
 void guard__wait(void *ctx);
 
 /* --- selection.c: which processes are traced without being named --- */
@@ -217,7 +220,8 @@ void guard__wait(void *ctx);
 /* Fills in the kernel side's part of it. */
 void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
 
-/* Takes in the processes there are that fit, or that descend from traced ones. 0 or negative errno with err. */
+/* Takes in the processes there are that fit, or that descend from traced ones. 0 or negative errno
+ * with err. */
 int selection__scan(struct session *session, struct error *err);
 
 /* Says whether the file of an exec fits, and takes the process in if it does. */

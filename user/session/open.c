@@ -20,8 +20,9 @@
 
 #define SELECTED_PROCESSES 2048 /* at a time, when they need not be named */
 
-/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and closing a window costs it,
- * until the probes of malloc and free are out; the shortest window; and how long it may take to pay for both. */
+/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and
+ * closing a window costs it, until the probes of malloc and free are out; the shortest window; and
+ * how long it may take to pay for both. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -288,39 +289,45 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 /* Perf uprobes are let go one after the other, a tenth of a second each. */
 static int check_perf_limit(const struct session *s, struct error *err)
 {
-	double window_s = PERF_EDGES_S + PERF_WINDOW_S, pays_s = WINDOWS_FELT * window_s / s->max_overhead;
+	double window_s = PERF_EDGES_S + PERF_WINDOW_S,
+	       pays_s = WINDOWS_FELT * window_s / s->max_overhead;
 
 	if (s->everywhere)
-		return error__set(err, -ENOTSUP,
-				  "this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
-				  "code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
-				  "processes with -p, or say --max-overhead off",
-				  SESSION_SEPARATE);
+		return error__set(
+			err, -ENOTSUP,
+			"this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
+			"code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
+			"processes with -p, or say --max-overhead off",
+			SESSION_SEPARATE);
 	if (pays_s > PERF_PAYS_S)
-		return error__set(err, -ENOTSUP,
-				  "with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
-				  "of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
-				  "more, or off",
-				  WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
-				  ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
+		return error__set(
+			err, -ENOTSUP,
+			"with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
+			"of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
+			"more, or off",
+			WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
+			ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
 	return 0;
 }
 
-/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where nobody asked for it. */
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where
+ * nobody asked for it. */
 static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
 {
 	*ret_refuse = false;
 	if (!(s->max_overhead > 0))
 		return 0;
 	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
-		return error__set(err, -ENOTSUP,
-				  "a limit of overhead is kept for the heap and, of a command or of "
-				  "up to %d processes given by -p, for regions, so far; not for growth",
-				  SESSION_SEPARATE);
+		return error__set(
+			err, -ENOTSUP,
+			"a limit of overhead is kept for the heap and, of a command or of "
+			"up to %d processes given by -p, for regions, so far; not for growth",
+			SESSION_SEPARATE);
 	if (!budget__cost_known(s))
-		return error__set(err, -ETIMEDOUT,
-				  "a limit of overhead cannot be kept: what probes cost here could not "
-				  "be measured");
+		return error__set(
+			err, -ETIMEDOUT,
+			"a limit of overhead cannot be kept: what probes cost here could not "
+			"be measured");
 	*ret_refuse = capture__kind(s->capture) == PROBE_PERF && s->what & WHAT_HEAP;
 	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
@@ -386,11 +393,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->resident = o->resident;
 	s->selection = o->selection;
 	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
-		rc = error__set(err, -ENOTSUP,
-				"on this kernel the return of a probed call kills a process under a "
-				"seccomp filter, and probes in all processes would reach such ones: "
-				"name up to %d processes with -p",
-				SESSION_SEPARATE);
+		rc = error__set(
+			err, -ENOTSUP,
+			"on this kernel the return of a probed call kills a process under a "
+			"seccomp filter, and probes in all processes would reach such ones: "
+			"name up to %d processes with -p",
+			SESSION_SEPARATE);
 		goto fail;
 	}
 	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||
@@ -423,7 +431,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	s->calibrated = s->what & WHAT_HEAP && !capture__calibrate(s->capture, &s->calibration);
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
-		s->regions_calibrated = !capture__calibrate_regions(s->capture, &s->region_calibration);
+		s->regions_calibrated =
+			!capture__calibrate_regions(s->capture, &s->region_calibration);
 	/* where a window is dear, a few of them cost more than nobody asked for */
 	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
 		s->max_overhead = s->max_steady_overhead;
@@ -460,7 +469,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
-	/* Probes come last: each call is slowed from then on, and unwind tables of a large program take a while. */
+	/* Probes come last: each call is slowed from then on, and unwind tables of a large program
+	 * take a while. */
 	targets__tell_mappings(s);
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = attach_target(s, s->targets[i], false, err);

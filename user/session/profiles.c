@@ -14,11 +14,13 @@
 
 #define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS 2000000000 /* and not more often */
-#define SETTLE_LATE_NS                                                                             \
-	10000000000 /* or one that ended so long ago: its files are held as long as it is not told of */
-#define GAP_WITHIN_NS	1000000000 /* a look at what goes on waits for a gap between windows for no longer, */
-#define GAP_LOOK_MS	5	   /* and asks so often */
-/* Profiles of ended processes that are kept, those that held most: that many, of that many bytes. */
+/* or one that ended so long ago: its files are held as long as it is not told of */
+#define SETTLE_LATE_NS 10000000000
+/* a look at what goes on waits for a gap between windows for no longer, */
+#define GAP_WITHIN_NS 1000000000
+#define GAP_LOOK_MS   5 /* and asks so often */
+/* Profiles of ended processes that are kept, those that held most: that many, of that many
+ * bytes. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
@@ -246,7 +248,8 @@ void session__await_gap(struct session *s)
 	struct pollfd news = {.fd = s->epoll_fd, .events = POLLIN};
 	bool all_ended = false;
 
-	while (!all_ended && !scheduler__is_quiet(&s->scheduler) && clock__now_ns(CLOCK_MONOTONIC) < until) {
+	while (!all_ended && !scheduler__is_quiet(&s->scheduler) &&
+	       clock__now_ns(CLOCK_MONOTONIC) < until) {
 		poll(&news, 1, GAP_LOOK_MS);
 		all_ended = session__dispatch(s);
 	}

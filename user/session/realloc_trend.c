@@ -76,7 +76,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* By how much what reallocs have added in windows is to be multiplied for all of the time that these stand for. */
+/* By how much what reallocs have added in windows is to be multiplied for all of the time that
+ * these stand for. */
 static double scale_of(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
@@ -89,8 +90,9 @@ static double scale_of(const struct windowed_run *run)
 			: 1;
 }
 
-/* Of one site, by slices of the middle half of the run, before the process is asked. k: bytes a second that a byte seen in
- * windows stands for, times their seconds. false: too little was seen. */
+/* Of one site, by slices of the middle half of the run, before the process is asked. k: bytes a
+ * second that a byte seen in windows stands for, times their seconds. false: too little was
+ * seen. */
 static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
 			    double held, double k, struct growth *ret)
 {
@@ -120,10 +122,12 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 {
 	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
 
-	/* That vectors are never freed is concluded from a trend, which may be chance: then the process grows less. */
+	/* That vectors are never freed is concluded from a trend, which may be chance: then the
+	 * process grows less. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
-	/* by either clock it would be larger by more: no clock that was measured differs by more than MOST_HIDDEN */
+	/* by either clock it would be larger by more: no clock that was measured differs by more
+	 * than MOST_HIDDEN */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
 	if (process > 0 && growth->bytes_per_s > process) /* the wall clock drives it */
@@ -177,8 +181,8 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its growth is. most: what there
- * is room for, bytes; 0: not known. */
+/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its
+ * growth is. most: what there is room for, bytes; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;

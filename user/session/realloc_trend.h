@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Vectors that realloc has grown, of a process in windows (ledger/reallocs.h), into its profile. Private to the room. */
+/* Vectors that realloc has grown, of a process in windows (ledger/reallocs.h), into its profile.
+ * Private to the room. */
 #ifndef MEMTRACE_SESSION_REALLOC_TREND_H
 #define MEMTRACE_SESSION_REALLOC_TREND_H
 
@@ -10,7 +11,8 @@
 struct realloc_growth {
 	bool known;
 	struct growth growth; /* bytes per second */
-	double by_clock; /* of what windows show so much is there: less than 1 where the wall clock drives it, which they do not slow */
+	double by_clock; /* of what windows show so much is there: less than 1 where the wall clock
+			  * drives it, which they do not slow */
 };
 
 /* Of all; rows are those of the sites. */
@@ -21,13 +23,15 @@ struct realloc_trend {
 	struct growth all; /* of those that grow */
 };
 
-/* anon: by how much the process's anonymous memory grows, bytes per second. 0 or -ENOMEM; to be cleared when 0. */
+/* anon: by how much the process's anonymous memory grows, bytes per second. 0 or -ENOMEM; to be
+ * cleared when 0. */
 int realloc_trend__new(const struct build *build, const struct process_sites *sites,
 		       const struct windowed_run *run, const struct growth *anon,
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* What they have added is live as far as it is held, in at least one vector: into each site's. 0 or -ENOMEM. */
+/* What they have added is live as far as it is held, in at least one vector: into each site's. 0 or
+ * -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 

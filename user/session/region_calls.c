@@ -10,7 +10,8 @@
 #include "session/internal.h"
 #include "session/region_trend.h"
 
-#define SETTLE_AFTER_NS 1000000000ULL /* no call of the four takes longer; else it is out of order */
+/* no call of the four takes longer; else it is out of order */
+#define SETTLE_AFTER_NS 1000000000ULL
 
 #define MAX_ORPHANS 65536
 
@@ -51,9 +52,9 @@ void region_calls__settle(struct session *s, bool all)
 	if (!(s->what & WHAT_REGIONS))
 		return;
 	for (size_t i = 0; i < s->n_targets; i++)
-		region_book__settle(&s->targets[i]->book,
-				    all || s->targets[i]->ended ? UINT64_MAX
-								: now - SETTLE_AFTER_NS);
+		region_book__settle(&s->targets[i]->book, all || s->targets[i]->ended
+								  ? UINT64_MAX
+								  : now - SETTLE_AFTER_NS);
 }
 
 /* Many processes have too much to note. */
@@ -132,8 +133,8 @@ void region_calls__restore(struct session *s)
 static int attach_syscalls(struct session *s, const char *why, struct error *err)
 {
 	s->region_place = REGIONS_SYSCALLS;
-	snprintf(s->region_text, sizeof(s->region_text), "at the system calls of all processes (%s)",
-		 why);
+	snprintf(s->region_text, sizeof(s->region_text),
+		 "at the system calls of all processes (%s)", why);
 	return capture__attach_region_syscalls(s->capture, err);
 }
 
@@ -145,10 +146,11 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	if (s->region_place == REGIONS_SYSCALLS)
 		return attach_syscalls(s, "as asked for", err);
 	if (s->everywhere && s->region_place == REGIONS_LIBC)
-		return error__set(err, -EINVAL,
-				  "--regions-at libc is for up to a few processes given by -p, or a "
-				  "command: those that come by themselves are seen at the system "
-				  "calls");
+		return error__set(
+			err, -EINVAL,
+			"--regions-at libc is for up to a few processes given by -p, or a "
+			"command: those that come by themselves are seen at the system "
+			"calls");
 	if (s->everywhere)
 		return attach_syscalls(s, "of processes that are still to come, too", err);
 	for (size_t i = 0; i < s->n_targets; i++) {

@@ -82,8 +82,8 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Children of children have their turn when their parents are in; and what is forked meanwhile, too: of one
- * that was in before a look began, the kernel side takes the children in. */
+/* Children of children have their turn when their parents are in; and what is forked meanwhile,
+ * too: of one that was in before a look began, the kernel side takes the children in. */
 static int scan_descendants(struct session *s)
 {
 	size_t before;

@@ -55,7 +55,8 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
-/* What the processes have of memory. Of many those alone that have windows: it is what tells the growth of a stack from noise. */
+/* What the processes have of memory. Of many those alone that have windows: it is what tells the
+ * growth of a stack from noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -65,7 +66,8 @@ static void watch_sizes(struct session *s, uint64_t now)
 	for (size_t i = 0; i < s->n_targets && n_read < SIZES_AT_ONCE; i++) {
 		struct target *t = s->targets[i];
 
-		if (t->ended || now < t->anon.next_ns || (s->everywhere && !t->budget.survivors.n_windows))
+		if (t->ended || now < t->anon.next_ns ||
+		    (s->everywhere && !t->budget.survivors.n_windows))
 			continue;
 		targets__read_size(t);
 		n_read++;
@@ -230,8 +232,8 @@ static bool uses_glibc(const struct target *t)
 	return false;
 }
 
-/* Before anything else that takes time: nothing is counted any more, and what is read here is to be of the same
- * moment. */
+/* Before anything else that takes time: nothing is counted any more, and what is read here is to be
+ * of the same moment. */
 static void read_resident(struct session *s)
 {
 	for (size_t i = 0; s->resident && i < s->n_targets; i++) {

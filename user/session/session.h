@@ -19,8 +19,9 @@ struct session;
 
 /* Processes that are traced without being named. All conditions given must hold. */
 struct session_selection {
-	bool dynamic;		  /* any process that fits what follows; else children only */
-	bool follow;		  /* children of traced processes, those they have and those to come */
+	bool dynamic; /* any process that fits what follows; else children only */
+	/* children of traced processes, those they have and those to come */
+	bool follow;
 	const char *const *comms; /* names as the kernel has them (15 bytes): one of them */
 	size_t n_comms;
 	const uint32_t *users; /* effective user ids: one of them */
@@ -38,41 +39,49 @@ enum session_what {
 
 /* Where the calls of WHAT_REGIONS are seen. */
 enum session_region_place {
-	REGIONS_AUTO,	  /* at libc's functions where these see all of them, else at the system calls */
+	/* at libc's functions where these see all of them, else at the system calls */
+	REGIONS_AUTO,
 	REGIONS_LIBC,
 	REGIONS_SYSCALLS,
 };
 
-/* Longer than a loaded machine keeps us waiting as a rule; with what closing takes, targets are well again
- * within a second. Who has set no limit waits for a trace that misses nothing. */
+/* Longer than a loaded machine keeps us waiting as a rule; with what closing takes, targets are
+ * well again within a second. Who has set no limit waits for a trace that misses nothing. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
 
-#define SESSION_SEPARATE 16 /* processes at most with probes of their own; each takes the kernel 10 to 30 ms */
+/* processes at most with probes of their own; each takes the kernel 10 to 30 ms */
+#define SESSION_SEPARATE 16
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
-	bool regions_if_easy; /* regions as well, where libc's functions show them to probes that go at once */
+	/* regions as well, where libc's functions show them to probes that go at once */
+	bool regions_if_easy;
 	bool resident; /* profile.resident as well: of what is there at the end of the run */
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
-	double planned_s; /* what the run is to take, for its profiles; whoever runs it sees to that. 0: until told */
+	double planned_s; /* what the run is to take, for its profiles; whoever runs it sees to
+			   * that. 0: until told */
 	char *const
 		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
-	double max_overhead; /* share of its CPU time that tracing in windows may cost a process, 0..1; 0: no limit */
-	double max_steady_overhead; /* the same of tracing all the time, which slows no request more than others; no less */
-	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none then (but with perf uprobes
-			      * that is an error, too) */
-	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share of the machine's CPU time that tracing may
-	 * cost, 0..1; 0: no limit. Only beside max_overhead. */
+	double max_overhead; /* share of its CPU time that tracing in windows may cost a process,
+			      * 0..1; 0: no limit */
+	double max_steady_overhead; /* the same of tracing all the time, which slows no request more
+				     * than others; no less */
+	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none
+			      * then (but with perf uprobes that is an error, too) */
+	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share
+	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
+	 * max_overhead. */
 	double max_host_overhead;
-	uint64_t window_period_ns; /* for tests: how often windows come about; 0: about every second */
+	/* for tests: how often windows come about; 0: about every second */
+	uint64_t window_period_ns;
 	/* Was capture.interval asked for by its number? Else tracing may sample at a coarser one
 	 * where that lets it go on all the time within the limit. (Who asks for a number
 	 * compares by it, or wants each allocation, and can ask for a larger one.) */
@@ -91,9 +100,10 @@ int session__start(struct session *session, struct error *err);
 /* Readable when session__dispatch has something to do. Owned by the session. */
 int session__fd(const struct session *session);
 
-/* Takes in the news, and tells that all is well: when that is not called for GUARD_LIMITED_MS (without a limit of overhead:
- * GUARD_UNLIMITED_MS) while there is nothing else to say so, all probes are taken out of the targets, and put back at
- * the next call. News are mapped files, ended processes. True when every target has ended. */
+/* Takes in the news, and tells that all is well: when that is not called for GUARD_LIMITED_MS
+ * (without a limit of overhead: GUARD_UNLIMITED_MS) while there is nothing else to say so, all
+ * probes are taken out of the targets, and put back at the next call. News are mapped files, ended
+ * processes. True when every target has ended. */
 bool session__dispatch(struct session *session);
 
 /* How often that happened since the start; *ret_s: for how long the probes were out in all. */
@@ -107,11 +117,11 @@ struct session_status {
 	double elapsed_s;
 	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
 	uint64_t samples;
-	double alloc_bytes;  /* estimate: allocated since the start */
-	double live_bytes;   /* the same, and not freed: the table's estimate, of n_live targets */
-	double grown_bytes; /* by which the anonymous memory of the others has grown since tracing them
-			      * began: they are traced in windows, and what is live of them only the
-			      * table estimates */
+	double alloc_bytes; /* estimate: allocated since the start */
+	double live_bytes;  /* the same, and not freed: the table's estimate, of n_live targets */
+	double grown_bytes; /* by which the anonymous memory of the others has grown since tracing
+			     * them began: they are traced in windows, and what is live of them only
+			     * the table estimates */
 	size_t n_live, n_grown;
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
@@ -126,23 +136,23 @@ struct session_rates {
 	double live_bytes, grown_bytes, alloc_calls, free_calls;
 };
 
-/* Calls that turn out to be the allocator's own are taken off again, and counts can step back a little: those are
- * 0 then. false: no time has passed. */
+/* Calls that turn out to be the allocator's own are taken off again, and counts can step back a
+ * little: those are 0 then. false: no time has passed. */
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
-/* Before what takes long, and is done while the run goes on (the next two): waits until no window is open that would stay open as
- * long, half a second as a rule, one at most. */
+/* Before what takes long, and is done while the run goes on (the next two): waits until no window
+ * is open that would stay open as long, half a second as a rule, one at most. */
 void session__await_gap(struct session *session);
 
-/* How things stand while the run goes on: calls fn for the profile of each target that has not ended, in order,
- * until it returns something else than 0, which is then returned; the profile is gone afterwards. Takes as
- * long as reading all tables does. 0 or negative errno. */
+/* How things stand while the run goes on: calls fn for the profile of each target that has not
+ * ended, in order, until it returns something else than 0, which is then returned; the profile is
+ * gone afterwards. Takes as long as reading all tables does. 0 or negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
-/* The same profiles, for the caller to keep and free, the array, too; also those of targets that have ended, if they
- * were named. After stop: how things stood then. 0 or negative errno. */
+/* The same profiles, for the caller to keep and free, the array, too; also those of targets that
+ * have ended, if they were named. After stop: how things stood then. 0 or negative errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
 /* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
@@ -153,13 +163,14 @@ void session__stop(struct session *session);
 /* Takes the probes out of the targets that are still there. */
 void session__detach(struct session *session);
 
-/* What each target holds: profiles, sorted and symbolized, in the order of the pids, for each pid the heap
- * before the regions. After stop.
- * The array and the profiles are the session's. 0 or negative errno. */
+/* What each target holds: profiles, sorted and symbolized, in the order of the pids, for each pid
+ * the heap before the regions. After stop. The array and the profiles are the session's. 0 or
+ * negative errno. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
-/* How many processes the run has traced so far, those that have ended, and left nothing to report, among them. */
+/* How many processes the run has traced so far, those that have ended, and left nothing to report,
+ * among them. */
 size_t session__met(const struct session *session);
 
 /* The pid of the command that was started (0: none), and, when it has ended, true and its wait
@@ -182,7 +193,7 @@ const struct capture_refusal *session__refusals(const struct session *session, s
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: none that is known */
-	struct error no_allocator;   /* why not */
+	struct error no_allocator;     /* why not */
 	struct region_source *regions; /* owned */
 	struct calibration calibration;
 	struct region_calibration region_calibration;
@@ -192,8 +203,9 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		  struct error *err);
 void session_plan__clear(struct session_plan *plan);
 
-/* Can this machine trace, and we: privileges (-EPERM), the pid namespace, BTF. 0, or negative errno with err. Part of session__open
- * and session__plan; for who has something else to complain of that would send people the wrong way first. */
+/* Can this machine trace, and we: privileges (-EPERM), the pid namespace, BTF. 0, or negative errno
+ * with err. Part of session__open and session__plan; for who has something else to complain of that
+ * would send people the wrong way first. */
 int session__check_machine(struct error *err);
 
 /* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot

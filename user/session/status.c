@@ -22,22 +22,26 @@ static double allocated(const struct target *t)
 	double seen = 0;
 
 	for (size_t i = 0; i < s->n_windows; i++)
-		seen += net_clock__at(clock, s->windows[i].end_ns) - net_clock__at(clock, s->windows[i].start_ns);
+		seen += net_clock__at(clock, s->windows[i].end_ns) -
+			net_clock__at(clock, s->windows[i].start_ns);
 	if (is_continuous(t) || !(seen > 0))
 		return (double)t->counters.alloc_bytes;
 	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
 }
 
-/* Calls that allocate and that free, per net second, of the last windows. false: there were none. */
+/* Calls that allocate and that free, per net second, of the last windows. false: there were
+ * none. */
 static bool call_rates(const struct target *t, double *ret_allocs, double *ret_frees)
 {
 	const struct survivors *s = &t->budget.survivors;
 	double seconds = 0, allocs = 0, frees = 0;
 
-	for (size_t i = s->n_windows > RECENT_WINDOWS ? s->n_windows - RECENT_WINDOWS : 0; i < s->n_windows; i++) {
+	for (size_t i = s->n_windows > RECENT_WINDOWS ? s->n_windows - RECENT_WINDOWS : 0;
+	     i < s->n_windows; i++) {
 		const struct survivors_window *w = &s->windows[i];
 
-		seconds += net_clock__at(&t->budget.clock, w->end_ns) - net_clock__at(&t->budget.clock, w->start_ns);
+		seconds += net_clock__at(&t->budget.clock, w->end_ns) -
+			   net_clock__at(&t->budget.clock, w->start_ns);
 		allocs += (double)w->allocs;
 		frees += (double)w->allocs - (double)w->net_blocks;
 	}
@@ -48,15 +52,17 @@ static bool call_rates(const struct target *t, double *ret_allocs, double *ret_f
 	return true;
 }
 
-/* Brings the estimate of a target's calls up to date: what was counted where all is, else what its last windows say of the
- * time that it has worked since. */
+/* Brings the estimate of a target's calls up to date: what was counted where all is, else what its
+ * last windows say of the time that it has worked since. */
 static void estimate_calls(struct target *t)
 {
 	const struct net_clock *clock = &t->budget.clock;
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : 0;
-	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns), allocs, frees;
+	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns),
+	       allocs, frees;
 
-	if (t->budget.pace.windows.budget > 0 && !is_continuous(t) && call_rates(t, &allocs, &frees)) {
+	if (t->budget.pace.windows.budget > 0 && !is_continuous(t) &&
+	    call_rates(t, &allocs, &frees)) {
 		t->calls.allocs += allocs * worked;
 		t->calls.frees += frees * worked;
 	} else {
@@ -68,8 +74,8 @@ static void estimate_calls(struct target *t)
 	t->calls.seen_frees = t->free_calls;
 }
 
-/* Windows do not see the frees: what is live is then estimated from all tables, which takes too long each second. What
- * the kernel counts of the process's memory stands for it, and says so. */
+/* Windows do not see the frees: what is live is then estimated from all tables, which takes too
+ * long each second. What the kernel counts of the process's memory stands for it, and says so. */
 static void add_held(const struct target *t, struct session_status *ret)
 {
 	const struct sizes *anon = &t->anon;
@@ -113,7 +119,8 @@ void session__status(struct session *s, struct session_status *ret)
 		}
 		cpu_ns += target__cpu_used_ns(t);
 		probe_ns += t->probe_ns;
-		ret->windowed += t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
+		ret->windowed +=
+			t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
 	}
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;

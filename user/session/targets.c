@@ -244,8 +244,8 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
-	/* What is known of the probes points to them. Most programs bring the same library, which has its
-	 * probes. */
+	/* What is known of the probes points to them. Most programs bring the same library, which
+	 * has its probes. */
 	if (after > before)
 		attached[s->n_attached++] = t->allocators;
 	else
@@ -275,8 +275,9 @@ void targets__attach_own(struct session *s, struct target *t)
 		t->allocators->n_refused += rc != -EOPNOTSUPP; /* of those the capture tells */
 }
 
-/* The files are marked when all is done that can be done: what has failed for want of the process, or of room, the
- * next process that maps them may bring about. One that has ended meanwhile will do as long as its files are held. */
+/* The files are marked when all is done that can be done: what has failed for want of the process,
+ * or of room, the next process that maps them may bring about. One that has ended meanwhile will do
+ * as long as its files are held. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -303,8 +304,8 @@ static void probe_new_files(struct session *s, struct target *t)
 	}
 }
 
-/* Puts probes into the allocators that a target brings along, or has loaded since. A selected process without
- * one that is known is traced all the same, and has nothing to show. */
+/* Puts probes into the allocators that a target brings along, or has loaded since. A selected
+ * process without one that is known is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
 	if (!s->everywhere) {
@@ -350,8 +351,9 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel side
- * forgot the old mappings at the exec; forgetting them here lets their tables make room for new ones. */
+/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel
+ * side forgot the old mappings at the exec; forgetting them here lets their tables make room for
+ * new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;

@@ -11,7 +11,8 @@
 #include "profile/balance.h"
 
 #define NS 1e-9
-/* Survival to twice the age, from which no block seems to die any more. (Allocation is known from time to time only.) */
+/* Survival to twice the age, from which no block seems to die any more. (Allocation is known from
+ * time to time only.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -69,10 +70,11 @@ static const struct abi_live *next_held(struct held_walk *walk)
 	return NULL;
 }
 
-/* Without a series: a leak adds blocks at the same rate all the time, and all of them stay. Counted are those that have
- * stayed for a quarter of the run at least (what is in balance has died by then), and were not born in its first
- * quarter (what is set up at the start is not added to). Segments are in descending order of time: what lives for
- * long, but not for ever, is ever fewer by age. */
+/* Without a series: a leak adds blocks at the same rate all the time, and all of them stay. Counted
+ * are those that have stayed for a quarter of the run at least (what is in balance has died by
+ * then), and were not born in its first quarter (what is set up at the start is not added to).
+ * Segments are in descending order of time: what lives for long, but not for ever, is ever fewer by
+ * age. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -148,8 +150,9 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* How much of what the site allocated until some age ago is still held, and of what is live how much is that old.
- * Allocation is known by time from the series, without one taken to be even. 0 or -ENOMEM. */
+/* How much of what the site allocated until some age ago is still held, and of what is live how
+ * much is that old. Allocation is known by time from the series, without one taken to be even. 0 or
+ * -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
@@ -191,7 +194,8 @@ static int add_survival(const struct build *b, struct profile *p, const struct p
 	return 0;
 }
 
-/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack die young.) */
+/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack
+ * die young.) */
 static bool is_dying(const struct profile_site *site)
 {
 	const double *last = &site->survival[PROFILE_SURVIVAL_AGES - 1];
@@ -215,11 +219,11 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum, false);
 }
 
-/* Blocks from before the run die unseen: a population in balance that turns over more slowly than the run lasts
- * (a large cache) seems to grow by as much as those earlier blocks die. Then all stacks together seem to grow by more
- * than the process does, and any of those whose blocks go on dying may owe the whole excess: the lower end of its
- * interval goes down by it.
- * process: growth of the process as stacks would show it, bytes per second. */
+/* Blocks from before the run die unseen: a population in balance that turns over more slowly than
+ * the run lasts (a large cache) seems to grow by as much as those earlier blocks die. Then all
+ * stacks together seem to grow by more than the process does, and any of those whose blocks go on
+ * dying may owe the whole excess: the lower end of its interval goes down by it. process: growth of
+ * the process as stacks would show it, bytes per second. */
 static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {
 	const struct growth *all = &p->growth.attributed;

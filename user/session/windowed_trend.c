@@ -12,8 +12,8 @@
 
 #define NS 1e-9
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* Share of a run, by the wall and by its own clock, that continuous tracing may have missed and still tells its growth better than
- * windows do. */
+/* Share of a run, by the wall and by its own clock, that continuous tracing may have missed and
+ * still tells its growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
 /* An exec begins anew: what came before it is no more, and took no time. */
@@ -22,8 +22,9 @@ static uint64_t program_begin_ns(const struct build *b)
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
 }
 
-/* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its end is not known: it is
- * taken to have gone on as before. As if it had done nothing, what was traced until then would be all there is. */
+/* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its
+ * end is not known: it is taken to have gone on as before. As if it had done nothing, what was
+ * traced until then would be all there is. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -93,8 +94,8 @@ static bool may_live(const struct survivors_block *block)
 	return !block->ended && !block->changed;
 }
 
-/* Shares a stack's live memory out to the threads by which what may live of it was allocated; where none of those that were seen
- * does, by which it was. */
+/* Shares a stack's live memory out to the threads by which what may live of it was allocated; where
+ * none of those that were seen does, by which it was. */
 static int add_live_estimate(const struct build *b, struct profile *p,
 			     const struct process_sites *sites, long site,
 			     const struct estimate *live,
@@ -206,8 +207,8 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 	return 0;
 }
 
-/* What windows say of the process and of each stack of sites, into the profile. anon: by how much its anonymous memory grows, per
- * second. */
+/* What windows say of the process and of each stack of sites, into the profile. anon: by how much
+ * its anonymous memory grows, per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, const struct growth *anon)
 {
@@ -269,7 +270,8 @@ static struct growth all_growth(const struct profile *p)
 	return all;
 }
 
-/* The share of the run in which it was not traced continuously: by the wall clock or by net time, the larger. */
+/* The share of the run in which it was not traced continuously: by the wall clock or by net time,
+ * the larger. */
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -287,14 +289,16 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can growth be read as that of a continuous run? Not when blocks were let go, which the kernel's tables then lack. */
+/* Can growth be read as that of a continuous run? Not when blocks were let go, which the kernel's
+ * tables then lack. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
 }
 
-/* Growth of a run that was interrupted for so little that it is like a continuous one. What was allocated meanwhile is not in
- * it, nor what was freed: either may be as much as is allocated in that time. */
+/* Growth of a run that was interrupted for so little that it is like a continuous one. What was
+ * allocated meanwhile is not in it, nor what was freed: either may be as much as is allocated in
+ * that time. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {

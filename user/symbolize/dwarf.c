@@ -40,8 +40,8 @@ struct stream {
 	int fd;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	const struct dwarf_waiting *waiting;
-	size_t left;	      /* bytes that may still come */
-	size_t at, end;	      /* what buf holds that was not taken yet */
+	size_t left;	/* bytes that may still come */
+	size_t at, end; /* what buf holds that was not taken yet */
 	unsigned char buf[65536];
 };
 

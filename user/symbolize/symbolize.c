@@ -281,8 +281,8 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* Asks a binary's DWARF about addresses that it was not asked about before. *failed grows when its debug
- * information cannot be used. 0 or -ENOMEM. */
+/* Asks a binary's DWARF about addresses that it was not asked about before. *failed grows when its
+ * debug information cannot be used. 0 or -ENOMEM. */
 static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
 	       size_t n, uint64_t *failed)
 {
@@ -303,7 +303,8 @@ static int ask(struct symbolizer *symbolizer, const struct binary *binary, const
 			fd, vaddrs, n, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
 			symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL,
 			found);
-		symbolizer->lines_left_s -= (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+		symbolizer->lines_left_s -=
+			(double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 	}
 	if (err == -ENOMEM)
 		goto out;

@@ -33,7 +33,8 @@ static int start_sleeper(void **state)
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(127);
 	}
-	/* until it is sleep and no copy of ours, and its dynamic linker has finished: at most 5 s */
+	/* until it is sleep and no copy of ours, and its dynamic linker has finished: at most 5
+	 * s */
 	for (int i = 0; i < 500; i++) {
 		struct maps maps;
 
@@ -314,7 +315,8 @@ static size_t count_family(const struct allocators *all, const char *family)
 	return n;
 }
 
-/* For everybody's calls: also what this process does not use, also when it is gone, as long as its files are held. */
+/* For everybody's calls: also what this process does not use, also when it is gone, as long as its
+ * files are held. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);

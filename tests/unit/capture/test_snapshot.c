@@ -36,7 +36,8 @@ static void blocks_of_a_process_lie_together(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N; i++) {
-		keys[i] = (struct abi_live_key){.addr = 1000 - shuffled(i), .process = 10 + 2 * (uint32_t)(shuffled(i) % 3)};
+		keys[i] = (struct abi_live_key){.addr = 1000 - shuffled(i),
+						.process = 10 + 2 * (uint32_t)(shuffled(i) % 3)};
 		blocks[i].size = keys[i].addr;
 	}
 	assert_int_equal(snapshot__sort_live(&live), 0);
@@ -64,7 +65,8 @@ static void sites_are_sorted_by_process_and_stack(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N; i++) {
-		keys[i] = (struct abi_site_key){.stack = {.lo = shuffled(i), .hi = shuffled(i) % 5}, .process = 1 + i % 2};
+		keys[i] = (struct abi_site_key){.stack = {.lo = shuffled(i), .hi = shuffled(i) % 5},
+						.process = 1 + i % 2};
 		values[i].alloc_samples = shuffled(i);
 	}
 	assert_int_equal(snapshot__sort_sites(&sites), 0);
@@ -73,14 +75,16 @@ static void sites_are_sorted_by_process_and_stack(void **state)
 	for (size_t i = 0; i < his.n; i++) {
 		assert_int_equal(his.keys[i].process, 2);
 		assert_int_equal(his.sites[i].alloc_samples, his.keys[i].stack.lo);
-		assert_true(!i || stack_key__compare(&his.keys[i - 1].stack, &his.keys[i].stack) < 0);
+		assert_true(!i ||
+			    stack_key__compare(&his.keys[i - 1].stack, &his.keys[i].stack) < 0);
 	}
 	capture_table__free(&sites);
 }
 
 static void stacks_are_found(void **state)
 {
-	struct capture_table stacks = table(sizeof(struct abi_stack_key), sizeof(struct abi_stack)), none = {};
+	struct capture_table stacks = table(sizeof(struct abi_stack_key), sizeof(struct abi_stack)),
+			     none = {};
 	struct abi_stack_key *keys = stacks.keys;
 	struct abi_stack *values = stacks.values;
 
@@ -91,7 +95,8 @@ static void stacks_are_found(void **state)
 	}
 	assert_int_equal(snapshot__sort_stacks(&stacks), 0);
 	for (uint64_t i = 0; i < N; i++) {
-		const struct abi_stack_key odd = {.lo = 2 * i + 1, .hi = i % 5}, key = {.lo = 2 * i, .hi = i % 5};
+		const struct abi_stack_key odd = {.lo = 2 * i + 1, .hi = i % 5},
+					   key = {.lo = 2 * i, .hi = i % 5};
 		const struct abi_stack *found = snapshot__find_stack(&stacks, &key);
 
 		assert_non_null(found);

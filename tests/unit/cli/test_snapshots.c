@@ -18,7 +18,8 @@ static void test_what_every_may_be(void **state)
 	assert_int_equal(snapshots__parse_every(&s, "32M"), 0);
 	assert_true(s.every_bytes == 32 << 20);
 	for (size_t i = 0; i < 9; i++) {
-		static const char *const wrong[] = {"", "0", "-1", "0.01", "x", "32Q", "nan", "inf", "1K"};
+		static const char *const wrong[] = {"",	   "0",	  "-1",	 "0.01", "x",
+						    "32Q", "nan", "inf", "1K"};
 		struct snapshots t = {};
 
 		assert_true(snapshots__parse_every(&t, wrong[i]) < 0);
@@ -68,7 +69,8 @@ static void test_at_peaks(void **state)
 	assert_int_equal(snapshots__due(&s, 1, 0, 100), SNAPSHOT_PEAK);
 	assert_int_equal(snapshots__due(&s, 2, 0, 105), SNAPSHOT_NONE); /* by 5 %, not more */
 	assert_int_equal(snapshots__due(&s, 3, 0, 50), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 4, 0, 104), SNAPSHOT_NONE); /* below the highest still */
+	/* below the highest still */
+	assert_int_equal(snapshots__due(&s, 4, 0, 104), SNAPSHOT_NONE);
 	assert_int_equal(snapshots__due(&s, 5, 0, 106), SNAPSHOT_PEAK);
 	assert_int_equal(snapshots__due(&s, 6, 0, 110), SNAPSHOT_NONE);
 }
@@ -86,7 +88,8 @@ static void test_when_asked(void **state)
 	assert_true(isinf(snapshots__look_every_s(&s)));
 }
 
-/* jemalloc: "<prefix>.<pid>.<seq>.<i|u|m><number of that kind>.heap", and "<seq>.f" at the end (prof_sys.c). */
+/* jemalloc: "<prefix>.<pid>.<seq>.<i|u|m><number of that kind>.heap", and "<seq>.f" at the end
+ * (prof_sys.c). */
 static void test_names(void **state)
 {
 	struct snapshots s = {};

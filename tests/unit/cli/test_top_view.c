@@ -11,15 +11,18 @@
 #include "encode/text.h"
 #include "tests/unit/encode/fixture.h"
 
-#define HOSTILE "ev\033[2Jil\r\n\x9b\xff\xe2\x80\xae\xe4\xb8\xad\xcc\x81" /* escapes, C1, no UTF-8, right-to-left, wide */
+/* escapes, C1, no UTF-8, right-to-left, wide */
+#define HOSTILE "ev\033[2Jil\r\n\x9b\xff\xe2\x80\xae\xe4\xb8\xad\xcc\x81"
 
-static void update(struct top_view *view, double elapsed_s, size_t n, struct profile *const *profiles)
+static void update(struct top_view *view, double elapsed_s, size_t n,
+		   struct profile *const *profiles)
 {
 	struct profile **list = calloc(n + 1, sizeof(*list));
 
 	assert_non_null(list);
 	for (size_t i = 0; i < n; i++) {
-		profiles[i]->duration_s = profiles[i]->duration_s < elapsed_s ? profiles[i]->duration_s : elapsed_s;
+		profiles[i]->duration_s =
+			profiles[i]->duration_s < elapsed_s ? profiles[i]->duration_s : elapsed_s;
 		list[i] = profiles[i];
 	}
 	assert_int_equal(top_view__update(view, list, n, elapsed_s), 0);
@@ -94,7 +97,8 @@ static void assert_selected(struct top_view *view, const char *text)
 }
 
 /* Each of the texts is in a line below that of the one before it. */
-static void assert_order(struct top_view *view, const char *first, const char *second, const char *third)
+static void assert_order(struct top_view *view, const char *first, const char *second,
+			 const char *third)
 {
 	struct top_screen screen = drawn(view, 100, 30);
 	int a = line_of(&screen, first), b = line_of(&screen, second), c = line_of(&screen, third);
@@ -119,7 +123,8 @@ static struct profile *three(void)
 	p->sites[holds].growth = (struct growth){100, 50, 150};
 	p->sites[grows].growth = (struct growth){2048, 1024, 3072};
 	p->sites[noise].growth = (struct growth){-10, -20, 5};
-	p->sites[maybe].growth = (struct growth){1 << 20, -1e6, 3e6}; /* most, but it may be nothing */
+	/* most, but it may be nothing */
+	p->sites[maybe].growth = (struct growth){1 << 20, -1e6, 3e6};
 	p->sites[noise].alloc_bytes = 900 << 20;
 	p->sites[noise].alloc_objects = 900;
 	end_profile(p);
@@ -155,7 +160,11 @@ static void test_rates(void **state)
 	static const struct {
 		double at_s, mib;
 		const char *shown;
-	} steps[] = {{10, 100, "10.0 MiB"}, {20, 100, "0 B"}, {30, 130, "3.0 MiB"}, {35, 130, "2.0 MiB"}, {40, 130, "0 B"}};
+	} steps[] = {{10, 100, "10.0 MiB"},
+		     {20, 100, "0 B"},
+		     {30, 130, "3.0 MiB"},
+		     {35, 130, "2.0 MiB"},
+		     {40, 130, "0 B"}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
@@ -171,8 +180,9 @@ static void test_rates(void **state)
 		screen = drawn(view, 100, 5);
 		assert_non_null(strstr(screen.lines[1].text, "ALLOC/s"));
 		/* cells end where their titles do */
-		rate = strndup(screen.lines[2].text, (size_t)(strstr(screen.lines[1].text, "ALLOC/s") + 7 -
-							      screen.lines[1].text));
+		rate = strndup(screen.lines[2].text,
+			       (size_t)(strstr(screen.lines[1].text, "ALLOC/s") + 7 -
+					screen.lines[1].text));
 		if (strlen(rate) < strlen(steps[i].shown) ||
 		    strcmp(rate + strlen(rate) - strlen(steps[i].shown), steps[i].shown))
 			fail_msg("after %.0f s: %s, not %s", steps[i].at_s, rate, steps[i].shown);
@@ -190,11 +200,13 @@ static void test_rate_interval(void **state)
 	size_t site = STACK(p, 1, 100, 50, "malloc", "user", "main");
 
 	(void)state;
-	p->sites[site].alloc_bytes = 100 * (64 << 10); /* a hundred samples in ten seconds: +- 20 % */
+	/* a hundred samples in ten seconds: +- 20 % */
+	p->sites[site].alloc_bytes = 100 * (64 << 10);
 	end_profile(p);
 	update_one(view, 10, p);
 	assert_true(shows(view, "640.0 KiB"));
-	assert_true(shows(view, "520.7 - 778.4 KiB")); /* of a hundred events Poisson's is 81.36 to 121.63 */
+	assert_true(shows(
+		view, "520.7 - 778.4 KiB")); /* of a hundred events Poisson's is 81.36 to 121.63 */
 	top_view__free(view);
 }
 
@@ -207,7 +219,8 @@ static void test_all_sizes(void **state)
 		struct top_view *view = top_view__new(TOP_BY_LIVE, many);
 		struct profile *list[2] = {new_profile(512 << 10), new_profile(512 << 10)};
 
-		STACK(list[0], 1, 4000, 900, "malloc", HOSTILE, "a::b<c<d, e<f> >, std::vector<int> >::g", HOSTILE "2");
+		STACK(list[0], 1, 4000, 900, "malloc", HOSTILE,
+		      "a::b<c<d, e<f> >, std::vector<int> >::g", HOSTILE "2");
 		STACK(list[0], 1, 40, 9, "malloc", "", "x");
 		STACK(list[1], 1, 1ull << 60, 9, "malloc", "huge");
 		strcpy(list[0]->comm, HOSTILE);
@@ -215,10 +228,12 @@ static void test_all_sizes(void **state)
 		list[1]->dropped = 3;
 		for (size_t i = 0; i < 2; i++) {
 			assert_int_equal(profile__add_lost(list[i], "stacks_truncated", 1000), 0);
-			assert_int_equal(profile__add_mapping(list[i],
-							      &(struct profile_mapping){1, 1ull << 62, 0, .perms = "r-xp",
-											.path = (char *)"/x/" HOSTILE}),
-					 0);
+			assert_int_equal(
+				profile__add_mapping(
+					list[i],
+					&(struct profile_mapping){1, 1ull << 62, 0, .perms = "r-xp",
+								  .path = (char *)"/x/" HOSTILE}),
+				0);
 			end_profile(list[i]);
 			add_inlined(list[i], i ? "huge" : HOSTILE, HOSTILE "inner");
 		}
@@ -228,13 +243,15 @@ static void test_all_sizes(void **state)
 		top_view__say(view, true, "%s", HOSTILE);
 		for (size_t k = 0; k < sizeof(keys) / sizeof(*keys); k++) {
 			for (size_t width = 1; width <= 200; width += width < 30 ? 1 : 7)
-				for (size_t height = 1; height <= 60; height += height < 20 ? 1 : 13) {
+				for (size_t height = 1; height <= 60;
+				     height += height < 20 ? 1 : 13) {
 					struct top_screen screen = drawn(view, width, height);
 
 					top_screen__clear(&screen);
 				}
 			if (*keys[k])
-				top_view__press(view, *keys[k] == '\r' ? TOP_KEY_ENTER : (unsigned char)*keys[k]);
+				top_view__press(view, *keys[k] == '\r' ? TOP_KEY_ENTER
+								       : (unsigned char)*keys[k]);
 			if (*keys[k] == '\r' && many)
 				top_view__press(view, TOP_KEY_ENTER);
 		}
@@ -244,8 +261,9 @@ static void test_all_sizes(void **state)
 
 static void test_nothing(void **state)
 {
-	static const uint32_t keys[] = {TOP_KEY_UP,  TOP_KEY_DOWN,  TOP_KEY_PAGE_UP, TOP_KEY_PAGE_DOWN, TOP_KEY_HOME,
-					TOP_KEY_END, TOP_KEY_ENTER, TOP_KEY_LEFT,    TOP_KEY_ESCAPE};
+	static const uint32_t keys[] = {TOP_KEY_UP,	   TOP_KEY_DOWN, TOP_KEY_PAGE_UP,
+					TOP_KEY_PAGE_DOWN, TOP_KEY_HOME, TOP_KEY_END,
+					TOP_KEY_ENTER,	   TOP_KEY_LEFT, TOP_KEY_ESCAPE};
 
 	(void)state;
 	for (int many = 0; many < 2; many++) {
@@ -301,7 +319,8 @@ static void test_scrolling(void **state)
 	assert_true(shows(view, "100 of 100"));
 	assert_false(shows(view, "f000"));
 	top_view__press(view, TOP_KEY_PAGE_UP);
-	assert_selected(view, "f073"); /* 30 lines but for the head, the path, the titles and the keys */
+	assert_selected(view,
+			"f073"); /* 30 lines but for the head, the path, the titles and the keys */
 	top_view__press(view, TOP_KEY_HOME);
 	assert_selected(view, "f000");
 	for (int i = 0; i < 10; i++)
@@ -319,7 +338,8 @@ static void test_scrolling(void **state)
 	top_view__free(view);
 }
 
-/* Rows change places; what is selected is the same stack, but that the first row stays the first. */
+/* Rows change places; what is selected is the same stack, but that the first row stays the
+ * first. */
 static void test_selection(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
@@ -388,8 +408,9 @@ static void test_one_stack(void **state)
 	(void)state;
 	STACK(p, 1, 1000, 3, "malloc", "make", "main");
 	STACK(p, 1, 1000, 1, "malloc", "other", "main");
-	assert_int_equal(profile__add_mapping(p, &(struct profile_mapping){1, 1ull << 62, 0, .perms = "r-xp",
-									     .path = (char *)"/opt/x/program"}),
+	assert_int_equal(profile__add_mapping(
+				 p, &(struct profile_mapping){1, 1ull << 62, 0, .perms = "r-xp",
+							      .path = (char *)"/opt/x/program"}),
 			 0);
 	end_profile(p);
 	add_inlined(p, "make", "tiny");
@@ -485,8 +506,9 @@ static void test_processes(void **state)
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
 
 	(void)state;
-	update(view, 10, 3, (struct profile *[]){process(11, "small", "f", 1), process(12, "large", "g", 9),
-						 process(13, "middle", "h", 5)});
+	update(view, 10, 3,
+	       (struct profile *[]){process(11, "small", "f", 1), process(12, "large", "g", 9),
+				    process(13, "middle", "h", 5)});
 	assert_order(view, "large", "middle", "small");
 	assert_true(shows(view, "g < main"));
 	/* a loss of the run is one, however many tell of it */
@@ -514,7 +536,8 @@ static void test_processes(void **state)
 	assert_false(shows(view, "middle"));
 	assert_selected(view, "large");
 	/* by a function of one's stacks, or by name */
-	update(view, 16, 2, (struct profile *[]){process(11, "small", "f1", 1), process(12, "large", "g", 9)});
+	update(view, 16, 2,
+	       (struct profile *[]){process(11, "small", "f1", 1), process(12, "large", "g", 9)});
 	press(view, "/f1");
 	assert_false(shows(view, "large"));
 	assert_selected(view, "small");
@@ -574,7 +597,8 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
-/* The head is the sum of the rows, of one moment; what an allocator maps for a heap is no second one. */
+/* The head is the sum of the rows, of one moment; what an allocator maps for a heap is no second
+ * one. */
 static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -609,7 +633,8 @@ static void test_not_traced(void **state)
 	top_view__free(view);
 }
 
-/* Windows tell growth, or nothing does: what is estimated to live need not have come since the start. */
+/* Windows tell growth, or nothing does: what is estimated to live need not have come since the
+ * start. */
 static void test_growth_that_is_not_known(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_GROWTH, false);

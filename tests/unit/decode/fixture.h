@@ -27,8 +27,8 @@ static inline struct profile *decoded(const char *text)
 }
 
 /* Within these limits it is no profile, and the error is this. */
-static inline void assert_refused_within(const struct decode_limits *limits, const void *bytes, size_t len,
-					 const char *text)
+static inline void assert_refused_within(const struct decode_limits *limits, const void *bytes,
+					 size_t len, const char *text)
 {
 	struct profile *profile = NULL;
 	struct error err = {};
@@ -57,7 +57,7 @@ static inline void assert_refused_bytes(const void *bytes, size_t len, const cha
 /* It is read where that member of the limits is n, and refused where it is one less. */
 #define assert_limit(member, n, bytes, len, why)                                                   \
 	do {                                                                                       \
-		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n) - 1); \
+		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n)-1);   \
 		struct profile *profile_ = NULL;                                                   \
 		struct error err_ = {};                                                            \
 		if (decode_within(&enough_, "FILE", bytes, len, &profile_, &err_))                 \
@@ -71,7 +71,8 @@ static inline void assert_refused(const char *bytes, const char *text)
 	assert_refused_bytes(bytes, strlen(bytes), text);
 }
 
-/* Reads it, whatever it is, in exactly so much memory; an error says where. True: it is a profile. */
+/* Reads it, whatever it is, in exactly so much memory; an error says where. True: it is a
+ * profile. */
 static inline bool survives(const uint8_t *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -131,8 +132,8 @@ static inline const char *story(const struct profile *profile, const struct prof
 }
 
 /* Site number i holds that many bytes in that many objects, and reads so. */
-static inline void assert_site(const struct profile *profile, size_t i, double bytes, double objects,
-			       const char *reads)
+static inline void assert_site(const struct profile *profile, size_t i, double bytes,
+			       double objects, const char *reads)
 {
 	char buf[4096];
 

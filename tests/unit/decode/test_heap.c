@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Expected numbers come from hand-calculation with f = 1 / (1 - exp(-(s/n)/R)), which is also what jeprof
- * gives for these files: tests/golden/check.sh compares it with its totals. */
+/* Expected numbers come from hand-calculation with f = 1 / (1 - exp(-(s/n)/R)), which is also what
+ * jeprof gives for these files: tests/golden/check.sh compares it with its totals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,18 +16,17 @@
 	"7f0000000000-7f0000100000 r-xp 00001000 08:01 8   /usr/lib/libc.so.6 (deleted)\n"
 
 /* As jemalloc 5.3 writes it. Blocks of R bytes have f = 1 / (1 - 1/e) = 1.5819767068693265. */
-static const char jemalloc[] =
-	"heap_v2/524288\n"
-	"  t*: 5: 2097168 [0: 0]\n"
-	"  t3: 4: 2097152 [0: 0] jemalloc_bg_thd\n"
-	"  t4: 1: 16 [0: 0] \n"
-	"@ 0x7f0000001001 0x401011 0x402011\n"
-	"  t*: 4: 2097152 [6: 3145728]\n"
-	"  t3: 3: 1572864 [0: 0]\n"
-	"  t4: 1: 524288 [0: 0]\n"
-	"@ 0x7f0000001001 0x601011 0x900000\n"
-	"  t*: 1: 16 [0: 0]\n"
-	"  t4: 1: 16 [0: 0]\n" MAPS;
+static const char jemalloc[] = "heap_v2/524288\n"
+			       "  t*: 5: 2097168 [0: 0]\n"
+			       "  t3: 4: 2097152 [0: 0] jemalloc_bg_thd\n"
+			       "  t4: 1: 16 [0: 0] \n"
+			       "@ 0x7f0000001001 0x401011 0x402011\n"
+			       "  t*: 4: 2097152 [6: 3145728]\n"
+			       "  t3: 3: 1572864 [0: 0]\n"
+			       "  t4: 1: 524288 [0: 0]\n"
+			       "@ 0x7f0000001001 0x601011 0x900000\n"
+			       "  t*: 1: 16 [0: 0]\n"
+			       "  t4: 1: 16 [0: 0]\n" MAPS;
 
 static void numbers_are_unsampled(void **state)
 {
@@ -54,8 +53,7 @@ static void numbers_are_unsampled(void **state)
 	assert_near(site->threads[0].bytes, 3 * R * f, 1e-9);
 	assert_near(site->threads[1].objects, f, 1e-9);
 	/* one of 16 bytes stands for R/16 + 1/2 (its next term is 16/12R) */
-	assert_site(profile, 1, R + 8, R / 16 + 0.5,
-		    "libc.so.6+0x2000 < [heap]+0x1010 < 0x8fffff");
+	assert_site(profile, 1, R + 8, R / 16 + 0.5, "libc.so.6+0x2000 < [heap]+0x1010 < 0x8fffff");
 	assert_int_equal(profile->n_mappings, 3);
 	assert_true(profile->mappings[2].deleted);
 	profile__free(profile);
@@ -93,7 +91,8 @@ static void symbols_name_the_frames(void **state)
 		    "malloc < It::operator-- < insert < main loop < leaky+0x2010");
 	assert_near(profile->sites[0].freed_bytes, 2000, 1e-9);
 	assert_string_equal(profile->exe, "/usr/bin/leaky");
-	assert_int_equal(profile__location(profile, &profile->sites[0], 1)->reason, UNRESOLVED_NAMED);
+	assert_int_equal(profile__location(profile, &profile->sites[0], 1)->reason,
+			 UNRESOLVED_NAMED);
 	profile__free(profile);
 }
 
@@ -167,31 +166,37 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
 }
 
-/* Of everything that a file can have many of there is a last one; and it is told where it stands. */
+/* Of everything that a file can have many of there is a last one; and it is told where it
+ * stands. */
 static void numbers_of_items_are_bounded(void **state)
 {
-	static const char threads[] = "heap_v2/1\n  t*: 3: 3 [0: 0]\n"
-				      "@ 0x401011\n  t*: 3: 3 [0: 0]\n  t1: 1: 1 [0: 0]\n  t2: 1: 1 [0: 0]\n"
-				      "  t3: 1: 1 [0: 0]\n" MAPS;
+	static const char threads[] =
+		"heap_v2/1\n  t*: 3: 3 [0: 0]\n"
+		"@ 0x401011\n  t*: 3: 3 [0: 0]\n  t1: 1: 1 [0: 0]\n  t2: 1: 1 [0: 0]\n"
+		"  t3: 1: 1 [0: 0]\n" MAPS;
 	static const char same[] = "heap_v2/1\n  t*: 3: 3 [0: 0]\n"
 				   "@ 0x401011\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
 				   "@ 0x401021\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
 				   "@ 0x401031\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n"
 				   "@ 0x401031\n  t*: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n" MAPS;
-	static const char mappings[] = "heap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x401011\n  t*: 1: 1 [0: 0]\n" MAPS;
+	static const char mappings[] =
+		"heap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x401011\n  t*: 1: 1 [0: 0]\n" MAPS;
 
 	(void)state;
-	assert_limit(items, 3, threads, sizeof(threads) - 1, "FILE: line 7: more threads than any profile has");
+	assert_limit(items, 3, threads, sizeof(threads) - 1,
+		     "FILE: line 7: more threads than any profile has");
 	assert_limit(items, 4, same, sizeof(same) - 1,
 		     "FILE: line 16: more shares of threads in stacks than any profile has");
-	assert_limit(items, 3, mappings, sizeof(mappings) - 1, "FILE: line 9: more mappings than any profile has");
+	assert_limit(items, 3, mappings, sizeof(mappings) - 1,
+		     "FILE: line 9: more mappings than any profile has");
 }
 
 static void values_are_bounded(void **state)
 {
 	(void)state;
-	assert_refused("heap_v2/1\n@ 0x401011\n  t*: 1: 18446744073709551615 [0: 0]\n" MAPS,
-		       "FILE: line 5: up to here it counts more than 2^62 objects or bytes: no machine has them");
+	assert_refused(
+		"heap_v2/1\n@ 0x401011\n  t*: 1: 18446744073709551615 [0: 0]\n" MAPS,
+		"FILE: line 5: up to here it counts more than 2^62 objects or bytes: no machine has them");
 	assert_refused("heap_v2/1099511627777\n" MAPS,
 		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
 		       "\"heap profile: ... @ heapprofile\" is due");
@@ -205,16 +210,19 @@ static uint64_t lost(const struct profile *profile, const char *name)
 	return 0;
 }
 
-/* A line of the list of libraries that says nothing, one that goes back, and one that says where a library is. */
+/* A line of the list of libraries that says nothing, one that goes back, and one that says where a
+ * library is. */
 static void broken_libraries_are_counted(void **state)
 {
-	struct profile *profile = decoded("heap_v2/1\n@ 0x401011 0x501011\n  t*: 1: 1 [0: 0]\n\nMAPPED_LIBRARIES:\n"
-					  "00400000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
-					  "00500000-0060000 zzzz\n"
-					  "00300000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
-					  "\n"
-					  "00600000-00700000 r-xp 00000000 08:01 7 /usr/bin/other\n"),
-		       *again;
+	struct profile
+		*profile = decoded(
+			"heap_v2/1\n@ 0x401011 0x501011\n  t*: 1: 1 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+			"00400000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
+			"00500000-0060000 zzzz\n"
+			"00300000-00500000 r-xp 00000000 08:01 7 /usr/bin/leaky\n"
+			"\n"
+			"00600000-00700000 r-xp 00000000 08:01 7 /usr/bin/other\n"),
+		*again;
 	struct text text = {};
 	struct sink sink = {.write = text_write, .ctx = &text};
 	char *json = encoded(encode_json, profile);
@@ -238,9 +246,10 @@ static void broken_libraries_are_counted(void **state)
 /* A number that no thread of the kernel's can have is no other thread's. */
 static void large_tids_are_kept_apart(void **state)
 {
-	struct profile *profile = decoded("heap_v2/1\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0] seven\n"
-					  "@ 0x401011\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0]\n"
-					  "  t4294967303: 1: 4 [0: 0]\n  t8589934599: 1: 4 [0: 0]\n" MAPS);
+	struct profile *profile =
+		decoded("heap_v2/1\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0] seven\n"
+			"@ 0x401011\n  t*: 3: 12 [0: 0]\n  t7: 1: 4 [0: 0]\n"
+			"  t4294967303: 1: 4 [0: 0]\n  t8589934599: 1: 4 [0: 0]\n" MAPS);
 
 	(void)state;
 	assert_int_equal(profile->n_threads, 3);
@@ -284,7 +293,8 @@ static void symbolized_profiles_come_back(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		char a[256], b[256];
 
-		assert_string_equal(story(q, &q->sites[i], a, sizeof(a)), story(p, &p->sites[i], b, sizeof(b)));
+		assert_string_equal(story(q, &q->sites[i], a, sizeof(a)),
+				    story(p, &p->sites[i], b, sizeof(b)));
 	}
 	assert_string_equal(q->exe, "/usr/bin/le?aky");
 	assert_int_equal(q->interval_bytes, 65536);
@@ -309,9 +319,10 @@ static void names_without_addresses_come_back_symbolized(void **state)
 	assert_int_equal(q->n_sites, 3);
 	for (size_t i = 0; i < 3; i++) {
 		story(q, &q->sites[i], story_of[i], sizeof(story_of[i]));
-		assert_string_equal(story_of[i], lround(q->sites[i].live.bytes) == 10  ? "f < main"
-						 : lround(q->sites[i].live.bytes) == 5 ? "g < main"
-									       : "h < g < main");
+		assert_string_equal(story_of[i], lround(q->sites[i].live.bytes) == 10 ? "f < main"
+						 : lround(q->sites[i].live.bytes) == 5
+							 ? "g < main"
+							 : "h < g < main");
 	}
 	free(text);
 	profile__free(q);
@@ -342,7 +353,8 @@ static void names_do_not_break_symbolized_profiles(void **state)
 		q = decoded(text);
 		assert_int_equal(q->n_sites, 1);
 		story(q, &q->sites[0], reads, sizeof(reads));
-		snprintf(inlined, sizeof(inlined), "malloc < %s < main", hostile[i][1] ? hostile[i][1] : "");
+		snprintf(inlined, sizeof(inlined), "malloc < %s < main",
+			 hostile[i][1] ? hostile[i][1] : "");
 		if (hostile[i][1])
 			assert_string_equal(reads, inlined);
 		free(text);
@@ -352,7 +364,8 @@ static void names_do_not_break_symbolized_profiles(void **state)
 			text = encoded(encode_symbolized, p);
 			q = decoded(text);
 			story(q, &q->sites[0], reads, sizeof(reads));
-			snprintf(inlined, sizeof(inlined), "malloc < inner < %s%s < main", hostile[i][1],
+			snprintf(inlined, sizeof(inlined), "malloc < inner < %s%s < main",
+				 hostile[i][1],
 				 hostile[i][1][strlen(hostile[i][1]) - 1] == '-' ? " " : "");
 			assert_string_equal(reads, inlined);
 			free(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles of others are bytes written by hand, from the field numbers of profile.proto; our own go through the
- * encoder, whose bytes tests/unit/encode has, and come back. */
+/* Profiles of others are bytes written by hand, from the field numbers of profile.proto; our own go
+ * through the encoder, whose bytes tests/unit/encode has, and come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
 
-/* As Go writes it: ids are not those of places in tables; a stack is there twice, with blocks of 16 and of
- * 524288 bytes, another one has no names. */
+/* As Go writes it: ids are not those of places in tables; a stack is there twice, with blocks of 16
+ * and of 524288 bytes, another one has no names. */
 static const char foreign[] = TYPES
 	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 32768 of 524288 bytes, */
 	"\x1a\x06\x08\x04\x18\x10\x20\x04"			   /* of 16 bytes each */
@@ -63,9 +63,16 @@ static void others_profiles_are_read(void **state)
 static struct profile *rich(void)
 {
 	static const struct profile_mapping mappings[] = {
-		{.start = 0x400000, .end = 0x500000, .off = 0x2000, .perms = "r-xp",
-		 .path = (char *)"/usr/bin/leaky", .build_id = (char *)"00c0ffee"},
-		{.start = 0x600000, .end = 0x700000, .perms = "r-xp", .deleted = true,
+		{.start = 0x400000,
+		 .end = 0x500000,
+		 .off = 0x2000,
+		 .perms = "r-xp",
+		 .path = (char *)"/usr/bin/leaky",
+		 .build_id = (char *)"00c0ffee"},
+		{.start = 0x600000,
+		 .end = 0x700000,
+		 .perms = "r-xp",
+		 .deleted = true,
 		 .path = (char *)"/usr/lib/libgone.so"},
 		{.start = 0x800000, .end = 0x900000, .perms = "rw-p", .path = (char *)"[heap]"},
 	};
@@ -82,7 +89,8 @@ static struct profile *rich(void)
 	p->windows_s = 0.7;
 	p->continuous_s = 3.25;
 	p->has_growth = true;
-	p->growth = (struct process_growth){12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5, -2.25, 5.25};
+	p->growth = (struct process_growth){
+		12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5, -2.25, 5.25};
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = 0.3 * (i + 1);
 	p->evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6};
@@ -138,7 +146,8 @@ static struct profile *rich(void)
 	}
 	end_profile(p);
 	for (size_t i = 0; i < p->n_locations; i++) {
-		assert_int_equal(profile_location__set_name(&p->locations[i], "libgone.so+0x10"), 0);
+		assert_int_equal(profile_location__set_name(&p->locations[i], "libgone.so+0x10"),
+				 0);
 		p->locations[i].reason = UNRESOLVED_NO_FILE;
 	}
 	frames = calloc(3, sizeof(*frames));
@@ -173,7 +182,8 @@ static struct profile *round_trip(const struct profile *profile)
 static void assert_same_facts(const struct profile *p, const struct profile *q)
 {
 	for (size_t i = 0; i < n_pprof_facts; i++) {
-		double x = pprof_fact__get(&pprof_facts[i], p), y = pprof_fact__get(&pprof_facts[i], q);
+		double x = pprof_fact__get(&pprof_facts[i], p),
+		       y = pprof_fact__get(&pprof_facts[i], q);
 
 		if (pprof_fact__is_absent(&pprof_facts[i], p))
 			assert_true(pprof_fact__is_absent(&pprof_facts[i], q));
@@ -235,7 +245,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 			continue;
 		assert_true(fabs(a->growth.bytes_per_s - b->growth.bytes_per_s) < 1 / 3600.0);
 		assert_int_equal(isnan(a->growth.low), isnan(b->growth.low));
-		assert_true(isnan(a->growth.low) || fabs(a->growth.low - b->growth.low) < 1 / 3600.0);
+		assert_true(isnan(a->growth.low) ||
+			    fabs(a->growth.low - b->growth.low) < 1 / 3600.0);
 		assert_true(isnan(a->growth.low) ||
 			    fabs(a->growth.high - b->growth.high) < 1 / 3600.0);
 		for (int k = 0; k < PROFILE_SURVIVAL_AGES; k++)
@@ -355,7 +366,8 @@ static void totals_are_kept(void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "f%d", i);
-		STACK(profile, (uint32_t)(i % 7), (uint64_t)(24 + 8 * i), 1 + i % 3, "malloc", name, "main");
+		STACK(profile, (uint32_t)(i % 7), (uint64_t)(24 + 8 * i), 1 + i % 3, "malloc", name,
+		      "main");
 		profile->sites[i].alloc_bytes = profile->sites[i].live.bytes * 1.37;
 		profile->sites[i].alloc_objects = profile->sites[i].live.objects * 1.37;
 	}
@@ -424,16 +436,24 @@ static void what_is_wrong_is_told(void **state)
 		const char *text;
 	} cases[] = {
 #define CASE(bytes, text) {bytes, sizeof(bytes) - 1, text}
-		CASE("\x0a\x7f\x00", "FILE: byte 0: a field is longer than what is left (what is no text is read as pprof)"),
-		CASE("\x08", "FILE: byte 1: a number is cut short (what is no text is read as pprof)"),
-		CASE("\x0b\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
-		CASE("\x02\x00", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
-		CASE("\x7f" "ELF\x02\x01\x01\0", "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		CASE("\x0a\x7f\x00",
+		     "FILE: byte 0: a field is longer than what is left (what is no text is read as pprof)"),
+		CASE("\x08",
+		     "FILE: byte 1: a number is cut short (what is no text is read as pprof)"),
+		CASE("\x0b\x00",
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		CASE("\x02\x00",
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		CASE("\x7f"
+		     "ELF\x02\x01\x01\0",
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
 		CASE("\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 		     "FILE: byte 1: a number is longer than 64 bits (what is no text is read as pprof)"),
-		CASE("\x32\x00", "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
-				 "nor collapsed stacks"),
-		CASE("\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03" "cpu\x32\x0bnanoseconds",
+		CASE("\x32\x00",
+		     "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
+		     "nor collapsed stacks"),
+		CASE("\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03"
+		     "cpu\x32\x0bnanoseconds",
 		     "FILE: is a pprof profile of something else (cpu): it has no inuse_space in bytes"),
 		CASE(TYPES "\x12\x06\x0a\x01\x2d\x12\x01\x01" GOOD,
 		     "FILE: byte 14: a location that is not there"),
@@ -441,7 +461,8 @@ static void what_is_wrong_is_told(void **state)
 		     "FILE: byte 12: a sample with fewer values than types of them"),
 		CASE(TYPES "\x12\x08\x0a\x01\x2c\x12\x03\x01\x01\x01" GOOD,
 		     "FILE: byte 17: a sample with more values than types of them"),
-		CASE(TYPES "\x12\x10\x0a\x01\x2c\x12\x0b\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" GOOD,
+		CASE(TYPES
+		     "\x12\x10\x0a\x01\x2c\x12\x0b\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" GOOD,
 		     "FILE: byte 12: a negative value: it is the difference of two profiles"),
 		CASE(TYPES "\x12\x0d\x0a\x01\x2c\x12\x02\x01\x01\x1a\x04\x08\x63\x10\x0c" GOOD,
 		     "FILE: byte 23: a text that is not in the table of strings"),
@@ -450,10 +471,13 @@ static void what_is_wrong_is_told(void **state)
 		     "FILE: byte 202: an entry of a table without an id"),
 		CASE(TYPES GOOD "\x22\x04\x08\x2d\x10\x06",
 		     "FILE: byte 206: a mapping that is not there"),
-		CASE(TYPES GOOD "\x22\x06\x08\x2d\x22\x02\x08\x07\x12\x07\x0a\x01\x2d\x12\x02\x01\x01",
+		CASE(TYPES GOOD
+		     "\x22\x06\x08\x2d\x22\x02\x08\x07\x12\x07\x0a\x01\x2d\x12\x02\x01\x01",
 		     "FILE: byte 206: a function that is not there"),
-		CASE(TYPES GOOD "\x20\x01", "FILE: byte 202: a number where a message is due (what is no text is read as pprof)"),
-		CASE(TYPES GOOD "\x4a\x01\x00", "FILE: byte 202: bytes where a number is due (what is no text is read as pprof)"),
+		CASE(TYPES GOOD "\x20\x01",
+		     "FILE: byte 202: a number where a message is due (what is no text is read as pprof)"),
+		CASE(TYPES GOOD "\x4a\x01\x00",
+		     "FILE: byte 202: bytes where a number is due (what is no text is read as pprof)"),
 #undef CASE
 	};
 
@@ -503,7 +527,8 @@ static void damage_does_no_harm(void **state)
 	/* gzip's sums see it all */
 	for (size_t i = 0; i < len; i++)
 		assert_false(survives((const uint8_t *)bytes, i));
-	assert_refused_bytes(bytes, 20, "FILE: byte 20: the gzip stream was cut short: its end is missing");
+	assert_refused_bytes(bytes, 20,
+			     "FILE: byte 20: the gzip stream was cut short: its end is missing");
 	bytes[len - 8] ^= 1;
 	assert_false(survives((const uint8_t *)bytes, len));
 	bytes[len - 8] ^= 1;
@@ -519,9 +544,10 @@ static void damage_does_no_harm(void **state)
 /* A number that no thread of the kernel's can have is no other thread's. */
 static void large_tids_are_kept_apart(void **state)
 {
-	static const char file[] = TYPES GOOD "\x32\x03tid"
+	static const char file[] = TYPES GOOD
+		"\x32\x03tid"
 		"\x12\x0f\x0a\x01\x2a\x12\x02\x01\x05\x1a\x06\x08\x0d\x18\x07\x20\x00"
-		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x10\x20\x00"  /* 2^32 + 7 */
+		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x10\x20\x00" /* 2^32 + 7 */
 		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x20\x20\x00"; /* 2^33 + 7 */
 	struct profile *profile = decoded_bytes(file, sizeof(file) - 1);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a short file of pprof can make of its reader is bounded: memory, time, and numbers that no machine has. */
+/* What a short file of pprof can make of its reader is bounded: memory, time, and numbers that no
+ * machine has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static void bombs_are_refused(void **state)
 	free(zeros);
 }
 
-/* A profile with these lines of a message, whose strings are those of STRINGS, and behind them one of len 'n'. */
+/* A profile with these lines of a message, whose strings are those of STRINGS, and behind them one
+ * of len 'n'. */
 static struct text with_long_string(size_t len)
 {
 	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7),
@@ -277,8 +279,8 @@ static void what_cannot_be_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* One location with 16384 lines of a function that has no name, but 1 MiB of what no function has: it
- * is read once, and not for each of them, which would be 16 GiB. */
+/* One location with 16384 lines of a function that has no name, but 1 MiB of what no function has:
+ * it is read once, and not for each of them, which would be 16 GiB. */
 static void functions_are_read_once(void **state)
 {
 	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* 1, and 1 MiB */

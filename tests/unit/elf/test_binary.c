@@ -144,7 +144,8 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
-/* A copy is a file of its own: with a mark of its own, and to be opened as itself when no name leads to it. */
+/* A copy is a file of its own: with a mark of its own, and to be opened as itself when no name
+ * leads to it. */
 static void test_copies_are_files(void **state)
 {
 	struct binaries *binaries;
@@ -320,7 +321,8 @@ static void test_unused_are_let_go(void **state)
 	binaries__free(binaries);
 }
 
-/* The content stays as long as one of its files is used, and none of the others is held for its sake. */
+/* The content stays as long as one of its files is used, and none of the others is held for its
+ * sake. */
 static void test_copies_are_let_go(void **state)
 {
 	struct file_id id_a, id_b, id_c;
@@ -404,7 +406,8 @@ static void test_descriptors_are_left(void **state)
 		snprintf(name, sizeof(name), "many%d", n++);
 		fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		assert_true(fd >= 0 && !fstat(fd, &st));
-		err = binaries__add(binaries, &(struct file_id){1, 2, st.st_ino}, fd, -1, name, &binary);
+		err = binaries__add(binaries, &(struct file_id){1, 2, st.st_ino}, fd, -1, name,
+				    &binary);
 	}
 	assert_int_equal(err, -EMFILE);
 	assert_int_equal(n - 1, binaries__count(binaries));

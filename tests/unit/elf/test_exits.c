@@ -21,13 +21,14 @@
 	".cfi_endproc\n.size " name ", . - " name "\n"
 
 /* Marks of the form NAME_ret are at the exits. */
-__asm__(".text\n" FUNCTION("plain", "test %edi, %edi\nje 1f\nplain_ret: ret\n1: nop\nplain_ret2: "
-				    "ret\n") FUNCTION(
-	"framed",
-	"push %rbx\n.cfi_adjust_cfa_offset 8\ncall plain\npop %rbx\n"
-	".cfi_adjust_cfa_offset -8\nframed_ret: rep ret\n") FUNCTION("jumper",
-								     "cmp $1, %edi\nja framed\njmp "
-								     "plain\n")
+__asm__(".text\n" FUNCTION(
+	"plain",
+	"test %edi, %edi\nje 1f\nplain_ret: ret\n1: nop\nplain_ret2: "
+	"ret\n") FUNCTION("framed",
+			  "push %rbx\n.cfi_adjust_cfa_offset 8\ncall plain\npop %rbx\n"
+			  ".cfi_adjust_cfa_offset -8\nframed_ret: rep ret\n") FUNCTION("jumper",
+										       "cmp $1, %edi\nja framed\njmp "
+										       "plain\n")
 		FUNCTION("loop", "1: dec %edi\njnz 1b\nloop_ret: ret $8\n") FUNCTION(
 			"thrower",
 			"test %edi, %edi\njne 1f\nthrower_ret: ret\n1: push %rbx\n"
@@ -37,18 +38,17 @@ __asm__(".text\n" FUNCTION("plain", "test %edi, %edi\nje 1f\nplain_ret: ret\n1: 
 										       "%esi, "
 										       "%esi\njmp "
 										       "stage\n")
-			FUNCTION("stage", "mov %rdx, %rdi\njmp plain\n") FUNCTION(
-				"computed",
-				"jmp *%rax\n") FUNCTION("unbalanced",
-							"push %rbx\n.cfi_adjust_cfa_offset "
-							"8\nret\n")
-				FUNCTION("endless", "1: jmp 1b\n")
-					FUNCTION("unknown", "test %edi, %edi\nje 1f\nret\n1: .byte "
-							    "0x06\n") ".globl bare\n.type bare, "
-								      "@function\nbare: ret\n.size "
-								      "bare, . - bare\n" FUNCTION(
-									      "to_bare",
-									      "jmp bare\n"));
+			FUNCTION("stage", "mov %rdx, %rdi\njmp plain\n") FUNCTION("computed",
+										  "jmp *%rax\n")
+				FUNCTION("unbalanced",
+					 "push %rbx\n.cfi_adjust_cfa_offset "
+					 "8\nret\n") FUNCTION("endless", "1: jmp 1b\n")
+					FUNCTION("unknown",
+						 "test %edi, %edi\nje 1f\nret\n1: .byte "
+						 "0x06\n") ".globl bare\n.type bare, "
+							   "@function\nbare: ret\n.size "
+							   "bare, . - bare\n" FUNCTION(
+								   "to_bare", "jmp bare\n"));
 
 extern const char plain[], framed[], jumper[], loop[], thrower[], mover[], stage[], computed[],
 	unbalanced[], endless[], unknown[], to_bare[];

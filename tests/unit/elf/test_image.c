@@ -80,7 +80,8 @@ static void test_libc(void **state)
 static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, size_t size)
 {
 	Elf64_Ehdr header = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
 		.e_type = ET_DYN,
 		.e_machine = EM_X86_64,
 		.e_version = EV_CURRENT,
@@ -98,18 +99,38 @@ static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, siz
 	assert_int_equal(truncate(path, (off_t)size), 0);
 }
 
-/* LLD's segments share pages of the file: a mapping of code begins with bytes of the segment before. */
+/* LLD's segments share pages of the file: a mapping of code begins with bytes of the segment
+ * before. */
 static void test_mappings_of_shared_pages(void **state)
 {
 	const Elf64_Phdr phdrs[] = {
-		{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x6ac, .p_memsz = 0x6ac, .p_align = 4096},
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x6b0, .p_vaddr = 0x16b0, .p_filesz = 0x4000,
-		 .p_memsz = 0x4000, .p_align = 4096},
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = 0x46b0, .p_vaddr = 0x66b0, .p_filesz = 0x100,
-		 .p_memsz = 0x100, .p_align = 4096},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R,
+		 .p_filesz = 0x6ac,
+		 .p_memsz = 0x6ac,
+		 .p_align = 4096},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_X,
+		 .p_offset = 0x6b0,
+		 .p_vaddr = 0x16b0,
+		 .p_filesz = 0x4000,
+		 .p_memsz = 0x4000,
+		 .p_align = 4096},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_W,
+		 .p_offset = 0x46b0,
+		 .p_vaddr = 0x66b0,
+		 .p_filesz = 0x100,
+		 .p_memsz = 0x100,
+		 .p_align = 4096},
 		/* code that shares its first page with other code */
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x47b0, .p_vaddr = 0x87b0, .p_filesz = 0x2000,
-		 .p_memsz = 0x2000, .p_align = 4096},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_X,
+		 .p_offset = 0x47b0,
+		 .p_vaddr = 0x87b0,
+		 .p_filesz = 0x2000,
+		 .p_memsz = 0x2000,
+		 .p_align = 4096},
 	};
 	char path[] = "/tmp/memtrace-image-XXXXXX";
 	struct elf_image *image;
@@ -123,7 +144,8 @@ static void test_mappings_of_shared_pages(void **state)
 	image = open_path(path);
 	assert_int_equal(elf_image__mapping_to_vaddr(image, 0, &vaddr), 0);
 	assert_int_equal(vaddr, 0x1000);
-	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x2000, &vaddr), 0); /* a mapping that was split */
+	/* a mapping that was split */
+	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x2000, &vaddr), 0);
 	assert_int_equal(vaddr, 0x3000);
 	assert_int_equal(elf_image__mapping_to_vaddr(image, 0x4000, &vaddr), 0);
 	assert_int_equal(vaddr, 0x8000);

@@ -91,8 +91,9 @@ static void long_chains_go_on_below(void **state)
 	      "yet_another_function", "main");
 	end_profile(profile);
 	text = tree(profile);
-	assert_string_equal(text, "     100 B  100.0%  a_function_of_some_length < another_one?[1m\n"
-				  "                      < yet_another_function < main\n");
+	assert_string_equal(text,
+			    "     100 B  100.0%  a_function_of_some_length < another_one?[1m\n"
+			    "                      < yet_another_function < main\n");
 	free(text);
 	profile__free(profile);
 }
@@ -126,8 +127,9 @@ static void unknown_things_are_not_told(void **state)
 	profile->pid = 12;
 	profile->sites[0].live.objects = 1;
 	text = encoded(encode, profile);
-	assert_non_null(strstr(text, "memtrace: pid 12 (leaky), one sample per 1000 B\n"
-				     "live heap: 2.0 KiB (95 %: 2.0 - 2.0 KiB) in 1 objects, estimated\n"));
+	assert_non_null(
+		strstr(text, "memtrace: pid 12 (leaky), one sample per 1000 B\n"
+			     "live heap: 2.0 KiB (95 %: 2.0 - 2.0 KiB) in 1 objects, estimated\n"));
 	free(text);
 	profile__free(profile);
 }

@@ -105,7 +105,8 @@ static void frames_without_a_name_show_their_address(void **state)
 	profile__free(profile);
 }
 
-/* Of a view the numbers are its weights, and the allocator stays where nothing else is known of a stack. */
+/* Of a view the numbers are its weights, and the allocator stays where nothing else is known of a
+ * stack. */
 static void a_view_has_a_root(void **state)
 {
 	const struct view_options options = {.weight = WEIGHT_OBJECTS, .root = ROOT_PROCESS};

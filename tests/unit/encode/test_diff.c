@@ -120,9 +120,8 @@ static void people_read_of_errors(void **state)
 	p[1]->file = "new.heap";
 	diff = diff_of(p, 2, DIFF_AUTO);
 	text = table(diff, (struct table_options){.width = 120});
-	assert_has(text,
-		   "memtrace: pid 10 (leaky), 10.0 s, one sample per 1 MiB\n"
-		   "       to new.heap: pid 11 (other), ");
+	assert_has(text, "memtrace: pid 10 (leaky), 10.0 s, one sample per 1 MiB\n"
+			 "       to new.heap: pid 11 (other), ");
 	assert_has(text, "live heap: 4.0 MiB to 9.0 MiB, +5.0 MiB (95 %: -2.9 to +13.6 MiB), may "
 			 "be chance\n");
 	assert_has(text, "note: they are of different programs");
@@ -229,19 +228,20 @@ static void failures_are_reported(void **state)
 
 static void the_odd_replica_is_told(void **state)
 {
-	static const char expected[] = "memtrace: 3 replicas, by live heap\n"
-				       "profile 2: ?.pb.gz: pid 11 (leaky), 10.0 s, every allocation\n"
-				       "  1.1 MiB, the others 100.0 KiB in "
-				       "the median; 1 stack has 1.0 MiB more than ordinary\n"
-				       "profile 1: pid 10 (leaky), 10.0 s, every allocation\n"
-				       "  100.0 KiB, the others 612.0 KiB in "
-				       "the median; no stack has more than is ordinary\n"
-				       "profile 3: pid 12 (leaky), 10.0 s, every allocation\n"
-				       "  100.0 KiB, the others 612.0 KiB in "
-				       "the median; no stack has more than is ordinary\n"
-				       "\n"
-				       "PROFILE      HAS  OTHERS  WHERE (leaf first)\n"
-				       "2        1.0 MiB     0 B  leaks < main\n";
+	static const char expected[] =
+		"memtrace: 3 replicas, by live heap\n"
+		"profile 2: ?.pb.gz: pid 11 (leaky), 10.0 s, every allocation\n"
+		"  1.1 MiB, the others 100.0 KiB in "
+		"the median; 1 stack has 1.0 MiB more than ordinary\n"
+		"profile 1: pid 10 (leaky), 10.0 s, every allocation\n"
+		"  100.0 KiB, the others 612.0 KiB in "
+		"the median; no stack has more than is ordinary\n"
+		"profile 3: pid 12 (leaky), 10.0 s, every allocation\n"
+		"  100.0 KiB, the others 612.0 KiB in "
+		"the median; no stack has more than is ordinary\n"
+		"\n"
+		"PROFILE      HAS  OTHERS  WHERE (leaf first)\n"
+		"2        1.0 MiB     0 B  leaks < main\n";
 	struct replicas *replicas = NULL;
 	struct table_options options = {};
 	struct text text = {}, json = {};

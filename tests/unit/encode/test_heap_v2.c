@@ -315,7 +315,9 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 		site = STACK(profile, 1, 0, 0, "malloc", name);
 		assert_int_equal(profile__add_thread(profile, 1, "", &thread), 0);
 		for (int k = i ? 1 : 40; k; k--)
-			assert_int_equal(profile__add_live_seen(profile, site, thread, i ? 100 : 1024, i ? 0.05 : 0.01), 0);
+			assert_int_equal(profile__add_live_seen(profile, site, thread,
+								i ? 100 : 1024, i ? 0.05 : 0.01),
+					 0);
 	}
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		profile->sites[i].alloc_objects = profile->sites[i].live.objects;
@@ -332,7 +334,8 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 		heap = encoded(symbolized ? encode_symbolized : encode_heap_v2, profile);
 		assert_int_equal(sscanf(strstr(heap, "heap_v2/"), "heap_v2/%lf", &interval), 1);
 		/* sum of (1 - p) (z / p)^2, by the sum of z / p */
-		assert_close(interval, (40 * 0.99 * 102400 * 102400 + 300 * 0.95 * 2000 * 2000) / sum, 1e-4);
+		assert_close(interval,
+			     (40 * 0.99 * 102400 * 102400 + 300 * 0.95 * 2000 * 2000) / sum, 1e-4);
 		if (!symbolized) {
 			totals = read_back(heap, NULL, "*");
 			assert_true(fabs(totals.bytes - sum) < 0.6 * interval + 0.005 * sum);

@@ -96,8 +96,11 @@ static void strings_are_escaped(void **state)
 		{"plain", "\"plain\""},
 		{"q\" b\\ n\n t\t \x01\x1f\x7f",
 		 "\"q\\\" b\\\\ n\\u000a t\\u0009 \\u0001\\u001f\\u007f\""},
-		/* what a terminal takes for the beginning of a sequence, and what turns a line round */
-		{"\xc2\x9b" "31m \xe2\x80\xae \xd8\x9c", "\"\\u009b31m \\u202e \\u061c\""},
+		/* what a terminal takes for the beginning of a sequence, and what turns a line
+		 * round */
+		{"\xc2\x9b"
+		 "31m \xe2\x80\xae \xd8\x9c",
+		 "\"\\u009b31m \\u202e \\u061c\""},
 		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
 		 "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
 		/* stray, cut short, overlong, surrogate, above U+10FFFF, never used */
@@ -201,7 +204,9 @@ static void own_cost_is_told(void **state)
 	profile->own.at_most = profile->own.host_known = true;
 	profile->own.host_pct = 0.5;
 	text = encoded(encode_json, profile);
-	assert_non_null(strstr(text, "\"overhead_host_pct\":0.500,\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
+	assert_non_null(strstr(
+		text,
+		"\"overhead_host_pct\":0.500,\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
 	free(text);
 	profile->own.known = false;
 	text = encoded(encode_json, profile);

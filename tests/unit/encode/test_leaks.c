@@ -91,7 +91,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 	grow(profile, STACK(profile, 1, 1 << 20, 12, "malloc", "cache", "main"), 200, 50, 0.6, 0.1);
 	forget = STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "request", "main");
 	grow(profile, forget, 100, 20, 0.98, 0.97);
-	profile->sites[forget].older[0] = 0.5; /* than 2 s */
+	profile->sites[forget].older[0] = 0.5;	/* than 2 s */
 	profile->sites[forget].older[1] = 0.01; /* than 4 s */
 	grow(profile, STACK(profile, 1, 1 << 20, 3, "malloc", "unknown_age", "main"), 50, 10, NAN,
 	     NAN);
@@ -110,11 +110,16 @@ static void stacks_are_ranked_by_evidence(void **state)
 		"\"judged\":true,\"surely_grow\":3,\"growth_of\":\"process\",\"growth_bytes_per_s\":409600.000,"
 		"\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
 		"\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,\"growth_high\":122880.000,");
-	assert_has(json.bytes, ",\"freed_with_age\":\"hardly any\",\"young_s\":2.000,\"young_held\":0.980,"
-			       "\"old_s\":8.000,\"old_held\":0.970,\"oldest_s\":4.000,"
-			       "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
-	assert_has(json.bytes, "{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,\"growth_low\":-10240.000,");
-	assert_has(json.bytes, "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all, rather */
+	assert_has(json.bytes,
+		   ",\"freed_with_age\":\"hardly any\",\"young_s\":2.000,\"young_held\":0.980,"
+		   "\"old_s\":8.000,\"old_held\":0.970,\"oldest_s\":4.000,"
+		   "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
+	assert_has(
+		json.bytes,
+		"{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,\"growth_low\":-10240.000,");
+	assert_has(
+		json.bytes,
+		"\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all, rather */
 	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* what shrinks is not there */
 	free(json.bytes);
 	assert_reports_failures(encode_leaks_json, profile);
@@ -177,29 +182,36 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile__free(profile);
 }
 
-/* An estimate of next to nothing seen is often the largest, and says least. One of nothing with an end far away is no "0 B/s". */
+/* An estimate of next to nothing seen is often the largest, and says least. One of nothing with an
+ * end far away is no "0 B/s". */
 static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 {
 	struct profile *profile = run_of_a_minute();
 	char *text;
 
 	(void)state;
-	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "anything", "main"), 2700, 74000, NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "anything", "main"), 2700, 74000, NAN,
+	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "nearly", "main"), 20, 21, NAN, NAN);
-	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "nothing", "main"), 0.4 / 1024, 5, NAN, NAN);
-	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "never", "main"), 0.2 / 1024, 0.3 / 1024, NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "nothing", "main"), 0.4 / 1024, 5,
+	     NAN, NAN);
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "never", "main"), 0.2 / 1024,
+	     0.3 / 1024, NAN, NAN);
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text, "1. nearly < main\n   may grow, by 20.0 KiB/s (95 %: up to 41.0 KiB)");
 	assert_has(text, "2. anything < main\n   may grow, by 2.6 MiB/s");
-	assert_has(text, "3. nothing < main\n   may grow, by up to 5.0 KiB/s (95 %), if it does at all, and holds 1.0 MiB");
+	assert_has(
+		text,
+		"3. nothing < main\n   may grow, by up to 5.0 KiB/s (95 %), if it does at all, and holds 1.0 MiB");
 	assert_null(strstr(text, "by 0 B/s"));
 	assert_null(strstr(text, "never"));
 	free(text);
 	profile__free(profile);
 }
 
-/* What would have been found follows from how windows sampled, not from the little that happens to live. */
+/* What would have been found follows from how windows sampled, not from the little that happens to
+ * live. */
 static void what_windows_miss_is_by_how_they_sampled(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -212,10 +224,12 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile->windows_s = 0.6;
 	profile->has_growth = true;
 	profile->sites[busy].alloc_bytes = 1e9;
-	profile->sites[busy].alloc_variance = 1e9 * (3 << 20); /* as if samples stood for 3 MiB each */
+	/* as if samples stood for 3 MiB each */
+	profile->sites[busy].alloc_variance = 1e9 * (3 << 20);
 	end_profile(profile);
 	text = leaks(profile);
-	assert_has(text, "a stack that grows by 2.0 MiB/s or more is found"); /* 20 of them in 30 s */
+	assert_has(text,
+		   "a stack that grows by 2.0 MiB/s or more is found"); /* 20 of them in 30 s */
 	free(text);
 	profile->continuous_s = 59; /* at an interval of 64 KiB, 20 samples in 40 s */
 	text = leaks(profile);
@@ -224,7 +238,8 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* Two snapshots of a run with one window: what it saw is in both, and says nothing of what came later. */
+/* Two snapshots of a run with one window: what it saw is in both, and says nothing of what came
+ * later. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};
@@ -280,8 +295,10 @@ static void what_windows_cannot_tell_is_said(void **state)
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text, "may grow, by 10.0 KiB/s");
-	assert_has(text, "The process does not grow by that: these blocks take the place of older ones, or they are freed at moments "
-			 "that no window saw.\n");
+	assert_has(
+		text,
+		"The process does not grow by that: these blocks take the place of older ones, or they are freed at moments "
+		"that no window saw.\n");
 	assert_null(strstr(strstr(text, "2. perhaps"), "take the place"));
 	assert_null(strstr(text, which));
 	free(text);
@@ -338,17 +355,20 @@ static void a_difference_tells_leaks(void **state)
 		"   To confirm: look at forget: who is to free what is allocated there, and "
 		"when?\n");
 	assert_int_equal(encode_diff_leaks_json(diff, &json_sink), 0);
-	assert_has(json.bytes, "{\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
+	assert_has(json.bytes,
+		   "{\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
 	assert_has(json.bytes, ",\"warnings\":[],\"judged\":true,\"surely_grow\":1,");
 	assert_has(json.bytes, "\"live_bytes\":92161.000,\"freed_with_age\":\"hardly any\",");
-	assert_has(json.bytes, ",\"rises\":2,\"steps\":2,\"frames\":[\"malloc\",\"forget\",\"main\"]}");
+	assert_has(json.bytes,
+		   ",\"rises\":2,\"steps\":2,\"frames\":[\"malloc\",\"forget\",\"main\"]}");
 	free(json.bytes);
 	free(text.bytes);
 	assert_null(diff_leaks__refusal(diff));
 	diff->seconds = NAN;
 	assert_has(diff_leaks__refusal(diff), "the oldest comes first");
 	diff->one_run = false;
-	assert_has(diff_leaks__refusal(diff), "are of several runs, each of which has what was allocated during its own");
+	assert_has(diff_leaks__refusal(diff),
+		   "are of several runs, each of which has what was allocated during its own");
 	diff->warnings |= 1u << DIFF_WARN_UNTIMED;
 	assert_has(diff_leaks__refusal(diff), "do not say when they were taken");
 	p[2]->pid++;
@@ -361,7 +381,8 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Files that do not say how they were sampled: nothing could be called sure, so nothing is called chance, or would have been found. */
+/* Files that do not say how they were sampled: nothing could be called sure, so nothing is called
+ * chance, or would have been found. */
 static void what_is_not_judged_is_no_all_clear(void **state)
 {
 	struct table_options options = {};

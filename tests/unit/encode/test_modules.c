@@ -25,19 +25,21 @@ static struct modules *rules(const char *text)
 static const struct module_sum *sum_of(const struct module_sums *all, const char *path)
 {
 	for (size_t i = 0; i < all->n; i++)
-		if (path ? all->sums[i].path && !strcmp(all->sums[i].path, path) : !all->sums[i].path)
+		if (path ? all->sums[i].path && !strcmp(all->sums[i].path, path)
+			 : !all->sums[i].path)
 			return &all->sums[i];
 	fail_msg("no component %s", path ? path : "(remainder)");
 	return NULL;
 }
 
-/* 1 MiB of keys, asked for by a command that came over the network; buffers of the network's own; and what nobody
- * claims. */
+/* 1 MiB of keys, asked for by a command that came over the network; buffers of the network's own;
+ * and what nobody claims. */
 static struct profile *server(void)
 {
 	struct profile *profile = new_profile(1);
 
-	STACK(profile, 1, 1024, 1024, "malloc", "zmalloc", "dictAdd", "setCommand", "readQuery", "main");
+	STACK(profile, 1, 1024, 1024, "malloc", "zmalloc", "dictAdd", "setCommand", "readQuery",
+	      "main");
 	STACK(profile, 1, 4096, 10, "malloc", "zmalloc", "sdsnew", "readQuery", "main");
 	STACK(profile, 1, 100, 5, "malloc", "setCommand", "readQuery", "main");
 	STACK(profile, 1, 7000, 1, "malloc", "loadConfig", "main");
@@ -81,12 +83,13 @@ static void a_stack_is_its_innermost_rules(void **state)
 	profile__free(profile);
 }
 
-/* Of two rules for one frame the first; an inlined function comes before the one it is in; files and source files;
- * the allocator's own frames at the leaf are nobody's, a later one is. */
+/* Of two rules for one frame the first; an inlined function comes before the one it is in; files
+ * and source files; the allocator's own frames at the leaf are nobody's, a later one is. */
 static void what_rules_match(void **state)
 {
 	struct profile *profile = new_profile(1);
-	const struct profile_mapping lib = {.start = 0, .end = UINT64_MAX, .perms = "r-xp", .path = "/usr/lib/libpool.so.1"};
+	const struct profile_mapping lib = {
+		.start = 0, .end = UINT64_MAX, .perms = "r-xp", .path = "/usr/lib/libpool.so.1"};
 	struct module_sums all = {};
 
 	(void)state;
@@ -98,7 +101,8 @@ static void what_rules_match(void **state)
 	assert_int_equal(profile__add_mapping(profile, &lib), 0);
 	assert_int_equal(profile__sort(profile), 0);
 
-	modules = rules("a function both\nb function bo\nc function outer\nd function inner\ne function malloc\n");
+	modules = rules(
+		"a function both\nb function bo\nc function outer\nd function inner\ne function malloc\n");
 	assert_int_equal(modules__sum(modules, profile, &all), 0);
 	assert_true(sum_of(&all, "a")->live.bytes == 10 && sum_of(&all, "b")->live.bytes == 0);
 	assert_true(sum_of(&all, "d")->live.bytes == 20 && sum_of(&all, "c")->live.bytes == 0);
@@ -127,7 +131,7 @@ static void growth_adds_up_with_its_error(void **state)
 	modules = rules("all function main\n");
 	assert_int_equal(modules__sum(modules, profile, &all), 0);
 	assert_true(all.sums[0].growth.bytes_per_s == 110);
-	assert_true(fabs(all.sums[0].growth.low - 105) < 1e-9); /* 3, 4: 5 */
+	assert_true(fabs(all.sums[0].growth.low - 105) < 1e-9);	 /* 3, 4: 5 */
 	assert_true(fabs(all.sums[0].growth.high - 115) < 1e-9); /* 4, 3: 5 */
 	module_sums__clear(&all);
 	modules__free(modules);
@@ -141,12 +145,17 @@ static void wrong_rules_are_told_with_their_line(void **state)
 	} wrong[] = {
 		{"", "rules: there is no rule in it"},
 		{"# nothing\n\n", "rules: there is no rule in it"},
-		{"a function f\nb\n", "rules, line 2: a rule is COMPONENT function|module|file REGEX"},
+		{"a function f\nb\n",
+		 "rules, line 2: a rule is COMPONENT function|module|file REGEX"},
 		{"a function", "rules, line 1: a rule is COMPONENT function|module|file REGEX"},
-		{"a symbol f", "rules, line 1: rules match a function, module or file, not a 'symbol'"},
-		{"a//b function f", "rules, line 1: 'a//b' is no component: names divided by single '/', at most 16"},
-		{"/a function f", "rules, line 1: '/a' is no component: names divided by single '/', at most 16"},
-		{"\n\na/ function f", "rules, line 3: 'a/' is no component: names divided by single '/', at most 16"},
+		{"a symbol f",
+		 "rules, line 1: rules match a function, module or file, not a 'symbol'"},
+		{"a//b function f",
+		 "rules, line 1: 'a//b' is no component: names divided by single '/', at most 16"},
+		{"/a function f",
+		 "rules, line 1: '/a' is no component: names divided by single '/', at most 16"},
+		{"\n\na/ function f",
+		 "rules, line 3: 'a/' is no component: names divided by single '/', at most 16"},
 		{"1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h function f",
 		 "rules, line 1: '1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h' is no component: names divided by single '/', "
 		 "at most 16"},
@@ -156,7 +165,9 @@ static void wrong_rules_are_told_with_their_line(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		err = (struct error){};
-		assert_int_equal(modules__parse("rules", wrong[i].text, strlen(wrong[i].text), &modules, &err), -EINVAL);
+		assert_int_equal(modules__parse("rules", wrong[i].text, strlen(wrong[i].text),
+						&modules, &err),
+				 -EINVAL);
 		assert_string_equal(err.text, wrong[i].why);
 	}
 	err = (struct error){};
@@ -210,7 +221,8 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	assert_int_equal(profile__add_lost(profile, "live_full", 7), 0);
 	text = encoded(encode, profile);
 	assert_null(strstr(strstr(text, "COMPONENT"), "exact"));
-	assert_non_null(strstr(text, "AT LEAST 1.0 MiB in 1,040 objects; INCOMPLETE: 7 samples had no room"));
+	assert_non_null(strstr(
+		text, "AT LEAST 1.0 MiB in 1,040 objects; INCOMPLETE: 7 samples had no room"));
 	assert_non_null(strstr(text, "\nidle           >= 0 B        0   0.0 %       0\n"));
 	assert_non_null(strstr(text, "\nlost: live_full 7\n"));
 	assert_reports_failures(encode, profile);
@@ -268,18 +280,22 @@ static void json_has_the_same(void **state)
 	assert_null(strstr(text, "lost"));
 	free(text);
 	text = encoded(encode_object, profile);
-	assert_non_null(strstr(text, "\"modules\":[{\"component\":\"network\",\"live_bytes\":40960,"
-				     "\"live_bytes_low\":40960,\"live_bytes_high\":40960,\"live_objects\":10,"
-				     "\"stacks\":1},{\"component\":\"data\","));
+	assert_non_null(strstr(
+		text, "\"modules\":[{\"component\":\"network\",\"live_bytes\":40960,"
+		      "\"live_bytes_low\":40960,\"live_bytes_high\":40960,\"live_objects\":10,"
+		      "\"stacks\":1},{\"component\":\"data\","));
 	assert_non_null(strstr(text, "{\"component\":\"data/keys\",\"live_bytes\":1048576,"));
-	assert_non_null(strstr(text, "{\"component\":null,\"live_bytes\":7000,\"live_bytes_low\":7000,"
-				     "\"live_bytes_high\":7000,\"live_objects\":1,\"stacks\":1}],\"files\":[]}\n"));
+	assert_non_null(strstr(
+		text,
+		"{\"component\":null,\"live_bytes\":7000,\"live_bytes_low\":7000,"
+		"\"live_bytes_high\":7000,\"live_objects\":1,\"stacks\":1}],\"files\":[]}\n"));
 	free(text);
 	profile->has_growth = true;
 	profile->sites[1].growth = (struct growth){10, 6, 13};
 	text = encoded(encode_object, profile);
-	assert_non_null(strstr(text, "\"stacks\":1,\"growth_bytes_per_s\":10.000,\"growth_low\":6.000,"
-				     "\"growth_high\":13.000}"));
+	assert_non_null(strstr(text,
+			       "\"stacks\":1,\"growth_bytes_per_s\":10.000,\"growth_low\":6.000,"
+			       "\"growth_high\":13.000}"));
 	free(text);
 	modules__free(modules);
 	profile__free(profile);
@@ -288,10 +304,13 @@ static void json_has_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stack_is_its_innermost_rules), cmocka_unit_test(what_rules_match),
+		cmocka_unit_test(a_stack_is_its_innermost_rules),
+		cmocka_unit_test(what_rules_match),
 		cmocka_unit_test(growth_adds_up_with_its_error),
-		cmocka_unit_test(wrong_rules_are_told_with_their_line),	  cmocka_unit_test(a_table_is_a_tree),
-		cmocka_unit_test(a_table_tells_what_it_does_not_know), cmocka_unit_test(json_has_the_same),
+		cmocka_unit_test(wrong_rules_are_told_with_their_line),
+		cmocka_unit_test(a_table_is_a_tree),
+		cmocka_unit_test(a_table_tells_what_it_does_not_know),
+		cmocka_unit_test(json_has_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

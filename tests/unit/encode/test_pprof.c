@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Byte by byte; that pprof reads it is for pprof to say, in tests/golden/check.sh, and that all of it can be
- * read back for tests/unit/decode. */
+/* Byte by byte; that pprof reads it is for pprof to say, in tests/golden/check.sh, and that all of
+ * it can be read back for tests/unit/decode. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,9 +67,8 @@ static struct profile *smallest(void)
 	assert_int_equal(profile__add_mapping(profile, &mapping), 0);
 	end_profile(profile);
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(profile_location__set_name(&profile->locations[i],
-							    i ? "f" : "malloc"),
-				 0);
+		assert_int_equal(
+			profile_location__set_name(&profile->locations[i], i ? "f" : "malloc"), 0);
 		profile->locations[i].reason = UNRESOLVED_NAMED;
 	}
 	return profile;
@@ -99,25 +98,72 @@ static void bytes_are_as_promised(void **state)
 		/* locations 1 (0x1010) and 2 (0x1020) in it, function 1 and 2 */
 		"\x22\x0b\x08\x01\x10\x01\x18\x90\x20\x22\x02\x08\x01"
 		"\x22\x0b\x08\x02\x10\x01\x18\xa0\x20\x22\x02\x08\x02"
-		"\x2a\x04\x08\x01\x10\x13" /* function 1: malloc */
-		"\x2a\x04\x08\x02\x10\x14" /* function 2: f */
-		"\x38\x15"		   /* drop_frames */
-		"\x48\xac\x02"		   /* time_nanos: 300 */
-		"\x50\x80\xc8\xaf\xa0\x25" /* duration_nanos: 10^10 */
-		"\x5a\x04\x08\x16\x10\x04" /* period_type: space/bytes */
-		"\x60\x01"		   /* period */
+		"\x2a\x04\x08\x01\x10\x13"			   /* function 1: malloc */
+		"\x2a\x04\x08\x02\x10\x14"			   /* function 2: f */
+		"\x38\x15"					   /* drop_frames */
+		"\x48\xac\x02"					   /* time_nanos: 300 */
+		"\x50\x80\xc8\xaf\xa0\x25"			   /* duration_nanos: 10^10 */
+		"\x5a\x04\x08\x16\x10\x04"			   /* period_type: space/bytes */
+		"\x60\x01"					   /* period */
 		"\x68\x17\x68\x18\x68\x19\x68\x1a\x68\x1b\x68\x1c" /* comment */
-		"\x70\x06"		   /* default_sample_type: inuse_space */
+		"\x70\x06" /* default_sample_type: inuse_space */
 		"\x32\x00"
-		"\x32\x0d" "alloc_objects" "\x32\x05" "count" "\x32\x0b" "alloc_space" "\x32\x05" "bytes"
-		"\x32\x0d" "inuse_objects" "\x32\x0b" "inuse_space" "\x32\x0d" "inuse_samples"
-		"\x32\x0d" "inuse_sampled" "\x32\x0e" "inuse_variance"
-		"\x32\x0f" "growth_per_hour"
-		"\x32\x06" "thread" "\x32\x01" "t" "\x32\x03" "tid" "\x32\x03" "pid" "\x32\x04" "comm"
-		"\x32\x01" "c" "\x32\x02" "/p" "\x32\x02" "ab" "\x32\x06" "malloc" "\x32\x01" "f"
-		"\x32\x0a" "^(malloc)$" "\x32\x05" "space" "\x32\x0a" "what: heap"
-		"\x32\x10" "mode: continuous" "\x32\x07" "comm: c" "\x32\x06" "pid: 7"
-		"\x32\x0e" "alloc_calls: 2" "\x32\x0a" "samples: 2";
+		"\x32\x0d"
+		"alloc_objects"
+		"\x32\x05"
+		"count"
+		"\x32\x0b"
+		"alloc_space"
+		"\x32\x05"
+		"bytes"
+		"\x32\x0d"
+		"inuse_objects"
+		"\x32\x0b"
+		"inuse_space"
+		"\x32\x0d"
+		"inuse_samples"
+		"\x32\x0d"
+		"inuse_sampled"
+		"\x32\x0e"
+		"inuse_variance"
+		"\x32\x0f"
+		"growth_per_hour"
+		"\x32\x06"
+		"thread"
+		"\x32\x01"
+		"t"
+		"\x32\x03"
+		"tid"
+		"\x32\x03"
+		"pid"
+		"\x32\x04"
+		"comm"
+		"\x32\x01"
+		"c"
+		"\x32\x02"
+		"/p"
+		"\x32\x02"
+		"ab"
+		"\x32\x06"
+		"malloc"
+		"\x32\x01"
+		"f"
+		"\x32\x0a"
+		"^(malloc)$"
+		"\x32\x05"
+		"space"
+		"\x32\x0a"
+		"what: heap"
+		"\x32\x10"
+		"mode: continuous"
+		"\x32\x07"
+		"comm: c"
+		"\x32\x06"
+		"pid: 7"
+		"\x32\x0e"
+		"alloc_calls: 2"
+		"\x32\x0a"
+		"samples: 2";
 	struct profile *profile = smallest();
 	uint8_t *bytes;
 	size_t len;
@@ -147,8 +193,12 @@ static void inlined_functions_come_innermost_first(void **state)
 	/* lines of function and line: inner (b.h:3), then outer (a.c:7) */
 	assert_true(HOLDS(bytes, len, "\x22\x04\x08\x02\x10\x03\x22\x04\x08\x03\x10\x07") ||
 		    HOLDS(bytes, len, "\x22\x04\x08\x01\x10\x03\x22\x04\x08\x02\x10\x07"));
-	assert_true(HOLDS(bytes, len, "\x32\x03" "b.h"));
-	assert_true(HOLDS(bytes, len, "\x32\x0b" "dir \"1\"/a.c"));
+	assert_true(HOLDS(bytes, len,
+			  "\x32\x03"
+			  "b.h"));
+	assert_true(HOLDS(bytes, len,
+			  "\x32\x0b"
+			  "dir \"1\"/a.c"));
 	free(bytes);
 	profile__free(profile);
 }
@@ -163,7 +213,9 @@ static void names_cannot_break_it(void **state)
 	STACK(profile, 1, 8, 1, "my|all.oc[\xff]", "f\n\x1b[0m");
 	end_profile(profile);
 	bytes = unpacked(profile, &len);
-	assert_true(HOLDS(bytes, len, "\x32\x06" "f??[0m"));
+	assert_true(HOLDS(bytes, len,
+			  "\x32\x06"
+			  "f??[0m"));
 	/* as a regular expression it means itself */
 	assert_true(HOLDS(bytes, len, "^(my\\|all\\.oc\\[\\?\\])$"));
 	free(bytes);

@@ -140,7 +140,8 @@ static void what_is_not_traced_says_so(void **state)
 	free(text);
 }
 
-/* Of one nothing is known: what is known of the other is an estimate with its error, and no lower bound. */
+/* Of one nothing is known: what is known of the other is an estimate with its error, and no lower
+ * bound. */
 static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
 {
 	struct profile *profile = add(7, "strange", MIB);
@@ -173,7 +174,9 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	}
 	text = table((struct process_table_options){.width = 140});
 	assert_has(text, "  1.1 - 6.0 MiB  ");
-	assert_has(text, "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of a count of 8 3.454 to 15.763, but for room */
+	assert_has(
+		text,
+		"live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of a count of 8 3.454 to 15.763, but for room */
 	free(text);
 }
 

@@ -12,7 +12,8 @@
 
 #define KIB 1024
 
-static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_t rss, uint64_t swap, const char *name)
+static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_t rss,
+		uint64_t swap, const char *name)
 {
 	const struct resident_piece piece = {
 		.start = (pieces->n + 1) << 20,
@@ -25,10 +26,12 @@ static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_
 	resident_pieces__add(pieces, &piece, name);
 }
 
-/* 3,000 KiB of heap, of which 1,200,000 bytes are live; a file for each letter; a name that is not nice. */
+/* 3,000 KiB of heap, of which 1,200,000 bytes are live; a file for each letter; a name that is not
+ * nice. */
 static struct profile *server(uint64_t interval)
 {
-	struct resident_pieces pieces = {.vmrss_bytes = 9000 * KIB, .huge_bytes = 2048 * KIB, .hugetlb_bytes = 4096 * KIB};
+	struct resident_pieces pieces = {
+		.vmrss_bytes = 9000 * KIB, .huge_bytes = 2048 * KIB, .hugetlb_bytes = 4096 * KIB};
 	struct profile *profile = new_profile(interval);
 
 	STACK(profile, 1, 1000, 1200, "malloc", "zmalloc", "dictAdd", "main");
@@ -40,7 +43,8 @@ static struct profile *server(uint64_t interval)
 	for (char c = 'a'; c <= 'c'; c++)
 		add(&pieces, RESIDENT_BSS, 1, 0, (char[]){'/', c, '\0'});
 	add(&pieces, RESIDENT_EARLIER, 497, 0, NULL);
-	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident), 0);
+	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident),
+			 0);
 	resident_pieces__free(&pieces);
 	return profile;
 }
@@ -90,18 +94,22 @@ static void rows_add_up(void **state)
 		assert_int_equal(sums[2], 9000);
 		assert_int_equal(sums[0] + sums[1], sums[2]);
 		assert_null(strchr(text, '\033'));
-		assert_true(intervals[i] > 1 || (strstr(text, "   1,172  ") && strstr(text, "   1,828  ")));
+		assert_true(intervals[i] > 1 ||
+			    (strstr(text, "   1,172  ") && strstr(text, "   1,828  ")));
 		assert_non_null(strstr(text, "/x?[31m?y\n"));
 		assert_non_null(strstr(text, "  /i\n"));
 		assert_non_null(strstr(text, " 0        0  17 other files\n"));
-		assert_non_null(strstr(text, " 3        0  .bss of 3 files, or next to it\n")); /* too small for rows */
+		assert_non_null(strstr(
+			text,
+			" 3        0  .bss of 3 files, or next to it\n")); /* too small for rows */
 		assert_non_null(strstr(text, "anonymous, not followed\n"));
 		assert_non_null(strstr(text, "not followed (--what"));
 		assert_non_null(strstr(text, "huge pages: 2,048 KiB of it\n"));
 		assert_non_null(strstr(text, "swapped out: 7 KiB, not in it\n"));
 		assert_non_null(strstr(text, "(hugetlb): 4,096 KiB, not in it\n"));
 		assert_true(!!strstr(text, "exact  ") == (intervals[i] == 1));
-		assert_true((strstr(text, " to ") < strstr(text, "heap, allocated")) == (intervals[i] > 1));
+		assert_true((strstr(text, " to ") < strstr(text, "heap, allocated")) ==
+			    (intervals[i] > 1));
 		free(text);
 		assert_reports_failures(in_table, profile);
 		profile__free(profile);
@@ -132,7 +140,9 @@ static void what_is_not_known(void **state)
 	profile->resident = NULL;
 	profile->ended = true;
 	text = encoded(in_table, profile);
-	assert_string_equal(text, "resident set of pid 4711 (leaky): not known, it ended before it could be looked at\n");
+	assert_string_equal(
+		text,
+		"resident set of pid 4711 (leaky): not known, it ended before it could be looked at\n");
 	free(text);
 	text = encoded(encode_json, profile);
 	assert_null(strstr(text, "\"resident\""));
@@ -146,14 +156,16 @@ static void as_json(void **state)
 	char *text = encoded(encode_json, profile);
 
 	(void)state;
-	assert_non_null(strstr(text, "\"resident\":{\"vmrss_bytes\":9216000,\"smaps_bytes\":5646336,\"heap_bytes\":3072000,"
-				     "\"swap_bytes\":7168,\"huge_bytes\":2097152,\"hugetlb_bytes\":4194304,"
-				     "\"lines_skipped\":0,\"from_start\":false,\"regions_followed\":false,\"rows\":["
-				     "{\"kind\":\"heap_live\",\"bytes\":1200000,\"low\":1200000,\"high\":1200000},"
-				     "{\"kind\":\"heap\",\"bytes\":1872000,\"low\":1872000,\"high\":1872000,"
-				     "\"anonymous_bytes\":3072000,\"swap_bytes\":7168,\"mappings\":1},"
-				     "{\"kind\":\"file\",\"name\":\"/x\\u001b[31m\\u000ay\",\"bytes\":1263616,"
-				     "\"anonymous_bytes\":0,\"swap_bytes\":0,\"mappings\":1},"));
+	assert_non_null(strstr(
+		text,
+		"\"resident\":{\"vmrss_bytes\":9216000,\"smaps_bytes\":5646336,\"heap_bytes\":3072000,"
+		"\"swap_bytes\":7168,\"huge_bytes\":2097152,\"hugetlb_bytes\":4194304,"
+		"\"lines_skipped\":0,\"from_start\":false,\"regions_followed\":false,\"rows\":["
+		"{\"kind\":\"heap_live\",\"bytes\":1200000,\"low\":1200000,\"high\":1200000},"
+		"{\"kind\":\"heap\",\"bytes\":1872000,\"low\":1872000,\"high\":1872000,"
+		"\"anonymous_bytes\":3072000,\"swap_bytes\":7168,\"mappings\":1},"
+		"{\"kind\":\"file\",\"name\":\"/x\\u001b[31m\\u000ay\",\"bytes\":1263616,"
+		"\"anonymous_bytes\":0,\"swap_bytes\":0,\"mappings\":1},"));
 	free(text);
 	profile__free(profile);
 }
@@ -169,11 +181,16 @@ static void more_than_is_resident_is_said(void **state)
 	STACK(profile, 1, 1000, 8, "malloc", "dictAdd", "main"); /* 8 MiB by the estimate */
 	end_profile(profile);
 	add(&pieces, RESIDENT_HEAP, 3000, 0, NULL);
-	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident), 0);
+	assert_int_equal(resident__make(&pieces, profile, NULL, NULL, 0, false, &profile->resident),
+			 0);
 	resident_pieces__free(&pieces);
 	text = encoded(in_table, profile);
-	assert_has(text, "heap: 3,000 KiB are resident in its mappings; blocks of the run that are not freed come to 8,19");
-	assert_has(text, " by the estimate, which is more:\nthey are not all touched, or it is the lower part");
+	assert_has(
+		text,
+		"heap: 3,000 KiB are resident in its mappings; blocks of the run that are not freed come to 8,19");
+	assert_has(
+		text,
+		" by the estimate, which is more:\nthey are not all touched, or it is the lower part");
 	assert_null(strstr(text, "of them are taken by"));
 	free(text);
 	profile__free(profile);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is in a file is asked of a parser of XML that knows nothing of us: tests/golden/read_svg.py, which also
- * checks what must hold of every flame graph. */
+/* What is in a file is asked of a parser of XML that knows nothing of us: tests/golden/read_svg.py,
+ * which also checks what must hold of every flame graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,25 +89,27 @@ static void boxes_are_as_wide_as_what_is_live(void **state)
 	STACK(profile, 1, 100, 1, "malloc", "thread");
 	end_profile(profile);
 	text = read_back(profile, NULL);
-	assert_string_equal(text, "leaky (pid 4711): live heap: 1000 B in 12 objects\n"
-				  "10.0 s continuous, exact: 12 of 12 allocations recorded\n"
-				  "\u25a0 allocator\u25a0 no file (JIT)\n"
-				  "Width: bytes live; callers above. Click: zoom; Esc: out; 0: all; "
-				  "/: search; arrows and Enter: by keyboard\n"
-				  "all 1000 12 @0.00+100.00\n"
-				  "  main 900 11 @0.00+90.00\n"
-				  "    zeta 700 7 @0.00+70.00\n"
-				  "      malloc 600 6 @0.00+60.00\n"
-				  "      calloc 100 1 @60.00+10.00\n"
-				  "    alpha 200 4 @70.00+20.00\n"
-				  "      malloc 200 4 @70.00+20.00\n"
-				  "  thread 100 1 @90.00+10.00\n"
-				  "    malloc 100 1 @90.00+10.00\n");
+	assert_string_equal(text,
+			    "leaky (pid 4711): live heap: 1000 B in 12 objects\n"
+			    "10.0 s continuous, exact: 12 of 12 allocations recorded\n"
+			    "\u25a0 allocator\u25a0 no file (JIT)\n"
+			    "Width: bytes live; callers above. Click: zoom; Esc: out; 0: all; "
+			    "/: search; arrows and Enter: by keyboard\n"
+			    "all 1000 12 @0.00+100.00\n"
+			    "  main 900 11 @0.00+90.00\n"
+			    "    zeta 700 7 @0.00+70.00\n"
+			    "      malloc 600 6 @0.00+60.00\n"
+			    "      calloc 100 1 @60.00+10.00\n"
+			    "    alpha 200 4 @70.00+20.00\n"
+			    "      malloc 200 4 @70.00+20.00\n"
+			    "  thread 100 1 @90.00+10.00\n"
+			    "    malloc 100 1 @90.00+10.00\n");
 	free(text);
 	profile__free(profile);
 }
 
-/* 4 samples at R = 65536: 4 (R + 32) bytes, and Garwood's interval for 4 events, 1.0899 to 10.2416. */
+/* 4 samples at R = 65536: 4 (R + 32) bytes, and Garwood's interval for 4 events, 1.0899 to
+ * 10.2416. */
 static void estimates_have_their_interval(void **state)
 {
 	struct profile *profile = new_profile(65536);
@@ -153,7 +155,9 @@ static void the_head_says_how_it_was_made(void **state)
 	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
 	text = read_back(profile, NULL);
 	assert_says(text, "leaky (pid 4711): live heap, from windows: 256.1 KiB (95 %: ");
-	assert_says(text, "\n10.0 s windowed (52 windows of 100 ms, 1.5 s continuous), one sample per 64 KiB");
+	assert_says(
+		text,
+		"\n10.0 s windowed (52 windows of 100 ms, 1.5 s continuous), one sample per 64 KiB");
 	assert_says(text, "; 75.0 % of stacks complete; 2001-09-09 01:46:40 UTC\n");
 	assert_says(text, "\nlost: live_full 12,000, stacks_truncated 3\n");
 	assert_says(text, "\nWidth: bytes live, from windows; ");
@@ -236,7 +240,8 @@ static void names_stay_text(void **state)
 	(void)state;
 	STACK(profile, 1, 10, 1, "malloc", "</metadata><script>alert(1)</script>", "main");
 	STACK(profile, 1, 9, 1, "malloc", "]]></script><script>\"'&amp;&#0;", "main");
-	STACK(profile, 1, 8, 1, "malloc", "a\x01\x02\n\t\xff\xc0\x80z\xef\xbf\xbe\xed\xa0\x80", "main");
+	STACK(profile, 1, 8, 1, "malloc", "a\x01\x02\n\t\xff\xc0\x80z\xef\xbf\xbe\xed\xa0\x80",
+	      "main");
 	STACK(profile, 1, 7, 1, "malloc", "\u202egnp.exe", "main");
 	STACK(profile, 1, 6, 1, "malloc", "operator<< <x>&", "main");
 	STACK(profile, 1, 5, 1, "malloc", "\u6f22\u5b57\U0001f600", "main");
@@ -263,7 +268,8 @@ static void names_stay_text(void **state)
 	profile__free(tame);
 }
 
-/* Labels are cut to their boxes: 1,180 px of which 8 stay free, 7.23 a letter. Names have an end. */
+/* Labels are cut to their boxes: 1,180 px of which 8 stay free, 7.23 a letter. Names have an
+ * end. */
 static void labels_fit(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -273,8 +279,9 @@ static void labels_fit(void **state)
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	STACK(profile, 1, 50, 1, name);
-	STACK(profile, 1, 49, 1, "a_function_with_a_long_name_that_the_box_has_no_room_for_though_it_is_half_"
-				 "the_width_of_the_chart");
+	STACK(profile, 1, 49, 1,
+	      "a_function_with_a_long_name_that_the_box_has_no_room_for_though_it_is_half_"
+	      "the_width_of_the_chart");
 	STACK(profile, 1, 1, 1, "tiny");
 	end_profile(profile);
 	svg = flame_graph(profile, NULL);
@@ -285,8 +292,11 @@ static void labels_fit(void **state)
 	memset(name + 201, 'x', 199);
 	name[400] = '\0';
 	assert_says(text, name); /* 400 columns */
-	assert_null(strstr(text, "xxxx" "..xx..")); /* cut once */
-	assert_says(svg, ">a_function_with_a_long_name_that_the_b..ough_it_is_half_the_width_of_the_chart</text>");
+	assert_null(strstr(text, "xxxx"
+				 "..xx..")); /* cut once */
+	assert_says(
+		svg,
+		">a_function_with_a_long_name_that_the_b..ough_it_is_half_the_width_of_the_chart</text>");
 	free(svg);
 	free(text);
 	profile__free(profile);
@@ -301,7 +311,8 @@ static void little_room_is_for_the_function(void **state)
 	(void)state;
 	STACK(profile, 1, 91, 1, "main");
 	STACK(profile, 1, 9, 1, "malloc", "core::alloc::global::realloc<std::vector<int> >",
-	      "clang::Sema<x::y>::CheckDeclaration", "a::b::operator<< <x::y>", "shop::(anonymous namespace)::run",
+	      "clang::Sema<x::y>::CheckDeclaration", "a::b::operator<< <x::y>",
+	      "shop::(anonymous namespace)::run",
 	      "\u6f22\u5b57\u6f22\u5b57\u6f22\u5b57\u6f22\u5b57", "llvm::Pass<llvm::X>::run");
 	end_profile(profile);
 	svg = flame_graph(profile, NULL);
@@ -463,10 +474,14 @@ static void a_diff_tells_who_grew(void **state)
 	assert_says(text, "leaky (pid 4711) against before (pid 4000): live heap: 6.3 MiB (95 %: ");
 	assert_says(text, "\nchange -832.4 KiB (95 %: -");
 	assert_says(text, ", within sampling error; only the base has 960.5 KiB in 1 stack,");
-	assert_says(text, "\nmore than sampling error may still be chance, for blocks come and go: which stacks grow by "
-			  "more than that, `memtrace diff` tells\n");
-	assert_says(text, "\u25a0 grown by more than sampling error\u25a0 shrunk by more than sampling error"
-			  "\u25a0 within sampling error\n");
+	assert_says(
+		text,
+		"\nmore than sampling error may still be chance, for blocks come and go: which stacks grow by "
+		"more than that, `memtrace diff` tells\n");
+	assert_says(
+		text,
+		"\u25a0 grown by more than sampling error\u25a0 shrunk by more than sampling error"
+		"\u25a0 within sampling error\n");
 	assert_null(strstr(text, "significant"));
 	assert_says(text, "\nbase: live heap: 7.1 MiB");
 	assert_says(text, "\nbase: lost: live_full 2\n");
@@ -518,16 +533,31 @@ static void a_view_has_its_own_unit(void **state)
 		struct view_options options;
 		const char *title, *foot, *attribute, *boxes;
 	} cases[] = {
-		{{.weight = WEIGHT_OBJECTS}, ": live heap: 3 objects\n", "Width: objects live; ", "data-counts=\"\"",
+		{{.weight = WEIGHT_OBJECTS},
+		 ": live heap: 3 objects\n",
+		 "Width: objects live; ",
+		 "data-counts=\"\"",
 		 "\n  main 3 0 @"},
-		{{.weight = WEIGHT_ALLOCATED}, ": allocated during the run: 3.9 KiB in 9 objects\n",
-		 "Width: bytes allocated; ", "data-what=\"allocated\"", "\n  main 4000 9 @"},
-		{{.weight = WEIGHT_FREED}, ": allocated during the run and freed again: 1000 B in 6 objects\n",
-		 "Width: bytes freed; ", "data-what=\"freed\"", "\n  main 1000 6 @"},
-		{{.weight = WEIGHT_GROWTH}, ": growth of all stacks that grow: 30 B/s\n",
-		 "Width: bytes per second of growth; ", "data-per=\"/s\"", "\n  main 30 0 @"},
-		{{.root = ROOT_THREAD}, ": live heap: 2.9 KiB in 3 objects\n", "Width: bytes live; ",
-		 "data-what=\"live\"", "\n  pool-# 3000 3 @0.00+100.00\n    [truncated] 3000 3 @0.00+100.00\n      main 3000 3 @"},
+		{{.weight = WEIGHT_ALLOCATED},
+		 ": allocated during the run: 3.9 KiB in 9 objects\n",
+		 "Width: bytes allocated; ",
+		 "data-what=\"allocated\"",
+		 "\n  main 4000 9 @"},
+		{{.weight = WEIGHT_FREED},
+		 ": allocated during the run and freed again: 1000 B in 6 objects\n",
+		 "Width: bytes freed; ",
+		 "data-what=\"freed\"",
+		 "\n  main 1000 6 @"},
+		{{.weight = WEIGHT_GROWTH},
+		 ": growth of all stacks that grow: 30 B/s\n",
+		 "Width: bytes per second of growth; ",
+		 "data-per=\"/s\"",
+		 "\n  main 30 0 @"},
+		{{.root = ROOT_THREAD},
+		 ": live heap: 2.9 KiB in 3 objects\n",
+		 "Width: bytes live; ",
+		 "data-what=\"live\"",
+		 "\n  pool-# 3000 3 @0.00+100.00\n    [truncated] 3000 3 @0.00+100.00\n      main 3000 3 @"},
 	};
 	struct profile *profile = new_profile(1);
 	size_t site, thread;

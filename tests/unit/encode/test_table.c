@@ -52,7 +52,8 @@ static void exact_tables_show_no_intervals(void **state)
 /* Of thousands of snapshots the first and the last are named. */
 static void snapshots_are_told(void **state)
 {
-	static const char *const lines[] = {"snapshots: a.1\nwritten: a\n", "snapshots: a.1 a.2\nwritten: a\n",
+	static const char *const lines[] = {"snapshots: a.1\nwritten: a\n",
+					    "snapshots: a.1 a.2\nwritten: a\n",
 					    "snapshots: a.1 ... a.3 (3 files)\nwritten: a\n"};
 
 	(void)state;
@@ -208,9 +209,11 @@ static void broken_stacks_are_said_first(void **state)
 	assert_int_equal(profile__add_lost(profile, "stacks_end_no_table", 1), 0);
 	assert_int_equal(profile__add_lost(profile, "stacks_end_no_rule", 5), 0);
 	text = table_of(profile, (struct table_options){});
-	assert_ptr_equal(strstr(text, "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of different callers "
-				      "may be one; most end in code without unwind information (.eh_frame)\n"),
-			 text);
+	assert_ptr_equal(
+		strstr(text,
+		       "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of different callers "
+		       "may be one; most end in code without unwind information (.eh_frame)\n"),
+		text);
 	free(text);
 	profile->stacks_complete = 5;
 	text = table_of(profile, (struct table_options){});
@@ -496,15 +499,17 @@ static void windows_are_told(void **state)
 	profile->samples = 20000;
 	profile->alloc_calls = 1000000;
 	text = table_of(profile, (struct table_options){.width = 100});
-	assert_has(text, "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
-			 "the 1,000,000 allocations in them\n"
-			 "live heap, from windows: 10.0 KiB ");
+	assert_has(text,
+		   "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
+		   "the 1,000,000 allocations in them\n"
+		   "live heap, from windows: 10.0 KiB ");
 	assert_has(text, ", estimated"); /* though the interval is 1 */
 	free(text);
 	profile__free(profile);
 }
 
-/* Of a process that was traced for a moment and never got a window: the figures are not of all of its time. */
+/* Of a process that was traced for a moment and never got a window: the figures are not of all of
+ * its time. */
 static void a_stretch_without_windows_is_told(void **state)
 {
 	struct profile *profile = new_profile(524288);
@@ -518,8 +523,10 @@ static void a_stretch_without_windows_is_told(void **state)
 	profile->samples = 10;
 	profile->alloc_calls = 6558;
 	text = table_of(profile, (struct table_options){.width = 100});
-	assert_has(text, "10.0 s windowed (traced for 0.084 s of it), 10 samples of the 6,558 allocations in that time\n"
-			 "live heap, from that time: ");
+	assert_has(
+		text,
+		"10.0 s windowed (traced for 0.084 s of it), 10 samples of the 6,558 allocations in that time\n"
+		"live heap, from that time: ");
 	free(text);
 	profile__free(profile);
 }

@@ -23,7 +23,9 @@ static struct tree build(const struct profile *profile, const struct profile *ba
 
 static const char *name_of(const struct tree *tree, size_t i)
 {
-	return !i ? "all" : tree->nodes[i].n_folded ? "(smaller)" : tree->frames[tree->nodes[i].frame].name;
+	return !i			 ? "all"
+	       : tree->nodes[i].n_folded ? "(smaller)"
+					 : tree->frames[tree->nodes[i].frame].name;
 }
 
 /* The node at the end of a path of names, each child of the one before; must be there. */
@@ -35,7 +37,8 @@ static const struct tree_node *node_at(const struct tree *tree, const char *cons
 		const struct tree_node *node = &tree->nodes[at];
 		size_t k = 0;
 
-		while (k < node->n_children && strcmp(name_of(tree, node->first_child + k), names[i]))
+		while (k < node->n_children &&
+		       strcmp(name_of(tree, node->first_child + k), names[i]))
 			k++;
 		if (k == node->n_children)
 			fail_msg("no %s below %s", names[i], name_of(tree, at));
@@ -62,7 +65,8 @@ static void assert_sound(const struct tree *tree)
 			assert_int_equal(child->depth, node->depth + 1);
 			assert_true(child->depth <= tree->depth);
 			assert_true(k + 1 == node->n_children || !child->n_folded);
-			assert_true(!k || child->n_folded || child->live.bytes <= child[-1].live.bytes);
+			assert_true(!k || child->n_folded ||
+				    child->live.bytes <= child[-1].live.bytes);
 			live += child->live.bytes;
 			base += child->base.bytes;
 		}
@@ -121,7 +125,8 @@ static void name_all(struct profile *profile, uint64_t low, uint64_t high, const
 {
 	for (size_t i = 0; i < profile->n_locations; i++)
 		if (profile->locations[i].addr >= low && profile->locations[i].addr < high)
-			assert_int_equal(profile_location__set_name(&profile->locations[i], name), 0);
+			assert_int_equal(profile_location__set_name(&profile->locations[i], name),
+					 0);
 }
 
 /* f at two addresses of a is one frame, f of b another; each has its kind. */
@@ -164,7 +169,8 @@ static void frames_are_names_and_modules(void **state)
 		kinds[frame->kind]++;
 	}
 	assert_int_equal(kinds[FRAME_PROGRAM], 1);
-	assert_int_equal(kinds[FRAME_ANONYMOUS], 2); /* f in no file; what has neither name nor mapping */
+	/* f in no file; what has neither name nor mapping */
+	assert_int_equal(kinds[FRAME_ANONYMOUS], 2);
 	assert_true(AT(&tree, "0x900f", "malloc")->live.bytes == 1);
 	tree__clear(&tree);
 	profile__free(profile);
@@ -243,7 +249,8 @@ static void nodes_are_limited(void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "f%d", i);
-		STACK(profile, 1, (uint64_t)(i + 1), 1, "malloc", "shared", name, i % 2 ? "even" : "odd");
+		STACK(profile, 1, (uint64_t)(i + 1), 1, "malloc", "shared", name,
+		      i % 2 ? "even" : "odd");
 	}
 	end_profile(profile);
 	for (size_t max = 2; max < 1000; max = max * 3 / 2) {
@@ -325,7 +332,8 @@ static void two_profiles_meet_by_name(void **state)
 	assert_int_equal(tree.gone_stacks, 2);
 	assert_true(tree.gone_bytes == 65);
 	change = tree_node__change(&tree, AT(&tree, "main", "f"));
-	assert_true(change.bytes == 200 && change.interval.low == 200 && change.interval.high == 200);
+	assert_true(change.bytes == 200 && change.interval.low == 200 &&
+		    change.interval.high == 200);
 	assert_true(tree_change__exceeds_error(&change));
 	change = tree_node__change(&tree, AT(&tree, "main", "removed"));
 	assert_true(change.bytes == -60 && tree_change__exceeds_error(&change));
@@ -347,7 +355,8 @@ static void unsampled_changes_are_not_known(void **state)
 	end_profile(base);
 	tree = build(profile, base, &everything);
 	change = tree_node__change(&tree, AT(&tree, "main", "f"));
-	assert_true(change.bytes == 300 && isnan(change.interval.low) && isnan(change.interval.high));
+	assert_true(change.bytes == 300 && isnan(change.interval.low) &&
+		    isnan(change.interval.high));
 	assert_false(tree_change__exceeds_error(&change));
 	tree__clear(&tree);
 	profile__free(profile);
@@ -373,13 +382,14 @@ static struct estimate sampled(int n, uint64_t size, uint64_t interval)
 	struct estimate estimate = {};
 
 	/* from one sampled block to the next: geometric distances */
-	for (double at = log(random_share()) / missed; at < n; at += 1 + floor(log(random_share()) / missed))
+	for (double at = log(random_share()) / missed; at < n;
+	     at += 1 + floor(log(random_share()) / missed))
 		estimate__add(&estimate, size, interval);
 	return estimate;
 }
 
-/* Of pairs whose truth differs by (now - before) blocks, how many per cent have an interval that holds that, and
- * how many exceed their error? */
+/* Of pairs whose truth differs by (now - before) blocks, how many per cent have an interval that
+ * holds that, and how many exceed their error? */
 static void pairs(int before, int now, double *ret_held, double *ret_exceed)
 {
 	const uint64_t size = 64, interval = 65536;
@@ -432,7 +442,8 @@ static void few_samples_prove_nothing(void **state)
 		end_profile(base);
 		tree = build(profile, base, &everything);
 		change = tree_node__change(&tree, AT(&tree, "main", "f"));
-		assert_true(change.interval.low < change.bytes && change.bytes < change.interval.high);
+		assert_true(change.interval.low < change.bytes &&
+			    change.bytes < change.interval.high);
 		/* against 0, a binomial test has p = 2^(1 - n): 0.125 of 4, 0.031 of 6 */
 		if (n != 5)
 			assert_int_equal(tree_change__exceeds_error(&change), n >= 6);

@@ -29,7 +29,8 @@ static void add_part(struct profile *profile, size_t site, size_t thread, double
 	assert_int_equal(profile__add_live_estimate(profile, site, thread, &part), 0);
 }
 
-/* 8 MiB of a stack, known but for whose they are: three quarters of 100 samples are of two workers. */
+/* 8 MiB of a stack, known but for whose they are: three quarters of 100 samples are of two
+ * workers. */
 static struct profile *two_pools(void)
 {
 	struct profile *profile = profile__new();

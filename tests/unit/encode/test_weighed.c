@@ -10,7 +10,8 @@
 
 #include "tests/unit/encode/fixture.h"
 
-/* A command that has freed nearly all at its end: two of its stacks held memory when it held most. */
+/* A command that has freed nearly all at its end: two of its stacks held memory when it held
+ * most. */
 static struct profile *freed_at_the_end(uint64_t interval)
 {
 	static const struct {
@@ -172,7 +173,8 @@ static int json_of_all(const struct profile *profile, struct sink *sink)
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
 }
 
-/* The error of what windows say was allocated: a fifth of a stack's own, and as much that all share. */
+/* The error of what windows say was allocated: a fifth of a stack's own, and as much that all
+ * share. */
 static void churn_of_windows_has_intervals(void **state)
 {
 	struct profile *profile = freed_at_the_end(524288);
@@ -200,7 +202,9 @@ static void churn_of_windows_has_intervals(void **state)
 	free(text);
 	text = encoded(json_of_all, profile);
 	/* the quantiles of a gamma distribution of shape 12.5, by bisection of its series */
-	assert_has(text, "\"alloc_bytes\":31457280,\"alloc_bytes_low\":16508428,\"alloc_bytes_high\":51145094");
+	assert_has(
+		text,
+		"\"alloc_bytes\":31457280,\"alloc_bytes_low\":16508428,\"alloc_bytes_high\":51145094");
 	free(text);
 	profile__free(profile);
 }

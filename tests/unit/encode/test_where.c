@@ -117,18 +117,21 @@ static void own_code_comes_first(void **state)
 	profile__free(profile);
 }
 
-/* A stripped server's static functions: where not all of them can be told, names behind them are. */
+/* A stripped server's static functions: where not all of them can be told, names behind them
+ * are. */
 static void addresses_do_not_crowd_out_names(void **state)
 {
 	struct profile *profile = new_profile(1);
 
 	(void)state;
-	STACK(profile, 1, 100, 1, "malloc", "db+0xd6eb6b", "db+0xd6ed51", "db+0xd7f049", "db+0xd7ac69", "ha_write_row",
-	      "db+0x1234", "do_command", "main");
+	STACK(profile, 1, 100, 1, "malloc", "db+0xd6eb6b", "db+0xd6ed51", "db+0xd7f049",
+	      "db+0xd7ac69", "ha_write_row", "db+0x1234", "do_command", "main");
 	end_profile(profile);
-	assert_where(profile, 200,
-		     "db+0xd6eb6b < db+0xd6ed51 < db+0xd7f049 < db+0xd7ac69 < ha_write_row < db+0x1234 < do_command < main");
-	assert_where(profile, 70, "db+0xd6eb6b < (3 without names) < ha_write_row < db+0x1234 < ...");
+	assert_where(
+		profile, 200,
+		"db+0xd6eb6b < db+0xd6ed51 < db+0xd7f049 < db+0xd7ac69 < ha_write_row < db+0x1234 < do_command < main");
+	assert_where(profile, 70,
+		     "db+0xd6eb6b < (3 without names) < ha_write_row < db+0x1234 < ...");
 	assert_where(profile, 52, "db+0xd6eb6b < (3 without names) < ha_write_row < ...");
 	profile__free(profile);
 }

@@ -19,8 +19,10 @@ static void test_cost_is_taken_off(void **state)
 	(void)state;
 	assert_near(net_clock__at(&c, 5), 0);
 	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
-	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, NET_CLOCK_ENDS), 0); /* a gap: two seconds of CPU time */
-	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, NET_CLOCK_ENDS), 0); /* a window: most of it is felt as cost */
+	/* a gap: two seconds of CPU time */
+	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
+	/* a window: most of it is felt as cost */
+	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, NET_CLOCK_ENDS), 0);
 	assert_near(net_clock__at(&c, 10 * S), 0);
 	assert_near(net_clock__at(&c, 11 * S), 1);
 	assert_near(net_clock__at(&c, 13 * S), 3 - 0.6 * NET_CLOCK_FELT);
@@ -50,15 +52,17 @@ static void test_room(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 100000; i++)
-		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, NAN, i % 100 ? NET_CLOCK_NONE : NET_CLOCK_ENDS), 0);
+		assert_int_equal(net_clock__add(&c, (i + 1) * S / 100, (double)i * 1e7, 0, NAN,
+						i % 100 ? NET_CLOCK_NONE : NET_CLOCK_ENDS),
+				 0);
 	assert_true(c.n <= NET_CLOCK_MAX);
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_true(fabs(net_clock__at(&c, (i * 100 + 1) * S / 100) - (double)i) < 1e-6);
 	net_clock__free(&c);
 }
 
-/* Windows of 30 ms, of which probes take nine tenths at the calibrated price times felt, among gaps of half a second; share: of the
- * work that goes by the wall clock instead. */
+/* Windows of 30 ms, of which probes take nine tenths at the calibrated price times felt, among gaps
+ * of half a second; share: of the work that goes by the wall clock instead. */
 static struct net_clock run_of(double felt, double share, int n)
 {
 	struct net_clock c = {};
@@ -73,7 +77,8 @@ static struct net_clock run_of(double felt, double share, int n)
 		cpu += 0.5e9;
 		work += 0.5 * 1e6;
 		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_NONE);
-		now += 3 * S / 1000; /* the probes' coming holds all up: that is no part of the window */
+		/* the probes' coming holds all up: that is no part of the window */
+		now += 3 * S / 1000;
 		cpu += 0.003e9;
 		cost += 0.001e9;
 		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_BEGINS);

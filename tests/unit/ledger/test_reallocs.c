@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Populations of vectors of which the test knows what they hold, and what windows would count of them. */
+/* Populations of vectors of which the test knows what they hold, and what windows would count of
+ * them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 #define S	1000000000ULL
 #define PROCESS 7
 #define RUN_S	64
-#define WINDOW  (S / 20)
+#define WINDOW	(S / 20)
 
 /* Counters of the kernel's, which only grow. */
 static struct abi_site_key keys[2];
@@ -23,7 +24,8 @@ static void begin(void)
 {
 	memset(sites, 0, sizeof(sites));
 	for (uint64_t i = 0; i < 2; i++)
-		keys[i] = (struct abi_site_key){.stack = {.lo = 100 + i, .hi = i}, .process = PROCESS};
+		keys[i] = (struct abi_site_key){.stack = {.lo = 100 + i, .hi = i},
+						.process = PROCESS};
 }
 
 /* A realloc of which all is known. */
@@ -51,7 +53,7 @@ static struct realloc_slices slices_of(const struct reallocs *c, size_t site)
 	for (size_t i = 0; i < c->n_records; i++)
 		if (!stack_key__compare(&c->records[i].stack, &keys[site].stack))
 			realloc_slices__add(&slices, &c->records[i], RUN_S * S / 4,
-					  RUN_S * S / 2 / SERIES_SEGMENTS);
+					    RUN_S * S / 2 / SERIES_SEGMENTS);
 	return slices;
 }
 

@@ -202,7 +202,7 @@ static void earlier_and_exec(void **state)
 
 	(void)state;
 	assert_int_equal(region_book__begin(&b, &maps), 0);
-	map(&b, 1, 2, 55, 10, 1); /* over the half of it */
+	map(&b, 1, 2, 55, 10, 1);	   /* over the half of it */
 	remap(&b, 3, 4, 50, 5, 200, 6, 2); /* the other half moves and grows */
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(region_book__live(&b, &gone), 11 * PAGE);
@@ -250,9 +250,12 @@ static void nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(told_out_of_order), cmocka_unit_test(settles_up_to_a_time),
-		cmocka_unit_test(remaps),	     cmocka_unit_test(break_moves),
-		cmocka_unit_test(kinds),	     cmocka_unit_test(earlier_and_exec),
+		cmocka_unit_test(told_out_of_order),
+		cmocka_unit_test(settles_up_to_a_time),
+		cmocka_unit_test(remaps),
+		cmocka_unit_test(break_moves),
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(earlier_and_exec),
 		cmocka_unit_test(nonsense),
 	};
 

@@ -17,7 +17,8 @@
 
 static char *map(size_t pages, int flags)
 {
-	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	return p;
@@ -29,31 +30,35 @@ static void touch(char *p, size_t pages)
 		((volatile char *)p)[i * PAGE] = 1;
 }
 
-static void own(struct region_book *book, const char *p, size_t pages, uint32_t site, enum region_memory kind)
+static void own(struct region_book *book, const char *p, size_t pages, uint32_t site,
+		enum region_memory kind)
 {
-	const struct region region = {
-		.start = (uintptr_t)p, .end = (uintptr_t)p + pages * PAGE, .site = site, .kind = kind};
+	const struct region region = {.start = (uintptr_t)p,
+				      .end = (uintptr_t)p + pages * PAGE,
+				      .site = site,
+				      .kind = kind};
 
 	assert_int_equal(regions__insert(&book->map, &region), 0);
 }
 
 /* What lies in the range by kind and site. */
-static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size_t pages, enum resident_kind kind,
-		       uint32_t site)
+static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size_t pages,
+		       enum resident_kind kind, uint32_t site)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < pieces->n; i++) {
 		const struct resident_piece *piece = &pieces->at[i];
 
-		if (piece->start >= (uintptr_t)p && piece->end <= (uintptr_t)p + pages * PAGE && piece->kind == kind &&
-		    piece->site == site)
+		if (piece->start >= (uintptr_t)p && piece->end <= (uintptr_t)p + pages * PAGE &&
+		    piece->kind == kind && piece->site == site)
 			sum += piece->bytes.rss;
 	}
 	return sum / PAGE;
 }
 
-/* One mapping for the kernel, of three owners and of nobody, and pages that were only read, which count for none. */
+/* One mapping for the kernel, of three owners and of nobody, and pages that were only read, which
+ * count for none. */
 static void joined_mappings(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -64,26 +69,28 @@ static void joined_mappings(void **state)
 	/* neighbours of other rights: nothing joins us from outside */
 	assert_int_equal(mprotect(area, PAGE, PROT_NONE), 0);
 	assert_int_equal(mprotect(p + 600 * PAGE, PAGE, PROT_NONE), 0);
-	touch(p, 30);		     /* nobody's, 0 to 100 */
+	touch(p, 30); /* nobody's, 0 to 100 */
 	own(&book, p + 100 * PAGE, 50, 0, REGION_OF_ANONYMOUS);
 	own(&book, p + 150 * PAGE, 50, 0, REGION_OF_ANONYMOUS);
-	touch(p + 120 * PAGE, 60);   /* 100 to 200 */
+	touch(p + 120 * PAGE, 60); /* 100 to 200 */
 	own(&book, p + 200 * PAGE, 200, 1, REGION_OF_OTHER);
-	touch(p + 399 * PAGE, 1);    /* 200 to 400 */
+	touch(p + 399 * PAGE, 1); /* 200 to 400 */
 	byte = *(volatile char *)(p + 210 * PAGE);
 	(void)byte;
 	own(&book, p + 450 * PAGE, 100, 2, REGION_OF_STACK);
-	touch(p + 450 * PAGE, 7);    /* 450 to 550; 400 to 450 and the end are nobody's */
+	touch(p + 450 * PAGE, 7); /* 450 to 550; 400 to 450 and the end are nobody's */
 	touch(p + 560 * PAGE, 5);
 	own(&book, p + 590 * PAGE, 10, EARLIER_SITE, REGION_OF_OTHER);
 	touch(p + 595 * PAGE, 2);
 	assert_int_equal(resident__read(getpid(), &book, false, &pieces), 0);
 	assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_MAPPED, 0), 60);
-	/* who may not see the numbers of pages takes the page that stands for zeroes for one of its own */
+	/* who may not see the numbers of pages takes the page that stands for zeroes for one of its
+	 * own */
 	if (!geteuid())
 		assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_MAPPED, 1), 1);
 	assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_STACK, RESIDENT_NO_SITE), 7);
-	assert_in_range(rss_in(&pieces, p, 600, RESIDENT_EARLIER, RESIDENT_NO_SITE), geteuid() ? 36 : 37, 37);
+	assert_in_range(rss_in(&pieces, p, 600, RESIDENT_EARLIER, RESIDENT_NO_SITE),
+			geteuid() ? 36 : 37, 37);
 	assert_int_equal(pieces.skipped, 0);
 	assert_true(pieces.vmrss_bytes > 0);
 	resident_pieces__free(&pieces);
@@ -116,11 +123,13 @@ static void too_large(void **state)
 	munmap(area, (pages + 2) * PAGE);
 }
 
-/* What looks like an arena of glibc's by its address only is none, and what has an arena's head is one. */
+/* What looks like an arena of glibc's by its address only is none, and what has an arena's head is
+ * one. */
 static void arenas(void **state)
 {
 	const size_t heap = 64 << 20;
-	char *area = map(2 * heap / PAGE + 1, MAP_NORESERVE), *p = (char *)(((uintptr_t)area + heap) & ~(heap - 1));
+	char *area = map(2 * heap / PAGE + 1, MAP_NORESERVE),
+	     *p = (char *)(((uintptr_t)area + heap) & ~(heap - 1));
 	struct resident_pieces pieces = {};
 	struct region_book book = {};
 	uint64_t *head = (uint64_t *)p;
@@ -147,7 +156,8 @@ static void arenas(void **state)
 		head[2] = heads[i].size;
 		head[3] = heads[i].writable;
 		assert_int_equal(resident__read(getpid(), &book, true, &pieces), 0);
-		assert_int_equal(rss_in(&pieces, p, 100, RESIDENT_HEAP, RESIDENT_NO_SITE), heads[i].is ? 9 : 0);
+		assert_int_equal(rss_in(&pieces, p, 100, RESIDENT_HEAP, RESIDENT_NO_SITE),
+				 heads[i].is ? 9 : 0);
 		assert_int_equal(resident__read(getpid(), &book, false, &pieces), 0);
 		assert_int_equal(rss_in(&pieces, p, 100, RESIDENT_EARLIER, RESIDENT_NO_SITE), 9);
 	}

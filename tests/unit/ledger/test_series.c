@@ -19,7 +19,8 @@ static void add(struct series *series, uint64_t now, size_t n, uint64_t bytes)
 
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = (struct abi_site_key){.stack = {.lo = 1000 - i, .hi = i}, .process = 7};
-		sites[i] = (struct abi_site){.alloc_bytes = 2 * i * bytes, .freed_bytes = i * bytes};
+		sites[i] =
+			(struct abi_site){.alloc_bytes = 2 * i * bytes, .freed_bytes = i * bytes};
 	}
 	assert_int_equal(series__add(series, now, &table), 0);
 }
@@ -104,7 +105,8 @@ static void sizes_have_a_trend(void **state)
 	assert_true(fabs(growth.bytes_per_s - 50000) < 1 && isnan(growth.low));
 	sizes = (struct sizes){};
 	for (uint64_t i = 0; i <= 30; i++)
-		sizes__add(&sizes, (1 + i) * second, (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
+		sizes__add(&sizes, (1 + i) * second,
+			   (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
 	growth = sizes__trend(&sizes, 7 * second, 31 * second);
 	assert_true(growth.low < 0 && growth.high > 0);
 	/* a line between two is known, and says nothing of how sure that is */

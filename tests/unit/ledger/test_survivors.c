@@ -75,22 +75,31 @@ static void end(struct fixture *f)
 
 static struct abi_live block_of(uint64_t birth_ns, uint64_t stack)
 {
-	return (struct abi_live){.size = SIZE, .interval = 1, .birth_ns = birth_ns, .stack = {stack, 1}, .tid = 1};
+	return (struct abi_live){
+		.size = SIZE, .interval = 1, .birth_ns = birth_ns, .stack = {stack, 1}, .tid = 1};
 }
 
-static void tell(struct fixture *f, size_t block, const struct abi_live *live, uint64_t time_ns, enum abi_end_kind kind)
+static void tell(struct fixture *f, size_t block, const struct abi_live *live, uint64_t time_ns,
+		 enum abi_end_kind kind)
 {
-	const struct abi_end e = {
-		.block = *live, .addr = FIRST + block * SIZE, .time_ns = time_ns, .process = PROCESS, .kind = kind};
+	const struct abi_end e = {.block = *live,
+				  .addr = FIRST + block * SIZE,
+				  .time_ns = time_ns,
+				  .process = PROCESS,
+				  .kind = kind};
 
 	assert_int_equal(survivors__note_end(&f->s, &e), 0);
 }
 
-/* A window [start, start + 40 ms) in which n blocks are there, from block `first` on, born at its beginning by the stack. */
+/* A window [start, start + 40 ms) in which n blocks are there, from block `first` on, born at its
+ * beginning by the stack. */
 static void meet(struct fixture *f, uint64_t start, size_t first, size_t n, uint64_t stack)
 {
-	const struct survivors_window w = {
-		.start_ns = start, .end_ns = start + 40 * MS, .interval = 1, .allocs = 100, .net_blocks = 1};
+	const struct survivors_window w = {.start_ns = start,
+					   .end_ns = start + 40 * MS,
+					   .interval = 1,
+					   .allocs = 100,
+					   .net_blocks = 1};
 	struct abi_live live[BLOCKS];
 	uint64_t addrs[BLOCKS];
 
@@ -98,7 +107,8 @@ static void meet(struct fixture *f, uint64_t start, size_t first, size_t n, uint
 		addrs[i] = FIRST + (first + i) * SIZE;
 		live[i] = block_of(start + 1, stack);
 	}
-	assert_int_equal(survivors__meet(&f->s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
+	assert_int_equal(survivors__meet(&f->s, &w, w.end_ns, addrs, live, n, read_memory, NULL),
+			 0);
 }
 
 static void harvest(struct fixture *f)
@@ -131,7 +141,7 @@ static const struct survivors_stack *stack_of(struct fixture *f, uint64_t stack)
 	({                                                                                         \
 		double sum_ = 0;                                                                   \
 		for (int g_ = 0; g_ < WINDOWED_GROUPS; g_++)                                       \
-			for (int k_ = 0; k_ < SURVIVAL_CLASSES; k_++)                                 \
+			for (int k_ = 0; k_ < SURVIVAL_CLASSES; k_++)                              \
 				sum_ += (double)(stack)->groups[g_].field[k_];                     \
 		sum_;                                                                              \
 	})
@@ -246,7 +256,8 @@ static void test_contents(void **state)
 /* One born too late to have been filled in says nothing. */
 static void test_not_filled_in(void **state)
 {
-	const struct survivors_window w = {.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
+	const struct survivors_window w = {
+		.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
 	const struct abi_live live[] = {block_of(10 * S + 1, 1), block_of(10 * S + 39 * MS, 1)};
 	const uint64_t addrs[] = {FIRST, FIRST + SIZE};
 	const struct survivors_stack *stack;
@@ -285,7 +296,8 @@ static void test_let_go(void **state)
 	const size_t n = SURVIVORS_MAX + 2000;
 	struct abi_live *live = calloc(n, sizeof(*live));
 	uint64_t *addrs = calloc(n, sizeof(*addrs));
-	const struct survivors_window w = {.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
+	const struct survivors_window w = {
+		.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 1};
 	const struct survivors_stack *stack;
 	struct fixture f;
 
@@ -311,7 +323,8 @@ static void test_let_go(void **state)
 	free(addrs);
 }
 
-/* An address is watched as long as any block there is followed: here an old one and a new one, of which chance keeps some. */
+/* An address is watched as long as any block there is followed: here an old one and a new one, of
+ * which chance keeps some. */
 static void test_let_go_of_addresses(void **state)
 {
 	const size_t n = SURVIVORS_MAX / 2 + 1000;
@@ -325,13 +338,15 @@ static void test_let_go_of_addresses(void **state)
 	f.s.forget = mark_forgotten;
 	f.s.ctx = forgotten_at;
 	for (uint64_t start = 10 * S; start <= 11 * S; start += S) {
-		const struct survivors_window w = {.start_ns = start, .end_ns = start + 40 * MS, .interval = 1, .allocs = 1};
+		const struct survivors_window w = {
+			.start_ns = start, .end_ns = start + 40 * MS, .interval = 1, .allocs = 1};
 
 		for (size_t i = 0; i < n; i++) {
 			addrs[i] = FIRST + i;
 			live[i] = block_of(start + 1, 1);
 		}
-		assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
+		assert_int_equal(
+			survivors__meet(&f.s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
 		harvest(&f);
 	}
 	assert_int_equal(f.s.counts.let_go + f.s.n_blocks, 2 * n);
@@ -350,10 +365,14 @@ static void test_let_go_of_addresses(void **state)
 /* A continuous stretch: what it bore is told by sites, and what is gone at its end has ended. */
 static void test_stretch(void **state)
 {
-	struct survivors_window w = {
-		.start_ns = 10 * S, .end_ns = 15 * S, .interval = 1, .allocs = 10, .continuous = true};
+	struct survivors_window w = {.start_ns = 10 * S,
+				     .end_ns = 15 * S,
+				     .interval = 1,
+				     .allocs = 10,
+				     .continuous = true};
 	const struct abi_site_key key = {.stack = {1, 1}, .process = PROCESS};
-	struct abi_site site = {.alloc_samples = 10, .alloc_bytes = 10 * SIZE, .alloc_objects_q16 = 10 << 16};
+	struct abi_site site = {
+		.alloc_samples = 10, .alloc_bytes = 10 * SIZE, .alloc_objects_q16 = 10 << 16};
 	const struct abi_live live[] = {block_of(11 * S, 1), block_of(12 * S, 1)};
 	const uint64_t addrs[] = {FIRST, FIRST + SIZE};
 	const struct survivors_stack *stack;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The host's budget is kept and spent where it should be, on a simulated machine whose processes count for
- * themselves what they were cost. */
+/* The host's budget is kept and spent where it should be, on a simulated machine whose processes
+ * count for themselves what they were cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +20,12 @@
 #define MAX	200
 #define CPUS	4
 
-/* A process that computes and calls: each call takes own_ns of it, and cost_ns more where it is seen. */
+/* A process that computes and calls: each call takes own_ns of it, and cost_ns more where it is
+ * seen. */
 struct program {
 	double own_ns, cost_ns;
-	double busy; /* share of a CPU that it wants */
-	double grows; /* bytes per s */
+	double busy;   /* share of a CPU that it wants */
+	double grows;  /* bytes per s */
 	bool stranger; /* not traced, but it meets the probes everywhere */
 };
 
@@ -74,7 +75,8 @@ static void pass(struct machine *m, struct process *p)
 	bool seen = p->program.stranger ? m->host.everywhere : p->windows.open;
 	double each = p->program.own_ns + (seen ? p->program.cost_ns : 0);
 	double want = p->program.busy * each / p->program.own_ns;
-	double cpu = (want < 1 ? want : 1) * (double)STEP_NS, cost = seen ? cpu / each * p->program.cost_ns : 0;
+	double cpu = (want < 1 ? want : 1) * (double)STEP_NS,
+	       cost = seen ? cpu / each * p->program.cost_ns : 0;
 
 	p->cpu += cpu;
 	p->cost += cost;
@@ -215,7 +217,8 @@ static void drive(struct machine *m, double seconds)
 }
 
 static const struct program WILD = {5, 500, 1, 0, false};
-static const struct program MODEST = {50000, 500, 0.2, 0, false}; /* 1 % of its time, 2 ms a second */
+/* 1 % of its time, 2 ms a second */
+static const struct program MODEST = {50000, 500, 0.2, 0, false};
 static const struct program SLEEPING = {50000, 500, 0, 0, false};
 
 static double share_of_machine(const struct machine *m)

@@ -49,7 +49,8 @@ static void an_idle_process_is_continuous_again(void **state)
 	p->program = ASLEEP;
 	for (int i = 0; i < 1500 && !(p->opened && p->inside); i++)
 		drive(m, 0.002);
-	assert_int_equal(p->restored, 1); /* a stretch from its first moment: it might be busy at the first look */
+	assert_int_equal(p->restored, 1); /* a stretch from its first moment: it might be busy at
+					   * the first look */
 	drive(m, 3);
 	assert_true(p->pace.windows.continuous && p->in && p->inside);
 	assert_int_equal(p->opened, 1);
@@ -75,7 +76,8 @@ static void slow_closing_is_paid_for(void **state)
 	assert_true(p->cost < 1.02 * LIMIT * p->cpu);
 	assert_true(p->cost > 0.75 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 10, 40);
-	assert_true(p->pace.windows.length_ns >= 0.4 * 500 * MS); /* no shorter than half of its edges, as they came out */
+	/* no shorter than half of its edges, as they came out */
+	assert_true(p->pace.windows.length_ns >= 0.4 * 500 * MS);
 	end(m);
 }
 
@@ -143,7 +145,8 @@ static void the_end_takes_the_last_window_in(void **state)
 	end(m);
 }
 
-/* Who asks waits for a gap, and it comes soon: what takes long does not make a window last as long. */
+/* Who asks waits for a gap, and it comes soon: what takes long does not make a window last as
+ * long. */
 static void work_waits_for_a_gap(void **state)
 {
 	(void)state;
@@ -154,7 +157,9 @@ static void work_waits_for_a_gap(void **state)
 		for (int i = 0; i < (shared ? 20 : 1); i++)
 			add(m, WILD);
 		add(m, MODEST);
-		for (int i = 0; i < 6000 && !(m->processes[0].in && !m->everywhere && m->processes[0].opened > 1); i++)
+		for (int i = 0; i < 6000 && !(m->processes[0].in && !m->everywhere &&
+					      m->processes[0].opened > 1);
+		     i++)
 			drive(m, 0.005);
 		assert_true(m->processes[0].in && !m->everywhere);
 		assert_false(scheduler__is_quiet(&m->scheduler));
@@ -162,7 +167,8 @@ static void work_waits_for_a_gap(void **state)
 			drive(m, 0.005);
 		assert_in_range(waited, 1, 120);
 		for (size_t i = 0; i < m->n; i++)
-			assert_true(!is_in(m, &m->processes[i]) || m->processes[i].pace.windows.continuous);
+			assert_true(!is_in(m, &m->processes[i]) ||
+				    m->processes[i].pace.windows.continuous);
 		end(m);
 	}
 }
@@ -224,8 +230,8 @@ static void modest_ones_keep_their_turn(void **state)
 	end(m);
 }
 
-/* Where more want a turn than there is room for, even cheap turns are short, and are windows: what happened between them must
- * be concluded from them. */
+/* Where more want a turn than there is room for, even cheap turns are short, and are windows: what
+ * happened between them must be concluded from them. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -247,7 +253,8 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
-/* A few that are traced cheaply, each by itself, can use up what all may cost: others get their windows all the same. */
+/* A few that are traced cheaply, each by itself, can use up what all may cost: others get their
+ * windows all the same. */
 static void cheap_ones_leave_others_their_part(void **state)
 {
 	struct machine *m = machine(true);
@@ -352,7 +359,8 @@ static void windows_begin_when_probes_have_settled(void **state)
 	}
 }
 
-/* Who comes late to a window's beginning, for others' probes take their time, does not end it at once. */
+/* Who comes late to a window's beginning, for others' probes take their time, does not end it at
+ * once. */
 static void windows_are_whole_however_late_they_begin(void **state)
 {
 	struct machine *m = machine(false);

@@ -158,7 +158,8 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	end(m);
 }
 
-/* A turn that may have to make room is not thinned; everywhere, after it, samples are put apart as before. */
+/* A turn that may have to make room is not thinned; everywhere, after it, samples are put apart as
+ * before. */
 static void turns_leave_the_way_everywhere_as_it_was(void **state)
 {
 	static const struct program wild = {5, 500, 1, 0};

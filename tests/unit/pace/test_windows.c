@@ -12,8 +12,9 @@
 
 #define S 1e9
 
-/* A process that does nothing but compute and call: each call takes own_ns of it, and cost_ns more where it
- * is seen all the time; WINDOWS_FELT times that in windows, of which what counts calls does not know. */
+/* A process that does nothing but compute and call: each call takes own_ns of it, and cost_ns more
+ * where it is seen all the time; WINDOWS_FELT times that in windows, of which what counts calls
+ * does not know. */
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of wall time for which it wants a CPU */
@@ -24,11 +25,13 @@ struct run {
 	double calls;
 	uint64_t open_ns, now;
 	unsigned opened;
-	double most; /* of the cost per CPU time, from the second window on */
-	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the second one on */
+	double most;			  /* of the cost per CPU time, from the second window on */
+	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the
+					   * second one on */
 };
 
-static void pass(struct run *run, const struct program *p, const struct windows *w, bool open, uint64_t ns)
+static void pass(struct run *run, const struct program *p, const struct windows *w, bool open,
+		 uint64_t ns)
 {
 	double cost_ns = open ? p->cost_ns * (w->continuous ? 1 : WINDOWS_FELT) : 0;
 	/* Seen, it wants the CPU for longer, at most all of it. */
@@ -88,13 +91,15 @@ static void budget_is_kept(void **state)
 				struct windows w;
 				struct run run = {.now = 1};
 
-				windows__begin(&w, budgets[b], budgets[b], (uint64_t)(b * 10 + o), 1, 0, 0);
+				windows__begin(&w, budgets[b], budgets[b], (uint64_t)(b * 10 + o),
+					       1, 0, 0);
 				drive(&w, &run, &p, 120, 3000000);
 				assert_false(w.continuous);
 				assert_true(run.cost / run.cpu > 0.9 * budgets[b]);
 				assert_true(run.most < 1.05 * budgets[b]);
 				assert_true(loss(&run, &p) < 1.02 * budgets[b]);
-				assert_true(fabs(run.told + w.felt_ns - run.cost) < 0.05 * run.cost);
+				assert_true(fabs(run.told + w.felt_ns - run.cost) <
+					    0.05 * run.cost);
 				assert_true(run.opened > (budgets[b] < 0.02 ? 10 : 40));
 			}
 }
@@ -264,7 +269,8 @@ static void lengths_and_gaps_are_random(void **state)
 	qsort(run->lengths + 2, 3000, sizeof(double), compare);
 	/* as exponential ones are, but for the time that it takes to look */
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		assert_true(fabs(run->gaps[2 + (size_t)(3000 * at[i])] + log1p(-at[i]) * sum / 3000) < 0.12 * sum / 3000);
+		assert_true(fabs(run->gaps[2 + (size_t)(3000 * at[i])] +
+				 log1p(-at[i]) * sum / 3000) < 0.12 * sum / 3000);
 	assert_true(run->gaps[2 + 30] < 25);
 	assert_true(run->gaps[2 + 2999] > 3.5 * sum / 3000);
 	/* and uniform */
@@ -273,7 +279,8 @@ static void lengths_and_gaps_are_random(void **state)
 	test_free(run);
 }
 
-/* It sets up a lot, and sleeps: traced continuously again when wall time has paid for what that cost. */
+/* It sets up a lot, and sleeps: traced continuously again when wall time has paid for what that
+ * cost. */
 static void idle_processes_are_traced_continuously_again(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 1e-4};
@@ -319,7 +326,8 @@ static void starved_processes_are_not_idle(void **state)
 	assert_true(w.continuous);
 }
 
-/* Silence and full speed by turns: continuous tracing meets each beginning; that is given up, and the limit is kept. */
+/* Silence and full speed by turns: continuous tracing meets each beginning; that is given up, and
+ * the limit is kept. */
 static void bursts_are_met_in_windows(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 0};

@@ -26,10 +26,12 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* Our own time as the clock has it, to the microseconds that getrusage() counts; and a child's from its end on. */
+/* Our own time as the clock has it, to the microseconds that getrusage() counts; and a child's from
+ * its end on. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
-	const uint64_t child_ns = 30000000; /* more than we have used so far, which is not the child's */
+	/* more than we have used so far, which is not the child's */
+	const uint64_t child_ns = 30000000;
 	uint64_t before, own, after, told;
 	struct rusage usage;
 	pid_t child;
@@ -65,8 +67,8 @@ static void peak_outlives_the_memory(void **state)
 	assert_true(child >= 0);
 	if (!child) {
 		uint64_t before, after;
-		char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				    -1, 0);
 
 		if (memory == MAP_FAILED || own__peak_bytes(&before))
 			_exit(1);
@@ -75,7 +77,8 @@ static void peak_outlives_the_memory(void **state)
 		if (own__peak_bytes(&after))
 			_exit(2);
 		/* some pages may have gone meanwhile; the kernel counts in batches */
-		_exit(after >= before + size - 4 * MIB && after <= before + size + 16 * MIB ? 0 : 3);
+		_exit(after >= before + size - 4 * MIB && after <= before + size + 16 * MIB ? 0
+											    : 3);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
@@ -102,7 +105,9 @@ static void numbers_are_found_by_their_key(void **state)
 
 	(void)state;
 	assert_int_equal(number_in("pos:\t0\nflags:\t02000002\nmap_type:\t1\nmax_entries:\t5\n"
-				   "memlock:\t16777984\nmap_id:\t12\n", &n), 0);
+				   "memlock:\t16777984\nmap_id:\t12\n",
+				   &n),
+			 0);
 	assert_int_equal(n, 16777984);
 	assert_int_equal(number_in("memlock:   12 kB", &n), 0);
 	assert_int_equal(n, 12);

@@ -358,7 +358,8 @@ static void test_stack_pointers(void **state)
 	pthread_attr_init(&attr);
 	assert_int_equal(pthread_attr_setstack(&attr, stack, size), 0);
 	assert_int_equal(pthread_create(&thread, &attr, wait_for_byte, &fds[0]), 0);
-	for (int i = 0; i < 1000 && !inside; i++) { /* until it waits; a running one is not told of */
+	for (int i = 0; i < 1000 && !inside; i++) { /* until it waits; a running one is not told
+						     * of */
 		size_t n = process__stack_pointers(getpid(), sps, 64);
 
 		for (size_t k = 0; k < n; k++)
@@ -421,7 +422,8 @@ static void test_rss(void **state)
 
 	(void)state;
 	assert_int_equal(process__rss_bytes(getpid(), &before), 0);
-	area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		    -1, 0);
 	assert_true(area != MAP_FAILED);
 	assert_int_equal(process__rss_bytes(getpid(), &after), 0);
 	/* counted on each CPU apart */

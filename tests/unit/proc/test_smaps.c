@@ -58,20 +58,21 @@ static struct sums sums_of(const char *text, uint64_t want_skipped)
 }
 
 /* As Linux 6.18 writes it. */
-#define HEAD1 "55d0c0a00000-55d0c0a02000 rw-p 00000000 fe:00 393231                     /usr/bin/cat\n"
+#define HEAD1                                                                                      \
+	"55d0c0a00000-55d0c0a02000 rw-p 00000000 fe:00 393231                     /usr/bin/cat\n"
 #define REST1                                                                                      \
-	"Size:                  8 kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n"    \
-	"Rss:                   8 kB\nPss:                   2 kB\nPss_Dirty:             2 kB\n"    \
-	"Shared_Clean:          0 kB\nPrivate_Dirty:         4 kB\nReferenced:            8 kB\n"    \
-	"Anonymous:             4 kB\nKSM:                   0 kB\nLazyFree:              0 kB\n"    \
-	"AnonHugePages:         0 kB\nShmemPmdMapped:        0 kB\nFilePmdMapped:         0 kB\n"    \
-	"Shared_Hugetlb:        0 kB\nPrivate_Hugetlb:       0 kB\nSwap:                  0 kB\n"    \
-	"SwapPss:               0 kB\nLocked:                0 kB\nTHPeligible:           0\n"       \
+	"Size:                  8 kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n"  \
+	"Rss:                   8 kB\nPss:                   2 kB\nPss_Dirty:             2 kB\n"  \
+	"Shared_Clean:          0 kB\nPrivate_Dirty:         4 kB\nReferenced:            8 kB\n"  \
+	"Anonymous:             4 kB\nKSM:                   0 kB\nLazyFree:              0 kB\n"  \
+	"AnonHugePages:         0 kB\nShmemPmdMapped:        0 kB\nFilePmdMapped:         0 kB\n"  \
+	"Shared_Hugetlb:        0 kB\nPrivate_Hugetlb:       0 kB\nSwap:                  0 kB\n"  \
+	"SwapPss:               0 kB\nLocked:                0 kB\nTHPeligible:           0\n"     \
 	"VmFlags: rd mr mw me sd \n"
 #define HEAD2 "7f0000000000-7f0000800000 rw-p 00000000 00:00 0 \n"
 #define REST2                                                                                      \
-	"Rss:                4096 kB\nAnonymous:          4096 kB\nAnonHugePages:      2048 kB\n"    \
-	"Shared_Hugetlb:        4 kB\nPrivate_Hugetlb:      16 kB\nSwap:                  12 kB\n"   \
+	"Rss:                4096 kB\nAnonymous:          4096 kB\nAnonHugePages:      2048 kB\n"  \
+	"Shared_Hugetlb:        4 kB\nPrivate_Hugetlb:      16 kB\nSwap:                  12 kB\n" \
 	"VmFlags: rd wr mr mw me ac sd \n"
 
 static void numbers_by_mapping(void **state)
@@ -112,7 +113,8 @@ static void absurd_lines(void **state)
 		{HEAD2 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1}, /* goes back */
 		{HEAD1 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1},
 		{"nonsense\nRss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 8192, 1, 1},
-		{HEAD1 "Rss: 4 kB\n7f-\nRss: 8 kB\n", 4096, 1, 1}, /* numbers of a head that is none */
+		{HEAD1 "Rss: 4 kB\n7f-\nRss: 8 kB\n", 4096, 1,
+		 1}, /* numbers of a head that is none */
 		{"\n" HEAD1, 0, 1, 1},
 	};
 
@@ -171,7 +173,8 @@ static void a_million_mappings(void **state)
 
 	(void)state;
 	for (uint64_t i = 1; i <= 1000000; i++)
-		fprintf(out, "%08lx-%08lx r--p 00000000 00:00 0 \nRss: 4 kB\n", i << 13, (i << 13) + 4096);
+		fprintf(out, "%08lx-%08lx r--p 00000000 00:00 0 \nRss: 4 kB\n", i << 13,
+			(i << 13) + 4096);
 	assert_int_equal(fflush(out), 0);
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	assert_int_equal(smaps__read_fd(fd, add, &s, &skipped), 0);
@@ -186,7 +189,9 @@ static void reading_ends_when_told(void **state)
 	uint64_t skipped;
 
 	(void)state;
-	assert_int_equal(read_bytes(HEAD1 REST1 HEAD2 REST2, strlen(HEAD1 REST1 HEAD2 REST2), &s, &skipped), -ECANCELED);
+	assert_int_equal(
+		read_bytes(HEAD1 REST1 HEAD2 REST2, strlen(HEAD1 REST1 HEAD2 REST2), &s, &skipped),
+		-ECANCELED);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(smaps__read(0x7ffffff, add, &s, &skipped), -ESRCH);
 }
@@ -204,8 +209,10 @@ static int find(void *ctx, const struct smaps_entry *e)
 static void own(void **state)
 {
 	const size_t pages = 300;
-	char *area = mmap(NULL, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *p = area + 50 * 4096;
-	struct smaps_entry found = {.map = {.start = (uintptr_t)p, .end = (uintptr_t)p + 100 * 4096}};
+	char *area = mmap(NULL, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *p = area + 50 * 4096;
+	struct smaps_entry found = {
+		.map = {.start = (uintptr_t)p, .end = (uintptr_t)p + 100 * 4096}};
 	struct sums s = {};
 	uint64_t skipped, rss;
 
@@ -226,9 +233,12 @@ static void own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_by_mapping), cmocka_unit_test(absurd_lines),
-		cmocka_unit_test(truncated),	      cmocka_unit_test(endless_line),
-		cmocka_unit_test(a_million_mappings), cmocka_unit_test(reading_ends_when_told),
+		cmocka_unit_test(numbers_by_mapping),
+		cmocka_unit_test(absurd_lines),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(endless_line),
+		cmocka_unit_test(a_million_mappings),
+		cmocka_unit_test(reading_ends_when_told),
 		cmocka_unit_test(own),
 	};
 

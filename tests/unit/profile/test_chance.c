@@ -75,9 +75,12 @@ static void few_of_many_are_no_normal_distribution(void **state)
 	(void)state;
 	assert_close(chance__of_counts(1000000, 60, 3.05e-5), mid_tail(1000060, 60, 3.05e-5), 1e-7);
 	assert_close(chance__of_counts(1e10, 60, 3.05e-9), mid_tail_of_rare(30.5, 60), 1e-4);
-	assert_close(chance__of_counts(60, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 60), 1e-4);
-	assert_close(chance__of_counts(10, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 10), 1e-4);
-	assert_close(chance__of_counts(2000000, 100500, 0.0478), mid_tail(2100500, 100500, 0.0478), 1e-5);
+	assert_close(chance__of_counts(60, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 60),
+		     1e-4);
+	assert_close(chance__of_counts(10, 1e10, 1 - 3.05e-9), 1 - mid_tail_of_rare(30.5, 10),
+		     1e-4);
+	assert_close(chance__of_counts(2000000, 100500, 0.0478), mid_tail(2100500, 100500, 0.0478),
+		     1e-5);
 }
 
 static void tails_are_the_printed_ones(void **state)

@@ -129,7 +129,8 @@ static void blocks_that_nobody_saw(void **state)
 	profile__free(p);
 }
 
-/* Windows tell of times in which there are no probes; who is traced all the time says nothing of them. */
+/* Windows tell of times in which there are no probes; who is traced all the time says nothing of
+ * them. */
 static void probes_that_were_withdrawn(void **state)
 {
 	struct profile *p = sound(1);

@@ -224,7 +224,8 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	/* another run on the same process */
 	b->start_unix_ns += 100000000000;
 	diff = DIFF(a, b);
-	assert_true(isnan(diff->seconds) && !diff->one_run); /* what the first run has is not in the second */
+	/* what the first run has is not in the second */
+	assert_true(isnan(diff->seconds) && !diff->one_run);
 	diff__free(diff);
 	b->start_unix_ns = a->start_unix_ns;
 	/* of two processes eleven and twenty-two are chance */
@@ -679,7 +680,8 @@ static void a_leak_among_churn_is_found(void **state)
 	assert_true(wrong <= 0.04 * runs && wrong_without <= 0.04 * runs);
 }
 
-/* Live bytes of windows have intervals, which samples do not tell: those of the two are all that counts. */
+/* Live bytes of windows have intervals, which samples do not tell: those of the two are all that
+ * counts. */
 static void windows_are_judged_by_their_intervals(void **state)
 {
 	struct profile *p[2] = {new_profile(4096), new_profile(4096)};
@@ -692,7 +694,8 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* one standard error is a tenth of the leak, and a quarter of the cache, half of that in common */
+		/* one standard error is a tenth of the leak, and a quarter of the cache, half of
+		 * that in common */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;
@@ -707,7 +710,8 @@ static void windows_are_judged_by_their_intervals(void **state)
 	assert_int_equal(diff->n_grow, 1);
 	assert_true(find(diff, "leak")->grows && find(diff, "leak")->change.low > 0);
 	/* (250 - 100) blocks of 4 KiB, each known to a fifth */
-	assert_true(find(diff, "leak")->change.high - find(diff, "leak")->change.low > 2 * 1.9 * 0.1 * mb);
+	assert_true(find(diff, "leak")->change.high - find(diff, "leak")->change.low >
+		    2 * 1.9 * 0.1 * mb);
 	assert_false(find(diff, "cache")->grows);
 	assert_true(find(diff, "cache")->change.low < 0 && find(diff, "cache")->change.high > 0);
 	diff__free(diff);

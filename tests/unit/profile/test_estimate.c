@@ -320,8 +320,8 @@ static void merge_is_addition(void **state)
 	assert_close(a.variance_max, both.variance_max, 0);
 }
 
-/* At R = 1000: 693.147 bytes are sampled with p = 1/2 and stand for twice as many; three of them and one that is
- * large. */
+/* At R = 1000: 693.147 bytes are sampled with p = 1/2 and stand for twice as many; three of them
+ * and one that is large. */
 static void weights_and_their_squares(void **state)
 {
 	struct estimate e = {}, other = {};
@@ -354,7 +354,10 @@ static void test_error_larger_than_the_figure(void **state)
 {
 	(void)state;
 	for (double error = 1.1; error < 1000; error *= 1.5) {
-		struct estimate e = {.samples = 5, .objects = 10, .bytes = 1e6, .variance = 1e12 * error * error};
+		struct estimate e = {.samples = 5,
+				     .objects = 10,
+				     .bytes = 1e6,
+				     .variance = 1e12 * error * error};
 		struct interval interval = estimate__interval(&e);
 
 		assert_true(interval.high >= 1e6 * (1 + 1.95 * error));

@@ -12,7 +12,8 @@
 /* Three stacks: f called by main, g by main, h by nobody; two threads of one name, and another. */
 static struct profile *three(void)
 {
-	static const uint64_t stacks[3][3] = {{0x10, 0x20, 0x90}, {0x10, 0x30, 0x90}, {0x10, 0x40, 0}};
+	static const uint64_t stacks[3][3] = {
+		{0x10, 0x20, 0x90}, {0x10, 0x30, 0x90}, {0x10, 0x40, 0}};
 	struct profile *p = profile__new();
 	size_t site, threads[3];
 
@@ -21,8 +22,8 @@ static struct profile *three(void)
 	p->has_growth = true;
 	p->survival_age_s[0] = 1;
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(profile__add_thread(p, 7 + i, i == 1 ? "other" : "same", &threads[i]),
-				 0);
+		assert_int_equal(
+			profile__add_thread(p, 7 + i, i == 1 ? "other" : "same", &threads[i]), 0);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(profile__add_site(p, stacks[i], 3, false, &site), 0);
 		for (size_t k = 0; k <= i; k++) /* i + 1 blocks, of one thread each */
@@ -138,8 +139,10 @@ static void an_age_is_left(void **state)
 	assert_true(unknown == 200);
 	assert_int_equal(p->n_sites, 2);
 	assert_true(p->sites[0].live.bytes == 300 && p->sites[0].live.variance == 3000);
-	assert_true(p->sites[1].live.bytes == 25 && p->sites[1].live.objects == 0.25 && p->sites[1].live.variance == 750);
-	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth && !p->n_threads);
+	assert_true(p->sites[1].live.bytes == 25 && p->sites[1].live.objects == 0.25 &&
+		    p->sites[1].live.variance == 750);
+	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth &&
+		    !p->n_threads);
 	assert_int_equal(profile__find_age(p, 20), -1); /* it is one now */
 	profile__free(p);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: printed tables of Student's distribution, and simulated programs whose growth is
- * known. */
+/* Truth from outside: printed tables of Student's distribution, and simulated programs whose growth
+ * is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,8 @@ static void what_was_not_seen_may_grow(void **state)
 		for (int i = 0; i < N; i++)
 			segments[i] = (struct growth_segment){1, poisson(expected / N) * quantum};
 		growth = growth__estimate(segments, N, quantum, false);
-		held += growth.low <= expected * quantum / N && growth.high >= expected * quantum / N;
+		held += growth.low <= expected * quantum / N &&
+			growth.high >= expected * quantum / N;
 	}
 	assert_true(held > 0.93 * RUNS); /* 0.91 when one sample more is all that is allowed for */
 }
@@ -102,7 +103,8 @@ static void what_is_in_balance_does_not_grow(void **state)
 			double change[N] = {};
 
 			/* it began long before the first segment */
-			for (double birth = -30 * lives[l]; birth < N; birth -= log(random_unit()) / 50) {
+			for (double birth = -30 * lives[l]; birth < N;
+			     birth -= log(random_unit()) / 50) {
 				double death = birth - log(random_unit()) * lives[l];
 
 				if (birth >= 0 && birth < N)
@@ -141,8 +143,8 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 	assert_true(grows < 0.04 * RUNS);
 }
 
-/* Blocks by age, of ever fewer that are left: those of a cache that turns over within the run, and of one beside a
- * leak, in windows. */
+/* Blocks by age, of ever fewer that are left: those of a cache that turns over within the run, and
+ * of one beside a leak, in windows. */
 static void what_goes_on_dying_does_not_grow(void **state)
 {
 	static const double lives[] = {2, 5}; /* segments */
@@ -159,7 +161,8 @@ static void what_goes_on_dying_does_not_grow(void **state)
 				for (double age = 0; age < N; age -= log(random_unit()) / 200)
 					if (random_unit() < exp(-(age + N / 2.0) / lives[l]))
 						segments[(int)age].bytes += 64;
-				for (double age = 0; leak && age < N; age -= log(random_unit()) / 200)
+				for (double age = 0; leak && age < N;
+				     age -= log(random_unit()) / 200)
 					segments[(int)age].bytes += 64;
 				grows[leak] += growth__estimate(segments, N, 64, true).low > 0;
 			}
@@ -187,12 +190,14 @@ static void exact_growth_is_exact(void **state)
 	growth = growth__estimate(burst, N, 0, false);
 	assert_false(growth__is_significant(&growth));
 	growth = growth__estimate(segments, 2, 0, false);
-	assert_true(growth.bytes_per_s == 8192 && isnan(growth.low) && !growth__is_significant(&growth));
+	assert_true(growth.bytes_per_s == 8192 && isnan(growth.low) &&
+		    !growth__is_significant(&growth));
 	growth = growth__estimate(segments, 0, 0, false);
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
-/* Two stacks that may both be nothing are not surely something together; two that chance alone leaves in doubt may be. */
+/* Two stacks that may both be nothing are not surely something together; two that chance alone
+ * leaves in doubt may be. */
 static void doubt_adds_up(void **state)
 {
 	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};
@@ -208,11 +213,12 @@ static void doubt_adds_up(void **state)
 	assert_true(sum.bytes_per_s == 8 && sum.low > 0);
 }
 
-/* Sure ones by growth; then those of which least is wanting; what nobody knows anything of is not before them. */
+/* Sure ones by growth; then those of which least is wanting; what nobody knows anything of is not
+ * before them. */
 static void what_is_sure_comes_first(void **state)
 {
 	static const struct growth in_order[] = {
-		{100, 50, 150}, {10, 9, 11}, {20, -1, 41}, {2.7e6, -1e6, 74e6}, {30, NAN, NAN},
+		{100, 50, 150}, {10, 9, 11}, {20, -1, 41},    {2.7e6, -1e6, 74e6}, {30, NAN, NAN},
 		{5, NAN, NAN},	{0, 0, 0},   {NAN, NAN, NAN}, {-1, -2, 0},
 	};
 	const size_t n = sizeof(in_order) / sizeof(*in_order);

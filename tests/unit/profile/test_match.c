@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles that are small each and large together: files are hostile. That equal stacks are found is in
- * test_diff.c. */
+/* Profiles that are small each and large together: files are hostile. That equal stacks are found
+ * is in test_diff.c. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,11 @@
 static struct profile *of_one_file(size_t inlined)
 {
 	struct profile *profile = new_profile(1);
-	const struct profile_mapping file = {.start = 0x400000, .end = 0x7fffffffffff, .perms = "r-xp",
-					     .path = (char *)"/bin/program", .build_id = (char *)"ab"};
+	const struct profile_mapping file = {.start = 0x400000,
+					     .end = 0x7fffffffffff,
+					     .perms = "r-xp",
+					     .path = (char *)"/bin/program",
+					     .build_id = (char *)"ab"};
 	static const char *const names[] = {"a", "b", "c"};
 
 	assert_int_equal(profile__add_mapping(profile, &file), 0);
@@ -49,8 +52,10 @@ static void frames_of_others_are_bounded(void **state)
 	assert_int_equal(match.n_stacks, 1);
 	match__clear(&match);
 	assert_int_equal(match__stacks(both, 2, &less, &match, &err), -EFBIG);
-	assert_string_equal(err.text, "up to profile 2 the stacks have more than 1799 frames, with what is inlined "
-				      "in them: too many to compare");
+	assert_string_equal(
+		err.text,
+		"up to profile 2 the stacks have more than 1799 frames, with what is inlined "
+		"in them: too many to compare");
 	/* it is not the large one's own, without which the small one is small */
 	assert_int_equal(match__stacks(both, 1, &(struct match_limits){9, 100}, &match, &err), 0);
 	match__clear(&match);
@@ -69,7 +74,8 @@ static void figures_are_bounded(void **state)
 	assert_int_equal(match__stacks(both, 2, &(struct match_limits){100, 6}, &match, &err), 0);
 	assert_int_equal(match.n_stacks, 3);
 	match__clear(&match);
-	assert_int_equal(match__stacks(both, 2, &(struct match_limits){100, 5}, &match, &err), -EFBIG);
+	assert_int_equal(match__stacks(both, 2, &(struct match_limits){100, 5}, &match, &err),
+			 -EFBIG);
 	assert_string_equal(err.text, "3 different stacks in 2 profiles are too many to compare");
 	profile__free(one);
 	profile__free(other);

@@ -95,15 +95,34 @@ static void functions_of_runtimes_are_known(void **state)
 static void files_of_runtimes_are_known(void **state)
 {
 	static const char *const yes[] = {
-		"/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so", "/lib/libc.musl-x86_64.so.1",
-		"/lib64/ld-linux-x86-64.so.2", "/lib/ld-2.31.so", "/lib/ld-musl-x86_64.so.1",
-		"/usr/lib/libstdc++.so.6.0.30", "/usr/lib/libc++.so.1", "/usr/lib/libc++abi.so.1", "libm.so.6",
-		"/usr/lib/libgcc_s.so.1", "/usr/lib/libjemalloc.so.2", "/usr/lib/libtcmalloc_minimal.so.4",
-		"/home/u/.rustup/lib/libstd-0a1b2c3d4e5f6789.so", "/lib/libnss_files.so.2", "[vdso]",
+		"/usr/lib/x86_64-linux-gnu/libc.so.6",
+		"/lib/libc-2.31.so",
+		"/lib/libc.musl-x86_64.so.1",
+		"/lib64/ld-linux-x86-64.so.2",
+		"/lib/ld-2.31.so",
+		"/lib/ld-musl-x86_64.so.1",
+		"/usr/lib/libstdc++.so.6.0.30",
+		"/usr/lib/libc++.so.1",
+		"/usr/lib/libc++abi.so.1",
+		"libm.so.6",
+		"/usr/lib/libgcc_s.so.1",
+		"/usr/lib/libjemalloc.so.2",
+		"/usr/lib/libtcmalloc_minimal.so.4",
+		"/home/u/.rustup/lib/libstd-0a1b2c3d4e5f6789.so",
+		"/lib/libnss_files.so.2",
+		"[vdso]",
 	};
 	static const char *const no[] = {
-		"/usr/bin/server", "/usr/lib/libc-client.so.2007", "/usr/lib/libcrypto.so.3", "/usr/lib/libmysqlclient.so",
-		"/usr/lib/libpython3.11.so.1.0", "/opt/app/libstd.so", "/opt/libc.so.d/plugin.so", "/usr/bin/ld", "[heap]", "",
+		"/usr/bin/server",
+		"/usr/lib/libc-client.so.2007",
+		"/usr/lib/libcrypto.so.3",
+		"/usr/lib/libmysqlclient.so",
+		"/usr/lib/libpython3.11.so.1.0",
+		"/opt/app/libstd.so",
+		"/opt/libc.so.d/plugin.so",
+		"/usr/bin/ld",
+		"[heap]",
+		"",
 	};
 
 	(void)state;
@@ -118,26 +137,38 @@ static void files_of_runtimes_are_known(void **state)
 static void frames_go_by_file_and_name(void **state)
 {
 	struct profile *profile = profile__new();
-	struct profile_location in_libc = {.addr = 0x1500, .mapping = 0}, in_program = {.addr = 0x3500, .mapping = 1},
-				nowhere = {.addr = 0x9000, .mapping = -1}, note = {.addr = 1, .mapping = -1, .note = true};
-	struct profile_mapping libc = {.start = 0x1000, .end = 0x2000, .perms = "r-xp", .path = "/lib/libc.so.6"},
-			       program = {.start = 0x3000, .end = 0x4000, .perms = "r-xp", .path = "/usr/bin/server"};
+	struct profile_location in_libc = {.addr = 0x1500, .mapping = 0},
+				in_program = {.addr = 0x3500, .mapping = 1},
+				nowhere = {.addr = 0x9000, .mapping = -1},
+				note = {.addr = 1, .mapping = -1, .note = true};
+	struct profile_mapping libc = {.start = 0x1000,
+				       .end = 0x2000,
+				       .perms = "r-xp",
+				       .path = "/lib/libc.so.6"},
+			       program = {.start = 0x3000,
+					  .end = 0x4000,
+					  .perms = "r-xp",
+					  .path = "/usr/bin/server"};
 
 	(void)state;
 	assert_int_equal(profile__add_mapping(profile, &libc), 0);
 	assert_int_equal(profile__add_mapping(profile, &program), 0);
 	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen"), FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &in_libc, "libc.so.6+0x1234"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "libc.so.6+0x1234"),
+			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &in_libc, "malloc"), FRAME_OF_ALLOCATOR);
 	assert_int_equal(profile__frame_owner(profile, &in_program, "fopen"), FRAME_OWN);
 	assert_int_equal(profile__frame_owner(profile, &in_program, "server+0x1234"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &in_program, "std::vector<int>::push_back"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "std::vector<int>::push_back"),
+			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc"), FRAME_OF_ALLOCATOR);
 	/* a file without mappings has modules in names at best */
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234"),
+			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234"), FRAME_OWN);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "compiled_by_a_jit"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "0x7f0012345678"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "0x7f0012345678"),
+			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, ""), FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &note, "worker-#"), FRAME_OF_RUNTIME);
 	/* the program itself is no library, whatever its name */

@@ -230,7 +230,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	t2 = add_thread(profile, 2, "b");
 	profile->sites[sites[1]].truncated = true;
 	for (int i = 0; i < 5; i++) {
-		profile->sites[sites[i]].survival[0] = profile->sites[sites[i]].older[0] = i == 3 ? 1 : 0;
+		profile->sites[sites[i]].survival[0] = profile->sites[sites[i]].older[0] =
+			i == 3 ? 1 : 0;
 		profile->sites[sites[i]].survival[1] = i == 1 ? NAN : 1;
 		profile->sites[sites[i]].alloc_bytes = 1 << i;
 		profile->sites[sites[i]].freed_objects = 1;
@@ -385,7 +386,8 @@ static void allocator_frames_are_known(void **state)
 /* Everything that is added counts with its text. */
 static void its_memory_is_known(void **state)
 {
-	struct profile_mapping mapping = {.path = (char *)"/lib/libc.so.6", .build_id = (char *)"ab"};
+	struct profile_mapping mapping = {.path = (char *)"/lib/libc.so.6",
+					  .build_id = (char *)"ab"};
 	struct profile_probe probe = {.function = (char *)"malloc",
 				      .object = (char *)"/lib/x",
 				      .instruction = (char *)"push"};
@@ -404,9 +406,9 @@ static void its_memory_is_known(void **state)
 	assert_int_equal(profile__add_probe(profile, &probe), 0);
 	assert_int_equal(profile__add_file(profile, "a.heap"), 0);
 	assert_int_equal(profile__add_lost(profile, "live_full", 3), 0);
-	assert_int_equal(profile__bytes(profile) - before,
-			 sizeof(probe) + 7 + 7 + 5 + sizeof(char *) + 7 +
-				 sizeof(struct profile_counter));
+	assert_int_equal(profile__bytes(profile) - before, sizeof(probe) + 7 + 7 + 5 +
+								   sizeof(char *) + 7 +
+								   sizeof(struct profile_counter));
 	before = profile__bytes(profile);
 	assert_int_equal(profile__add_site(profile, addrs, 3, false, &site), 0);
 	assert_int_equal(profile__add_thread(profile, 7, "t", &thread), 0);
@@ -440,8 +442,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files, and processes by their stacks, choose addresses. Whatever they choose, none is to be looked for through
- * many others. */
+/* Files, and processes by their stacks, choose addresses. Whatever they choose, none is to be
+ * looked for through many others. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -464,8 +466,9 @@ static void addresses_cannot_be_made_to_collide(void **state)
 	profile__free(profile);
 }
 
-/* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per 512 KiB: one more sample of that
- * would be 512 KiB. No sample where one is due has an upper end of -log(0.025) of them, 3.69. */
+/* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per
+ * 512 KiB: one more sample of that would be 512 KiB. No sample where one is due has an upper end of
+ * -log(0.025) of them, 3.69. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();

@@ -71,8 +71,8 @@ static void one_sequence(uint64_t seed)
 		} else {
 			uint64_t at = from;
 
-			assert_int_equal(
-				regions__remove(&r, from * PAGE, (from + n) * PAGE, &cut), 0);
+			assert_int_equal(regions__remove(&r, from * PAGE, (from + n) * PAGE, &cut),
+					 0);
 			/* what was cut is what was there */
 			for (size_t i = 0; i < cut.n; i++) {
 				for (; at < cut.at[i].start / PAGE; at++)

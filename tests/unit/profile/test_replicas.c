@@ -142,7 +142,8 @@ static void figures_are_the_medians(void **state)
 	p[0]->interval_bytes = 0; /* nothing is known of errors */
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->n_abnormal == 0 && replicas->ranks[0].index == 2);
-	assert_true(replicas->warnings == (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_OTHER_LENGTH));
+	assert_true(replicas->warnings ==
+		    (1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_OTHER_LENGTH));
 	replicas__free(replicas);
 	p[0]->interval_bytes = 1;
 	p[0]->duration_s = p[1]->duration_s = 10;
@@ -177,7 +178,8 @@ static void medians_leave_out_the_one(void **state)
 			p[i] = new_profile(1);
 			p[i]->pid = 10 + (int)i;
 			for (int s = 0; s < 3; s++)
-				add_stack(p[i], (const char *[]){"a", "b", "c"}[s], 0, 10, 1 + (int)(5 * random_unit()));
+				add_stack(p[i], (const char *[]){"a", "b", "c"}[s], 0, 10,
+					  1 + (int)(5 * random_unit()));
 			end_profile(p[i]);
 		}
 		replicas = replicas_of(p, n);
@@ -236,8 +238,8 @@ static struct replicas *by_live(struct profile *const *p, size_t n)
 	return replicas;
 }
 
-/* 10 MB with a standard error of `error` in each but the second, which has 40. The others of a stack differ by some
- * per cent. */
+/* 10 MB with a standard error of `error` in each but the second, which has 40. The others of a
+ * stack differ by some per cent. */
 static void add_windows(struct profile **p, int n, double error)
 {
 	for (int i = 0; i < n; i++) {
@@ -257,7 +259,8 @@ static void add_windows(struct profile **p, int n, double error)
 	}
 }
 
-/* Live bytes of windows have errors of their own: what a count of samples says of them is nothing. */
+/* Live bytes of windows have errors of their own: what a count of samples says of them is
+ * nothing. */
 static void live_bytes_of_windows_are_compared_by_their_intervals(void **state)
 {
 	static const struct {

@@ -14,8 +14,8 @@
 
 #define KIB 1024ULL
 
-static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_t start, uint64_t rss, uint64_t swap,
-		const char *name)
+static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_t start,
+		uint64_t rss, uint64_t swap, const char *name)
 {
 	const struct resident_piece piece = {
 		.start = start,
@@ -48,7 +48,8 @@ static void check_sums(const struct resident *r, int64_t want_smaps)
 	assert_int_equal(r->swap_bytes, swap);
 }
 
-static const struct resident_row *row_of(const struct resident *r, enum resident_kind kind, const char *name)
+static const struct resident_row *row_of(const struct resident *r, enum resident_kind kind,
+					 const char *name)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (r->rows[i].kind == kind && (!name || !strcmp(r->rows[i].name, name)))
@@ -90,9 +91,11 @@ static void a_bit_of_everything(void **state)
 	add(&pieces, RESIDENT_EARLIER, 10 << 20, 7 * KIB, 0, NULL); /* ... behind this one's end */
 	/* shared memory is not the heap's, whatever lies in it */
 	add(&pieces, RESIDENT_SHARED, 12 << 20, 9 * KIB, 0, "/memfd:x");
-	assert_int_equal(resident__make(&pieces, heap, NULL,
-					(uint64_t[]){(8 << 20) + 5, (10 << 20) + 9 * KIB, (12 << 20) + 3}, 3, false, &r),
-			 0);
+	assert_int_equal(
+		resident__make(&pieces, heap, NULL,
+			       (uint64_t[]){(8 << 20) + 5, (10 << 20) + 9 * KIB, (12 << 20) + 3}, 3,
+			       false, &r),
+		0);
 	check_sums(r, (1000 + 12 + 4 + 20 + 16 + 100 + 50 + 7 + 9) * KIB);
 	assert_int_equal(r->heap_bytes, 1050 * KIB);
 	assert_int_equal(row_of(r, RESIDENT_HEAP_LIVE, "")->bytes, 300 * KIB);
@@ -163,7 +166,8 @@ static void what_is_left_can_be_negative(void **state)
 	resident_pieces__free(&pieces);
 }
 
-static size_t add_site(struct profile *p, const char *const *names, size_t n, uint64_t rss, bool allocators_own)
+static size_t add_site(struct profile *p, const char *const *names, size_t n, uint64_t rss,
+		       bool allocators_own)
 {
 	static uint64_t addr = 0x1000;
 	uint64_t addrs[8] = {};
@@ -173,18 +177,20 @@ static size_t add_site(struct profile *p, const char *const *names, size_t n, ui
 		addrs[i] = addr += 16;
 	assert_int_equal(profile__add_site(p, addrs, n, false, &site), 0);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(profile_location__set_name(&p->locations[p->sites[site].locations[i]], names[i]), 0);
+		assert_int_equal(profile_location__set_name(
+					 &p->locations[p->sites[site].locations[i]], names[i]),
+				 0);
 	p->sites[site].resident = (struct resident_bytes){rss, rss, 0, 1};
 	p->sites[site].allocators_own = allocators_own;
 	return site;
 }
 
 #define SITE(p, rss, own, ...)                                                                     \
-	add_site(p, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), \
-		 rss, own)
+	add_site(p, (const char *const[]){__VA_ARGS__},                                            \
+		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), rss, own)
 
-/* An owner is who asked for it, by whichever way. What an allocator mapped is the heap's, and a stack that is not known
- * is nobody's. */
+/* An owner is who asked for it, by whichever way. What an allocator mapped is the heap's, and a
+ * stack that is not known is nobody's. */
 static void mappings_by_owner(void **state)
 {
 	struct resident_pieces pieces = {};

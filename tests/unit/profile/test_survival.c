@@ -21,7 +21,8 @@ static double middle_of(int class)
 	return (survival__class_end(class) + (class ? survival__class_end(class - 1) : 0)) / 2;
 }
 
-/* Blocks that die at a constant rate, whose addresses are taken over by others like them at once: frees come at random. */
+/* Blocks that die at a constant rate, whose addresses are taken over by others like them at once:
+ * frees come at random. */
 static void add_frees(struct survival_ages *ages, double rate)
 {
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
@@ -48,7 +49,8 @@ static void assert_exponential(const struct survival *s, double rate, double err
 
 	for (size_t i = 0; i < sizeof(ages) / sizeof(*ages); i++) {
 		assert_true(fabs(survival__at(s, ages[i]) - exp(-rate * ages[i])) < error);
-		assert_true(fabs(survival__area(s, ages[i]) + expm1(-rate * ages[i]) / rate) < 2 * error * ages[i]);
+		assert_true(fabs(survival__area(s, ages[i]) + expm1(-rate * ages[i]) / rate) <
+			    2 * error * ages[i]);
 	}
 	assert_true(survival__at(s, 0) == 1 && survival__area(s, 0) == 0);
 }

@@ -49,8 +49,8 @@ static struct profile *example(void)
 	return p;
 }
 
-static void check(const struct pool *pool, const char *name, size_t n, double allocated, double self,
-		  double by_others, double owned, double of_others)
+static void check(const struct pool *pool, const char *name, size_t n, double allocated,
+		  double self, double by_others, double owned, double of_others)
 {
 	assert_string_equal(pool->name, name);
 	assert_int_equal(pool->n_threads, n);
@@ -143,8 +143,17 @@ static void ages_have_classes(void **state)
 	static const struct {
 		uint64_t ns;
 		int class;
-	} cases[] = {{0, 0}, {10000, 0}, {10001, 1}, {100000, 1}, {1000000, 2}, {999999999, 5}, {1000000001, 6},
-		     {100000000000, 7}, {1000000000000, 8}, {1000000000001, 9}, {UINT64_MAX, 9}};
+	} cases[] = {{0, 0},
+		     {10000, 0},
+		     {10001, 1},
+		     {100000, 1},
+		     {1000000, 2},
+		     {999999999, 5},
+		     {1000000001, 6},
+		     {100000000000, 7},
+		     {1000000000000, 8},
+		     {1000000000001, 9},
+		     {UINT64_MAX, 9}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -14,14 +14,25 @@
 
 #define MALLOC 0x701001
 
-/* f, of main, for whom two threads of a pool and one other work; g of a library; and a stack that nothing is known of. */
+/* f, of main, for whom two threads of a pool and one other work; g of a library; and a stack that
+ * nothing is known of. */
 static struct profile *program(void)
 {
-	static const uint64_t stacks[2][3] = {{MALLOC, 0x401001, 0x402001}, {MALLOC, 0x501001, 0x402001}};
+	static const uint64_t stacks[2][3] = {{MALLOC, 0x401001, 0x402001},
+					      {MALLOC, 0x501001, 0x402001}};
 	static const struct profile_mapping mappings[] = {
-		{.start = 0x400000, .end = 0x500000, .perms = "r-xp", .path = (char *)"/usr/bin/prog"},
-		{.start = 0x500000, .end = 0x600000, .perms = "r-xp", .path = (char *)"/usr/lib/libg.so.1"},
-		{.start = 0x700000, .end = 0x800000, .perms = "r-xp", .path = (char *)"/usr/lib/libc.so.6"},
+		{.start = 0x400000,
+		 .end = 0x500000,
+		 .perms = "r-xp",
+		 .path = (char *)"/usr/bin/prog"},
+		{.start = 0x500000,
+		 .end = 0x600000,
+		 .perms = "r-xp",
+		 .path = (char *)"/usr/lib/libg.so.1"},
+		{.start = 0x700000,
+		 .end = 0x800000,
+		 .perms = "r-xp",
+		 .path = (char *)"/usr/lib/libc.so.6"},
 	};
 	static const char *const names[] = {"pool-7", "pool-12", "h2o"};
 	struct profile *p = profile__new();
@@ -33,8 +44,10 @@ static struct profile *program(void)
 	strcpy(p->comm, "prog");
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(profile__add_mapping(p, &mappings[i]), 0);
-		assert_int_equal(profile__add_thread(p, 10 + (uint32_t)i, names[i], &threads[i]), 0);
-		assert_int_equal(profile__add_site(p, stacks[i % 2], i < 2 ? 3 : 0, false, &sites[i]), 0);
+		assert_int_equal(profile__add_thread(p, 10 + (uint32_t)i, names[i], &threads[i]),
+				 0);
+		assert_int_equal(
+			profile__add_site(p, stacks[i % 2], i < 2 ? 3 : 0, false, &sites[i]), 0);
 	}
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(profile__add_live(p, sites[0], threads[i], 100 << i), 0);
@@ -44,13 +57,17 @@ static struct profile *program(void)
 		p->sites[sites[i]].freed_objects = 2;
 		p->sites[sites[i]].freed_bytes = 1000 * (double)(i + 1);
 		p->sites[sites[i]].alloc_objects = p->sites[sites[i]].live.objects + 2;
-		p->sites[sites[i]].alloc_bytes = p->sites[sites[i]].live.bytes + p->sites[sites[i]].freed_bytes;
+		p->sites[sites[i]].alloc_bytes =
+			p->sites[sites[i]].live.bytes + p->sites[sites[i]].freed_bytes;
 		p->sites[sites[i]].growth.bytes_per_s = 10.0 - 10 * (double)i; /* 10, 0, -10 */
 	}
 	assert_int_equal(profile__sort(p), 0);
 	for (size_t i = 0; i < p->n_locations; i++) {
 		struct profile_location *l = &p->locations[i];
-		const char *name = l->addr == MALLOC ? "malloc" : l->addr == 0x401001 ? "f" : l->addr == 0x501001 ? "g" : "main";
+		const char *name = l->addr == MALLOC	 ? "malloc"
+				   : l->addr == 0x401001 ? "f"
+				   : l->addr == 0x501001 ? "g"
+							 : "main";
 
 		assert_int_equal(profile_location__set_name(l, name), 0);
 		l->reason = UNRESOLVED_NAMED;
@@ -69,14 +86,16 @@ static char *text_of(const struct profile *profile)
 		const struct profile_site *site = &profile->sites[i];
 
 		for (uint32_t k = site->n_locations; k--;)
-			fprintf(out, "%s%s", profile__location(profile, site, k)->frames[0].name, k ? ";" : "");
+			fprintf(out, "%s%s", profile__location(profile, site, k)->frames[0].name,
+				k ? ";" : "");
 		fprintf(out, " %.0f\n", site->live.bytes);
 	}
 	fclose(out);
 	return text;
 }
 
-static void assert_view(const struct profile *profile, struct view_options options, const char *expected)
+static void assert_view(const struct profile *profile, struct view_options options,
+			const char *expected)
 {
 	struct profile_view view;
 	char *text;
@@ -96,11 +115,15 @@ static void weights_take_the_place_of_live_bytes(void **state)
 
 	(void)state;
 	assert_view(p, (struct view_options){}, "main;f;malloc 700\nmain;g;malloc 50\n 7\n");
-	assert_view(p, (struct view_options){.weight = WEIGHT_OBJECTS}, "main;f;malloc 3\nmain;g;malloc 1\n 1\n");
-	assert_view(p, (struct view_options){.weight = WEIGHT_ALLOCATED}, "main;f;malloc 1700\nmain;g;malloc 2050\n 3007\n");
-	assert_view(p, (struct view_options){.weight = WEIGHT_FREED}, "main;f;malloc 1000\nmain;g;malloc 2000\n 3000\n");
+	assert_view(p, (struct view_options){.weight = WEIGHT_OBJECTS},
+		    "main;f;malloc 3\nmain;g;malloc 1\n 1\n");
+	assert_view(p, (struct view_options){.weight = WEIGHT_ALLOCATED},
+		    "main;f;malloc 1700\nmain;g;malloc 2050\n 3007\n");
+	assert_view(p, (struct view_options){.weight = WEIGHT_FREED},
+		    "main;f;malloc 1000\nmain;g;malloc 2000\n 3000\n");
 	p->has_growth = true;
-	assert_view(p, (struct view_options){.weight = WEIGHT_GROWTH}, "main;f;malloc 10\nmain;g;malloc 0\n 0\n");
+	assert_view(p, (struct view_options){.weight = WEIGHT_GROWTH},
+		    "main;f;malloc 10\nmain;g;malloc 0\n 0\n");
 	assert_true(profile__live(p).bytes == 757); /* it is as it was */
 	profile__free(p);
 }
@@ -120,12 +143,14 @@ static void roots_tell_whose_it_is(void **state)
 	assert_view(p, (struct view_options){WEIGHT_OBJECTS, ROOT_THREAD, NULL},
 		    "pool-#;main;f;malloc 1\npool-#;main;f;malloc 1\nh2o;main;f;malloc 1\n"
 		    "pool-#;main;g;malloc 1\npool-#;[no stack] 1\n");
-	assert_view(p, (struct view_options){.root = ROOT_PROCESS},
-		    "prog (4711);main;f;malloc 700\nprog (4711);main;g;malloc 50\nprog (4711);[no stack] 7\n");
+	assert_view(
+		p, (struct view_options){.root = ROOT_PROCESS},
+		"prog (4711);main;f;malloc 700\nprog (4711);main;g;malloc 50\nprog (4711);[no stack] 7\n");
 	assert_view(p, (struct view_options){.root = ROOT_MODULE},
 		    "prog;main;f;malloc 700\nlibg.so.1;main;g;malloc 50\n(no file);[no stack] 7\n");
-	assert_view(p, (struct view_options){WEIGHT_FREED, ROOT_MODULE, modules},
-		    "work/data;main;f;malloc 1000\n(no rule);main;g;malloc 2000\n(no rule);[no stack] 3000\n");
+	assert_view(
+		p, (struct view_options){WEIGHT_FREED, ROOT_MODULE, modules},
+		"work/data;main;f;malloc 1000\n(no rule);main;g;malloc 2000\n(no rule);[no stack] 3000\n");
 	modules__free(modules);
 	profile__free(p);
 }
@@ -138,9 +163,10 @@ static void what_is_nobodys_is_told(void **state)
 	(void)state;
 	p->sites[0].threads[0].bytes = 40;
 	p->sites[1].n_threads = 0;
-	assert_view(p, (struct view_options){.root = ROOT_THREAD},
-		    "pool-#;main;f;malloc 40\npool-#;main;f;malloc 200\nh2o;main;f;malloc 400\n"
-		    "(thread not known);main;f;malloc 60\n(thread not known);main;g;malloc 50\npool-#;[no stack] 7\n");
+	assert_view(
+		p, (struct view_options){.root = ROOT_THREAD},
+		"pool-#;main;f;malloc 40\npool-#;main;f;malloc 200\nh2o;main;f;malloc 400\n"
+		"(thread not known);main;f;malloc 60\n(thread not known);main;g;malloc 50\npool-#;[no stack] 7\n");
 	profile__free(p);
 }
 
@@ -148,9 +174,17 @@ static void what_is_nobodys_is_told(void **state)
 static void pools_are_folded(void **state)
 {
 	static const char *const names[][2] = {
-		{"worker-1", "worker-#"}, {"kworker/3:1H", "kworker/#:#H"}, {"C2 Compiler", "C# Compiler"},
-		{"h2o", "h2o"},		  {"123", "#"},			    {"", "(thread without a name)"},
-		{"x86_64-7", "x#_#-#"},	  {"\xc3\xa4" "1\xc3\xa4", "\xc3\xa4" "1\xc3\xa4"},
+		{"worker-1", "worker-#"},
+		{"kworker/3:1H", "kworker/#:#H"},
+		{"C2 Compiler", "C# Compiler"},
+		{"h2o", "h2o"},
+		{"123", "#"},
+		{"", "(thread without a name)"},
+		{"x86_64-7", "x#_#-#"},
+		{"\xc3\xa4"
+		 "1\xc3\xa4",
+		 "\xc3\xa4"
+		 "1\xc3\xa4"},
 	};
 	size_t n = sizeof(names) / sizeof(names[0]);
 
@@ -175,16 +209,19 @@ static void pools_are_folded(void **state)
 
 static void what_is_not_known_is_refused(void **state)
 {
-	const struct view_options freed_by_thread = {WEIGHT_FREED, ROOT_THREAD, NULL}, objects = {.weight = WEIGHT_OBJECTS},
-				  freed = {.weight = WEIGHT_FREED}, growth = {.weight = WEIGHT_GROWTH}, thread = {.root = ROOT_THREAD},
-				  process = {.root = ROOT_PROCESS};
+	const struct view_options freed_by_thread = {WEIGHT_FREED, ROOT_THREAD, NULL},
+				  objects = {.weight = WEIGHT_OBJECTS},
+				  freed = {.weight = WEIGHT_FREED},
+				  growth = {.weight = WEIGHT_GROWTH},
+				  thread = {.root = ROOT_THREAD}, process = {.root = ROOT_PROCESS};
 	struct profile *p = program(), *nothing = profile__new();
 
 	(void)state;
 	assert_non_null(view_options__contradiction(&freed_by_thread));
 	assert_null(view_options__contradiction(&thread));
-	assert_string_equal(view_options__refusal(&freed_by_thread, p),
-			    "only what is live is known by thread: which thread's memory was freed again is not");
+	assert_string_equal(
+		view_options__refusal(&freed_by_thread, p),
+		"only what is live is known by thread: which thread's memory was freed again is not");
 	assert_non_null(strstr(view_options__refusal(&growth, p), "nothing of growth"));
 	p->has_growth = true;
 	assert_null(view_options__refusal(&growth, p));
@@ -230,9 +267,12 @@ static void what_would_be_too_long_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(weights_take_the_place_of_live_bytes), cmocka_unit_test(roots_tell_whose_it_is),
-		cmocka_unit_test(what_is_nobodys_is_told),		cmocka_unit_test(pools_are_folded),
-		cmocka_unit_test(what_is_not_known_is_refused),		cmocka_unit_test(what_would_be_too_long_is_refused),
+		cmocka_unit_test(weights_take_the_place_of_live_bytes),
+		cmocka_unit_test(roots_tell_whose_it_is),
+		cmocka_unit_test(what_is_nobodys_is_told),
+		cmocka_unit_test(pools_are_folded),
+		cmocka_unit_test(what_is_not_known_is_refused),
+		cmocka_unit_test(what_would_be_too_long_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

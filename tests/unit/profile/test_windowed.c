@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Estimates from windows, against lives whose survival is known: what windows show of them is worked out here, as its
- * mean, with a little noise between windows. */
+/* Estimates from windows, against lives whose survival is known: what windows show of them is
+ * worked out here, as its mean, with a little noise between windows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,132 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "profile/balance.h"
 #include "profile/windowed.h"
-
-#define WINDOWS 40
-#define RUN_S	40.0
-#define LENGTH	0.035
-#define RATE	1e6 /* bytes per second that the stack allocates */
-#define SIZE	100.0
-
-/* One window a second or so; gaps differ. */
-struct sim {
-	struct windowed_window windows[WINDOWS];
-	struct windowed_born born[WINDOWS];
-	struct survival_ages groups[WINDOWED_GROUPS];
-	struct windowed_run run;
-	struct windowed_stack stack;
-	double net_blocks; /* per second */
-	double slowed; /* blocks end by the wall clock, of which windows have so many times as much; 0: by the process's own */
-};
-
-/* S(a) of the life at hand. */
-struct life {
-	double mean_s; /* exponential; 0: none die */
-	double stays;  /* share that never dies */
-};
-
-static double survives(const struct life *l, double age)
-{
-	return l->stays + (1 - l->stays) * (l->mean_s > 0 ? exp(-age / l->mean_s) : 1);
-}
-
-/* A few per cent, up and down, the same each time. */
-static double noise(size_t i)
-{
-	return 1 + 0.03 * sin((double)i * 12.9898);
-}
-
-static void begin(struct sim *s)
-{
-	memset(s, 0, sizeof(*s));
-	for (size_t i = 0; i < WINDOWS; i++) {
-		double at = RUN_S * ((double)i + 0.5 + 0.45 * sin((double)i * 78.233)) / WINDOWS;
-
-		s->windows[i] = (struct windowed_window){
-			.begin_s = at, .end_s = at + LENGTH, .interval_bytes = 64, .allocs = 1000};
-	}
-	s->run = (struct windowed_run){
-		.windows = s->windows, .n_windows = WINDOWS, .quarter_s = RUN_S / 4, .end_s = RUN_S, .wall_s = RUN_S};
-}
-
-/* Fills in what windows show of a stack. alike: the chance of equal contents. Blocks at an address come one after the other,
- * each with the same life. */
-static void show(struct sim *s, const struct life *l, double alike)
-{
-	double slowed = s->slowed > 0 ? s->slowed : 1;
-	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0; /* of frees at an address, later on */
-
-	for (size_t i = 0; i < WINDOWS; i++) {
-		struct windowed_window *w = &s->windows[i];
-		struct survival_ages *a = &s->groups[i % WINDOWED_GROUPS];
-		double bytes = RATE * LENGTH * noise(i), left = 0;
-		int steps = 200;
-
-		for (int k = 0; k < steps; k++) { /* births over the window */
-			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
-
-			left += part * survives(l, age * slowed);
-			for (int c = 0; c < SURVIVAL_CLASSES; c++) {
-				double from = c ? survival__class_end(c - 1) : 0, to = fmin(survival__class_end(c), age);
-
-				if (from >= age)
-					break;
-				a->watched[c] +=
-					(float)(part * survives(l, (from + to) / 2 * slowed) *
-						(to - from) * w->allocs / LENGTH);
-				a->ended[c] += (float)(part * (before - survives(l, to * slowed)));
-				before = survives(l, to * slowed);
-			}
-		}
-		s->born[i] = (struct windowed_born){.window = (uint32_t)i,
-						    .samples = 500,
-						    .bytes = bytes,
-						    .objects = bytes / SIZE,
-						    .squares = bytes * bytes / 500,
-						    .left_bytes = left};
-		for (size_t j = i + 1; j < WINDOWS; j++) { /* later windows */
-			double age = s->windows[j].begin_s - w->begin_s, share = -expm1(-rate * LENGTH) * noise(i + j);
-			int c = survival__age_class(age);
-
-			a->pairs[c] += (float)left;
-			a->exposed[c] += (float)(left * w->allocs);
-			/* none at the addresses of those that stay */
-			a->frees[c] += (float)((left - bytes * l->stays) * share);
-			a->looked[c] += (float)bytes;
-			a->looked_at[c] += (float)(bytes * age);
-			a->same[c] += (float)(bytes * (survives(l, age) + (1 - survives(l, age)) * alike));
-		}
-		w->net_blocks = s->net_blocks * LENGTH * noise(i);
-	}
-	s->stack = (struct windowed_stack){.born = s->born, .n_born = WINDOWS, .groups = s->groups, .alike = alike};
-}
-
-static struct windowed_result estimate(struct sim *s)
-{
-	struct windowed_strata *strata = windowed_strata__new(&s->run);
-	struct windowed_process process;
-	struct windowed_result r;
-
-	assert_non_null(strata);
-	process = windowed__process(&s->run, strata);
-	windowed__estimate(&s->run, strata, &process, &s->stack, &r);
-	windowed_strata__free(strata);
-	return r;
-}
-
-static double error_of(const struct windowed_result *r)
-{
-	return 1.96 * sqrt(r->live_variance);
-}
-
-#define assert_near(value, truth, tolerance)                                                       \
-	do {                                                                                       \
-		if (!(fabs((value) - (truth)) <= (tolerance)))                                     \
-			fail_msg("%s is %g, not %g +- %g", #value, (double)(value), (double)(truth), \
-				 (double)(tolerance));                                             \
-	} while (0)
+#include "tests/unit/profile/windowed_sim.h"
 
 static void test_classes_of_age(void **state)
 {
@@ -195,21 +71,24 @@ static void test_caches(void **state)
 			show(&s, &cache, equal);
 			r = estimate(&s);
 			/* frees alone tell less: an address is not always taken again at once */
-			assert_near(r.live_bytes, RATE * means[i], (equal ? 0.25 : 0.15) * RATE * means[i]);
+			assert_near(r.live_bytes, RATE * means[i],
+				    (equal ? 0.25 : 0.15) * RATE * means[i]);
 			assert_true(r.growth.low <= 0);
 			assert_near(r.growth.bytes_per_s, 0, 0.02 * RATE);
 			assert_int_equal(r.by, equal ? SURVIVAL_ENDS : SURVIVAL_CONTENTS);
 		}
 }
 
-/* Bytes per byte per second that have ended at that age or younger, of a cache that has run for RUN_S. */
+/* Bytes per byte per second that have ended at that age or younger, of a cache that has run for
+ * RUN_S. */
 static double ended_by(double mean, double age)
 {
 	age = fmin(age, RUN_S);
 	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
 }
 
-/* How old they were when they were freed, and are that live: within 5 % of all, or 12 % by frees alone. */
+/* How old they were when they were freed, and are that live: within 5 % of all, or 12 % by frees
+ * alone. */
 static void test_ages(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -333,11 +212,13 @@ static void test_share_that_leaks(void **state)
 	show(&s, &some, 0);
 	r = estimate(&s);
 	assert_near(r.growth.bytes_per_s, 0.05 * RATE, 0.005 * RATE);
-	assert_true(r.growth.low > 0.04 * RATE && r.growth.low < 0.05 * RATE && r.growth.high > 0.05 * RATE);
+	assert_true(r.growth.low > 0.04 * RATE && r.growth.low < 0.05 * RATE &&
+		    r.growth.high > 0.05 * RATE);
 	assert_near(r.stays, 0.05, 0.005);
 }
 
-/* Blocks seem to stay, but the process has no more of them than before: they take the place of older ones. */
+/* Blocks seem to stay, but the process has no more of them than before: they take the place of
+ * older ones. */
 static void test_process_does_not_grow(void **state)
 {
 	const struct life forever = {0, 1};
@@ -373,7 +254,11 @@ static void test_slow_cache(void **state)
 static void test_stretch_stands_for_itself(void **state)
 {
 	struct windowed_window windows[] = {
-		{.begin_s = 0, .end_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+		{.begin_s = 0,
+		 .end_s = 1,
+		 .interval_bytes = 64,
+		 .continuous = true,
+		 .allocs = 1000},
 		{.begin_s = 10, .end_s = 10.1, .interval_bytes = 64, .allocs = 10},
 		{.begin_s = 12, .end_s = 12.1, .interval_bytes = 64, .allocs = 10},
 	};
@@ -399,14 +284,20 @@ static void test_stretch_stands_for_itself(void **state)
 }
 
 /* One coarse sample, multiplied as a close window's are, would be all that is seen. */
-/* A process that was traced at its beginning and never again may have freed all of it since, each stack's part at once: a sum of
- * many stacks is no surer than one. */
+/* A process that was traced at its beginning and never again may have freed all of it since, each
+ * stack's part at once: a sum of many stacks is no surer than one. */
 static void test_one_stretch_says_little_of_any_stack(void **state)
 {
 	struct windowed_window windows[] = {
-		{.begin_s = 0, .end_s = 1, .wall_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+		{.begin_s = 0,
+		 .end_s = 1,
+		 .wall_s = 1,
+		 .interval_bytes = 64,
+		 .continuous = true,
+		 .allocs = 1000},
 	};
-	struct windowed_born born[] = {{.window = 0, .samples = 100, .bytes = 1e6, .objects = 1e4, .left_bytes = 1e6}};
+	struct windowed_born born[] = {
+		{.window = 0, .samples = 100, .bytes = 1e6, .objects = 1e4, .left_bytes = 1e6}};
 	const struct windowed_run run = {
 		.windows = windows, .n_windows = 1, .quarter_s = 3, .end_s = 12, .wall_s = 12};
 	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
@@ -433,13 +324,20 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
 }
 
-/* A command set up its data while it was traced, and freed them while it was not: half of its time. */
+/* A command set up its data while it was traced, and freed them while it was not: half of its
+ * time. */
 static void test_what_was_held_may_have_ended(void **state)
 {
 	struct windowed_window windows[] = {
-		{.begin_s = 0, .end_s = 1, .wall_s = 1, .interval_bytes = 64, .continuous = true, .allocs = 1000},
+		{.begin_s = 0,
+		 .end_s = 1,
+		 .wall_s = 1,
+		 .interval_bytes = 64,
+		 .continuous = true,
+		 .allocs = 1000},
 	};
-	struct windowed_born born[] = {{.window = 0, .samples = 1000, .bytes = 50e6, .objects = 5e4, .left_bytes = 50e6}};
+	struct windowed_born born[] = {
+		{.window = 0, .samples = 1000, .bytes = 50e6, .objects = 5e4, .left_bytes = 50e6}};
 	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
 	const double ends[] = {2.2, 1.02};
 
@@ -459,9 +357,11 @@ static void test_what_was_held_may_have_ended(void **state)
 		process = windowed__process(&run, strata);
 		windowed__estimate(&run, strata, &process, &stack, &r);
 		windowed_strata__free(strata);
-		interval = estimate__interval(&(struct estimate){
-			.bytes = r.live_bytes, .variance = r.live_variance, .common = r.live_common});
-		/* the chance of 0.025 of an exponential distribution; and where little was missed little may have gone */
+		interval = estimate__interval(&(struct estimate){.bytes = r.live_bytes,
+								 .variance = r.live_variance,
+								 .common = r.live_common});
+		/* the chance of 0.025 of an exponential distribution; and where little was missed
+		 * little may have gone */
 		if (brief)
 			assert_true(interval.low > 40e6);
 		else
@@ -469,22 +369,30 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* What is left of the net clock where probes take all the CPU time of windows is not known: the wall clock may be as right. */
+/* What is left of the net clock where probes take all the CPU time of windows is not known: the
+ * wall clock may be as right. */
 static void test_unknown_clock(void **state)
 {
 	struct windowed_window windows[8];
 	struct windowed_born born[8];
-	struct windowed_run run = {.windows = windows, .n_windows = 8, .quarter_s = 2, .end_s = 8, .wall_s = 80};
+	struct windowed_run run = {
+		.windows = windows, .n_windows = 8, .quarter_s = 2, .end_s = 8, .wall_s = 80};
 	const struct windowed_stack stack = {.born = born, .n_born = 8, .alike = 1};
 	const double per_wall_s = 10e6, truth = per_wall_s * 80;
 
 	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
-		/* 10 ms of the wall clock, of which the process's own part is taken to be 30 ms of all that it uses */
-		windows[i] = (struct windowed_window){
-			.begin_s = i, .end_s = i + 0.03, .wall_s = 0.01, .interval_bytes = 64, .allocs = 1000};
-		born[i] = (struct windowed_born){
-			.window = i, .samples = 100, .bytes = per_wall_s * 0.01 * noise(i), .objects = 1e3};
+		/* 10 ms of the wall clock, of which the process's own part is taken to be 30 ms of
+		 * all that it uses */
+		windows[i] = (struct windowed_window){.begin_s = i,
+						      .end_s = i + 0.03,
+						      .wall_s = 0.01,
+						      .interval_bytes = 64,
+						      .allocs = 1000};
+		born[i] = (struct windowed_born){.window = i,
+						 .samples = 100,
+						 .bytes = per_wall_s * 0.01 * noise(i),
+						 .objects = 1e3};
 	}
 	for (int known = 0; known < 2; known++) {
 		struct windowed_strata *strata;
@@ -499,8 +407,9 @@ static void test_unknown_clock(void **state)
 		process = windowed__process(&run, strata);
 		windowed__estimate(&run, strata, &process, &stack, &r);
 		windowed_strata__free(strata);
-		allocated = (struct estimate){
-			.bytes = r.alloc_bytes, .variance = r.alloc_variance, .common = r.alloc_common};
+		allocated = (struct estimate){.bytes = r.alloc_bytes,
+					      .variance = r.alloc_variance,
+					      .common = r.alloc_common};
 		assert_near(r.alloc_bytes, truth / 30, truth / 300);
 		assert_true((estimate__interval(&allocated).high >= truth) == !known);
 	}
@@ -564,316 +473,8 @@ static void test_balance(void **state)
 	process = windowed__process(&s.run, strata);
 	windowed_strata__free(strata);
 	assert_near(process.blocks_per_s, 1000, 30);
-	assert_true(process.blocks_low < 1000 && process.blocks_high > 1000 && process.blocks_low > 900);
-}
-
-/* --- all stacks together (profile/balance.h) --- */
-
-/* The stack of the run at hand, n times, in a process whose anonymous memory grows by anon; low..high: its interval. */
-static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum, double *ret_common)
-{
-	const struct windowed_stack *stacks[4] = {};
-	struct windowed_result results[4];
-	struct windowed_process process;
-
-	*ret_sum = *ret_common = 0;
-	for (size_t i = 0; i < n; i++)
-		stacks[i] = &s->stack;
-	assert_int_equal(balance__estimate(&s->run, stacks, n, &anon, &process, results), 0);
-	for (size_t i = 0; i < n; i++) {
-		*ret_sum += results[i].live_bytes;
-		*ret_common += results[i].live_common;
-	}
-	return results[0];
-}
-
-static const struct growth unknown = {NAN, NAN, NAN};
-
-/* The clock's error is that of all stacks at once. It is that of what stays; what is replaced all the time has as many births
- * more as it has frees. */
-static void test_common_error(void **state)
-{
-	const struct life forever = {0, 1}, brief = {0.3, 0};
-	struct windowed_result r;
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	begin(&s);
-	s.net_blocks = RATE / SIZE;
-	show(&s, &forever, 0);
-	s.run.clock_error = 0.3;
-	r = balanced(&s, 2, unknown, &sum, &common);
-	assert_near(sum, 2 * RATE * RUN_S, 0.05 * RATE * RUN_S);
-	assert_near(common, 0.3 * sum, 0.05 * sum);
-	assert_true(r.growth.low > 0 && r.growth.low < 0.8 * RATE && r.growth.high > 1.3 * RATE);
-	begin(&s);
-	show(&s, &brief, 1);
-	s.run.clock_error = 0.3;
-	balanced(&s, 2, unknown, &sum, &common);
-	assert_true(common < 0.1 * sum);
-}
-
-/* Windows of which the clock is slow or fast by a fifth: the growth of memory tells. */
-static void test_growth_of_memory_sets_the_clock(void **state)
-{
-	const struct life forever = {0, 1};
-	const double rate = RATE * balance__footprint(SIZE) / SIZE;
-
-	(void)state;
-	for (double k = 0.6; k < 1.5; k += 0.2) {
-		struct windowed_result r;
-		double sum, common;
-		struct sim s;
-
-		begin(&s);
-		s.net_blocks = RATE / SIZE;
-		show(&s, &forever, 0);
-		s.run.clock_error = 0.8;
-		r = balanced(&s, 1, (struct growth){k * rate, 0.9 * k * rate, 1.1 * k * rate}, &sum, &common);
-		assert_near(log(r.growth.bytes_per_s / RATE), 0.9 * log(k), 0.08);
-		assert_near(common, 0.2 * sum, 0.05 * sum);
-		assert_true(r.growth.low > 0 && r.growth.low < k * RATE && r.growth.high > k * RATE);
-		/* by a factor of ten: that is of other things, and the clock is as it was */
-		begin(&s);
-		s.net_blocks = RATE / SIZE;
-		show(&s, &forever, 0);
-		s.run.clock_error = 0.1;
-		r = balanced(&s, 1, (struct growth){10 * rate, 9 * rate, 11 * rate}, &sum, &common);
-		assert_near(r.growth.bytes_per_s, RATE, 0.1 * RATE);
-	}
-}
-
-/* What dies in the window of its birth: births and deaths are by one clock, so that what it stands for does not matter. */
-static void test_short_lives_need_no_clock(void **state)
-{
-	const struct life brief = {0.002, 0};
-	double live[2];
-	struct sim s;
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		begin(&s);
-		s.run.scale = i ? 0.6 : 1;
-		show(&s, &brief, 1);
-		live[i] = estimate(&s).live_bytes;
-		assert_near(live[i], RATE * 0.002, 0.15 * RATE * 0.002);
-	}
-	assert_near(live[1], live[0], 0.05 * live[0]);
-}
-
-/* There are no more live bytes than are mapped, however sure windows are. */
-static void test_live_is_mapped(void **state)
-{
-	const struct life forever = {0, 1};
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	for (double error = 0; error < 1; error += 0.4) {
-		begin(&s);
-		s.net_blocks = RATE / SIZE;
-		show(&s, &forever, 0);
-		s.run.clock_error = error;
-		s.run.bound_bytes = RATE * RUN_S;
-		balanced(&s, 3, unknown, &sum, &common);
-		assert_true(sum <= 1.0001 * RATE * RUN_S && sum > 0.5 * RATE * RUN_S);
-	}
-}
-
-/* Neither can more grow than the process has mapped. */
-static void test_more_than_is_mapped(void **state)
-{
-	const struct life forever = {0, 1};
-	struct windowed_result r;
-	double sum, common, most;
-	struct sim s;
-
-	(void)state;
-	begin(&s);
-	s.net_blocks = RATE / SIZE;
-	show(&s, &forever, 0);
-	s.run.bound_bytes = RATE;
-	r = balanced(&s, 1, unknown, &sum, &common);
-	most = s.run.bound_bytes / (0.75 * s.run.wall_s);
-	assert_true(r.growth.low <= 0 && r.replaces);
-	assert_true(r.growth.bytes_per_s <= most && r.growth.high <= most);
-}
-
-/* Two leaks that go by the wall clock, in a program that windows slow: by net time they show many times as much as the heap has.
- * They keep their ratio, and each its own rate. */
-static void test_leaks_by_the_wall_clock(void **state)
-{
-	const struct life forever = {0, 1};
-	const double ratio = 8, hidden = 20, fast_rate = RATE / hidden, memory = balance__footprint(SIZE) / SIZE;
-	const double anon = fast_rate * (1 + 1 / ratio) * memory;
-	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
-	struct sim fast, slow;
-	const struct windowed_stack *stacks[] = {&fast.stack, &slow.stack};
-	struct windowed_process process;
-	struct windowed_result r[2];
-
-	(void)state;
-	begin(&fast);
-	begin(&slow);
-	fast.net_blocks = RATE / SIZE * (1 + 1 / ratio);
-	show(&fast, &forever, 0);
-	show(&slow, &forever, 0);
-	for (size_t i = 0; i < WINDOWS; i++) {
-		slow.born[i].bytes /= ratio;
-		slow.born[i].objects /= ratio;
-		slow.born[i].left_bytes /= ratio;
-	}
-	fast.run.hidden = hidden;
-	fast.run.clock_error = 0.1;
-	fast.run.bound_bytes = anon * RUN_S;
-	assert_int_equal(balance__estimate(&fast.run, stacks, 2, &grows, &process, r), 0);
-	for (int i = 0; i < 2; i++) {
-		double truth = fast_rate / (i ? ratio : 1);
-
-		assert_near(r[i].growth.bytes_per_s, truth, 0.2 * truth);
-		assert_true(r[i].growth.low > 0 && r[i].growth.low < truth && r[i].growth.high > truth);
-	}
-}
-
-/* A table that turns over more slowly than the run lasts: its blocks stay, each in the place of one from before. What memory grows
- * by is noise, and says nothing of the clock. */
-static void test_noise_is_no_clock(void **state)
-{
-	const struct life forever = {0, 1};
-	const struct growth noises[] = {{0.05 * RATE, -0.1 * RATE, 0.2 * RATE}, {0.05 * RATE, 0.01 * RATE, 0.09 * RATE}};
-	struct windowed_result r;
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	for (int i = 0; i < 2; i++) { /* by chance, it may even seem to grow surely */
-		begin(&s);
-		s.run.hidden = 20;
-		s.run.bound_bytes = 2 * RATE * RUN_S;
-		show(&s, &forever, 0);
-		r = balanced(&s, 1, noises[i], &sum, &common);
-		assert_near(sum, RATE * RUN_S, 0.05 * RATE * RUN_S);
-		assert_true(r.growth.low <= 0);
-	}
-}
-
-/* The heap has a fifth more than is live, as heaps have: no reason to take a clock that is hardly known for a slow one. */
-static void test_bound_is_no_estimate(void **state)
-{
-	const struct life cache = {2.5, 0};
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	begin(&s);
-	s.run.clock_error = 0.8;
-	s.run.bound_bytes = 1.2 * 2 * RATE * 2.5;
-	show(&s, &cache, 0);
-	balanced(&s, 2, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
-	assert_near(sum, 2 * RATE * 2.5, 0.1 * 2 * RATE * 2.5);
-}
-
-/* Blocks end by the wall clock, while windows slow their births ten times. The process's own count of blocks tells. */
-static void test_ends_by_the_wall_clock(void **state)
-{
-	const double means[] = {0.025, 0.3, 2.5}, slowed = 10;
-
-	(void)state;
-	for (int i = 0; i < 3; i++)
-		for (int equal = 0; equal < 2; equal++) {
-			const struct life timed = {means[i], 0};
-			double truth = RATE * means[i], sum, common;
-			struct windowed_result r;
-			struct sim s;
-
-			begin(&s);
-			s.slowed = s.run.hidden = slowed;
-			show(&s, &timed, equal);
-			for (size_t w = 0; w < WINDOWS;
-			     w++) { /* those of before end, and few come */
-				s.windows[w].wall_s = LENGTH * slowed;
-				s.windows[w].net_blocks =
-					(s.born[w].left_bytes -
-					 truth * -expm1(-LENGTH * slowed / means[i])) /
-					SIZE;
-			}
-			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
-				     &common);
-			/* by frees alone, of lives far shorter than a window, as by work */
-			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
-			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
-		}
-}
-
-/* The same windows, but blocks end by what the process does: now and then, more of them than come. */
-static void test_ends_by_work(void **state)
-{
-	const struct life cache = {0.3, 0};
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	for (int batches = 0; batches < 2; batches++) {
-		begin(&s);
-		show(&s, &cache, 1);
-		s.run.hidden = 10;
-		for (size_t w = 0; w < WINDOWS; w++) {
-			s.windows[w].wall_s = LENGTH * 10;
-			s.windows[w].net_blocks = noise(w) - 1 - 0.01;
-			s.windows[w].net_blocks *= RATE * LENGTH / SIZE;
-		}
-		if (batches) /* of another stack */
-			s.windows[7].net_blocks -= 100 * RATE * LENGTH / SIZE;
-		balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
-		assert_near(sum, RATE * 0.3, 0.3 * RATE * 0.3);
-	}
-}
-
-/* Two windows, which differ: how they do is hardly known. That all that was born is more than is mapped says that it has been freed,
- * where nobody saw it, and not that the clock is wrong. */
-static void test_two_windows_set_no_clock(void **state)
-{
-	const struct life forever = {0, 1};
-	struct windowed_result r;
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	begin(&s);
-	show(&s, &forever, 1);
-	s.run.n_windows = s.stack.n_born = 2;
-	s.born[1].bytes *= 2;
-	s.born[1].left_bytes *= 2;
-	s.run.clock_error = 1;
-	s.run.bound_bytes = 0.2 * RATE * RUN_S;
-	r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
-	assert_near(r.alloc_bytes, 1.5 * RATE * RUN_S, 0.5 * 1.5 * RATE * RUN_S);
-}
-
-/* What is freed all at once, between windows, looks as if it stayed. The process's memory does not grow. */
-static void test_nothing_grows_in_a_process_that_does_not(void **state)
-{
-	const struct life forever = {0, 1};
-	struct windowed_result r;
-	double sum, common;
-	struct sim s;
-
-	(void)state;
-	for (int equal = 0; equal < 2; equal++) {
-		begin(&s);
-		s.net_blocks = RATE / SIZE;
-		show(&s, &forever, equal);
-		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
-		assert_true(r.growth.low <= 0 && r.replaces);
-		assert_true(r.live_variance >= r.live_bytes * r.live_bytes); /* nor is it sure to be there */
-		/* it may: contents say that it does, frees that were not seen say nothing */
-		begin(&s);
-		s.net_blocks = RATE / SIZE;
-		show(&s, &forever, equal);
-		r = balanced(&s, 1, (struct growth){RATE, -0.1 * RATE, 3 * RATE}, &sum, &common);
-		assert_true((r.growth.low > 0) == !equal);
-	}
+	assert_true(process.blocks_low < 1000 && process.blocks_high > 1000 &&
+		    process.blocks_low > 900);
 }
 
 int main(void)
@@ -898,19 +499,7 @@ int main(void)
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_balance),
-		cmocka_unit_test(test_common_error),
-		cmocka_unit_test(test_growth_of_memory_sets_the_clock),
-		cmocka_unit_test(test_short_lives_need_no_clock),
-		cmocka_unit_test(test_live_is_mapped),
-		cmocka_unit_test(test_more_than_is_mapped),
-		cmocka_unit_test(test_leaks_by_the_wall_clock),
-		cmocka_unit_test(test_bound_is_no_estimate),
-		cmocka_unit_test(test_noise_is_no_clock),
-		cmocka_unit_test(test_two_windows_set_no_clock),
-		cmocka_unit_test(test_ends_by_the_wall_clock),
-		cmocka_unit_test(test_ends_by_work),
-		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("windowed", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A vector of which the test knows how it grows, in a process that windows slow fifty times, and what is told of it. */
+/* A vector of which the test knows how it grows, in a process that windows slow fifty times, and
+ * what is told of it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +117,8 @@ static void near(double value, double expected)
 		fail_msg("%g for %g", value, expected);
 }
 
-/* Its growth and what it holds follow from the same clock: 960 MB were told of 19, beside the right growth. */
+/* Its growth and what it holds follow from the same clock: 960 MB were told of 19, beside the right
+ * growth. */
 static void what_the_wall_clock_makes_grow(void **state)
 {
 	const struct profile_site *site;

@@ -78,7 +78,8 @@ static void a_leak_of_maps_grows(void **state)
 	target__clear(&t);
 }
 
-/* What was too dear to follow beyond 20 s, and everything is unmapped by the end: it grew as long as it was seen. */
+/* What was too dear to follow beyond 20 s, and everything is unmapped by the end: it grew as long
+ * as it was seen. */
 static void what_was_not_followed_to_the_end(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
@@ -100,8 +101,8 @@ static void what_was_not_followed_to_the_end(void **state)
 	target__clear(&t);
 }
 
-/* 15.26 regions a second, of which three seconds on end may show 15 each. Their evenness does not make the rate surer
- * than by one region more or less. */
+/* 15.26 regions a second, of which three seconds on end may show 15 each. Their evenness does not
+ * make the rate surer than by one region more or less. */
 static void few_regions_say_no_exact_rate(void **state)
 {
 	const double rate = 10 * PAGE / 0.065536;

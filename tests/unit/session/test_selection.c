@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which processes are traced without having been named, over a capture that is made up: the linker puts the functions below in its
- * place. The process in question is this one. */
+/* Which processes are traced without having been named, over a capture that is made up: the linker
+ * puts the functions below in its place. The process in question is this one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,8 +99,8 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* By the time that it is looked at it has execed on: what it runs now says nothing of the file that was asked about, for which the
- * verdict would stay. It is taken in all the same where it fits. */
+/* By the time that it is looked at it has execed on: what it runs now says nothing of the file that
+ * was asked about, for which the verdict would stay. It is taken in all the same where it fits. */
 static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What becomes of the processes of a run, and which files are looked through for allocators, over a capture that is made up: the
- * linker puts the functions below in its place. The processes are this one, again and again, for its mappings are real ones. */
+/* What becomes of the processes of a run, and which files are looked through for allocators, over a
+ * capture that is made up: the linker puts the functions below in its place. The processes are this
+ * one, again and again, for its mappings are real ones. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

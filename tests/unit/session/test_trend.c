@@ -10,19 +10,19 @@
 
 #include "session/trend.h"
 
-#define S	1000000000ULL
-#define PROCESS 7
-#define RUN_S	64
-#define WINDOW  (S / 20)
-#define ADDED   4096 /* bytes by each realloc, and reallocs in each window */
+#define S	 1000000000ULL
+#define PROCESS	 7
+#define RUN_S	 64
+#define WINDOW	 (S / 20)
+#define ADDED	 4096 /* bytes by each realloc, and reallocs in each window */
 #define REALLOCS 100
-#define RATE (ADDED * REALLOCS * 20.0) /* bytes per second that they add */
+#define RATE	 (ADDED * REALLOCS * 20.0) /* bytes per second that they add */
 
 static struct abi_site_key key = {.stack = {.lo = 1, .hi = 2}, .process = PROCESS};
 static struct abi_site site;
 
-/* A run of one window a second in which the vectors of one stack only become larger, in a process that grows by so
- * many bytes per second: what is said of the stack. */
+/* A run of one window a second in which the vectors of one stack only become larger, in a process
+ * that grows by so many bytes per second: what is said of the stack. */
 static struct growth growth_in(uint64_t process_rate)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -30,7 +30,8 @@ static struct growth growth_in(uint64_t process_rate)
 	struct survivors *survivors = &target.budget.survivors;
 	struct net_clock *clock = &target.budget.clock;
 	size_t site_of = 0;
-	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct process_sites sites = {
+		.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
 	const struct build build = {
 		.target = &target,
 		.begin_ns = S,
@@ -46,7 +47,8 @@ static struct growth growth_in(uint64_t process_rate)
 	net_clock__add(clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
 	net_clock__add(clock, (1 + RUN_S) * S, RUN_S * 1e9, 0, NAN, NET_CLOCK_ENDS);
 	assert_non_null(profile);
-	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of),
+			 0);
 	for (uint64_t i = 0; i < RUN_S; i++) {
 		uint64_t start = (1 + i) * S;
 
@@ -56,14 +58,17 @@ static struct growth growth_in(uint64_t process_rate)
 		site.grown_samples += REALLOCS;
 		site.grown_bytes += REALLOCS * ADDED;
 		site.moved_samples += 10;
-		assert_int_equal(survivors__meet(survivors,
-						 &(struct survivors_window){.start_ns = start,
-									    .end_ns = start + WINDOW,
-									    .allocs = REALLOCS},
-						 start + WINDOW, NULL, NULL, 0, NULL, NULL),
-				 0);
+		assert_int_equal(
+			survivors__meet(survivors,
+					&(struct survivors_window){.start_ns = start,
+								   .end_ns = start + WINDOW,
+								   .allocs = REALLOCS},
+					start + WINDOW, NULL, NULL, 0, NULL, NULL),
+			0);
 		assert_int_equal(survivors__harvest(survivors, clock), 0);
-		assert_int_equal(reallocs__harvest(&target.budget.reallocs, start, start + WINDOW, &table), 0);
+		assert_int_equal(
+			reallocs__harvest(&target.budget.reallocs, start, start + WINDOW, &table),
+			0);
 		sizes__add(&target.anon, start, (10 << 20) + i * process_rate);
 	}
 	sizes__add(&target.anon, (1 + RUN_S) * S, (10 << 20) + RUN_S * process_rate);
@@ -136,8 +141,8 @@ static void growth_is_as_sure_as_the_coarsest_interval(void **state)
 	assert_true(doubt_at(1 << 20) > 10 * fine);
 }
 
-/* A child was traced for the first tenth of its second, and its CPU time never read again before it ended: what it did in the rest
- * is not known, and not nothing. */
+/* A child was traced for the first tenth of its second, and its CPU time never read again before it
+ * ended: what it did in the rest is not known, and not nothing. */
 static void what_an_ended_process_did_last_is_not_known(void **state)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -145,8 +150,10 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	struct survivors *survivors = &target.budget.survivors;
 	struct net_clock *clock = &target.budget.clock;
 	size_t site_of = 0;
-	const struct process_sites sites = {.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
-	const struct build build = {.target = &target, .begin_ns = S, .end_ns = 2 * S, .duration_s = 1};
+	const struct process_sites sites = {
+		.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	const struct build build = {
+		.target = &target, .begin_ns = S, .end_ns = 2 * S, .duration_s = 1};
 	struct profile *profile = profile__new();
 	struct estimate allocated;
 
@@ -155,7 +162,8 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	net_clock__add(clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
 	net_clock__add(clock, S + S / 10, 5e7, 0, NAN, NET_CLOCK_ENDS);
 	assert_non_null(profile);
-	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of), 0);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of),
+			 0);
 	assert_int_equal(survivors__meet(survivors,
 					 &(struct survivors_window){.start_ns = S,
 								    .end_ns = S + S / 10,
@@ -164,8 +172,9 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 								    .continuous = true},
 					 S + S / 10, NULL, NULL, 0, NULL, NULL),
 			 0);
-	site = (struct abi_site){
-		.alloc_samples = 1000, .alloc_objects_q16 = 1000ULL << 16, .alloc_bytes = 1000 * 1024};
+	site = (struct abi_site){.alloc_samples = 1000,
+				 .alloc_objects_q16 = 1000ULL << 16,
+				 .alloc_bytes = 1000 * 1024};
 	assert_int_equal(survivors__take_sites(survivors, &table), 0);
 	assert_int_equal(survivors__harvest(survivors, clock), 0);
 	assert_int_equal(trend__add_windowed(&build, profile, &sites), 0);
@@ -174,7 +183,8 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 				      .common = profile->sites[0].alloc_common};
 	/* ten times as much, if it went on like that; or nothing more */
 	assert_true(fabs(allocated.bytes - 10240000) < 1000);
-	assert_true(estimate__interval(&allocated).low <= 1024000 && estimate__interval(&allocated).high > 12e6);
+	assert_true(estimate__interval(&allocated).low <= 1024000 &&
+		    estimate__interval(&allocated).high > 12e6);
 	profile__free(profile);
 	survivors__free(survivors);
 	net_clock__free(clock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs whose marks know their own lines, and calls of the reader of DWARF. Include after cmocka.h. */
+/* Programs whose marks know their own lines, and calls of the reader of DWARF. Include after
+ * cmocka.h. */
 #ifndef TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files that nobody made in good faith: whatever they are, the answer comes in time and leaves nothing behind. */
+/* Files that nobody made in good faith: whatever they are, the answer comes in time and leaves
+ * nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

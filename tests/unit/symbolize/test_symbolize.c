@@ -428,7 +428,8 @@ static uint64_t failures(const struct profile *profile)
 	return profile->lost[0].count;
 }
 
-/* DWARF is asked of each address once: of known ones all is told when nobody can be asked any more. */
+/* DWARF is asked of each address once: of known ones all is told when nobody can be asked any
+ * more. */
 static void test_asked_once(void **state)
 {
 	struct namer namer = new_namer(&defaults);

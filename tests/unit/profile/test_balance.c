@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* All stacks of a windowed run together, and what the process has: lives whose survival is known. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "profile/balance.h"
+#include "tests/unit/profile/windowed_sim.h"
+
+/* The stack of the run at hand, n times, in a process whose anonymous memory grows by anon;
+ * low..high: its interval. */
+static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum,
+				       double *ret_common)
+{
+	const struct windowed_stack *stacks[4] = {};
+	struct windowed_result results[4];
+	struct windowed_process process;
+
+	*ret_sum = *ret_common = 0;
+	for (size_t i = 0; i < n; i++)
+		stacks[i] = &s->stack;
+	assert_int_equal(balance__estimate(&s->run, stacks, n, &anon, &process, results), 0);
+	for (size_t i = 0; i < n; i++) {
+		*ret_sum += results[i].live_bytes;
+		*ret_common += results[i].live_common;
+	}
+	return results[0];
+}
+
+static const struct growth unknown = {NAN, NAN, NAN};
+
+/* The clock's error is that of all stacks at once. It is that of what stays; what is replaced all
+ * the time has as many births more as it has frees. */
+static void test_common_error(void **state)
+{
+	const struct life forever = {0, 1}, brief = {0.3, 0};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 0);
+	s.run.clock_error = 0.3;
+	r = balanced(&s, 2, unknown, &sum, &common);
+	assert_near(sum, 2 * RATE * RUN_S, 0.05 * RATE * RUN_S);
+	assert_near(common, 0.3 * sum, 0.05 * sum);
+	assert_true(r.growth.low > 0 && r.growth.low < 0.8 * RATE && r.growth.high > 1.3 * RATE);
+	begin(&s);
+	show(&s, &brief, 1);
+	s.run.clock_error = 0.3;
+	balanced(&s, 2, unknown, &sum, &common);
+	assert_true(common < 0.1 * sum);
+}
+
+/* Windows of which the clock is slow or fast by a fifth: the growth of memory tells. */
+static void test_growth_of_memory_sets_the_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	const double rate = RATE * balance__footprint(SIZE) / SIZE;
+
+	(void)state;
+	for (double k = 0.6; k < 1.5; k += 0.2) {
+		struct windowed_result r;
+		double sum, common;
+		struct sim s;
+
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = 0.8;
+		r = balanced(&s, 1, (struct growth){k * rate, 0.9 * k * rate, 1.1 * k * rate}, &sum,
+			     &common);
+		assert_near(log(r.growth.bytes_per_s / RATE), 0.9 * log(k), 0.08);
+		assert_near(common, 0.2 * sum, 0.05 * sum);
+		assert_true(r.growth.low > 0 && r.growth.low < k * RATE &&
+			    r.growth.high > k * RATE);
+		/* by a factor of ten: that is of other things, and the clock is as it was */
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = 0.1;
+		r = balanced(&s, 1, (struct growth){10 * rate, 9 * rate, 11 * rate}, &sum, &common);
+		assert_near(r.growth.bytes_per_s, RATE, 0.1 * RATE);
+	}
+}
+
+/* What dies in the window of its birth: births and deaths are by one clock, so that what it stands
+ * for does not matter. */
+static void test_short_lives_need_no_clock(void **state)
+{
+	const struct life brief = {0.002, 0};
+	double live[2];
+	struct sim s;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		begin(&s);
+		s.run.scale = i ? 0.6 : 1;
+		show(&s, &brief, 1);
+		live[i] = estimate(&s).live_bytes;
+		assert_near(live[i], RATE * 0.002, 0.15 * RATE * 0.002);
+	}
+	assert_near(live[1], live[0], 0.05 * live[0]);
+}
+
+/* There are no more live bytes than are mapped, however sure windows are. */
+static void test_live_is_mapped(void **state)
+{
+	const struct life forever = {0, 1};
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (double error = 0; error < 1; error += 0.4) {
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		s.run.clock_error = error;
+		s.run.bound_bytes = RATE * RUN_S;
+		balanced(&s, 3, unknown, &sum, &common);
+		assert_true(sum <= 1.0001 * RATE * RUN_S && sum > 0.5 * RATE * RUN_S);
+	}
+}
+
+/* Neither can more grow than the process has mapped. */
+static void test_more_than_is_mapped(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common, most;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 0);
+	s.run.bound_bytes = RATE;
+	r = balanced(&s, 1, unknown, &sum, &common);
+	most = s.run.bound_bytes / (0.75 * s.run.wall_s);
+	assert_true(r.growth.low <= 0 && r.replaces);
+	assert_true(r.growth.bytes_per_s <= most && r.growth.high <= most);
+}
+
+/* Two leaks that go by the wall clock, in a program that windows slow: by net time they show many
+ * times as much as the heap has. They keep their ratio, and each its own rate. */
+static void test_leaks_by_the_wall_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	const double ratio = 8, hidden = 20, fast_rate = RATE / hidden,
+		     memory = balance__footprint(SIZE) / SIZE;
+	const double anon = fast_rate * (1 + 1 / ratio) * memory;
+	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
+	struct sim fast, slow;
+	const struct windowed_stack *stacks[] = {&fast.stack, &slow.stack};
+	struct windowed_process process;
+	struct windowed_result r[2];
+
+	(void)state;
+	begin(&fast);
+	begin(&slow);
+	fast.net_blocks = RATE / SIZE * (1 + 1 / ratio);
+	show(&fast, &forever, 0);
+	show(&slow, &forever, 0);
+	for (size_t i = 0; i < WINDOWS; i++) {
+		slow.born[i].bytes /= ratio;
+		slow.born[i].objects /= ratio;
+		slow.born[i].left_bytes /= ratio;
+	}
+	fast.run.hidden = hidden;
+	fast.run.clock_error = 0.1;
+	fast.run.bound_bytes = anon * RUN_S;
+	assert_int_equal(balance__estimate(&fast.run, stacks, 2, &grows, &process, r), 0);
+	for (int i = 0; i < 2; i++) {
+		double truth = fast_rate / (i ? ratio : 1);
+
+		assert_near(r[i].growth.bytes_per_s, truth, 0.2 * truth);
+		assert_true(r[i].growth.low > 0 && r[i].growth.low < truth &&
+			    r[i].growth.high > truth);
+	}
+}
+
+/* A table that turns over more slowly than the run lasts: its blocks stay, each in the place of one
+ * from before. What memory grows by is noise, and says nothing of the clock. */
+static void test_noise_is_no_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	const struct growth noises[] = {{0.05 * RATE, -0.1 * RATE, 0.2 * RATE},
+					{0.05 * RATE, 0.01 * RATE, 0.09 * RATE}};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) { /* by chance, it may even seem to grow surely */
+		begin(&s);
+		s.run.hidden = 20;
+		s.run.bound_bytes = 2 * RATE * RUN_S;
+		show(&s, &forever, 0);
+		r = balanced(&s, 1, noises[i], &sum, &common);
+		assert_near(sum, RATE * RUN_S, 0.05 * RATE * RUN_S);
+		assert_true(r.growth.low <= 0);
+	}
+}
+
+/* The heap has a fifth more than is live, as heaps have: no reason to take a clock that is hardly
+ * known for a slow one. */
+static void test_bound_is_no_estimate(void **state)
+{
+	const struct life cache = {2.5, 0};
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.run.clock_error = 0.8;
+	s.run.bound_bytes = 1.2 * 2 * RATE * 2.5;
+	show(&s, &cache, 0);
+	balanced(&s, 2, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+	assert_near(sum, 2 * RATE * 2.5, 0.1 * 2 * RATE * 2.5);
+}
+
+/* Blocks end by the wall clock, while windows slow their births ten times. The process's own count
+ * of blocks tells. */
+static void test_ends_by_the_wall_clock(void **state)
+{
+	const double means[] = {0.025, 0.3, 2.5}, slowed = 10;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int equal = 0; equal < 2; equal++) {
+			const struct life timed = {means[i], 0};
+			double truth = RATE * means[i], sum, common;
+			struct windowed_result r;
+			struct sim s;
+
+			begin(&s);
+			s.slowed = s.run.hidden = slowed;
+			show(&s, &timed, equal);
+			for (size_t w = 0; w < WINDOWS;
+			     w++) { /* those of before end, and few come */
+				s.windows[w].wall_s = LENGTH * slowed;
+				s.windows[w].net_blocks =
+					(s.born[w].left_bytes -
+					 truth * -expm1(-LENGTH * slowed / means[i])) /
+					SIZE;
+			}
+			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
+				     &common);
+			/* by frees alone, of lives far shorter than a window, as by work */
+			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
+			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
+		}
+}
+
+/* The same windows, but blocks end by what the process does: now and then, more of them than
+ * come. */
+static void test_ends_by_work(void **state)
+{
+	const struct life cache = {0.3, 0};
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (int batches = 0; batches < 2; batches++) {
+		begin(&s);
+		show(&s, &cache, 1);
+		s.run.hidden = 10;
+		for (size_t w = 0; w < WINDOWS; w++) {
+			s.windows[w].wall_s = LENGTH * 10;
+			s.windows[w].net_blocks = noise(w) - 1 - 0.01;
+			s.windows[w].net_blocks *= RATE * LENGTH / SIZE;
+		}
+		if (batches) /* of another stack */
+			s.windows[7].net_blocks -= 100 * RATE * LENGTH / SIZE;
+		balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+		assert_near(sum, RATE * 0.3, 0.3 * RATE * 0.3);
+	}
+}
+
+/* Two windows, which differ: how they do is hardly known. That all that was born is more than is
+ * mapped says that it has been freed, where nobody saw it, and not that the clock is wrong. */
+static void test_two_windows_set_no_clock(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &forever, 1);
+	s.run.n_windows = s.stack.n_born = 2;
+	s.born[1].bytes *= 2;
+	s.born[1].left_bytes *= 2;
+	s.run.clock_error = 1;
+	s.run.bound_bytes = 0.2 * RATE * RUN_S;
+	r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+	assert_near(r.alloc_bytes, 1.5 * RATE * RUN_S, 0.5 * 1.5 * RATE * RUN_S);
+}
+
+/* What is freed all at once, between windows, looks as if it stayed. The process's memory does not
+ * grow. */
+static void test_nothing_grows_in_a_process_that_does_not(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	for (int equal = 0; equal < 2; equal++) {
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, equal);
+		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
+		assert_true(r.growth.low <= 0 && r.replaces);
+		/* nor is it sure to be there */
+		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
+		/* it may: contents say that it does, frees that were not seen say nothing */
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, equal);
+		r = balanced(&s, 1, (struct growth){RATE, -0.1 * RATE, 3 * RATE}, &sum, &common);
+		assert_true((r.growth.low > 0) == !equal);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_common_error),
+		cmocka_unit_test(test_growth_of_memory_sets_the_clock),
+		cmocka_unit_test(test_short_lives_need_no_clock),
+		cmocka_unit_test(test_live_is_mapped),
+		cmocka_unit_test(test_more_than_is_mapped),
+		cmocka_unit_test(test_leaks_by_the_wall_clock),
+		cmocka_unit_test(test_bound_is_no_estimate),
+		cmocka_unit_test(test_noise_is_no_clock),
+		cmocka_unit_test(test_two_windows_set_no_clock),
+		cmocka_unit_test(test_ends_by_the_wall_clock),
+		cmocka_unit_test(test_ends_by_work),
+		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
+	};
+
+	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lives whose survival is known, and what windows show of them. Include after cmocka.h. */
+#ifndef MEMTRACE_TESTS_PROFILE_WINDOWED_SIM_H
+#define MEMTRACE_TESTS_PROFILE_WINDOWED_SIM_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "profile/windowed.h"
+
+#define WINDOWS 40
+#define RUN_S	40.0
+#define LENGTH	0.035
+#define RATE	1e6 /* bytes per second that the stack allocates */
+#define SIZE	100.0
+
+/* One window a second or so; gaps differ. */
+struct sim {
+	struct windowed_window windows[WINDOWS];
+	struct windowed_born born[WINDOWS];
+	struct survival_ages groups[WINDOWED_GROUPS];
+	struct windowed_run run;
+	struct windowed_stack stack;
+	double net_blocks; /* per second */
+	double slowed; /* blocks end by the wall clock, of which windows have so many times as much;
+			* 0: by the process's own */
+};
+
+/* S(a) of the life at hand. */
+struct life {
+	double mean_s; /* exponential; 0: none die */
+	double stays;  /* share that never dies */
+};
+
+static inline double survives(const struct life *l, double age)
+{
+	return l->stays + (1 - l->stays) * (l->mean_s > 0 ? exp(-age / l->mean_s) : 1);
+}
+
+/* A few per cent, up and down, the same each time. */
+static inline double noise(size_t i)
+{
+	return 1 + 0.03 * sin((double)i * 12.9898);
+}
+
+static inline void begin(struct sim *s)
+{
+	memset(s, 0, sizeof(*s));
+	for (size_t i = 0; i < WINDOWS; i++) {
+		double at = RUN_S * ((double)i + 0.5 + 0.45 * sin((double)i * 78.233)) / WINDOWS;
+
+		s->windows[i] = (struct windowed_window){
+			.begin_s = at, .end_s = at + LENGTH, .interval_bytes = 64, .allocs = 1000};
+	}
+	s->run = (struct windowed_run){.windows = s->windows,
+				       .n_windows = WINDOWS,
+				       .quarter_s = RUN_S / 4,
+				       .end_s = RUN_S,
+				       .wall_s = RUN_S};
+}
+
+/* Fills in what windows show of a stack. alike: the chance of equal contents. Blocks at an address
+ * come one after the other, each with the same life. */
+static inline void show(struct sim *s, const struct life *l, double alike)
+{
+	double slowed = s->slowed > 0 ? s->slowed : 1;
+	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0; /* of frees at an address, later on */
+
+	for (size_t i = 0; i < WINDOWS; i++) {
+		struct windowed_window *w = &s->windows[i];
+		struct survival_ages *a = &s->groups[i % WINDOWED_GROUPS];
+		double bytes = RATE * LENGTH * noise(i), left = 0;
+		int steps = 200;
+
+		for (int k = 0; k < steps; k++) { /* births over the window */
+			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
+
+			left += part * survives(l, age * slowed);
+			for (int c = 0; c < SURVIVAL_CLASSES; c++) {
+				double from = c ? survival__class_end(c - 1) : 0,
+				       to = fmin(survival__class_end(c), age);
+
+				if (from >= age)
+					break;
+				a->watched[c] +=
+					(float)(part * survives(l, (from + to) / 2 * slowed) *
+						(to - from) * w->allocs / LENGTH);
+				a->ended[c] += (float)(part * (before - survives(l, to * slowed)));
+				before = survives(l, to * slowed);
+			}
+		}
+		s->born[i] = (struct windowed_born){.window = (uint32_t)i,
+						    .samples = 500,
+						    .bytes = bytes,
+						    .objects = bytes / SIZE,
+						    .squares = bytes * bytes / 500,
+						    .left_bytes = left};
+		for (size_t j = i + 1; j < WINDOWS; j++) { /* later windows */
+			double age = s->windows[j].begin_s - w->begin_s,
+			       share = -expm1(-rate * LENGTH) * noise(i + j);
+			int c = survival__age_class(age);
+
+			a->pairs[c] += (float)left;
+			a->exposed[c] += (float)(left * w->allocs);
+			/* none at the addresses of those that stay */
+			a->frees[c] += (float)((left - bytes * l->stays) * share);
+			a->looked[c] += (float)bytes;
+			a->looked_at[c] += (float)(bytes * age);
+			a->same[c] += (float)(bytes *
+					      (survives(l, age) + (1 - survives(l, age)) * alike));
+		}
+		w->net_blocks = s->net_blocks * LENGTH * noise(i);
+	}
+	s->stack = (struct windowed_stack){
+		.born = s->born, .n_born = WINDOWS, .groups = s->groups, .alike = alike};
+}
+
+static inline struct windowed_result estimate(struct sim *s)
+{
+	struct windowed_strata *strata = windowed_strata__new(&s->run);
+	struct windowed_process process;
+	struct windowed_result r;
+
+	assert_non_null(strata);
+	process = windowed__process(&s->run, strata);
+	windowed__estimate(&s->run, strata, &process, &s->stack, &r);
+	windowed_strata__free(strata);
+	return r;
+}
+
+static inline double error_of(const struct windowed_result *r)
+{
+	return 1.96 * sqrt(r->live_variance);
+}
+
+#define assert_near(value, truth, tolerance)                                                       \
+	do {                                                                                       \
+		if (!(fabs((value) - (truth)) <= (tolerance)))                                     \
+			fail_msg("%s is %g, not %g +- %g", #value, (double)(value),                \
+				 (double)(truth), (double)(tolerance));                            \
+	} while (0)
+
+#endif
