@@ -2,6 +2,7 @@
 /* The processes of a run, and the news of them: what they map, what they become, how they end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct target *targets__add(struct session *s)
 	if (!t)
 		return NULL;
 	t->pidfd = t->perf_map.root_fd = -1;
+	t->withdrawals_before = s->n_withdrawals;
 	s->targets[s->n_targets++] = t;
 	s->n_met++;
 	return t;
@@ -328,13 +330,23 @@ static bool on_wanted(void *ctx, pid_t pid)
 	return targets__find(ctx, pid) != NULL;
 }
 
+/* It has ended, which we have not been told yet, and its pid is another's: so is news of that. */
+static bool is_anothers(const struct target *t)
+{
+	struct pollfd end = {.fd = t->pidfd, .events = POLLIN};
+	struct process_info now;
+
+	return t->pidfd >= 0 && poll(&end, 1, 0) == 1 && !process__read_stat(t->info.pid, &now) &&
+	       now.start_ticks != t->info.start_ticks;
+}
+
 static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
 	bool replaces;
 
-	if (!t)
+	if (!t || is_anothers(t))
 		return;
 	replaces = maps__replaces_code(&t->maps, entry);
 	t->code_replaced += replaces;
@@ -360,7 +372,7 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	struct target *t = targets__find(s, pid);
 
 	/* The one that it began with: its maps were read since. */
-	if (!t || time_ns < t->begun_by_exec_ns)
+	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
 	maps__free(&t->maps);
 	s->files_idle = true;

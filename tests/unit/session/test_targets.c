@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -324,6 +326,34 @@ static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 	end(s);
 }
 
+/* Its pid was given to another before we were told of its end. */
+static void news_of_a_successor_is_not_its_own(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+	struct map_entry other = *first_file(t);
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child)
+		_exit(0);
+	t->pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_true(t->pidfd >= 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	t->info.start_ticks--; /* the process that has the pid now began later */
+	handlers.exec(handlers.ctx, getpid(), 150);
+	assert_int_equal(fake.n_forgotten, 0);
+	other.file.inode += 1000000;
+	handlers.mapped(handlers.ctx, getpid(), &other);
+	assert_int_equal(t->code_replaced, 0);
+	t->info.start_ticks++;
+	handlers.exec(handlers.ctx, getpid(), 150);
+	assert_int_equal(fake.n_forgotten, 1);
+	end(s);
+}
+
 /* Code where other code was: earlier frames there have the later one's names. */
 static void code_that_takes_others_place_is_counted(void **state)
 {
@@ -355,6 +385,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
+		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
 	};
 
