@@ -57,8 +57,9 @@ static struct realloc_record difference(const struct abi_site *old, const struct
 	};
 }
 
-int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
-		      const struct snapshot_sites *sites)
+/* add: what came since belongs to a window. */
+static int take_in(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
+		   const struct snapshot_sites *sites, bool add)
 {
 	struct abi_site_key *new_keys = calloc(sites->n + 1, sizeof(*new_keys));
 	struct abi_site *last = calloc(sites->n + 1, sizeof(*last));
@@ -79,8 +80,8 @@ int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
 			old = &c->last[k];
 		new_keys[n] = sites->keys[i];
 		last[n++] = *now;
-		if (old->alloc_samples == now->alloc_samples &&
-		    old->freed_samples == now->freed_samples)
+		if (!add || (old->alloc_samples == now->alloc_samples &&
+			     old->freed_samples == now->freed_samples))
 			continue;
 		record = difference(old, now);
 		record.stack = *stack;
@@ -99,6 +100,17 @@ int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
 	c->last = last;
 	c->n = n;
 	return 0;
+}
+
+int reallocs__harvest(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
+		      const struct snapshot_sites *sites)
+{
+	return take_in(c, start_ns, end_ns, sites, true);
+}
+
+int reallocs__pass_over(struct reallocs *c, const struct snapshot_sites *sites)
+{
+	return take_in(c, 0, 0, sites, false);
 }
 
 void realloc_slices__add(struct realloc_slices *s, const struct realloc_record *r, uint64_t from_ns,

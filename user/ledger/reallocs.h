@@ -65,6 +65,9 @@ void reallocs__free(struct reallocs *reallocs);
 int reallocs__harvest(struct reallocs *reallocs, uint64_t start_ns, uint64_t end_ns,
 		      const struct snapshot_sites *sites);
 
+/* What was counted since the last harvest belongs to no window. 0 or -ENOMEM. */
+int reallocs__pass_over(struct reallocs *reallocs, const struct snapshot_sites *sites);
+
 /* The process runs another program since: what it has grown is gone. */
 void reallocs__exec(struct reallocs *reallocs);
 

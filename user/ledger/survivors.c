@@ -683,10 +683,9 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	return rc;
 }
 
-int survivors__take_sites(struct survivors *s, const struct snapshot_sites *sites)
+/* continuous: what was counted since was born in a stretch. */
+static int take_sites(struct survivors *s, const struct snapshot_sites *sites, bool continuous)
 {
-	bool continuous = s->n_windows && s->windows[s->n_windows - 1].continuous;
-
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct abi_site *now = &sites->sites[i];
 		struct windowed_born *born;
@@ -715,6 +714,16 @@ int survivors__take_sites(struct survivors *s, const struct snapshot_sites *site
 		stack->objects_q16 = now->alloc_objects_q16;
 	}
 	return 0;
+}
+
+int survivors__take_sites(struct survivors *s, const struct snapshot_sites *sites)
+{
+	return take_sites(s, sites, s->n_windows && s->windows[s->n_windows - 1].continuous);
+}
+
+int survivors__pass_over(struct survivors *s, const struct snapshot_sites *sites)
+{
+	return take_sites(s, sites, false);
 }
 
 static bool is_of_program(struct survivors *s, struct survivors_block *block)

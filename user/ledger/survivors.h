@@ -145,6 +145,8 @@ int survivors__harvest(struct survivors *survivors, const struct net_clock *cloc
 /* sites: what the kernel side has counted so far of the process's stacks. Before each harvest: in a
  * continuous stretch it tells what was born. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
+/* The same of what belongs to no window. */
+int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
 /* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what
  * the reader answers. */

@@ -223,6 +223,7 @@ static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 		return;
 	}
 	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
+	sc->ops->pass_over(sc->ctx, p);
 	pace__note_felt(sc, p);
 	if (sc->limits.shared)
 		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);

@@ -79,6 +79,8 @@ struct pace_ops {
 	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes
 	 * are in no order, and it may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
+	/* What its probes have counted since is no window's. */
+	void (*pass_over)(void *ctx, struct paced *process);
 	/* Is there a window of it that was taken in? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
 	/* Sets its sampling by what its window, or a piece, has cost and used. The interval as

@@ -199,6 +199,21 @@ int books__harvest(struct session *s, struct target *const *targets, size_t n)
 	return rc;
 }
 
+int books__pass_over(struct session *s, struct target *t)
+{
+	_cleanup_(capture_table__free) struct capture_table sites = {};
+	struct snapshot_sites his;
+	int rc = capture__read_sites(s->capture, &sites);
+
+	if (!rc)
+		rc = snapshot__sort_sites(&sites);
+	if (rc)
+		return rc;
+	his = snapshot__sites_of(&sites, t->process);
+	rc = reallocs__pass_over(&t->budget.reallocs, &his);
+	return rc ? rc : survivors__pass_over(&t->budget.survivors, &his);
+}
+
 void books__look(struct target *t, uint64_t now_ns)
 {
 	if (!t->budget.survivors.n_windows)

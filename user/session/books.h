@@ -27,6 +27,10 @@ int books__meet(struct session *session, struct target *const *targets, size_t n
  * errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
+/* What the target's probes have counted since they were harvested last belongs to no window. 0 or
+ * negative errno. */
+int books__pass_over(struct session *session, struct target *target);
+
 /* Looks at the contents of all blocks now. */
 void books__look(struct target *target, uint64_t now_ns);
 

@@ -187,6 +187,11 @@ static void harvest(void *ctx, struct paced **processes, size_t n)
 		processes[i]->failed++;
 }
 
+static void pass_over(void *ctx, struct paced *p)
+{
+	p->failed += books__pass_over(ctx, p->owner) != 0;
+}
+
 static bool has_windows(void *ctx, const struct paced *p)
 {
 	const struct target *t = p->owner;
@@ -413,6 +418,7 @@ static const struct pace_ops ops = {
 	.is_gone = is_gone,
 	.set_window = set_window,
 	.harvest = harvest,
+	.pass_over = pass_over,
 	.has_windows = has_windows,
 	.adapt_interval = adapt_interval,
 	.restore_interval = restore_interval,

@@ -93,6 +93,13 @@ static void what_windows_bring_adds_up(void **state)
 	harvest(&c, 30 * S);
 	first = slices_of(&c, 0);
 	assert_true(grown(&first) == 70);
+	/* nor is what came in no window the next one's */
+	grow(&sites[0], 0, 5000, 1);
+	assert_int_equal(reallocs__pass_over(&c, &(struct snapshot_sites){keys, sites, 2}), 0);
+	grow(&sites[0], 0, 30, 1);
+	harvest(&c, 31 * S);
+	first = slices_of(&c, 0);
+	assert_true(grown(&first) == 100);
 	reallocs__free(&c);
 }
 

@@ -43,7 +43,7 @@ struct process {
 	bool in, gone, fails, starved, inside; /* inside: its window counts */
 	uint64_t out_ns, window_ns;	       /* its own probes are out by then */
 	uint64_t taken_until_ns, shortest_ns;  /* of its windows that were taken in; 0: none was */
-	unsigned opened, closed, harvests, last_looks, notes, adapted, restored;
+	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
 };
 
 struct machine {
@@ -242,6 +242,12 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 	}
 }
 
+static void fake_pass_over(void *ctx, struct paced *paced)
+{
+	(void)ctx;
+	of(paced)->passed_over++;
+}
+
 static bool fake_has_windows(void *ctx, const struct paced *paced)
 {
 	(void)ctx;
@@ -332,11 +338,12 @@ static int fake_watch_size(void *ctx, struct paced *paced, uint64_t *ret_rss_byt
 }
 
 static const struct pace_ops ops = {
-	fake_now_ns,	  fake_read_totals,	fake_note_totals, fake_calls,	    fake_sleeps,
-	fake_idle_ns,	  fake_can_open,	fake_open,	  fake_begin_close, fake_is_gone,
-	fake_set_window,  fake_harvest,		fake_has_windows, fake_adapt,	    fake_restore,
-	fake_look_at_all, fake_machine_cost_ns, fake_pause_all,	  fake_all_gone,    fake_resume_all,
-	fake_watch,	  fake_watch_size,
+	fake_now_ns,	  fake_read_totals,	fake_note_totals, fake_calls,
+	fake_sleeps,	  fake_idle_ns,		fake_can_open,	  fake_open,
+	fake_begin_close, fake_is_gone,		fake_set_window,  fake_harvest,
+	fake_pass_over,	  fake_has_windows,	fake_adapt,	  fake_restore,
+	fake_look_at_all, fake_machine_cost_ns, fake_pause_all,	  fake_all_gone,
+	fake_resume_all,  fake_watch,		fake_watch_size,
 };
 
 static struct machine *machine(bool shared)

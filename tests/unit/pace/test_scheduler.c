@@ -472,6 +472,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);
+		assert_int_equal(p->passed_over, 1); /* what was counted is not the next one's */
 		assert_true(p->pace.windows.cost_rate == rate);
 		until(m, p->inside);
 		until(m, other->inside);
