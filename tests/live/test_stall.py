@@ -184,13 +184,42 @@ def stall_killed(kind):
             for victim in victims:
                 os.kill(pids[victim], signal.SIGKILL)
             result = tracer.wait()
-            wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S)
+            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # one after the other
             target.check_speed()
             wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
             if victims == ("keeper",):
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, "mt-keeper.* has ended")
                 expect_equal(result.json()["pid"], target.pid, "pid: what was seen is told")
+
+
+def traces_of(target):
+    """Processes of the memtrace that traces the target: they have its command line."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+            if words[0] == os.fsencode(MEMTRACE) and os.fsencode(str(target)) in words:
+                found.append(int(pid))
+    return found
+
+
+@test_each_kind
+def stall_killed_one_by_one(kind):
+    """As a container that ends does it: memtrace first, all others of its processes a moment later. A process that is killed while
+    it takes a probe out leaves the breakpoint, so there must be none."""
+    with Busy() as target:
+        for moment_s in (0.005, 0.03, 0.1, 0.3):
+            with Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
+                wait_in_place(target.pid)
+                os.kill(tracer.process.pid, signal.SIGKILL)
+                time.sleep(moment_s)
+                for pid in traces_of(target.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                tracer.wait()
+                wait_withdrawn(target.pid, PATIENCE_S)
+        target.check_speed()
 
 
 @contextlib.contextmanager

@@ -84,6 +84,7 @@ void unwind_store__free(struct unwind_store *store);
 struct capture {
 	struct memtrace_bpf *skel;
 	struct keeper *keeper;
+	unsigned patience_ms; /* its usual one */
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects,

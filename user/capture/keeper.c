@@ -15,9 +15,11 @@
  * Time is counted in looks, not by a clock. So a machine, or a container, that stands still as a
  * whole misses no beat.
  *
- * When memtrace dies, its descriptors live on in the shared table until the keeper has closed them.
- * The keeper must not be killed at its parent's death: a SIGKILL that is pending while a probe is
- * taken out leaves the breakpoint in the target (shield.c). */
+ * When memtrace dies, its descriptors live on in the shared table until the keeper ends, which it
+ * does then: they are closed in its exit. What kills all of memtrace's processes one after the other
+ * (a container that ends does) cannot reach it there, and a SIGKILL that is pending while a probe is
+ * taken out would leave the breakpoint in the target (shield.c). So no helper is begun, and the
+ * keeper is not killed at its parent's death, but told. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -153,8 +155,11 @@ static int keep(void *arg)
 		if (patience && missed >= patience)
 			withdraw(k, WATCHING);
 	}
-	withdraw(k, WITHDRAWN);
-	withdraw(k, WATCHING);
+	/* Of one that is dead the end of this process closes all, when the table goes with it. */
+	if (getppid() == k->parent) {
+		withdraw(k, WITHDRAWN);
+		withdraw(k, WATCHING);
+	}
 	return 0;
 }
 
@@ -212,6 +217,7 @@ void keeper__free(struct keeper *k)
 	atomic_store(&k->shared->over, true);
 	if (keeper__lives(k)) {
 		kill(k->pid, SIGUSR1);
+		kill(k->pid, SIGCONT); /* somebody may have stopped it */
 		while (waitpid(k->pid, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
 	}
@@ -263,6 +269,7 @@ void keeper__resume(struct keeper *k)
 	atomic_store(&k->shared->withdrawn_ns, 0);
 	while (keeper__lives(k) &&
 	       !atomic_compare_exchange_strong(&k->shared->state, &(int){WITHDRAWN}, WATCHING)) {
+		kill(k->pid, SIGCONT);
 		usleep(1000);
 		keeper__beat(k);
 	}

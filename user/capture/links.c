@@ -184,6 +184,7 @@ void capture__beat(struct capture *c)
 
 void capture__set_patience(struct capture *c, unsigned patience_ms)
 {
+	c->patience_ms = patience_ms;
 	keeper__set_patience(c->keeper, patience_ms);
 }
 

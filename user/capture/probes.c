@@ -58,6 +58,8 @@ struct group {
 	const struct capture_offset_list *list;
 };
 
+#define EVERYBODY_MS 5000 /* for probes in the code of thousands */
+
 struct attach {
 	struct capture *c;
 	const char *path;
@@ -375,6 +377,22 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 	return 0;
 }
 
+/* In everybody's code each process that runs it has its turn, and nothing is said meanwhile. */
+static int place(struct capture *c, struct attach *attach, pid_t pid)
+{
+	unsigned usual = c->patience_ms;
+	int rc;
+
+	if (!pid && c->everywhere_out)
+		return 0;
+	if (!pid && usual && usual < EVERYBODY_MS)
+		keeper__set_patience(c->keeper, EVERYBODY_MS);
+	rc = shield__run(attach_points, attach);
+	if (!pid)
+		keeper__set_patience(c->keeper, usual);
+	return rc;
+}
+
 /* again: its probes have been there before, and are among the capture's. -EOPNOTSUPP: the kernel
  * refuses it. */
 static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
@@ -401,7 +419,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 	attach.path = path;
 	attach.offsets = &wanted->offsets;
-	rc = !pid && c->everywhere_out ? 0 : shield__run(attach_points, &attach);
+	rc = place(c, &attach, pid);
 	for (size_t i = attach.before; i < c->n_links; i++)
 		c->links[i].object = wanted->object;
 	noted = note_refusals(c, a, &attach, err);

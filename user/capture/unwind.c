@@ -398,6 +398,7 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, ui
 
 		if (!e->executable || !e->file.inode)
 			continue;
+		capture__beat(c);
 		if (n == ABI_MAX_MAPPINGS)
 			left_out++;
 		else

@@ -214,7 +214,9 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	clear_status(line);
 	session__await_gap(s);
 	start = clock__monotonic_s();
+	session__expect_long_work(s, true);
 	status = take_snapshot(c, s, cause);
+	session__expect_long_work(s, false);
 	*ret_took_s = clock__monotonic_s() - start;
 	return status;
 }

@@ -37,7 +37,8 @@ static struct {
 	char *left;
 	size_t n;
 	WINDOW *keys; /* to read without a refresh, which would write */
-} out = {-1, -1, -1, NULL, 0, NULL};
+	bool skipped; /* a frame was not made: there may be no later one */
+} out = {-1, -1, -1, NULL, 0, NULL, false};
 
 /* What leads back, for a handler that may call no more than write() and tcsetattr(). */
 static struct {
@@ -256,7 +257,8 @@ void terminal__show(const struct top_screen *what)
 {
 	int height, width;
 
-	if (!push())
+	out.skipped = !push();
+	if (out.skipped)
 		return;
 	getmaxyx(stdscr, height, width);
 	for (int y = 0; y < height && (size_t)y < what->n; y++)
@@ -277,12 +279,16 @@ bool terminal__next_key(uint32_t *ret)
 		    {KEY_LEFT, TOP_KEY_LEFT},	  {KEY_RIGHT, TOP_KEY_RIGHT},
 		    {KEY_ENTER, TOP_KEY_ENTER},	  {KEY_BACKSPACE, TOP_KEY_BACKSPACE}};
 	wint_t got;
-	int kind = wget_wch(out.keys, &got);
+	int kind;
 
-	push();
+	*ret = 0;
+	if (push() && out.skipped) {
+		out.skipped = false;
+		return true;
+	}
+	kind = wget_wch(out.keys, &got);
 	if (kind == ERR)
 		return false;
-	*ret = 0;
 	if (kind == KEY_CODE_YES) {
 		for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 			if (keys[i].curses == got)

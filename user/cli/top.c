@@ -215,6 +215,13 @@ static void draw(struct run *run)
 	top_screen__clear(&screen);
 }
 
+static void write_files(struct run *run)
+{
+	session__expect_long_work(run->session, true);
+	write_snapshot(run);
+	session__expect_long_work(run->session, false);
+}
+
 /* True: the user wants to leave. */
 static bool take_keys(struct run *run, double *next_look, bool *changed)
 {
@@ -228,7 +235,7 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 		case TOP_QUIT:
 			return true;
 		case TOP_WRITE:
-			write_snapshot(run);
+			write_files(run);
 			break;
 		case TOP_UNPAUSE:
 			*next_look = fmin(*next_look, clock__monotonic_s());
@@ -276,7 +283,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		    read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 			if (info.ssi_signo != SIGUSR1)
 				return;
-			write_snapshot(run);
+			write_files(run);
 			changed = true;
 		}
 		if (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL)) /* nobody is there any more */

@@ -368,10 +368,12 @@ bool profile__is_lower_bound(const struct profile *profile)
 bool profile__is_upper_bound(const struct profile *profile)
 {
 	/* of pages it is no loss: they are given back without a call, and touched again */
-	return profile__is_exact(profile) && !profile__is_growth(profile) &&
-	       ((!profile__is_regions(profile) &&
-		 profile__lost_count(profile, "freed_unobserved")) ||
-		profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile));
+	if (profile__is_growth(profile))
+		return false;
+	return was_withdrawn(profile) ||
+	       (profile__is_exact(profile) && ((!profile__is_regions(profile) &&
+						profile__lost_count(profile, "freed_unobserved")) ||
+					       profile__lost_count(profile, "main_thread_ended")));
 }
 
 uint64_t profile__asked_interval(const struct profile *profile)

@@ -86,6 +86,7 @@ struct target {
 	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */
 	struct series region_series;	 /* of what its stacks hold */
 	uint64_t regions_stopped_ns; /* when following them became too dear, monotonic; 0: never */
+	uint64_t withdrawals_before; /* how often all probes had been withdrawn when it came */
 	bool uninvited;		     /* it was not named, but selected */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */

@@ -24,6 +24,16 @@ bool guard__note(struct session *s)
 	return true;
 }
 
+/* A command that is held runs its loader alone, which waits for disks. */
+void guard__expect(struct session *s, bool long_work)
+{
+	bool patient = long_work || !(s->max_overhead > 0);
+
+	capture__set_patience(s->capture, s->launch.held ? 0
+					  : patient	 ? GUARD_UNLIMITED_MS
+							 : GUARD_LIMITED_MS);
+}
+
 static void restore_heap(struct session *s)
 {
 	for (size_t i = 0; i < s->n_attached; i++)

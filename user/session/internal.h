@@ -211,6 +211,9 @@ void region_calls__restore(struct session *session);
 bool guard__note(struct session *session);
 /* Puts back those that are not the scheduler's to put back. */
 void guard__restore(struct session *session);
+/* How long nothing may be heard of us; of long_work that others do with what the session has told
+ * them (writing files), for longer. */
+void guard__expect(struct session *session, bool long_work);
 /* While names are looked up, which may take long and keeps us from all else: all is well as long as
  * tracing costs no more than it may. ctx: the session. */
 void guard__wait(void *ctx);

@@ -343,8 +343,7 @@ static int begin_guard(struct session *s, struct error *err)
 	if (s->beat_fd < 0 || timerfd_settime(s->beat_fd, 0, &at, NULL) ||
 	    epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->beat_fd, &event))
 		return error__set(err, -errno, "cannot make a timer: %s", strerror(errno));
-	capture__set_patience(s->capture,
-			      s->max_overhead > 0 ? GUARD_LIMITED_MS : GUARD_UNLIMITED_MS);
+	guard__expect(s, false);
 	return 0;
 }
 

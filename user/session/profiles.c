@@ -61,7 +61,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.forgotten = s->forgotten,
 		.files_refused = s->files_refused,
 		.probes_refused = s->probes_refused,
-		.probes_withdrawn = s->n_withdrawals,
+		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
 		.not_traced = files__not_traced(s, t),
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),

@@ -110,24 +110,29 @@ void region_calls__compare(struct target *t)
 		forget_unmapped(t);
 }
 
+/* What cannot be put back is told like what became too dear: it is not followed from now on. */
 void region_calls__restore(struct session *s)
 {
-	bool wanted = false;
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	bool wanted = s->selection != NULL;
+	int rc = 0;
 
+	for (size_t i = 0; i < s->n_targets; i++)
+		wanted = wanted || (!s->targets[i]->ended && !s->targets[i]->regions_stopped_ns);
+	if (s->region_place == REGIONS_SYSCALLS && wanted)
+		rc = capture__attach_region_syscalls(s->capture, NULL);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
 		if (t->ended || t->regions_stopped_ns)
 			continue;
-		wanted = true;
 		if (s->region_place == REGIONS_LIBC)
-			capture__attach_regions(s->capture, t->regions, t->info.pid, NULL);
+			rc = capture__attach_regions(s->capture, t->regions, t->info.pid, NULL);
+		if (s->started)
+			forget_unmapped(t);
+		if (rc && rc != -ESRCH)
+			t->regions_stopped_ns = now;
 	}
-	if (s->region_place == REGIONS_SYSCALLS && (wanted || s->selection))
-		capture__attach_region_syscalls(s->capture, NULL);
-	for (size_t i = 0; i < s->n_targets && s->started; i++)
-		if (!s->targets[i]->regions_stopped_ns)
-			forget_unmapped(s->targets[i]);
 }
 
 static int attach_syscalls(struct session *s, const char *why, struct error *err)

@@ -189,7 +189,13 @@ int session__start(struct session *s, struct error *err)
 	rc = launch__release(&s->launch);
 	if (rc)
 		return error__set(err, rc, "cannot let the command run: %s", strerror(-rc));
+	guard__expect(s, false);
 	return 0;
+}
+
+void session__expect_long_work(struct session *s, bool long_work)
+{
+	guard__expect(s, long_work);
 }
 
 int session__fd(const struct session *s)

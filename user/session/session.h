@@ -145,6 +145,10 @@ bool session_status__rates(const struct session_status *before, const struct ses
  * is open that would stay open as long, half a second as a rule, one at most. */
 void session__await_gap(struct session *session);
 
+/* Files are written from now on, or no more: a slow disk is no reason to take the probes out as
+ * early as otherwise. */
+void session__expect_long_work(struct session *session, bool long_work);
+
 /* How things stand while the run goes on: calls fn for the profile of each target that has not
  * ended, in order, until it returns something else than 0, which is then returned; the profile is
  * gone afterwards. Takes as long as reading all tables does. 0 or negative errno. */

@@ -142,6 +142,9 @@ static void probes_that_were_withdrawn(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
+	p->interval_bytes = 512 << 10; /* what was freed meanwhile is too much, then, too */
+	assert_true(profile__is_lower_bound(p));
+	assert_true(profile__is_upper_bound(p));
 	p->mode = "windowed";
 	assert_none(p);
 	assert_false(profile__is_lower_bound(p));
