@@ -16,10 +16,10 @@
  * whole misses no beat.
  *
  * When memtrace dies, its descriptors live on in the shared table until the keeper ends, which it
- * does then: they are closed in its exit. What kills all of memtrace's processes one after the other
- * (a container that ends does) cannot reach it there, and a SIGKILL that is pending while a probe is
- * taken out would leave the breakpoint in the target (shield.c). So no helper is begun, and the
- * keeper is not killed at its parent's death, but told. */
+ * does then: they are closed in its exit. What kills all of memtrace's processes one after the
+ * other (a container that ends does) cannot reach it there, and a SIGKILL that is pending while a
+ * probe is taken out would leave the breakpoint in the target (shield.c). So no helper is begun,
+ * and the keeper is not killed at its parent's death, but told. */
 #include "capture/keeper.h"
 
 #include <errno.h>

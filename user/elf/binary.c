@@ -28,9 +28,8 @@ struct known {
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* since the last binaries__evict() */
-	uint64_t
-		/* the time of the first one that found it unused; 0: the last one did not */
-		idle_ns;
+	/* the time of the first one that found it unused; 0: the last one did not */
+	uint64_t idle_ns;
 };
 
 struct binaries {

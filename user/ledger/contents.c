@@ -79,7 +79,8 @@ int contents__read_new(struct survivors *s, survivors_reader reader, void *ctx)
 
 static bool may_live(const struct survivors *s, const struct survivors_block *b)
 {
-	return b->hashed && !b->changed && !b->ended && (b->window + 1 < s->n_windows || !s->met);
+	return b->hashed && survivors_block__may_live(b) &&
+	       (b->window + 1 < s->n_windows || !s->met);
 }
 
 static bool has_rate(const struct survivors_witness *w)

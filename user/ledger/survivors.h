@@ -53,6 +53,12 @@ struct survivors_block {
 	bool let_go;  /* not followed any more: out with the next harvest */
 };
 
+/* Nothing that was seen speaks against it. */
+static inline bool survivors_block__may_live(const struct survivors_block *block)
+{
+	return !block->ended && !block->changed;
+}
+
 /* What one stack gave birth to. */
 struct survivors_stack {
 	struct abi_stack_key key;

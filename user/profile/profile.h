@@ -218,9 +218,8 @@ struct profile {
 	/* name of the process, as it is: encoders see to what is not printable */
 	char comm[64];
 	char *exe; /* path of its program or "" */
-	const char *
-		/* why no call of its allocator was to be seen; static; NULL: it was traced */
-		not_traced;
+	/* why no call of its allocator was to be seen; static; NULL: it was traced */
+	const char *not_traced;
 	const char *file; /* that it was read from, profile__keep(); NULL: of this run */
 	const char *mode; /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */

@@ -143,9 +143,8 @@ struct windowed_result {
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
 	/* share of live bytes that are older than that; NaN: nothing lives */
 	double older[WINDOWED_OLDER];
-	double deficit
-		/* blocks that windows of each group would lose by it; of ends_by_wall */
-		[WINDOWED_GROUPS];
+	/* blocks that windows of each group would lose by it; of ends_by_wall */
+	double deficit[WINDOWED_GROUPS];
 	/* Objects by age: of those that were freed, and of those that live at the end. What nobody
 	 * saw die or stay has none. */
 	double ended[WINDOWED_AGES], living[WINDOWED_AGES];

@@ -93,9 +93,8 @@ struct target {
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	uint64_t
-		/* of a command that has ended: of its children, where these are not traced */
-		children_cpu_ns;
+	/* of a command that has ended: of its children, where these are not traced */
+	uint64_t children_cpu_ns;
 	struct abi_process_cpu counters;  /* as last read */
 	uint64_t alloc_calls, free_calls; /* by them, the allocator's calls to itself left out */
 	double probe_ns;		  /* cost of the probes so far, negative when unknown */

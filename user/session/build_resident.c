@@ -26,7 +26,7 @@ static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 		return -ENOMEM;
 	if (survivors->n_windows) {
 		for (size_t i = 0; i < survivors->n_blocks; i++)
-			if (!survivors->blocks[i].ended && !survivors->blocks[i].changed)
+			if (survivors_block__may_live(&survivors->blocks[i]))
 				addrs[found++] = survivors->blocks[i].addr;
 	} else {
 		for (size_t i = 0; i < live.n; i++)

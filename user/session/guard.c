@@ -27,11 +27,10 @@ bool guard__note(struct session *s)
 /* A command that is held runs its loader alone, which waits for disks. */
 void guard__expect(struct session *s, bool long_work)
 {
-	bool patient = long_work || !(s->max_overhead > 0);
+	unsigned patience_ms =
+		s->max_overhead > 0 && !long_work ? GUARD_LIMITED_MS : GUARD_UNLIMITED_MS;
 
-	capture__set_patience(s->capture, s->launch.held ? 0
-					  : patient	 ? GUARD_UNLIMITED_MS
-							 : GUARD_LIMITED_MS);
+	capture__set_patience(s->capture, s->launch.held ? 0 : patience_ms);
 }
 
 static void restore_heap(struct session *s)

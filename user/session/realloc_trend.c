@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "session/trend.h"
 
-#define NS	    1e-9
 #define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
 
 /* What is known of them by site; NULL: out of memory. */
@@ -68,7 +68,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 
 		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
 		    live->birth_ns < from + step * SERIES_SEGMENTS && e->blocks[i].hashed &&
-		    !e->blocks[i].changed && !e->blocks[i].ended)
+		    survivors_block__may_live(&e->blocks[i]))
 			shares[site]++;
 	}
 	for (size_t site = 0; site < sites->n; site++)

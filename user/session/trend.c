@@ -10,7 +10,6 @@
 #include "capture/snapshot.h"
 #include "profile/balance.h"
 
-#define NS 1e-9
 /* Survival to twice the age, from which no block seems to die any more. (Allocation is known from
  * time to time only.) */
 #define FLAT 0.92

@@ -6,6 +6,8 @@
 
 #include "session/build.h"
 
+#define NS 1e-9 /* seconds */
+
 /* What a sampled block stands for, bytes. */
 double trend__weight(const struct abi_live *block);
 

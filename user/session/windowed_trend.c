@@ -10,7 +10,6 @@
 #include "profile/balance.h"
 #include "session/realloc_trend.h"
 
-#define NS 1e-9
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
 /* Share of a run, by the wall and by its own clock, that continuous tracing may have missed and
  * still tells its growth better than windows do. */
@@ -89,9 +88,11 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-static bool may_live(const struct survivors_block *block)
+/* What a block counts for, bytes. some_live: of its stack, so that those that do not count for
+ * nothing. */
+static double share_of(const struct survivors_block *block, bool some_live)
 {
-	return !block->ended && !block->changed;
+	return some_live && !survivors_block__may_live(block) ? 0 : trend__weight(&block->live);
 }
 
 /* Shares a stack's live memory out to the threads by which what may live of it was allocated; where
@@ -107,9 +108,9 @@ static int add_live_estimate(const struct build *b, struct profile *p,
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++)
-		some_live = some_live || may_live(blocks[i]);
+		some_live = some_live || survivors_block__may_live(blocks[i]);
 	for (size_t i = 0; i < n; i++)
-		sum += !some_live || may_live(blocks[i]) ? trend__weight(&blocks[i]->live) : 0;
+		sum += share_of(blocks[i], some_live);
 	if (!(sum > 0)) {
 		rc = profile__add_thread(p, (uint32_t)b->target->info.pid, "", &thread);
 		return rc ? rc : profile__add_live_estimate(p, sites->site_of[site], thread, live);
@@ -120,9 +121,7 @@ static int add_live_estimate(const struct build *b, struct profile *p,
 		double weight = 0;
 
 		for (; i < n && blocks[i]->live.tid == tid; i++)
-			weight += !some_live || may_live(blocks[i])
-					  ? trend__weight(&blocks[i]->live)
-					  : 0;
+			weight += share_of(blocks[i], some_live);
 		if (!(weight > 0))
 			continue;
 		part = estimate__part(live, live->objects * weight / sum,
@@ -154,6 +153,22 @@ static const struct survivors_block **blocks_by_stack(const struct survivors *s)
 	if (blocks)
 		qsort(blocks, s->n_blocks, sizeof(*blocks), compare_by_stack);
 	return blocks;
+}
+
+/* Where a stack's blocks begin among them all, or would. */
+static size_t first_of(const struct survivors_block *const *blocks, size_t n, size_t stack)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (blocks[middle]->stack < stack)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* What is known of one stack, into its site. */
@@ -245,16 +260,14 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			(double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
-		size_t first = 0, n = 0;
+		size_t number, first;
 
 		if (!stack || sites->site_of[i] == NO_SITE)
 			continue;
-		while (first < s->n_blocks && blocks[first]->stack < (size_t)(stack - s->stacks))
-			first++;
-		while (first + n < s->n_blocks &&
-		       blocks[first + n]->stack == (size_t)(stack - s->stacks))
-			n++;
-		rc = add_stack(b, p, sites, (long)i, &results[i], blocks + first, n);
+		number = (size_t)(stack - s->stacks);
+		first = first_of(blocks, s->n_blocks, number);
+		rc = add_stack(b, p, sites, (long)i, &results[i], blocks + first,
+			       first_of(blocks, s->n_blocks, number + 1) - first);
 	}
 	return rc;
 }
@@ -352,7 +365,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
 		p->evidence.unchanged +=
-			s->blocks[i].hashed && !s->blocks[i].changed && !s->blocks[i].ended;
+			s->blocks[i].hashed && survivors_block__may_live(&s->blocks[i]);
 	anon = sizes__trend(&b->target->anon, begin_ns + (b->end_ns - begin_ns) / 4, b->end_ns);
 	p->growth.bytes_per_s = anon.bytes_per_s;
 	p->growth.regions = b->regions_growth;
@@ -377,9 +390,8 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-		site->replaces = site->replaces &&
-				 !(site->growth.low >
-				   0); /* what its vectors grow by may be sure all the same */
+		/* what its vectors grow by may be sure all the same */
+		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
 	if (!nearly || !p->has_growth)
 		p->growth.attributed = all_growth(p);

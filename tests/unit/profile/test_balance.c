@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* All stacks of a windowed run together, and what the process has: lives whose survival is known. */
+/* All stacks of a windowed run together, and what the process has: lives whose survival is
+ * known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

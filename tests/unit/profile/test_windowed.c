@@ -270,20 +270,13 @@ static void test_stretch_stands_for_itself(void **state)
 	const struct windowed_run run = {
 		.windows = windows, .n_windows = 3, .quarter_s = 5, .end_s = 20, .wall_s = 20};
 	const struct windowed_stack stack = {.born = born, .n_born = 3, .alike = 1};
-	struct windowed_strata *strata = windowed_strata__new(&run);
-	struct windowed_process process;
-	struct windowed_result r;
+	struct windowed_result r = estimate_stack(&run, &stack);
 
 	(void)state;
-	assert_non_null(strata);
-	process = windowed__process(&run, strata);
-	windowed__estimate(&run, strata, &process, &stack, &r);
-	windowed_strata__free(strata);
 	assert_near(r.alloc_bytes, 25e6 + 1000.0 * 19, 1);
 	assert_true(r.live_bytes >= 25e6 && r.live_bytes < 25.1e6);
 }
 
-/* One coarse sample, multiplied as a close window's are, would be all that is seen. */
 /* A process that was traced at its beginning and never again may have freed all of it since, each
  * stack's part at once: a sum of many stacks is no surer than one. */
 static void test_one_stretch_says_little_of_any_stack(void **state)
@@ -301,16 +294,11 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 	const struct windowed_run run = {
 		.windows = windows, .n_windows = 1, .quarter_s = 3, .end_s = 12, .wall_s = 12};
 	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
-	struct windowed_strata *strata = windowed_strata__new(&run);
+	const struct windowed_result r = estimate_stack(&run, &stack);
 	struct estimate live = {}, allocated = {};
-	struct windowed_process process;
-	struct windowed_result r;
 
 	(void)state;
-	assert_non_null(strata);
-	process = windowed__process(&run, strata);
 	for (int i = 0; i < 16; i++) {
-		windowed__estimate(&run, strata, &process, &stack, &r);
 		estimate__merge(&live, &(struct estimate){.bytes = r.live_bytes,
 							  .variance = r.live_variance,
 							  .common = r.live_common});
@@ -318,7 +306,6 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 							       .variance = r.alloc_variance,
 							       .common = r.alloc_common});
 	}
-	windowed_strata__free(strata);
 	assert_near(live.bytes, 16 * 12e6, 16 * 1e6);
 	assert_true(estimate__interval(&live).low < 16 * 1e6);
 	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
@@ -348,15 +335,9 @@ static void test_what_was_held_may_have_ended(void **state)
 						 .quarter_s = 0.5,
 						 .end_s = ends[brief],
 						 .wall_s = ends[brief]};
-		struct windowed_strata *strata = windowed_strata__new(&run);
-		struct windowed_process process;
-		struct windowed_result r;
+		struct windowed_result r = estimate_stack(&run, &stack);
 		struct interval interval;
 
-		assert_non_null(strata);
-		process = windowed__process(&run, strata);
-		windowed__estimate(&run, strata, &process, &stack, &r);
-		windowed_strata__free(strata);
 		interval = estimate__interval(&(struct estimate){.bytes = r.live_bytes,
 								 .variance = r.live_variance,
 								 .common = r.live_common});
@@ -395,18 +376,12 @@ static void test_unknown_clock(void **state)
 						 .objects = 1e3};
 	}
 	for (int known = 0; known < 2; known++) {
-		struct windowed_strata *strata;
-		struct windowed_process process;
 		struct windowed_result r;
 		struct estimate allocated;
 
 		run.clock_error = known ? 0.01 : 1;
 		run.rough = !known;
-		strata = windowed_strata__new(&run);
-		assert_non_null(strata);
-		process = windowed__process(&run, strata);
-		windowed__estimate(&run, strata, &process, &stack, &r);
-		windowed_strata__free(strata);
+		r = estimate_stack(&run, &stack);
 		allocated = (struct estimate){.bytes = r.alloc_bytes,
 					      .variance = r.alloc_variance,
 					      .common = r.alloc_common};
@@ -415,6 +390,7 @@ static void test_unknown_clock(void **state)
 	}
 }
 
+/* One coarse sample, multiplied as a close window's are, would be all that is seen. */
 static void test_coarse_window_is_left_out(void **state)
 {
 	const struct life forever = {0, 1};

@@ -116,17 +116,23 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 		.born = s->born, .n_born = WINDOWS, .groups = s->groups, .alike = alike};
 }
 
-static inline struct windowed_result estimate(struct sim *s)
+static inline struct windowed_result estimate_stack(const struct windowed_run *run,
+						    const struct windowed_stack *stack)
 {
-	struct windowed_strata *strata = windowed_strata__new(&s->run);
+	struct windowed_strata *strata = windowed_strata__new(run);
 	struct windowed_process process;
 	struct windowed_result r;
 
 	assert_non_null(strata);
-	process = windowed__process(&s->run, strata);
-	windowed__estimate(&s->run, strata, &process, &s->stack, &r);
+	process = windowed__process(run, strata);
+	windowed__estimate(run, strata, &process, stack, &r);
 	windowed_strata__free(strata);
 	return r;
+}
+
+static inline struct windowed_result estimate(struct sim *s)
+{
+	return estimate_stack(&s->run, &s->stack);
 }
 
 static inline double error_of(const struct windowed_result *r)
