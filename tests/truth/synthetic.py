@@ -73,7 +73,7 @@ class Lives:
         return self.said(self.ask(word))
 
     @staticmethod
-    def account(series, _mark, _twin):
+    def account(series, _begin, _twin):
         return series
 
     @staticmethod

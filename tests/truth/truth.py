@@ -210,7 +210,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     gap_s = mark["t"] - begin
     if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
-    series = subject.account(watch.series[0], mark, twin)
+    series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
     return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
 
