@@ -8,11 +8,12 @@
 #define NS	    1e-9
 #define APART_NS    200000000ULL
 #define LEAST_NET   0.02
-#define WINDOW	    0.2 /* share of the CPU time that is cost: more of it not in gaps */
-#define BESIDE	    4	/* windows, up to which gaps are asked */
-#define LEAST_N	    4	/* windows, for a spread */
-#define DOUBT	    3	/* standard errors */
-#define LEARN_EVERY 64	/* share of the points, that are new: what is learnt changes by less */
+#define WINDOW	    0.2	   /* share of the CPU time that is cost: more of it not in gaps */
+#define BESIDE	    4	   /* windows, up to which gaps are asked */
+#define LEAST_N	    4	   /* windows, for a spread */
+#define DOUBT	    3	   /* standard errors */
+#define LEAST_RATE  262144 /* bytes per net second: less is no program's work, a log or a timer's */
+#define LEARN_EVERY 64	   /* share of the points, that are new: what is learnt changes by less */
 
 void net_clock__free(struct net_clock *c)
 {
@@ -133,7 +134,10 @@ double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 {
 	if (c->net_error > 0)
 		return fmin(c->net_error, 1);
-	return net_s > 0 ? fmin(NET_CLOCK_FELT_ERROR * cost_s / net_s, 1) : 0;
+	return net_s > 0
+		       ? fmin((c->felt > 0 ? c->felt_error : NET_CLOCK_FELT_ERROR) * cost_s / net_s,
+			      1)
+		       : 0;
 }
 
 /* --- work --- */
@@ -227,7 +231,7 @@ static struct by_work add_up_work(const struct net_clock *c)
 		if (!span_at(c, i, &span) || !span.window)
 			continue;
 		rate = rate_around(c, i);
-		if (!(rate > 0))
+		if (rate < LEAST_RATE)
 			continue;
 		own = span.work / rate;
 		ret.cpu += span.cpu_s;
@@ -253,12 +257,13 @@ static double weigh_work(struct net_clock *c)
 	struct by_work w = add_up_work(c);
 	double before, before_variance, weight, net;
 
-	c->felt = NET_CLOCK_FELT;
+	c->felt = w.n ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT;
+	c->felt_error = w.n ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR;
 	c->net_error = 0;
 	if (w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
 		return 0;
-	before = w.cpu - NET_CLOCK_FELT * w.cost;
-	before_variance = pow(NET_CLOCK_FELT_ERROR * w.cost, 2);
+	before = w.cpu - c->felt * w.cost;
+	before_variance = pow(c->felt_error * w.cost, 2);
 	if (fabs(w.net - before) > DOUBT * sqrt(before_variance + w.variance))
 		return 0;
 	weight = before_variance / (before_variance + w.variance);
@@ -284,7 +289,7 @@ void net_clock__learn(struct net_clock *c)
 
 		if (factor > 0 && span_at(c, i, &span) && span.window)
 			rate = rate_around(c, i);
-		if (rate > 0) /* one small difference of large numbers less */
+		if (rate >= LEAST_RATE) /* one small difference of large numbers less */
 			net = fmin(factor * span.work / rate, span.cpu_s);
 		c->at[i].net_s = total;
 		total += net;

@@ -11,12 +11,16 @@
 
 #define NET_CLOCK_MAX 4096 /* points between windows */
 
-/* In a window a process feels its probes F times as much as calls are calibrated to cost: loops of
- * malloc and free 1.05 to 1.1 times, redis-server 1.4 to 1.7 times (docs/windows.md). What is known
- * of F before anything is seen of a process: mean and standard error. Where probes take most of the
- * CPU time, what is left of it is hardly known by that. */
-#define NET_CLOCK_FELT	     1.3
-#define NET_CLOCK_FELT_ERROR 0.2
+/* In a window a process feels its probes F times as much as calls are calibrated to cost. What is
+ * known of F before anything is seen of a process, mean and standard error: loops of malloc and free
+ * 1.05 to 1.1 times, programs that call little else but it. One that reads and writes finds the
+ * probes' code in no cache after its system calls: redis-server 1.4 to 1.7, nginx 1.7 to 2.1 times
+ * (docs/windows.md). Where probes take most of the CPU time, what is left of it is hardly known by
+ * that. */
+#define NET_CLOCK_FELT		1.3
+#define NET_CLOCK_FELT_ERROR	0.2
+#define NET_CLOCK_FELT_IO	1.7
+#define NET_CLOCK_FELT_IO_ERROR 0.4
 
 /* WORK. A process that reads and writes tells what it gets done, probed or not: the bytes that go
  * through its system calls (rchar + wchar of /proc/PID/io) are to its net time in a window as they
@@ -27,7 +31,7 @@
  * a ratio estimator with its spread between windows, and that of r between gaps, for its error
  * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is weighed against what was known before,
  * by inverse variances; further away than three standard errors it is not believed: bytes that go
- * by the wall clock say F = 0. Where it is believed, windows have net time as they have bytes. */
+ * by the wall clock say F = 0, which nothing that is slowed can be. Where it is believed, windows have net time as they have bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* how well bytes stand for work at best, relative */
 
 struct net_clock {
@@ -42,11 +46,11 @@ struct net_clock {
 	double cpu_ns, cost_ns; /* totals of the first point */
 	/* points that are closer than that are one, but for those that must be kept */
 	uint64_t apart_ns;
-	size_t n_free;	  /* points that need not be kept */
-	size_t learnt;	  /* points when F was looked for last */
-	double felt;	  /* F; 0: NET_CLOCK_FELT */
-	double net_error; /* standard error of the net time of windows, relative: by work; 0: by
-			    * F's error alone */
+	size_t n_free;		 /* points that need not be kept */
+	size_t learnt;		 /* points when F was looked for last */
+	double felt, felt_error; /* F, and its error before work tells; 0: NET_CLOCK_FELT */
+	double net_error;	 /* standard error of the net time of windows, relative: by work; 0:
+				  * by F's error alone */
 };
 
 void net_clock__free(struct net_clock *clock);
