@@ -4,8 +4,6 @@
 
 #include "pace/internal.h"
 
-/* after probes came: what their coming has held up is made up for, and not counted */
-#define SETTLE_NS   (3 * MS)
 #define OTHERS_COST 0.07       /* of a call's cost, for each other process's probes (measured) */
 #define HARVEST_NS  (250 * MS) /* of processes that have ended, not more often */
 
@@ -165,7 +163,7 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 		return rc;
 	sc->ops->set_window(sc->ctx, p, UINT64_MAX);
 	now = pace__now_ns(sc);
-	p->start_ns = p->open_ns = now + SETTLE_NS;
+	p->start_ns = p->open_ns = now + WINDOWS_SETTLE_NS;
 	p->settling = true;
 	pace__read_totals(sc, p, &p->open_cost_ns, &p->open_cpu_ns);
 	p->piece_cost_ns = p->open_cost_ns;

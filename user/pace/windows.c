@@ -10,9 +10,9 @@
 /* length of the first window. In a shorter one what its opening holds up is most of what is seen:
  * of 15 ms it showed a loop of malloc and free at a quarter of its rate */
 #define FIRST_NS    (30 * MS)
-#define MIN_NS	    (15 * MS) /* mean lengths */
+#define MIN_NS	    (6 * MS) /* mean lengths */
 #define MAX_NS	    (400 * MS)
-#define EDGES	    0.5		/* of what opening and closing take: windows are no shorter */
+#define EDGES	    0.2		/* of what opening and closing take: windows are no shorter */
 #define PERIOD_NS   (1000 * MS) /* from window to window, where the budget allows */
 #define LOOK_NS	    (50 * MS)	/* while tracing is continuous */
 #define GLANCE_NS   (250 * MS)	/* in a gap: the process may have become busier, or idle */
@@ -113,7 +113,7 @@ static double window_debt_ns(const struct windows *w, double stretch)
 {
 	double rate = w->cost_rate - w->budget * w->used_rate;
 
-	return fmax(rate * stretch * mean_length_ns(w) + w->edge_cost_ns, 0);
+	return fmax(rate * (stretch * mean_length_ns(w) + WINDOWS_SETTLE_NS) + w->edge_cost_ns, 0);
 }
 
 /* Draws the gap that begins now, and the window at its end. The second window comes as soon as it
@@ -346,7 +346,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		return;
 	}
 	w->length_ns = mean_length_ns(w);
-	w->next_ns = now_ns + (uint64_t)(w->stretch * w->length_ns);
+	w->next_ns = now_ns + (uint64_t)(WINDOWS_SETTLE_NS + w->stretch * w->length_ns);
 }
 
 void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns,
