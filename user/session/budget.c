@@ -17,6 +17,7 @@
 #include "session/books.h"
 
 #define SAMPLES_WANTED 1000 /* of a window */
+#define CALLS_PAID     2000 /* in a window, whose samples cost less than its opening */
 /* of a budget that is not exceeded, that may be spent for more of them */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
@@ -111,15 +112,17 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Sees to it that the next window brings neither too few samples for an estimate nor more than
- * it can pay for. */
-static void set_interval(struct session *s, struct target *t, uint64_t samples)
+ * it can pay for. calls: that allocated. Where these are so few that it pays for all of them, they
+ * all are samples: among large blocks, which always are, small ones would be hardly any. */
+static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
 	double interval;
 
 	factor = factor < 1.0 / 16 ? 1.0 / 16 : factor > 16 ? 16 : factor;
 	interval = (double)t->budget.interval * factor;
-	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
+	if (interval < MIN_INTERVAL || (calls && calls <= CALLS_PAID))
+		interval = MIN_INTERVAL;
 	if (s->interval == 1 || interval > (double)s->interval)
 		interval = (double)s->interval;
 	if (interval > 0.7 * (double)t->budget.interval &&
@@ -130,7 +133,10 @@ static void set_interval(struct session *s, struct target *t, uint64_t samples)
 
 static void adapt_own(struct session *s, struct target *t)
 {
-	set_interval(s, t, t->counters.samples - t->budget.samples);
+	const struct survivors *v = &t->budget.survivors;
+
+	set_interval(s, t, t->counters.samples - t->budget.samples,
+		     v->n_windows ? v->windows[v->n_windows - 1].allocs : 0);
 }
 
 /* Where tracing fits all the time samples must not change that. */
@@ -143,7 +149,7 @@ static void adapt_shared(struct session *s, struct target *t, double cost_ns, do
 	if (wanted > 1 && wanted < SAMPLES_WANTED)
 		samples *= SAMPLES_WANTED / wanted;
 	if (wanted > 1)
-		set_interval(s, t, (uint64_t)samples);
+		set_interval(s, t, (uint64_t)samples, 0);
 	t->budget.samples = t->counters.samples;
 }
 
