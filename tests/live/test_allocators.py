@@ -11,6 +11,7 @@ import subprocess
 from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
                      expect_words, kinds, losses, memtrace, place, read_line, start, test,
                      test_each_kind, trace_script, untraced, wait_until)
+from test_input import compile_c
 from test_sampled import Series
 from test_truth import check_calls, check_exact
 
@@ -84,6 +85,69 @@ def alloc_jemalloc_own(kind):
 def alloc_mimalloc_own(kind):
     truth, profile, _ = trace_script(kind, "truth_alloc_mi")
     check_exact(truth, profile)
+
+
+RETURNS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+extern char __executable_start, etext;
+static unsigned long changed;
+__attribute__((noipa)) void *my_alloc(size_t size)
+{
+    char *back = __builtin_return_address(0);
+    changed += back < &__executable_start || back >= &etext;
+    void *p = malloc(size);
+    __asm__ volatile("" : "+r"(p)); /* no jump to malloc */
+    return p;
+}
+int main(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("ready %d\n", getpid());
+    getchar();
+    for (int i = 0; i < 1000; i++)
+        free(my_alloc(1000));
+    printf("%lu\n", changed);
+    getchar();
+    return 0;
+}
+"""
+
+
+@test_each_kind
+def alloc_without_return_probes(kind):
+    """No call returns through a probe, which the target itself sees. What calls return is known all the same; of
+    glibc's calloc, which hands over to memset, it is counted as unknown; a malloc of which it is not known is
+    refused."""
+    changed = {}
+    with place() as directory:
+        program = compile_c(directory, RETURNS, "-O1")
+        for option in ([], ["--no-return-probes"]):
+            with Target(program) as target:
+                with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *option,
+                            "--alloc", "exe:my_alloc(size=1)->ret", "--json", "-f", "none") as tracer:
+                    target.say("")
+                    changed[bool(option)] = int(target.line())
+                    profile = tracer.stop().json()
+                expect(profile["alloc_calls"] >= 1000, "calls seen:", profile["alloc_calls"])
+                expect_equal((profile["live_bytes"], losses(profile)), (0, {}), "live bytes, and what is lost")
+    expect_equal(changed, {False: 1000, True: 0}, "calls that were to return elsewhere")
+    options = ("-i", "1", "--no-return-probes")
+    for name in LIBRARIES.values() if kind == kinds()[0] else [LIBRARIES["jemalloc"]]:
+        truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name), options=options)
+        check_exact(truth, profile)
+    truth, profile, _ = trace_script(kind, "truth_basic", "--portable", options=options)
+    held, lost = by_function(profile, truth["functions"]), losses(profile)
+    for name, wanted in truth["functions"].items():
+        if "calloc" not in name:
+            expect_equal(tuple(held.get(name, (0, 0))[:2]), (wanted["live_bytes"], wanted["live_objects"]), name)
+    expect_equal(set(lost), {"result_unknown"}, "what is lost")
+    expect_equal(lost["result_unknown"], truth["functions"]["keep_calloc"]["alloc_objects"], "calls of calloc")
+    with Target("truth_basic_musl", "--portable") as target:
+        result = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "--no-return-probes", "-f", "none")
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "musl", "malloc", "without a return probe", "no unwind information")
 
 
 @test(beside=True)

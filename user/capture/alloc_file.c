@@ -34,6 +34,7 @@
 struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
+	bool no_returns;
 	struct alloc_file **kept; /* by the binaries' index; NULL: not looked at, or let go */
 	size_t n_kept;
 	size_t kept_bytes;
@@ -51,6 +52,7 @@ struct reader {
 	struct alloc_file *file;
 	struct unwind_table *table; /* when it was needed */
 	bool no_table;
+	bool no_returns; /* results are read at the ret instructions of all functions */
 	/* of the part at hand */
 	bool interposed; /* ordinary callers come through the PLT, a direct call is its own */
 	bool alone;	 /* the file holds nothing else */
@@ -116,6 +118,16 @@ static uint8_t place_of(const struct probe_site *site, uint8_t n)
 	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
 }
 
+/* Is it the part's malloc, without which the others say nothing? */
+static bool is_first_alloc(const struct alloc_part *part, const struct alloc_offer *offer)
+{
+	const struct alloc_offer *o = part->offers;
+
+	while (o < offer && o->func.role != ROLE_ALLOC)
+		o++;
+	return o == offer;
+}
+
 static int add_exits(struct reader *r, struct alloc_offer *offer)
 {
 	struct alloc_part *part = r->part;
@@ -137,6 +149,10 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 			rc = -ENOTSUP;
 			snprintf(exits.why, sizeof(exits.why), "a ret instruction not in the file");
 		}
+	if (rc == -ENOTSUP && r->no_returns && is_first_alloc(part, offer))
+		return cannot(offer, rc,
+			      "what it returns is not seen without a return probe (%.64s)",
+			      exits.why);
 	if (rc) { /* its calls are counted as lost */
 		offer->func.exits = 0;
 		offer->func.blind = 1;
@@ -187,6 +203,8 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	if (func->outer && r->alone)
 		func->outer = OUTER_WITHIN;
 	func->delta = offer->site.delta;
+	if (r->no_returns && func->role != ROLE_FREE)
+		func->exits = 1;
 	return func->exits ? add_exits(r, offer) : 0;
 }
 
@@ -393,7 +411,7 @@ static int note_symbol(const struct elf_symbol *symbol, void *ctx)
 }
 
 /* What the file behind fd offers: a new one, or nothing. 0 or negative errno. */
-static int read_file(const struct alloc_names *names, int fd, const char *path, bool shared,
+static int read_file(const struct alloc_files *files, int fd, const char *path, bool shared,
 		     const struct alloc_extra *const *extra, size_t n_extra,
 		     struct alloc_file **ret, struct error *err)
 {
@@ -417,9 +435,12 @@ static int read_file(const struct alloc_names *names, int fd, const char *path, 
 	if (!file || !r)
 		return error__set(err, -ENOMEM, "out of memory");
 	file->shared = shared;
-	*r = (struct reader){.names = names, .image = image, .file = file};
+	*r = (struct reader){.names = &files->names,
+			     .image = image,
+			     .file = file,
+			     .no_returns = files->no_returns};
 	elf_image__each_function(image, note_symbol, r);
-	for (size_t i = 0; i < names->n; i++)
+	for (size_t i = 0; i < files->names.n; i++)
 		any |= file->defines[i];
 	rc = n_extra ? add_extra(r, path, extra, n_extra, err) : 0;
 	if (!rc && any)
@@ -436,7 +457,7 @@ static int read_file(const struct alloc_names *names, int fd, const char *path, 
 
 /* --- keeping --- */
 
-int alloc_files__new(const struct binaries *binaries, struct alloc_files **ret)
+int alloc_files__new(const struct binaries *binaries, bool no_returns, struct alloc_files **ret)
 {
 	struct alloc_files *files = calloc(1, sizeof(*files));
 
@@ -444,6 +465,7 @@ int alloc_files__new(const struct binaries *binaries, struct alloc_files **ret)
 		return -ENOMEM;
 	alloc_names__collect(&files->names);
 	files->binaries = binaries;
+	files->no_returns = no_returns;
 	*ret = files;
 	return 0;
 }
@@ -524,7 +546,7 @@ int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_ent
 				  strerror(-fd));
 	if (fd < 0)
 		return 0;
-	rc = read_file(&files->names, fd, entry->path, shared, extra, n_extra, &file, err);
+	rc = read_file(files, fd, entry->path, shared, extra, n_extra, &file, err);
 	if (rc)
 		return rc;
 	*ret = file;

@@ -77,8 +77,9 @@ struct alloc_files;
 
 /* binaries: the files that are known, for which is kept what they offer, as long as they are not
  * written to, up to some MB; the caller's, who keeps them until after this one's end. NULL: nothing
- * is kept. 0 or -ENOMEM. */
-int alloc_files__new(const struct binaries *binaries, struct alloc_files **ret);
+ * is kept. no_returns: no function is to get a return probe; the results of all are seen at their
+ * ret instructions, as of those that may throw. 0 or -ENOMEM. */
+int alloc_files__new(const struct binaries *binaries, bool no_returns, struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);

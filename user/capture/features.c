@@ -277,6 +277,17 @@ bool features__seccomp_kills(void)
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 
+bool features__shadow_stacks_kill(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, " shstk_update_last_frame\n"))
+			return false;
+	return true;
+}
+
 bool features__has_privileges(char *text, size_t size)
 {
 	/* CAP_SYS_ADMIN contains all but CAP_SYS_PTRACE; the finer ones exist since Linux 5.8 and

@@ -28,7 +28,7 @@ struct features {
 				* 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
 	bool tables;	       /* bpf_loop is there (5.17): stacks can be unwound by tables */
 	bool seccomp_kills;    /* a return probe kills a process under a filter of system calls that
-				* does    not know the kernel's own (a fault of 6.11 to 6.13) */
+				* does not know the kernel's own (a fault of 6.11 to 6.13) */
 	bool init_pid_ns;      /* memtrace sees the pids that the kernel sees */
 };
 
@@ -43,6 +43,12 @@ bool features__tables(void);
 
 /* As struct features.seccomp_kills; tried on a child of memtrace's own. */
 bool features__seccomp_kills(void);
+
+/* Does a return probe kill a process that has a shadow stack? True of kernels that give processes
+ * shadow stacks (6.6) and do not tell these of the changed return address (before 6.11): those
+ * whose list of symbols lacks shstk_update_last_frame. Read, not tried: it takes a CPU that has
+ * them. Source: arch/x86/kernel/shstk.c. */
+bool features__shadow_stacks_kill(void);
 
 /* Tries one kind; as struct features.kind. */
 int features__try_kind(enum probe_kind kind);

@@ -92,7 +92,8 @@ static void print_hazards(const struct features *f)
 	if (f->seccomp_kills)
 		puts("  - return probes are system calls here, and kill a process under a seccomp "
 		     "filter that does not know them (6.11 to 6.13 without the fix of early 2025; "
-		     "tried on a child of memtrace's own): such processes are refused.");
+		     "tried on a child of memtrace's own): there are none, results are read at "
+		     "the ret instructions instead, which costs more.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
 

@@ -39,6 +39,9 @@ const char trace_options_help[] =
 	"                             with its names, for jeprof without the program), none\n"
 	"                             (default heap,collapsed)\n"
 	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
+	"      --no-return-probes     no call returns through a probe: what it returns is read at the\n"
+	"                             function's ret instructions, which costs more (chosen by itself\n"
+	"                             on kernels whose return probes would kill)\n"
 	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
 	"                             a function that allocates, too: a pool's, in the mapped file FILE\n"
 	"                             or the program (exe); its size is argument N; ->*N: the block is\n"
@@ -319,6 +322,9 @@ int trace_config__take(struct trace_config *c, const char *command, int opt, cha
 	case TRACE_OPT_LEAKS:
 		c->leaks = true;
 		return 0;
+	case TRACE_OPT_NO_RETURN_PROBES:
+		c->no_returns = true;
+		return 0;
 	case TRACE_OPT_WINDOW_PERIOD: /* for tests, in ms: a thousand windows in a minute */
 		if (parse_count(value, 10, 10000, &c->window_period_ms))
 			return usage_error(command, "'%s' is not 10 to 10000 ms", value);
@@ -355,6 +361,7 @@ struct session_options trace_config__session_options(const struct trace_config *
 		.what = c->what,
 		.regions_if_easy = c->leaks && !c->what_given,
 		.region_place = c->region_place,
+		.no_returns = c->no_returns,
 		.selection = c->selection.given ? &c->selection.selection : NULL,
 		.pids = c->pids,
 		.n_pids = c->n_pids,

@@ -29,7 +29,7 @@ struct trace_config {
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
-	bool leaks, what_given, interval_given;
+	bool leaks, what_given, interval_given, no_returns;
 	const char *output;
 	bool output_given, format_given;
 	bool to_stdout; /* -o -: what is shown, of a command, too */
@@ -66,6 +66,7 @@ enum trace_option {
 	TRACE_OPT_MAX_OVERHEAD,
 	TRACE_OPT_MAX_HOST_OVERHEAD,
 	TRACE_OPT_LEAKS,
+	TRACE_OPT_NO_RETURN_PROBES,
 	TRACE_OPT_WINDOW_PERIOD,
 	TRACE_OPT_END
 };
@@ -98,6 +99,7 @@ enum trace_option {
 	{"max-overhead", required_argument, NULL, TRACE_OPT_MAX_OVERHEAD},                         \
 	{"max-host-overhead", required_argument, NULL, TRACE_OPT_MAX_HOST_OVERHEAD},               \
 	{"leaks", no_argument, NULL, TRACE_OPT_LEAKS},                                             \
+	{"no-return-probes", no_argument, NULL, TRACE_OPT_NO_RETURN_PROBES},                       \
 	{"window-period", required_argument, NULL, TRACE_OPT_WINDOW_PERIOD}
 /* clang-format on */
 

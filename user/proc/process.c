@@ -115,6 +115,23 @@ static int parse_euid(const char *status, uint32_t *ret_euid)
 	return 0;
 }
 
+/* Is the word one of those up to the end of the line? */
+static bool is_among(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	while (*words && *words != '\n') {
+		size_t n;
+
+		words += strspn(words, " \t");
+		n = strcspn(words, " \t\n");
+		if (n == len && !memcmp(words, word, len))
+			return true;
+		words += n;
+	}
+	return false;
+}
+
 static bool is_compat32(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -128,7 +145,7 @@ int process__read(pid_t pid, struct process_info *ret_info)
 {
 	struct process_info info = {.pid = pid};
 	_cleanup_close_ int dir_fd = -1;
-	const char *tgid, *seccomp;
+	const char *tgid, *seccomp, *features;
 	char text[4096];
 	ssize_t n;
 	int err;
@@ -159,6 +176,8 @@ int process__read(pid_t pid, struct process_info *ret_info)
 		return err;
 	seccomp = status_value(text, "Seccomp");
 	info.seccomp = seccomp && strtol(seccomp, NULL, 10) != 0;
+	features = status_value(text, "x86_Thread_features");
+	info.shadow_stack = features && is_among(features, "shstk");
 
 	n = readlinkat(dir_fd, "exe", info.exe, sizeof(info.exe) - 1);
 	info.exe[n < 0 ? 0 : n] = '\0';

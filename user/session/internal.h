@@ -79,6 +79,7 @@ struct session {
 	unsigned what;
 	bool regions_if_easy; /* they are among it, and may be left */
 	bool resident;	      /* what the targets' resident sets are made of is asked for */
+	char no_returns[160]; /* why there are no return probes; "": there are */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* of processes that were not heard of yet */

@@ -182,15 +182,44 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 	return targets__attach_everywhere(s, t, err);
 }
 
-/* May a call of the target's be made to return through a probe? */
-static int check_returns(const struct target *t, struct error *err)
+/* A process that has a shadow stack. */
+static int has_shadow_stack(pid_t pid, void *ctx)
 {
-	if (t->info.seccomp && features__seccomp_kills())
-		return error__set(err, -ENOTSUP,
-				  "pid %d (%s) runs under a seccomp filter, and on this kernel the "
-				  "return of a probed call would kill it: not traced",
-				  t->info.pid, t->info.comm);
-	return 0;
+	struct process_info info;
+
+	(void)ctx;
+	return !process__read(pid, &info) && info.shadow_stack ? pid : 0;
+}
+
+/* Return probes put an address of the kernel's where a call returns to. Some kernels kill those
+ * whose filter of system calls, or whose shadow stack, does not know of it. A filter may come later,
+ * also in a command that a target starts: there nobody gets one. With a shadow stack a process is
+ * born, which its C library does when it was told to. */
+static void choose_returns(struct session *s, const struct session_options *o)
+{
+	const char *tunables = o->command ? getenv("GLIBC_TUNABLES") : NULL;
+	bool command = tunables && strstr(tunables, "shstk");
+	int pid = 0;
+
+	if (o->no_returns) {
+		snprintf(s->no_returns, sizeof(s->no_returns), "as asked for");
+		return;
+	}
+	if (!(s->what & (WHAT_HEAP | WHAT_REGIONS)))
+		return;
+	if (features__seccomp_kills()) {
+		snprintf(s->no_returns, sizeof(s->no_returns),
+			 "on this kernel they kill a process under a filter of system calls");
+		return;
+	}
+	for (size_t i = 0; i < o->n_pids && !pid; i++)
+		pid = has_shadow_stack(o->pids[i], NULL);
+	if (!pid && s->everywhere)
+		pid = process__each(has_shadow_stack, NULL);
+	if ((pid > 0 || command) && features__shadow_stacks_kill())
+		snprintf(s->no_returns, sizeof(s->no_returns),
+			 "this kernel kills a process with a shadow stack by them%s",
+			 command ? "" : ", and there is one");
 }
 
 static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
@@ -203,8 +232,6 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 		return 0;
 	rc = allocators__find(s->alloc_files, pid, &t->maps, loading ? ALLOC_LOADING : ALLOC_OWN,
 			      s->extra, s->n_extra, &t->allocators, err);
-	if (!rc)
-		rc = check_returns(t, err);
 	if (!rc)
 		rc = attach_allocators(s, t, err);
 	if (rc)
@@ -224,9 +251,7 @@ static int attach_regions(struct session *s, bool loading, struct error *err)
 
 	if (!(s->what & WHAT_REGIONS))
 		return 0;
-	for (size_t i = 0; i < s->n_targets && !rc && !s->everywhere; i++)
-		rc = check_returns(s->targets[i], err);
-	if (!rc && s->regions_if_easy && capture__kind(s->capture) == PROBE_PERF)
+	if (s->regions_if_easy && capture__kind(s->capture) == PROBE_PERF)
 		rc = -ENOTSUP;
 	if (!rc)
 		rc = region_calls__attach(s, loading, err);
@@ -391,16 +416,14 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.growth = s->what & WHAT_GROWTH;
 	s->resident = o->resident;
 	s->selection = o->selection;
-	if (s->everywhere && s->what & WHAT_HEAP && features__seccomp_kills()) {
-		rc = error__set(
-			err, -ENOTSUP,
-			"on this kernel the return of a probed call kills a process under a "
-			"seccomp filter, and probes in all processes would reach such ones: "
-			"name up to %d processes with -p",
-			SESSION_SEPARATE);
-		goto fail;
+	choose_returns(s, o);
+	if (s->no_returns[0] && s->regions_if_easy) {
+		s->regions_if_easy = false;
+		s->what &= ~(unsigned)WHAT_REGIONS;
+		capture_options.regions = false;
 	}
-	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &s->alloc_files) ||
+	if (binaries__new(&s->binaries) ||
+	    alloc_files__new(s->binaries, s->no_returns[0], &s->alloc_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;

@@ -312,6 +312,11 @@ bool session__command_ended(struct session *s, int *ret_wait_status)
 	return s->command_ended;
 }
 
+const char *session__no_returns(const struct session *s)
+{
+	return s->no_returns[0] ? s->no_returns : NULL;
+}
+
 const char *session__region_place(const struct session *s)
 {
 	return s->region_text;

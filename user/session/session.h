@@ -59,6 +59,9 @@ struct session_options {
 	/* regions as well, where libc's functions show them to probes that go at once */
 	bool regions_if_easy;
 	bool resident; /* profile.resident as well: of what is there at the end of the run */
+	/* No call is to return through a probe: what functions return is read at their ret
+	 * instructions, which costs more. Else so where this kernel would kill a process by it. */
+	bool no_returns;
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
@@ -111,6 +114,9 @@ size_t session__withdrawals(const struct session *session, double *ret_s);
 
 /* Is the process there that does it? Without it the run is to end. */
 bool session__is_guarded(struct session *session);
+
+/* Why no call returns through a probe, as in "as asked for"; the session's. NULL: calls do. */
+const char *session__no_returns(const struct session *session);
 
 /* How the run stands, over all targets. */
 struct session_status {

@@ -412,7 +412,7 @@ static void files_are_read_once(void **state)
 static int start_remembering(void **state)
 {
 	(void)state;
-	return binaries__new(&binaries) ?: alloc_files__new(binaries, &files);
+	return binaries__new(&binaries) ?: alloc_files__new(binaries, false, &files);
 }
 
 static int stop_remembering(void **state)
