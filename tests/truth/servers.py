@@ -133,7 +133,7 @@ class Subject:
     def account(self, series, begin, twin):
         """Truth from what the server said, and from what the shim did, since tracing began: by the accounts before
         and after, for ours of that moment comes some tenths of a second late, in which servers take megabytes."""
-        mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0] if key != "t"}
+        mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():
             for key, n in (("live", sample["shim"]), ("since", max(sample["shim"] - mark["shim"], 0))):
@@ -277,6 +277,7 @@ while True:
 
 class Memcached(Subject):
     def set_up(self):
+        self.tables = []  # (when, bytes)
         with contextlib.ExitStack() as stack:
             directory = stack.enter_context(place_of("memcache"))
             self.path = directory + "/sock"
@@ -294,7 +295,18 @@ class Memcached(Subject):
     def raw(self):
         slabs = dict(line.split()[1:3] for line in self.client_of_ours.block("stats slabs"))
         stats = dict(line.split()[1:3] for line in self.client_of_ours.block("stats"))
+        self.tables.append((time.monotonic(), int(stats[b"hash_bytes"])))
         return int(slabs.get(b"total_malloced", 0)), int(stats[b"cmd_set"])
+
+    def by_server(self, series, mark, twin):
+        """The hash table is one block, and when it doubles another one."""
+        super().by_server(series, mark, twin)
+        before = [n for t, n in self.tables if t <= mark["t"]][-1]
+        for sample in series:
+            table = [n for t, n in self.tables if t <= sample["t"]][-1:]
+            if "since" in sample and table and table[0] != before:
+                sample["since"]["slabs"] = sample["since"].get("slabs", 0) + table[0]
+                sample["total_since"] += table[0]
 
 
 # --- nginx: pools of requests, all of which are freed ---
@@ -556,6 +568,8 @@ DEVELOP.update({
     "mariadb_prepares": server("mariadb: a leak: statements that are prepared and never deallocated", Mariadb,
                                {"arena": r"my_malloc|alloc_root\w*|my_realloc"}, grows=["arena"], truth="delta",
                                shares={"arena": 1}),
+    "nginx_shim_leak": server("nginx: connections of ab that are kept; a leak by a preloaded library", Nginx,
+                              SHIM, "-k", grows=["shim_forget"], shim=20),
 })
 
 JUDGE = {
@@ -572,8 +586,8 @@ JUDGE = {
                                 PostgresPrepares, CONTEXTS, grows=["contexts"], truth="delta", shares={"contexts": 1}),
     "nginx_steady": server("nginx: connections of ab, one for each request, gzip", Nginx, {}, "-H",
                            "Accept-Encoding: gzip"),
-    "nginx_shim_leak": server("nginx: the same with keep-alive; a leak by a preloaded library", Nginx, SHIM, "-k",
-                              grows=["shim_forget"], shim=20),
+    "nginx_gzip_shim_leak": server("nginx: the same, and a leak by a preloaded library", Nginx, SHIM, "-H",
+                                   "Accept-Encoding: gzip", grows=["shim_forget"], shim=20),
     "node_steady": node(False),
     "node_grows": node(True),
 }
