@@ -61,6 +61,7 @@ struct sum {
 	bool allocated;		     /* anything at all during the run */
 	bool lower, upper, windowed; /* bounds: of what is live */
 	double growth;		     /* bytes per second */
+	bool at_most;		     /* by which it grows, as far as that is known */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
 };
 
@@ -91,6 +92,13 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
+/* Windows of which there are too few to tell: it grows by what lives of what it allocated, less what
+ * it freed of what was there before, which nobody saw. */
+static bool is_unknown(const struct profile *profile)
+{
+	return profile__is_windowed(profile) && !profile->has_growth;
+}
+
 static void sum__add(struct sum *sum, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -110,6 +118,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 	sum->allocated |= profile->alloc_calls != 0;
 	sum->upper |= profile__is_upper_bound(profile);
 	sum->windowed |= is_by_blocks(profile);
+	sum->at_most |= is_unknown(profile) && process->growth > 0;
 	sum->growth += process->growth;
 	sum->rss_start_bytes += profile->rss_start_bytes;
 	sum->rss_end_bytes += profile->rss_end_bytes;
@@ -154,11 +163,11 @@ static void format_growth(const struct run *run, const struct sum *sum, char *te
 {
 	char bytes[16];
 
-	if (!sum->windowed) {
+	if (!sum->windowed && !sum->at_most) {
 		format_estimate(run, sum, run->duration_s, text, interval_text);
 		return;
 	}
-	snprintf(text, CELL_SIZE, "%s%s", bound_sign(sum->lower, sum->upper),
+	snprintf(text, CELL_SIZE, "%s%s", bound_sign(sum->lower, sum->upper || sum->at_most),
 		 format_bytes(fmax(sum->growth, 0), bytes));
 	*interval_text = '\0';
 }
@@ -421,7 +430,7 @@ static void put_head(const struct run *run, struct sink *sink)
 {
 	const struct profile *first = run->processes[0].profile;
 	uint64_t samples = 0, calls = 0, dropped = 0;
-	size_t windowed = 0, by_blocks = 0;
+	size_t windowed = 0, by_blocks = 0, unknown = 0;
 	bool surely = true;
 	char a[32], b[32];
 
@@ -432,6 +441,7 @@ static void put_head(const struct run *run, struct sink *sink)
 		surely &= profile__is_surely_exact(run->processes[i].profile);
 		windowed += profile__is_windowed(run->processes[i].profile);
 		by_blocks += is_by_blocks(run->processes[i].profile);
+		unknown += is_unknown(run->processes[i].profile);
 	}
 	sink__puts(sink, "memtrace: ");
 	put_count(run->n, "process", "es", sink);
@@ -454,8 +464,9 @@ static void put_head(const struct run *run, struct sink *sink)
 	if (by_blocks == run->n)
 		sink__puts(sink, "GROWTH/s is that of its stacks\n");
 	else
-		sink__printf(sink, "GROWTH/s is LIVE / %.1f s%s\n", run->duration_s,
-			     by_blocks ? ", and in windows that of its stacks" : "");
+		sink__printf(sink, "GROWTH/s is LIVE / %.1f s%s%s\n", run->duration_s,
+			     by_blocks ? ", and in windows that of its stacks" : "",
+			     unknown ? ", at most that where windows were too few to tell" : "");
 	if (dropped)
 		sink__printf(sink,
 			     "INCOMPLETE: %s samples had no room and are missing (--max-live, "
