@@ -102,7 +102,7 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 static double mean_length_ns(const struct windows *w)
 {
 	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS -
-			 w->edge_cost_ns;
+			 w->cost_rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
 
 	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
@@ -185,6 +185,12 @@ static void begin_attempt(struct windows *w, uint64_t now_ns)
 	w->attempt_ns = now_ns;
 }
 
+/* May continuous tracing be tried? */
+static bool may_try(const struct windows *w, uint64_t now_ns)
+{
+	return !w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns;
+}
+
 /* Continuous tracing is over, if there was any. */
 static void end_attempt(struct windows *w, uint64_t now_ns)
 {
@@ -244,10 +250,10 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	restart(w, now_ns, cost_ns, cpu_ns);
 	if (may_go_on(w, &since, share, now_ns)) {
 		w->n_cheap++;
-		if (w->continuous || w->n_cheap >= CHEAP || w->n_windows == 1) {
-			if (!w->continuous && w->n_windows == 1)
-				begin_attempt(w, now_ns); /* it may only have been silent */
+		if (w->continuous ||
+		    ((w->n_cheap >= CHEAP || w->n_windows == 1) && may_try(w, now_ns))) {
 			if (!w->continuous) {
+				begin_attempt(w, now_ns); /* it may only have been silent */
 				w->borne_ns = 0;
 				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
 						now_ns);
@@ -284,7 +290,7 @@ static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double u
 	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
 		w->idle_since_ns = now_ns;
 	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
-	       (!w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns);
+	       may_try(w, now_ns);
 }
 
 static enum windows_action step_closed(struct windows *w, uint64_t now_ns, double cost_ns,
@@ -366,7 +372,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	end_attempt(w, now_ns);
+	w->attempt = false; /* it was not its own cost that ended it */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = 0.5 + uniform(w);

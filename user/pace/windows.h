@@ -50,9 +50,9 @@
  * (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
  * or that the machine was idle, where that is more. A process that is in a gap, has used less of a
  * core for a while than tracing may cost, and owes nothing in that account is traced continuously
- * at once, whatever its CPU time has still to pay. If it is too dear within LASTING_NS after all,
- * the next attempt comes twice as late: of a program that works in bursts continuous tracing meets
- * their beginnings only.
+ * at once, whatever its CPU time has still to pay. So is one whose windows were cheap, two in a row.
+ * If it is too dear within LASTING_NS after all, the next attempt comes twice as late: of a program
+ * that works in bursts continuous tracing meets their beginnings only.
  *
  * Samples. Where continuous tracing is too dear because of its samples they are put farther
  * apart first (thinning.h). */
