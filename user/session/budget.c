@@ -112,17 +112,19 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Sees to it that the next window brings neither too few samples for an estimate nor more than
- * it can pay for. calls: that allocated. Where these are so few that it pays for all of them, they
- * all are samples: among large blocks, which always are, small ones would be hardly any. */
+ * it can pay for. calls: that allocated. Where these are so few that it pays for all of them, nearly
+ * all are to be samples: among large blocks, which always are, small ones would be hardly any. Step
+ * by step, for the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
 	double interval;
 
+	if (calls && calls <= CALLS_PAID)
+		factor = 0;
 	factor = factor < 1.0 / 16 ? 1.0 / 16 : factor > 16 ? 16 : factor;
 	interval = (double)t->budget.interval * factor;
-	if (interval < MIN_INTERVAL || (calls && calls <= CALLS_PAID))
-		interval = MIN_INTERVAL;
+	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
 	if (s->interval == 1 || interval > (double)s->interval)
 		interval = (double)s->interval;
 	if (interval > 0.7 * (double)t->budget.interval &&
