@@ -13,7 +13,8 @@
 #define LEAST_N	    4	   /* windows, for a spread */
 #define DOUBT	    3	   /* standard errors */
 #define LEAST_RATE  262144 /* bytes per net second: less is no program's work, a log or a timer's */
-#define LEARN_EVERY 64	   /* share of the points, that are new: what is learnt changes by less */
+#define MOSTLY	    0.5
+#define LEARN_EVERY 64 /* share of the points, that are new: what is learnt changes by less */
 
 void net_clock__free(struct net_clock *c)
 {
@@ -231,7 +232,7 @@ static struct by_work add_up_work(const struct net_clock *c)
 		if (!span_at(c, i, &span) || !span.window)
 			continue;
 		rate = rate_around(c, i);
-		if (rate < LEAST_RATE)
+		if (!(rate > 0))
 			continue;
 		own = span.work / rate;
 		ret.cpu += span.cpu_s;
@@ -251,16 +252,32 @@ static struct by_work add_up_work(const struct net_clock *c)
 	return ret;
 }
 
+/* Does it read and write for its work: in most of the time that it has in gaps? */
+static bool works(const struct net_clock *c)
+{
+	double all = 0, working = 0;
+	struct span span;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		if (!span_at(c, i, &span) || !span.gap)
+			continue;
+		all += span.net_s;
+		working += span.work >= LEAST_RATE * span.net_s ? span.net_s : 0;
+	}
+	return working > MOSTLY * all;
+}
+
 /* The factor by which the time that work says is the net time; 0: work is no clock here. */
 static double weigh_work(struct net_clock *c)
 {
 	struct by_work w = add_up_work(c);
 	double before, before_variance, weight, net;
+	bool io = works(c);
 
-	c->felt = w.n ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT;
-	c->felt_error = w.n ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR;
+	c->felt = io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT;
+	c->felt_error = io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR;
 	c->net_error = 0;
-	if (w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
+	if (!io || w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
 		return 0;
 	before = w.cpu - c->felt * w.cost;
 	before_variance = pow(c->felt_error * w.cost, 2);
@@ -289,7 +306,7 @@ void net_clock__learn(struct net_clock *c)
 
 		if (factor > 0 && span_at(c, i, &span) && span.window)
 			rate = rate_around(c, i);
-		if (rate >= LEAST_RATE) /* one small difference of large numbers less */
+		if (rate > 0) /* one small difference of large numbers less */
 			net = fmin(factor * span.work / rate, span.cpu_s);
 		c->at[i].net_s = total;
 		total += net;

@@ -153,6 +153,25 @@ static void test_little_work_is_none(void **state)
 	net_clock__free(&c);
 }
 
+/* Nor is a large file that is read once: what a loop of malloc feels stays as it was. */
+static void test_a_lump_is_no_work(void **state)
+{
+	struct net_clock c = {};
+
+	(void)state;
+	net_clock__add(&c, S, 0, 0, 0, NET_CLOCK_ENDS);
+	for (uint64_t i = 1; i < 20; i++) {
+		double n = (double)i, work = i > 3 ? 1e8 : 0;
+
+		net_clock__add(&c, 2 * i * S, n * 1e9, (n - 1) * 5e8, work, NET_CLOCK_BEGINS);
+		net_clock__add(&c, (2 * i + 1) * S, n * 1e9 + 1e8, n * 5e8, work, NET_CLOCK_ENDS);
+		net_clock__learn(&c);
+	}
+	assert_near(c.felt, NET_CLOCK_FELT);
+	assert_near(net_clock__error(&c, 1, 1), NET_CLOCK_FELT_ERROR);
+	net_clock__free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_work_by_the_clock_is_not_believed),
 		cmocka_unit_test(test_few_windows_teach_nothing),
 		cmocka_unit_test(test_little_work_is_none),
+		cmocka_unit_test(test_a_lump_is_no_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
