@@ -123,7 +123,7 @@ static bool is_first_alloc(const struct alloc_part *part, const struct alloc_off
 {
 	const struct alloc_offer *o = part->offers;
 
-	while (o < offer && o->func.role != ROLE_ALLOC)
+	while (o < offer && (o->func.role != ROLE_ALLOC || o->leads_to != ALLOC_NOWHERE))
 		o++;
 	return o == offer;
 }

@@ -26,6 +26,7 @@
 #include "capture/self.h"
 #include "proc/process.h"
 
+#define SYSCALL_URETPROBE 335	     /* x86-64, since 6.11 */
 #define PID_NS_INIT_INODE 0xEFFFFFFC /* PROC_PID_INIT_INO of the kernel */
 
 const char *probe_kind__name(enum probe_kind kind)
@@ -132,8 +133,8 @@ static int try_perf(int prog_fd, uint64_t off)
 	return link < 0 ? link : 0;
 }
 
-/* The probed call, where only leaving is allowed besides. */
-static void seccomp_child(int go)
+/* From here on this process may leave, and do nothing else. */
+static int allow_leaving(void)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -142,16 +143,48 @@ static void seccomp_child(int go)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void begin_trial(void)
+{
 	struct rlimit no_core = {0, 0};
-	char byte;
 
 	setrlimit(RLIMIT_CORE, &no_core);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (read(go, &byte, 1) != 1 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+}
+
+/* The probed call, where only leaving is allowed besides. */
+static void seccomp_child(int go)
+{
+	char byte;
+
+	begin_trial();
+	if (read(go, &byte, 1) != 1 || allow_leaving())
 		_exit(1);
 	self__stub(INSN_PUSH, 0).call(0);
 	_exit(0);
+}
+
+/* The signal that ends a child which makes the system call by which a return probe's call comes
+ * back, though none does: SIGILL from the call itself, SIGSYS from a filter that does not let it
+ * through. 0: none, the kernel has no such call. */
+static int signal_of_uretprobe(bool filtered)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		begin_trial();
+		if (!filtered || !allow_leaving())
+			syscall(SYSCALL_URETPROBE);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 static void *call_stub(void *arg)
@@ -264,6 +297,7 @@ void features__probe(struct features *ret)
 		ret->kind[kind] = features__try_kind((enum probe_kind)kind);
 	ret->multi_one_thread = ret->kind[PROBE_MULTI] == -EOPNOTSUPP && multi_sees_one_thread();
 	ret->seccomp_kills = features__seccomp_kills();
+	ret->shadow_stacks_kill = features__shadow_stacks_kill();
 }
 
 bool features__tables(void)
@@ -273,19 +307,29 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
+	/* A millisecond, that spares most kernels the trial. */
+	if (!signal_of_uretprobe(false) || signal_of_uretprobe(true) == SIGILL)
+		return false;
 	/* Where uprobe_multi is missing, return probes are older than the fault. */
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 
-bool features__shadow_stacks_kill(void)
+/* Has one of the file's lines the text? */
+static bool file_has(const char *path, const char *text)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
-	char line[512];
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	char line[4096];
 
 	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, " shstk_update_last_frame\n"))
-			return false;
-	return true;
+		if (strstr(line, text))
+			return true;
+	return false;
+}
+
+bool features__shadow_stacks_kill(void)
+{
+	return file_has("/proc/cpuinfo", " user_shstk") &&
+	       !file_has("/proc/kallsyms", " shstk_update_last_frame\n");
 }
 
 bool features__has_privileges(char *text, size_t size)

@@ -25,11 +25,12 @@ struct features {
 	bool btf;	       /* /sys/kernel/btf/vmlinux is there */
 	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
 	bool multi_one_thread; /* the pid filter of uprobe_multi sees one thread only (a fault of
-				* 6.6.0-6.6.34 and 6.9.0-6.9.4): not used then */
+				* 6.6.0-6.6.34, 6.7, 6.8 and 6.9.0-6.9.4): not used then */
 	bool tables;	       /* bpf_loop is there (5.17): stacks can be unwound by tables */
 	bool seccomp_kills;    /* a return probe kills a process under a filter of system calls that
 				* does not know the kernel's own (a fault of 6.11 to 6.13) */
-	bool init_pid_ns;      /* memtrace sees the pids that the kernel sees */
+	bool shadow_stacks_kill; /* features__shadow_stacks_kill() */
+	bool init_pid_ns;	 /* memtrace sees the pids that the kernel sees */
 };
 
 /* Tries everything, in some tens of milliseconds, with probes on memtrace's own code. */
@@ -45,9 +46,9 @@ bool features__tables(void);
 bool features__seccomp_kills(void);
 
 /* Does a return probe kill a process that has a shadow stack? True of kernels that give processes
- * shadow stacks (6.6) and do not tell these of the changed return address (before 6.11): those
- * whose list of symbols lacks shstk_update_last_frame. Read, not tried: it takes a CPU that has
- * them. Source: arch/x86/kernel/shstk.c. */
+ * shadow stacks (6.6, on a CPU that has them: user_shstk in /proc/cpuinfo) and do not tell these of
+ * the changed return address (before 6.11): those whose list of symbols lacks
+ * shstk_update_last_frame. Read, not tried. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
 /* Tries one kind; as struct features.kind. */

@@ -83,7 +83,9 @@ static void print_hazards(const struct features *f)
 		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed "
 		     "in "
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
-	if (session)
+	if (f->seccomp_kills) /* there are none */
+		;
+	else if (session)
 		puts("  - return probes touch only sampled calls here.");
 	else if (!f->kind[PROBE_MULTI] || !f->kind[PROBE_PERF])
 		puts("  - every allocating call goes through a return probe: unwinding out of "
@@ -94,6 +96,9 @@ static void print_hazards(const struct features *f)
 		     "filter that does not know them (6.11 to 6.13 without the fix of early 2025; "
 		     "tried on a child of memtrace's own): there are none, results are read at "
 		     "the ret instructions instead, which costs more.");
+	if (f->shadow_stacks_kill)
+		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): there "
+		     "are none where a traced process has one.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
 

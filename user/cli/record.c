@@ -320,11 +320,7 @@ static void say_start(const struct record_config *c, struct session *s)
 	const struct capture_probe *probes;
 
 	probes = session__probes(s, &n);
-	trace_config__say_awaited(&c->trace, s);
-	if (session__no_returns(s) && !c->trace.no_returns)
-		complain("no return probes: %s. What calls return is read at the functions' ret "
-			 "instructions, which costs more",
-			 session__no_returns(s));
+	trace_config__say_missing(&c->trace, s);
 	if (!c->verbose)
 		return;
 	for (size_t i = 0; i < n; i++) {

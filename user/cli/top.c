@@ -381,7 +381,7 @@ int cmd_top(int argc, char **argv)
 	run.session = session;
 	run.view = hearing = view;
 	complain_to(hear);
-	trace_config__say_awaited(&config.trace, session);
+	trace_config__say_missing(&config.trace, session);
 	go_on(&run, signal_fd, &waiting);
 	complain_to(NULL);
 	terminal__close(); /* at once: the probes may take a while */

@@ -377,11 +377,15 @@ struct session_options trace_config__session_options(const struct trace_config *
 	};
 }
 
-void trace_config__say_awaited(const struct trace_config *c, const struct session *s)
+void trace_config__say_missing(const struct trace_config *c, const struct session *s)
 {
 	size_t n;
 	const struct capture_probe *probes = session__probes(s, &n);
 
+	if (session__no_returns(s) && !c->no_returns && c->what & WHAT_HEAP)
+		complain("no return probes: %s. What calls return is read at the functions' ret "
+			 "instructions, which costs more",
+			 session__no_returns(s));
 	for (size_t i = 0; i < c->extra.n; i++) {
 		bool found = false;
 

@@ -119,9 +119,9 @@ int trace_config__settle(struct trace_config *config, const char *command, bool 
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of functions of --alloc and --free whose file is not mapped yet: of a session that was
- * started. */
-void trace_config__say_awaited(const struct trace_config *config, const struct session *session);
+/* Complains of what a session that was started cannot do: functions of --alloc and --free whose file
+ * is not mapped yet, return probes. */
+void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, but for the first *told, and counts them in. */
 void say_refused(const struct session *session, size_t *told);

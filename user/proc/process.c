@@ -144,8 +144,9 @@ static bool is_compat32(int dir_fd)
 int process__read(pid_t pid, struct process_info *ret_info)
 {
 	struct process_info info = {.pid = pid};
+	_cleanup_free_ char *status = malloc(STATUS_MAX);
 	_cleanup_close_ int dir_fd = -1;
-	const char *tgid, *seccomp, *features;
+	const char *tgid, *features;
 	char text[4096];
 	ssize_t n;
 	int err;
@@ -164,19 +165,17 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	if (err)
 		return err;
 
-	n = read_text(dir_fd, "status", text, sizeof(text));
+	n = status ? read_text(dir_fd, "status", status, STATUS_MAX) : -ENOMEM;
 	if (n < 0)
 		return n;
-	tgid = status_value(text, "Tgid");
+	tgid = status_value(status, "Tgid");
 	if (!tgid)
 		return -EINVAL;
 	info.tgid = strtol(tgid, NULL, 10);
-	err = parse_euid(text, &info.euid);
+	err = parse_euid(status, &info.euid);
 	if (err)
 		return err;
-	seccomp = status_value(text, "Seccomp");
-	info.seccomp = seccomp && strtol(seccomp, NULL, 10) != 0;
-	features = status_value(text, "x86_Thread_features");
+	features = status_value(status, "x86_Thread_features");
 	info.shadow_stack = features && is_among(features, "shstk");
 
 	n = readlinkat(dir_fd, "exe", info.exe, sizeof(info.exe) - 1);

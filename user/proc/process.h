@@ -16,7 +16,6 @@ struct process_info {
 	char comm[64];	       /* name, control characters replaced by '?' (workers: up to 63) */
 	char state;	       /* 'R', 'S', 'Z', ... of /proc/PID/stat */
 	bool kernel_thread;    /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool seccomp;	       /* a filter of system calls is in force (Seccomp: in status) */
 	bool shadow_stack;     /* its return addresses are kept twice (x86_Thread_features: shstk) */
 	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
 	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */

@@ -81,10 +81,25 @@ int session__check_machine(struct error *err)
 	return 0;
 }
 
+/* A process that has a shadow stack. */
+static int has_shadow_stack(pid_t pid, void *ctx)
+{
+	struct process_info info;
+
+	(void)ctx;
+	return !process__read(pid, &info) && info.shadow_stack ? pid : 0;
+}
+
+static bool dies_by_returns(pid_t pid)
+{
+	return features__shadow_stacks_kill() && has_shadow_stack(pid, NULL);
+}
+
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err)
 {
 	struct capture_options with_regions = *options;
+	struct alloc_files *files;
 	struct capture *capture;
 	struct maps maps;
 	int rc;
@@ -98,10 +113,16 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
+	rc = alloc_files__new(NULL, features__seccomp_kills() || dies_by_returns(pid), &files);
+	if (rc) {
+		maps__free(&maps);
+		return error__set(err, rc, "out of memory");
+	}
 	rc = region_source__find(pid, &maps, false, &ret->regions, err);
 	if (!rc)
-		rc = allocators__find(NULL, pid, &maps, ALLOC_OWN, options->extra, options->n_extra,
-				      &ret->allocators, &ret->no_allocator);
+		rc = allocators__find(files, pid, &maps, ALLOC_OWN, options->extra,
+				      options->n_extra, &ret->allocators, &ret->no_allocator);
+	alloc_files__free(files);
 	maps__free(&maps);
 	if (rc && rc != -ENOENT && rc != -ENOTSUP) {
 		if (ret->no_allocator.text[0])
@@ -182,15 +203,6 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 	return targets__attach_everywhere(s, t, err);
 }
 
-/* A process that has a shadow stack. */
-static int has_shadow_stack(pid_t pid, void *ctx)
-{
-	struct process_info info;
-
-	(void)ctx;
-	return !process__read(pid, &info) && info.shadow_stack ? pid : 0;
-}
-
 /* Return probes put an address of the kernel's where a call returns to. Some kernels kill those
  * whose filter of system calls, or whose shadow stack, does not know of it. A filter may come later,
  * also in a command that a target starts: there nobody gets one. With a shadow stack a process is
@@ -198,7 +210,7 @@ static int has_shadow_stack(pid_t pid, void *ctx)
 static void choose_returns(struct session *s, const struct session_options *o)
 {
 	const char *tunables = o->command ? getenv("GLIBC_TUNABLES") : NULL;
-	bool command = tunables && strstr(tunables, "shstk");
+	bool command = tunables && strcasestr(tunables, "shstk");
 	int pid = 0;
 
 	if (o->no_returns) {
@@ -212,11 +224,13 @@ static void choose_returns(struct session *s, const struct session_options *o)
 			 "on this kernel they kill a process under a filter of system calls");
 		return;
 	}
+	if (!features__shadow_stacks_kill())
+		return;
 	for (size_t i = 0; i < o->n_pids && !pid; i++)
 		pid = has_shadow_stack(o->pids[i], NULL);
-	if (!pid && s->everywhere)
+	if (!pid && s->everywhere) /* an error, if it is not known */
 		pid = process__each(has_shadow_stack, NULL);
-	if ((pid > 0 || command) && features__shadow_stacks_kill())
+	if (pid || command)
 		snprintf(s->no_returns, sizeof(s->no_returns),
 			 "this kernel kills a process with a shadow stack by them%s",
 			 command ? "" : ", and there is one");
@@ -232,6 +246,12 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 		return 0;
 	rc = allocators__find(s->alloc_files, pid, &t->maps, loading ? ALLOC_LOADING : ALLOC_OWN,
 			      s->extra, s->n_extra, &t->allocators, err);
+	if (rc == -ENOTSUP && s->no_returns[0]) {
+		struct error first = *err;
+
+		error__set(err, rc, "%s; there are no return probes: %s", first.text,
+			   s->no_returns);
+	}
 	if (!rc)
 		rc = attach_allocators(s, t, err);
 	if (rc)
