@@ -118,7 +118,7 @@ install: $(B)/memtrace
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
 
 # --- tests -------------------------------------------------------------------------------------
-PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c,$(wildcard tests/progs/*.c))
+PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c %/faulty.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie) \
 	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro lld_static_pie mold mold_shared)
@@ -126,7 +126,7 @@ ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so \
+	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
 	$(B)/progs/refused_free.so $(B)/progs/refused_valloc.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
 	$(ALLOC_PROGS:%=$(B)/progs/%) \
 	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain rust_chain_v0)
@@ -149,7 +149,7 @@ $(B)/progs/newborn_large: tests/progs/newborn.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DFRAME=2000 $< -o $@
 
-$(B)/progs/library.so $(B)/progs/leaking_plugin.so: $(B)/progs/%.so: tests/progs/%.c
+$(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so: $(B)/progs/%.so: tests/progs/%.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@

@@ -162,6 +162,9 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 	}
 	rc = memtrace_bpf__load(skel);
+	if (!rc && (!skel->rodata || !skel->bss)) /* libbpf takes a trial that found no memory for a
+						   * kernel without global data, and goes on */
+		rc = -ENOMEM;
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)
 		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id),
 					  BPF_ANY);
@@ -202,14 +205,20 @@ fail:
 	return rc;
 }
 
+/* No fault of the program's, nor of the kind's. */
+static bool is_out_of_room(int rc)
+{
+	return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
 /* Unwinding by tables needs bpf_loop (Linux 5.17) and is the one large program: a verifier that has
  * had enough of it still takes the walk by frame pointers, whose stacks say that they are no more.
  */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
-	if (features__tables() && !load_kind(c, kind, true, o))
-		return 0;
-	return load_kind(c, kind, false, o);
+	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;
+
+	return rc && !is_out_of_room(rc) ? load_kind(c, kind, false, o) : rc;
 }
 
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)
@@ -250,9 +259,12 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 			*ret = c;
 			return 0;
 		}
-		if (rc == -E2BIG || rc == -ENOMEM) { /* no fault of the kind's */
+		if (rc == -E2BIG || is_out_of_room(rc)) {
 			free(c->counters);
 			free(c);
+			if (rc != -E2BIG && rc != -ENOMEM)
+				return error__set(err, rc, "cannot open the kernel's tables: %s",
+						  strerror(-rc));
 			return error__set(err, rc,
 					  "the kernel has no room for tables of this size: take a "
 					  "smaller --max-live or --max-stacks");

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The kernel refuses one of the calls by which memtrace loads its programs and places its probes, each in turn
+(tests/progs/faulty.c). Either memtrace ends with an error in words, or what it prints is true, or says what is missing; the
+target never notices, and no probe is left."""
+import errno
+import json
+import os
+import re
+import subprocess
+
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, by_function, end, expect, expect_equal,
+                     expect_words, kinds, place, read_line, start, test)
+from test_harmless import wait_unchanged
+
+FAULTY = os.path.join(PROGS, "faulty.so")
+# Tried always: what places probes. Of what is loaded before, which is the same code for each, some are enough.
+ALWAYS = ("link_create", "map_freeze")
+
+
+def begin(target, options, at, error, log=None):
+    env = {**os.environ, "LD_PRELOAD": FAULTY, "FAULT_AT": str(at), "FAULT_ERRNO": str(error)}
+    if log:
+        env["FAULT_LOG"] = log
+    return start([MEMTRACE, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none", *options],
+                 stdin=subprocess.DEVNULL, env=env)
+
+
+def wait_tracing(tracer):
+    """What it said until it traced, or ended; and whether it traces."""
+    said = ""
+    while not re.search(r"; tracing$", said, re.M):
+        try:
+            said += read_line(tracer, tracer.stderr)
+        except Failure:
+            return said, False
+    return said, True
+
+
+def check(profile, truth):
+    """All that lives is there; what is not told by the function that has it is counted as a stack that is not whole."""
+    expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+    if profile["stacks_complete_pct"] == 100:
+        held = by_function(profile, truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(tuple(held[name][:2]) if name in held else (0, 0), (wanted["live_bytes"], wanted["live_objects"]),
+                         f"bytes and objects of {name}")
+    else:
+        ends = {name: n for name, n in profile["lost"].items() if name.startswith("stacks_") and n}
+        expect(ends, "stacks are not whole, and nothing says why")
+
+
+def with_fault(options, at, error, log=None):
+    with Target("truth_basic") as target:
+        tracer = begin(target, options, at, error, log)
+        try:
+            said, traces = wait_tracing(tracer)
+            truth = target.go()
+            if traces:
+                tracer.send_signal(2)
+            out, err = tracer.communicate(timeout=PATIENCE_S)
+            said += err
+            expect(tracer.returncode in (0, 1), "status", tracer.returncode, said)
+            if tracer.returncode == 0:
+                check(json.loads(out), truth)
+            else:
+                expect_words(said, r"^memtrace: .*\w")
+            wait_unchanged(target.pid)
+            expect_equal(target.quit(), 0, "status of the target")
+        except Failure as failure:
+            raise Failure(f"fault {at} ({os.strerror(error)}): {failure}") from None
+        finally:
+            end(tracer)
+    return tracer.returncode
+
+
+def each_fault(options, error, always, every):
+    if not os.path.exists(FAULTY):
+        raise NotRunnable(f"{FAULTY} is not built")
+    with place() as directory:
+        log = directory + "/log"
+        expect_equal(with_fault(options, 0, error, log), 0, "status without a fault")
+        with open(log, encoding="utf-8") as file:
+            calls = [line.split()[1] for line in file]
+    expect({"map_create", "prog_load"} < set(calls), "calls:", set(calls))
+    chosen = [i + 1 for i, name in enumerate(calls) if name in always or i % every == 0]
+    statuses = [with_fault(options, at, error) for at in chosen]
+    expect(1 in statuses, "no fault was ever felt")
+    return f"{len(chosen)} of {len(calls)} calls, {sum(statuses)} of which are an error"
+
+
+@test(beside=True, long=True)
+def faults_out_of_memory():
+    return each_fault((), errno.ENOMEM, ALWAYS, 5)
+
+
+@test(beside=True, long=True)
+def faults_of_perf_probes():
+    """Link by link, where others come and go at once: what is half placed goes."""
+    if "perf" not in kinds():
+        raise NotRunnable("no perf uprobes here")
+    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # a dozen links, a tenth of a second each
