@@ -31,7 +31,8 @@
  * a ratio estimator with its spread between windows, and that of r between gaps, for its error
  * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is weighed against what was known before,
  * by inverse variances; further away than three standard errors it is not believed: bytes that go
- * by the wall clock say F = 0, which nothing that is slowed can be. Where it is believed, windows have net time as they have bytes. */
+ * by the wall clock say F = 0, which nothing that is slowed can be. Where it is believed, windows
+ * have net time as they have bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* how well bytes stand for work at best, relative */
 
 struct net_clock {

@@ -24,6 +24,7 @@
 #define LONGEST_GAP 4.0		/* means at which the exponential distribution is cut off */
 #define PATIENCE_NS (250 * MS)	/* of the budget of so long tracing may be in debt: chance */
 #define CHEAP	    2		/* windows in a row that show it */
+#define NOTICED	    0.25	/* of CPU time: with more cost in it a window is waited for */
 #define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
 /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE		0.5
@@ -78,6 +79,7 @@ void windows__begin(struct windows *w, double budget, double steady, uint64_t se
 	w->budget = budget;
 	w->steady = steady;
 	w->spare = 1;
+	w->felt = WINDOWS_FELT;
 	w->random = seed;
 	w->open = true;
 	w->continuous = budget <= 0;
@@ -151,7 +153,14 @@ static double rest(const struct windows *w)
 /* What a cost in the present state is felt as. */
 static double felt(const struct windows *w, double cost_ns)
 {
-	return w->continuous ? cost_ns : WINDOWS_FELT * cost_ns;
+	return w->continuous ? cost_ns : w->felt * cost_ns;
+}
+
+/* What a stretch of so much CPU time and felt cost takes of the limit on windows: all of it, where
+ * who waits for it notices that. */
+static double charge(const struct windows *w, double cpu_ns, double felt_ns)
+{
+	return !w->continuous && felt_ns > NOTICED * cpu_ns ? fmax(cpu_ns, felt_ns) : felt_ns;
 }
 
 /* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU
@@ -161,10 +170,10 @@ static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cp
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
-	if (w->open && !w->continuous)
-		w->windows_cost_ns += cost;
+	w->windows_cost_ns += w->continuous ? 0 : cost;
 	w->felt_ns += dear - cost;
-	w->debt_ns += dear - (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->debt_ns +=
+		charge(w, cpu, dear) - (w->continuous ? w->steady * at_least : w->budget * cpu);
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
 	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
 	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
@@ -240,7 +249,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	struct thinning_costs since = costs(w, now_ns, cost_ns, cpu_ns);
 
 	if (!w->n_cheap && wall > 0)
-		w->cost_rate = smooth(w->cost_rate, felt(w, cost) / wall);
+		w->cost_rate =
+			smooth(w->cost_rate, charge(w, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
 	if (wall > 0 && !w->continuous)
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
@@ -266,7 +276,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		w->n_cheap = 0;
 	}
 	if (w->continuous && wall > 0) {
-		w->cost_rate = WINDOWS_FELT * cost / wall;
+		w->cost_rate = w->felt * cost / wall;
 		w->used_rate = w->cpu_rate;
 	}
 	end_attempt(w, now_ns);
@@ -365,7 +375,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
 	if (w->open)
-		w->cost_rate = smooth(w->cost_rate, WINDOWS_FELT * cost_rate);
+		w->cost_rate = smooth(w->cost_rate, w->felt * cost_rate);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)
@@ -379,6 +389,19 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 	/* what is left of a few ms more or less is no reason to wait on */
 	w->open_at_ns = 0;
 	w->next_ns = now_ns;
+}
+
+void windows__feel(struct windows *w, double felt)
+{
+	double was = w->felt, more;
+
+	w->felt = between(felt, WINDOWS_FELT, WINDOWS_FELT_MOST);
+	w->cost_rate *= w->felt / was;
+	w->edge_cost_ns *= w->felt / was;
+	more = (w->felt - was) * w->windows_cost_ns;
+	w->felt_ns += more;
+	w->debt_ns += more;
+	w->idle_debt_ns += more;
 }
 
 void windows__hold(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)

@@ -11,14 +11,22 @@
  * limits: shorter ones would be mostly the opening and closing (no less than a fifth of the time
  * that these take, for most of which few probes are in place), longer ones a stall of their own.
  * What a run tells depends on their number more than on their length: with 6 ms at least instead
- * of 12 loops of malloc had 9 to 11 windows in 20 s for the same price, instead of 3 to 8. Their length is uniform within half of its mean to either side.
+ * of 12 loops of malloc had 9 to 11 windows in 20 s for the same price, instead of 3 to 8. Their
+ * length is uniform within half of its mean to either side.
  *
  * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
  * kernel's code in no cache, and probes that come and go hold it up. Throughput lost by cost
  * printed, both as shares of CPU time, beside an untraced twin (docs/overhead.md): 1.24 to 1.31 for
  * loops of malloc and free, 1.26 and 1.39 for redis-server; while tracing is continuous 1.03 to
  * 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed
- * (felt_ns).
+ * (felt_ns), or as often as the process itself has shown (windows__feel(): nginx 1.7 to 2.1).
+ *
+ * Touched requests. Who waits for a server's answer waits longer when a window is open: three times as
+ * long for redis-server. Windows of 1.4 % of the time, which cost it 1 %, make one request in a
+ * hundred late, and are its p99. So where probes take more than a quarter of a process's CPU time in
+ * windows, all of its CPU time in windows is held to the limit, not what probes take of it: of a
+ * hundred requests one is touched at a limit of 1. (Where they take less nobody waits much longer,
+ * and windows may be longer.)
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -64,7 +72,8 @@
 
 #include "pace/thinning.h"
 
-#define WINDOWS_FELT 1.35
+#define WINDOWS_FELT	  1.35
+#define WINDOWS_FELT_MOST 3
 /* after probes came: what their coming has held up is made up for, and not counted. Their cost is
  * the window's, which begins then. */
 #define WINDOWS_SETTLE_NS 3000000
@@ -96,6 +105,7 @@ struct windows {
 	double borne_ns; /* what of it coarser samples are to make up for, while it is continuous */
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the same where idle wall time pays as well */
+	double felt;	     /* times that it feels what windows cost */
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */
 	double used_rate;    /* CPU time per wall ns in a window, smoothed */
 	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes
@@ -110,10 +120,10 @@ struct windows {
 	uint64_t idle_since_ns;		  /* in a gap: it has used next to no CPU since */
 	uint64_t attempt_ns, back_off_ns; /* of the last attempt; none before that much later */
 	unsigned n_cheap; /* windows in a row that continuous tracing could have been */
-	/* Told. What windows have cost. */
+	/* Told. */
 	uint64_t n_windows, windows_ns, continuous_ns;
-	double windows_cost_ns;
-	double felt_ns; /* what they cost beyond the totals told here */
+	double windows_cost_ns; /* of the totals told here, what windows and their edges cost */
+	double felt_ns;		/* and what they cost beyond */
 };
 
 /* Begins at now, with the probes in place: the first window, which decides. Totals of the process
@@ -146,6 +156,10 @@ void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, dou
 /* The window that was opened last did not come about: the process has ended before its probes had
  * settled. */
 void windows__withdraw(struct windows *windows);
+
+/* The process feels what its windows cost, those so far included, so many times. Less than
+ * WINDOWS_FELT, and more than WINDOWS_FELT_MOST, is not believed. */
+void windows__feel(struct windows *windows, double felt);
 
 /* The run is over. Were the probes in place? */
 bool windows__end(struct windows *windows, uint64_t now_ns);

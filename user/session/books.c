@@ -167,6 +167,7 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);
+	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
 	note_calls(b, t); /* where a piece of the same window begins */

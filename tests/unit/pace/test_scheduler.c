@@ -18,7 +18,8 @@ static void a_busy_process_keeps_its_limit(void **state)
 	(void)state;
 	drive(m, 60);
 	assert_true(p->cost < 1.01 * LIMIT * p->cpu);
-	assert_true(p->cost > 0.9 * LIMIT * p->cpu);
+	/* the time in which probes come and go is touched, too, with less cost in it */
+	assert_true(p->cost > 0.8 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 40, 90);
 	assert_int_equal(p->harvests, p->closed);
 	assert_int_equal(p->adapted, p->closed);
