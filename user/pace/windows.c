@@ -7,9 +7,9 @@
 #define MS 1e6
 #define S  1e9
 
-/* length of the first window. In a shorter one what its opening holds up is most of what is seen:
- * of 15 ms it showed a loop of malloc and free at a quarter of its rate */
-#define FIRST_NS    (30 * MS)
+/* Length of the first window, which nothing has paid for: a program of a tenth of a core takes twelve
+ * seconds to make up for it at a limit of 1. */
+#define FIRST_NS    (15 * MS)
 #define MIN_NS	    (6 * MS) /* mean lengths */
 #define MAX_NS	    (400 * MS)
 #define EDGES	    0.2		/* of what opening and closing take: windows are no shorter */
