@@ -36,8 +36,10 @@ machine does hits all alike; what is printed is the median over the rounds and t
    second. In CPU time of the target, so that other processes on its core do not count.
 10. How long threads wait for what takes microseconds, in the neighbourhood of a window's opening and of
    its closing (build/progs/stalls), beside such waits at other times of the same run.
+11. What 20 clients of a redis-server notice, who make one request at a time: SET/s and how long the slowest in
+   100 and in 1,000 wait, by the limit, beside rounds without memtrace.
 
-The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows and stalls.
+The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls and clients.
 
 Probes that another tracer has in all processes would spoil everything: no measurement begins while
 there are such, and one that ends with such is repeated.
@@ -85,6 +87,7 @@ OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little differen
 OF_REDIS = 0.60  # of the untraced rate
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # at 5
+OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
 FELT = 1.5  # between the cost printed and the one felt
 STALL_US = 10_000  # the longest wait that a window may cause, of 99 in 100 windows
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
@@ -490,6 +493,16 @@ class Redis:
         for tid in os.listdir(f"/proc/{self.pid}/task"):
             os.sched_setaffinity(int(tid), {TARGET_CPU})
         self.load(100_000, 16)  # every key is there, so that a SET replaces
+
+    def serve(self, clients, requests):
+        """SET/s, and the milliseconds below which 99 % and 99.9 % of the requests were, and the longest, of
+        clients that make one request at a time."""
+        out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-c", str(clients), "-n",
+                   str(requests), "-r", "60000", "-d", "100"], OTHER_CPU, 3 * PATIENCE_S)
+        waits = [(float(share), float(ms)) for share, ms in
+                 re.findall(r"^([0-9.]+)% <= ([0-9.]+) milliseconds \(cumulative", out, re.M)]
+        rate = float(re.search(r"throughput summary: ([0-9.]+)", out)[1])
+        return rate, *(min(ms for at, ms in waits if at >= share) for share in (99, 99.9, 100))
 
     def ask(self, command):
         with socket.create_connection(("127.0.0.1", self.port), PATIENCE_S) as connection:
@@ -1511,6 +1524,56 @@ def judge_stalls(runs):
                     f"(bar: {STALL_US / 1e3:.0f} ms of 99 in 100, or twice what it is untraced)")
 
 
+# --- 11. clients ---
+
+CLIENTS = 20
+CLIENTS_S = 8  # of each round: some windows
+CLIENTS_LIMITS = ("1", "2", "5")
+
+
+class Clients:
+    """Rounds without memtrace and by limit, in turn; what is compared are rounds that follow each other."""
+
+    def __init__(self, scratch, rounds):
+        server = Redis(scratch)
+        requests = int(server.serve(CLIENTS, 200_000)[0] * CLIENTS_S)
+        report = os.path.join(scratch, "clients.json")
+        self.said = {limit: [] for limit in CLIENTS_LIMITS}
+
+        def traced(limit):
+            def measure():
+                with memtrace("--max-overhead", limit, f"--json={report}")(server.pid):
+                    served = server.serve(CLIENTS, requests)
+                with open(report, encoding="utf-8") as file:
+                    self.said[limit].append(json.load(file)["overhead_pct"])
+                return served
+            return measure
+
+        self.untraced = Candidate("no memtrace", lambda: server.serve(CLIENTS, requests))
+        self.traced = {limit: Candidate(f"--max-overhead {limit}", traced(limit)) for limit in CLIENTS_LIMITS}
+        interleave([self.untraced, *self.traced.values()], rounds, 600)
+        server.end()
+
+    def ratio(self, limit, i):
+        """To the same round's untraced one: the median, and an interval that holds it in 95 of 100 cases."""
+        return median_and_interval([a[i] / b[i] for a, b in zip(self.traced[limit].values, self.untraced.values)])
+
+
+def report_clients(clients):
+    def cell(limit, i):
+        return "{:.2f} ({:.2f} - {:.2f})".format(*clients.ratio(limit, i))
+    rows = [(limit, *(cell(limit, i) for i in range(4)), f"{min(said):.1f} - {max(said):.1f}")
+            for limit, said in clients.said.items() if said]
+    return table(("--max-overhead", "SET/s, of untraced", "99 % wait at most", "99.9 %", "longest", "cost printed, %"), rows)
+
+
+def judge_clients(clients):
+    rate, wait = clients.ratio("1", 0), clients.ratio("1", 1)
+    verdict(rate[2] >= OF_CLIENTS[0] and wait[1] <= OF_CLIENTS[1],
+            f"at the default limit redis serves {rate[0]:.2f} of its SETs ({rate[1]:.2f} - {rate[2]:.2f}), 99 % of which take "
+            f"{wait[0]:.2f} times as long ({wait[1]:.2f} - {wait[2]:.2f}) (bar: {OF_CLIENTS[0]} and {OF_CLIENTS[1]} within)")
+
+
 # --- the parts: each prints and returns its tables, and judges ---
 
 def part_pairs(args, scratch):
@@ -1618,10 +1681,18 @@ def part_stalls(args, _scratch):
     return sections
 
 
+def part_clients(args, scratch):
+    clients = Clients(scratch, 3 if args.quick else 16)
+    sections = [report_clients(clients)]
+    judge_missing([clients.untraced, *clients.traced.values()], args.allow_missing)
+    judge_clients(clients)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
          "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
          "allocators": part_allocators, "attach": part_attach,
-         "windows": part_windows, "stalls": part_stalls}
+         "windows": part_windows, "stalls": part_stalls, "clients": part_clients}
 
 
 def measure_all(args, scratch):
