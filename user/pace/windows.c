@@ -157,23 +157,24 @@ static double felt(const struct windows *w, double cost_ns)
 }
 
 /* What a stretch of so much CPU time and felt cost takes of the limit on windows: all of it, where
- * who waits for it notices that. */
-static double charge(const struct windows *w, double cpu_ns, double felt_ns)
+ * who waits for it notices that. Not while probes come and go: most of that time there are none. */
+static double charge(const struct windows *w, bool window, double cpu_ns, double felt_ns)
 {
-	return !w->continuous && felt_ns > NOTICED * cpu_ns ? fmax(cpu_ns, felt_ns) : felt_ns;
+	return window && !w->continuous && felt_ns > NOTICED * cpu_ns ? fmax(cpu_ns, felt_ns)
+								      : felt_ns;
 }
 
-/* A stretch since the last change is over: books it. Its cost, as calibrated, as a share of its CPU
- * time, or of a core's. */
-static double book(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+/* A stretch since the last change is over: books it. window: all of it was one. Its cost, as
+ * calibrated, as a share of its CPU time, or of a core's. */
+static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;
 	w->felt_ns += dear - cost;
-	w->debt_ns +=
-		charge(w, cpu, dear) - (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->debt_ns += charge(w, window, cpu, dear) -
+		      (w->continuous ? w->steady * at_least : w->budget * cpu);
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
 	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
 	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
@@ -249,14 +250,14 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	struct thinning_costs since = costs(w, now_ns, cost_ns, cpu_ns);
 
 	if (!w->n_cheap && wall > 0)
-		w->cost_rate =
-			smooth(w->cost_rate, charge(w, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
+		w->cost_rate = smooth(w->cost_rate,
+				      charge(w, true, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
 	if (wall > 0 && !w->continuous)
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	book_time(w, now_ns);
-	share = book(w, now_ns, cost_ns, cpu_ns);
+	share = book(w, true, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	if (may_go_on(w, &since, share, now_ns)) {
 		w->n_cheap++;
@@ -310,7 +311,7 @@ static enum windows_action step_closed(struct windows *w, uint64_t now_ns, doubl
 
 	if (wall > 0)
 		w->cpu_rate = smooth(w->cpu_rate, used / wall);
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, false, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->attempt = is_idle(w, now_ns, wall, used);
 	if (w->attempt || w->debt_ns <= open_at_ns(w))
@@ -342,7 +343,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 			smooth(w->edge_cost_ns, cost + (first ? cost : w->opening_cost_ns));
 		w->edge_ns = smooth(w->edge_ns, wall + (first ? wall : w->opening_ns));
 	}
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, false, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = action == WINDOWS_OPEN;
 	if (!w->open) {
@@ -380,7 +381,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)
 		book_time(w, now_ns);
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->attempt = false; /* it was not its own cost that ended it */
 	w->open = w->continuous = false;
@@ -406,7 +407,7 @@ void windows__feel(struct windows *w, double felt)
 
 void windows__hold(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
-	book(w, now_ns, cost_ns, cpu_ns);
+	book(w, false, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
 	w->open = w->continuous = true;
 	w->next_ns = UINT64_MAX;
