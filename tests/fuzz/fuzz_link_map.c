@@ -12,14 +12,27 @@ static const uint8_t *memory;
 static size_t memory_size;
 static size_t reads;
 
-int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len)
+int memory__read_all(pid_t pid, struct memory_read *pieces, size_t n)
 {
 	(void)pid;
-	reads++;
-	if (addr < MEMORY || addr - MEMORY > memory_size || len > memory_size - (addr - MEMORY))
-		return -EFAULT;
-	memcpy(buf, memory + (addr - MEMORY), len);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t addr = pieces[i].addr, len = pieces[i].len;
+
+		reads++;
+		pieces[i].ok = addr >= MEMORY && addr - MEMORY <= memory_size &&
+			       len <= memory_size - (addr - MEMORY);
+		if (pieces[i].ok)
+			memcpy(pieces[i].to, memory + (addr - MEMORY), len);
+	}
 	return 0;
+}
+
+int memory__read(pid_t pid, uint64_t addr, void *to, size_t len)
+{
+	struct memory_read piece = {addr, to, len, false};
+
+	memory__read_all(pid, &piece, 1);
+	return piece.ok ? 0 : -EFAULT;
 }
 
 uint64_t process__auxv(pid_t pid, uint64_t type)

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "proc/link_map.h"
+#include "proc/memory.h"
 #include "proc/process.h"
 
 struct search {
@@ -40,7 +41,7 @@ static bool is_patched(const struct search *s, const struct map_entry *entry,
 	uint8_t now;
 
 	return insn->off >= entry->off && off < entry->end - entry->start &&
-	       !process__read_memory(s->pid, entry->start + off, &now, 1) && now != insn->byte &&
+	       !memory__read(s->pid, entry->start + off, &now, 1) && now != insn->byte &&
 	       now != 0xcc;
 }
 

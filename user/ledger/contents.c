@@ -32,7 +32,7 @@ static int read_contents(struct survivors *s,
 			 survivors_reader reader, void *ctx)
 {
 	static unsigned char content[BATCH][SURVIVORS_BYTES];
-	struct survivors_read reads[BATCH];
+	struct memory_read reads[BATCH];
 	size_t which[BATCH], i = 0;
 	int rc = 0;
 
@@ -44,7 +44,7 @@ static int read_contents(struct survivors *s,
 
 			if (!wanted(s, &s->blocks[i]))
 				continue;
-			reads[n] = (struct survivors_read){
+			reads[n] = (struct memory_read){
 				s->blocks[i].addr, content[n],
 				size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
 			which[n++] = i;

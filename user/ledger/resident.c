@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "proc/memory.h"
 #include "proc/process.h"
 #include "proc/smaps.h"
 
@@ -65,7 +66,7 @@ static bool is_arenas(const struct reading *r, const struct map_entry *map)
 			uint64_t arena, before, size, writable;
 		} heap;
 
-		if (process__read_memory(r->pid, at, &heap, sizeof(heap)) || !heap.arena ||
+		if (memory__read(r->pid, at, &heap, sizeof(heap)) || !heap.arena ||
 		    heap.arena % 8 || heap.before % ARENA_HEAP_MAX || heap.size > heap.writable ||
 		    !heap.writable || heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
 			return false;

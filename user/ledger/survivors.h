@@ -24,6 +24,7 @@
 #include "bpf/abi.h"
 #include "ledger/net_clock.h"
 #include "capture/snapshot.h"
+#include "proc/memory.h"
 #include "profile/windowed.h"
 
 #define SURVIVORS_BYTES	  64 /* of a block's contents that are looked at, at most */
@@ -118,13 +119,7 @@ void survivors__free(struct survivors *survivors);
 
 /* Reads contents: n reads, of which each that succeeds becomes ok. 0 or negative errno: none
  * did. */
-struct survivors_read {
-	uint64_t addr;
-	void *to;
-	size_t len;
-	bool ok;
-};
-typedef int (*survivors_reader)(void *ctx, struct survivors_read *reads, size_t n);
+typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 
 /* An end was told. Order is that of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);

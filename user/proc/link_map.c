@@ -6,10 +6,12 @@
 #include <link.h>
 #include <stdbool.h>
 
+#include "proc/memory.h"
 #include "proc/process.h"
 
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
+#define AT_ONCE	    32 /* real programs have some 30 */
 
 /* Run-time address of the program's dynamic section; 0 when it has none, or none that a dynamic
  * linker reads: a static PIE has one for itself, and a list of its own (glibc) that says nothing of
@@ -24,7 +26,7 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 
 	if (!phdrs_addr || !n || n > MAX_PHDRS)
 		return -ENODATA;
-	code = process__read_memory(pid, phdrs_addr, phdrs, n * sizeof(phdrs[0]));
+	code = memory__read(pid, phdrs_addr, phdrs, n * sizeof(phdrs[0]));
 	if (code)
 		return code;
 	for (uint64_t i = 0; i < n; i++) {
@@ -40,6 +42,34 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 	return 0;
 }
 
+/* The run-time address of what the dynamic linker tells debuggers; 0: it has not come so far. */
+static int find_debug(pid_t pid, uint64_t dynamic, uint64_t *ret_addr)
+{
+	Elf64_Dyn dyns[AT_ONCE];
+	struct memory_read reads[AT_ONCE];
+
+	*ret_addr = 0;
+	for (size_t done = 0; done < MAX_DYNAMIC; done += AT_ONCE) {
+		int code;
+
+		for (size_t i = 0; i < AT_ONCE; i++)
+			reads[i] = (struct memory_read){dynamic + (done + i) * sizeof(dyns[0]),
+							&dyns[i], sizeof(dyns[0]), false};
+		code = memory__read_all(pid, reads, AT_ONCE);
+		if (code)
+			return code;
+		for (size_t i = 0; i < AT_ONCE; i++) {
+			if (!reads[i].ok)
+				return -EFAULT;
+			if (dyns[i].d_tag == DT_NULL)
+				return 0;
+			if (dyns[i].d_tag == DT_DEBUG)
+				*ret_addr = dyns[i].d_un.d_ptr;
+		}
+	}
+	return 0;
+}
+
 long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 {
 	uint64_t addr, debug_addr = 0;
@@ -52,25 +82,16 @@ long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 		return code;
 	if (!addr)
 		return 0;
-	for (int i = 0; i < MAX_DYNAMIC; i++) {
-		Elf64_Dyn dyn;
-
-		code = process__read_memory(pid, addr + (uint64_t)i * sizeof(dyn), &dyn,
-					    sizeof(dyn));
-		if (code)
-			return code;
-		if (dyn.d_tag == DT_NULL)
-			break;
-		if (dyn.d_tag == DT_DEBUG)
-			debug_addr = dyn.d_un.d_ptr;
-	}
+	code = find_debug(pid, addr, &debug_addr);
+	if (code)
+		return code;
 	if (!debug_addr) /* the dynamic linker has not come so far */
 		return -ENODATA;
-	code = process__read_memory(pid, debug_addr, &debug, sizeof(debug));
+	code = memory__read(pid, debug_addr, &debug, sizeof(debug));
 	if (code)
 		return code;
 	for (addr = (uintptr_t)debug.r_map; addr && n < max; addr = (uintptr_t)map.l_next) {
-		code = process__read_memory(pid, addr, &map, sizeof(map));
+		code = memory__read(pid, addr, &map, sizeof(map));
 		if (code)
 			return code;
 		ret_dynamics[n++] = (uintptr_t)map.l_ld;

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
-#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/in_root.h"
@@ -403,17 +402,6 @@ bool process__self_has_cap(int cap)
 		return false;
 	effective = status_value(text, "CapEff");
 	return effective && (strtoull(effective, NULL, 16) >> cap & 1);
-}
-
-int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len)
-{
-	struct iovec local = {buf, len};
-	struct iovec remote = {(void *)(uintptr_t)addr, len};
-	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == len ? 0 : -EFAULT;
 }
 
 uint64_t process__auxv(pid_t pid, uint64_t type)

@@ -72,10 +72,6 @@ int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size);
  * process at its exec; 0 when it has none or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);
 
-/* Reads len bytes of pid's memory at addr. 0, or negative errno (-EFAULT: not all of it is there).
- */
-int process__read_memory(pid_t pid, uint64_t addr, void *buf, size_t len);
-
 /* Where a process's JIT compiler names its code, if it does: a place that outlives the process. */
 struct perf_map_place {
 	int root_fd;   /* the process's own root (O_PATH); the caller closes it */

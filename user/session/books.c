@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "capture/snapshot.h"
-
-#define BATCH 256
 
 static void forget_block(void *ctx, uint64_t addr)
 {
@@ -77,32 +74,11 @@ void books__rest(struct session *s, struct target *t)
 
 /* --- windows --- */
 
-/* Of a batch that meets memory which is not there the kernel reads what comes before it. */
-static int read_memory(void *ctx, struct survivors_read *reads, size_t n)
+static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 {
-	struct iovec local[BATCH], remote[BATCH];
 	const struct target *t = ctx;
-	size_t done = 0;
 
-	while (done < n) {
-		size_t batch = n - done < BATCH ? n - done : BATCH, whole = 0;
-		ssize_t got;
-
-		for (size_t i = 0; i < batch; i++) {
-			local[i] = (struct iovec){reads[done + i].to, reads[done + i].len};
-			remote[i] = (struct iovec){(void *)(uintptr_t)reads[done + i].addr,
-						   reads[done + i].len};
-		}
-		got = process_vm_readv(t->info.pid, local, batch, remote, batch, 0);
-		if (got < 0 && errno != EFAULT)
-			return -errno;
-		while (whole < batch && got >= (ssize_t)reads[done + whole].len) {
-			got -= (ssize_t)reads[done + whole].len;
-			reads[done + whole++].ok = true;
-		}
-		done += whole < batch ? whole + 1 : whole;
-	}
-	return 0;
+	return memory__read_all(t->info.pid, reads, n);
 }
 
 /* live: sorted. */

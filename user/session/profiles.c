@@ -62,6 +62,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.files_refused = s->files_refused,
 		.probes_refused = s->probes_refused,
 		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
+		.unanswered = memory__given_up(),
 		.not_traced = files__not_traced(s, t),
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),

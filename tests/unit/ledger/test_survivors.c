@@ -20,7 +20,7 @@
 
 static unsigned char memory[BLOCKS][SIZE];
 
-static int read_memory(void *ctx, struct survivors_read *reads, size_t n)
+static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 {
 	(void)ctx;
 	for (size_t i = 0; i < n; i++) {
@@ -418,7 +418,7 @@ static void test_exec(void **state)
 	end(&f);
 }
 
-static int no_process(void *ctx, struct survivors_read *reads, size_t n)
+static int no_process(void *ctx, struct memory_read *reads, size_t n)
 {
 	(void)ctx;
 	(void)reads;

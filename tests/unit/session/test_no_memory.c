@@ -102,7 +102,7 @@ static void growth_is_whole_or_not_told(void **state)
 }
 
 /* All of it is there, and does not change. */
-static int read_same(void *ctx, struct survivors_read *reads, size_t n)
+static int read_same(void *ctx, struct memory_read *reads, size_t n)
 {
 	(void)ctx;
 	for (size_t i = 0; i < n; i++) {

@@ -33,7 +33,7 @@ struct fixture {
 	struct profile *profile;
 };
 
-static int read_nothing(void *ctx, struct survivors_read *reads, size_t n)
+static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 {
 	(void)ctx, (void)reads, (void)n;
 	return 0;

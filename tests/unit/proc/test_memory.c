@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Memory of another process, some of which never comes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "proc/memory.h"
+
+#define PAGE 4096
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A page, one that is not mapped, and one that userfaultfd leaves open until go is closed. */
+static char *pages;
+
+static pid_t start_child(int go[2])
+{
+	char byte = 0;
+	int ready[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(go), 0);
+	pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	memset(pages, 'x', PAGE);
+	assert_int_equal(munmap(pages + PAGE, PAGE), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct uffdio_api api = {.api = UFFD_API};
+		struct uffdio_register range = {
+			.range = {(uintptr_t)pages + 2 * PAGE, PAGE},
+			.mode = UFFDIO_REGISTER_MODE_MISSING,
+		};
+		int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(go[1]);
+		byte = fd >= 0 && !ioctl(fd, UFFDIO_API, &api) &&
+		       !ioctl(fd, UFFDIO_REGISTER, &range);
+		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) < 0)
+			_exit(1);
+		close(fd); /* who waits for the page gets it */
+		pause();
+		_exit(0);
+	}
+	close(go[0]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	assert_int_equal(byte, 1);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	munmap(pages, 3 * PAGE);
+}
+
+static void what_is_there_is_read(void **state)
+{
+	int go[2];
+	pid_t pid = start_child(go);
+	char a[4] = "", b[4] = "", c[4] = "";
+	struct memory_read reads[] = {
+		{(uintptr_t)pages + 1, a, 3, false},
+		{(uintptr_t)pages + PAGE - 2, b, 3, false}, /* ends where nothing is */
+		{(uintptr_t)pages + 100, c, 3, false},
+	};
+
+	(void)state;
+	assert_int_equal(memory__read_all(pid, reads, 3), 0);
+	assert_true(reads[0].ok && !reads[1].ok && reads[2].ok);
+	assert_string_equal(a, "xxx");
+	assert_string_equal(c, "xxx");
+	assert_int_equal(memory__read(pid, (uintptr_t)pages, a, 2), 0);
+	assert_int_equal(memory__read(pid, (uintptr_t)pages + PAGE, a, 2), -EFAULT);
+	assert_int_equal(memory__given_up(), 0);
+	close(go[1]);
+	end_child(pid);
+	assert_int_equal(memory__read(pid, (uintptr_t)pages, a, 2), -ESRCH);
+}
+
+static void what_never_comes_is_given_up(void **state)
+{
+	int go[2], other_go[2];
+	pid_t pid = start_child(go), other;
+	uint64_t stuck = (uintptr_t)pages + 2 * PAGE, fine = (uintptr_t)pages;
+	uint64_t before = memory__given_up();
+	double began = seconds();
+	char to[2] = "";
+
+	(void)state;
+	assert_int_equal(memory__read(pid, stuck, to, 1), -ETIMEDOUT);
+	assert_true(seconds() - began < 1);
+	assert_int_equal(memory__given_up(), before + 1);
+	/* it is not asked again, others are */
+	assert_int_equal(memory__read(pid, fine, to, 1), -ETIMEDOUT);
+	assert_int_equal(memory__given_up(), before + 1);
+	other = start_child(other_go);
+	assert_int_equal(memory__read(other, (uintptr_t)pages, to, 1), 0);
+	close(other_go[1]);
+	end_child(other);
+	close(go[1]); /* when it comes, all is well */
+	began = seconds();
+	while (memory__read(pid, fine, to, 1) == -ETIMEDOUT && seconds() - began < 10)
+		usleep(1000);
+	assert_int_equal(memory__read(pid, fine, to, 1), 0);
+	assert_int_equal(to[0], 'x');
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void too_many_are_left_behind(void **state)
+{
+	pid_t pids[MEMORY_MAX_LEFT];
+	int go[MEMORY_MAX_LEFT][2];
+	char to[2] = "";
+
+	(void)state;
+	for (int i = 0; i < MEMORY_MAX_LEFT; i++) {
+		pids[i] = start_child(go[i]);
+		assert_int_equal(memory__read(pids[i], (uintptr_t)pages + 2 * PAGE, to, 1),
+				 -ETIMEDOUT);
+	}
+	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), -EBUSY);
+	for (int i = 0; i < MEMORY_MAX_LEFT; i++) { /* who waits for the dead is let go */
+		assert_int_equal(kill(pids[i], SIGKILL), 0);
+		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+		close(go[i][1]);
+	}
+	for (int i = 0; i < 10000 && memory__read(getpid(), (uintptr_t)to, to, 1); i++)
+		usleep(1000);
+	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_there_is_read),
+		cmocka_unit_test(what_never_comes_is_given_up),
+		cmocka_unit_test(too_many_are_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

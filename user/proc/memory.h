@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of other processes, which say themselves what lies there: a page that is left to
+ * userfaultfd or FUSE may never come, and who reads it stays in the kernel until SIGKILL. So another
+ * thread reads. Who waits for it gives up in time and leaves it behind: it ends when the kernel lets
+ * it go, or with memtrace. */
+#ifndef MEMTRACE_PROC_MEMORY_H
+#define MEMTRACE_PROC_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define MEMORY_PATIENCE_MS 50 /* less than the keeper's, who would take all probes out */
+#define MEMORY_MAX_LEFT	   16  /* threads that are left behind: then nothing is read any more */
+
+struct memory_read {
+	uint64_t addr;
+	void *to; /* len bytes */
+	size_t len;
+	bool ok; /* told: all of it was there */
+};
+
+/* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
+ * an earlier read of pid's memory still has not; -EBUSY: too many have not; other negative errno
+ * (-ESRCH, -EPERM, -ENOMEM). Then no piece is ok. About 20 us for the thread. */
+int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
+
+/* One piece. 0, -EFAULT: not all of it is there; or as above. */
+int memory__read(pid_t pid, uint64_t addr, void *to, size_t len);
+
+/* How often somebody gave up, since memtrace began. */
+uint64_t memory__given_up(void);
+
+#endif
