@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Both files are hostile, as in image.c: nothing is mapped, what the header claims is looked at
- * before libelf believes it, and of what sections claim only so much is read as build-ids and links
- * need. */
+/* Both files are hostile, as in image.c: nothing is mapped, and of what sections claim only so much
+ * is read as build-ids and links need. */
 #include "elf/debug_file.h"
 
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,110 +13,23 @@
 #include "base/cleanup.h"
 #include "base/in_root.h"
 #include "base/io.h"
+#include "elf/headers.h"
 
-#define DEBUG_ROOT     "/usr/lib/debug"
-#define MAX_BUILD_ID   64	    /* bytes; real ones have 20 */
-#define MAX_NOTES      64	    /* sections or segments of notes; real files have three */
-#define MAX_NOTE_BYTES (64u << 10)  /* of one of them */
-#define MAX_LINK_NAME  255	    /* NAME_MAX of Linux */
-#define MAX_CRC_BYTES  (1ull << 30) /* read in all */
-#define LINK_SECTION   ".gnu_debuglink"
-
-struct build_id {
-	size_t len; /* 0: none */
-	unsigned char bytes[MAX_BUILD_ID];
-};
+#define DEBUG_ROOT    "/usr/lib/debug"
+#define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
+#define MAX_CRC_BYTES (1ull << 30) /* read in all */
 
 /* What is looked for. */
 struct search {
 	int root_fd;
 	struct stat own;
-	struct build_id id;
+	struct elf_build_id id;
 	char link[MAX_LINK_NAME + 1]; /* "": none */
 	uint32_t crc;		      /* of the file that link names */
 	uint64_t crc_bytes_left;
 };
 
-DEFINE_CLEANUP(Elf *, cleanup_elf_end, elf_end)
-
 /* --- reading --- */
-
-/* A program, a library, or the debug file of one, which has the same type? libelf allocates for as
- * many sections as the header says; without the escape to larger numbers those are 65,535. */
-static int check_header(int fd)
-{
-	Elf64_Ehdr header;
-	ssize_t n = io__pread(fd, &header, sizeof(header), 0);
-
-	if (n < 0)
-		return (int)n;
-	if (n != sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    header.e_machine != EM_X86_64 ||
-	    (header.e_type != ET_EXEC && header.e_type != ET_DYN) ||
-	    (header.e_shoff && !header.e_shnum) || header.e_phnum == PN_XNUM)
-		return -ENOEXEC;
-	return 0;
-}
-
-/* Looks for a build-id in the notes at off. */
-static void read_notes(Elf *elf, uint64_t off, uint64_t size, uint64_t align, struct build_id *id)
-{
-	size_t pos = 0, name_off, desc_off;
-	Elf_Data *data = NULL;
-	GElf_Nhdr note;
-
-	if (size <= MAX_NOTE_BYTES && off <= INT64_MAX)
-		data = elf_getdata_rawchunk(elf, (int64_t)off, size,
-					    align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-	if (!data || !data->d_buf)
-		return;
-	while ((pos = gelf_getnote(data, pos, &note, &name_off, &desc_off)) > 0) {
-		const char *bytes = data->d_buf;
-
-		if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof("GNU") ||
-		    memcmp(bytes + name_off, "GNU", sizeof("GNU")) != 0 || note.n_descsz < 2 ||
-		    note.n_descsz > MAX_BUILD_ID)
-			continue;
-		id->len = note.n_descsz;
-		memcpy(id->bytes, bytes + desc_off, id->len);
-		return;
-	}
-}
-
-/* From the sections first: the program headers of a debug file may be the program's own, and say
- * where things lie there. */
-static void read_build_id(Elf *elf, struct build_id *id)
-{
-	size_t n = 0, seen = 0;
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
-	GElf_Phdr phdr;
-
-	id->len = 0;
-	/* Where one header cannot be read none can, but libelf would try for each of them. */
-	while (!id->len && seen < MAX_NOTES && (scn = elf_nextscn(elf, scn)) &&
-	       gelf_getshdr(scn, &shdr))
-		if (shdr.sh_type == SHT_NOTE && ++seen)
-			read_notes(elf, shdr.sh_offset, shdr.sh_size, shdr.sh_addralign, id);
-	if (id->len || elf_getphdrnum(elf, &n))
-		return;
-	for (size_t i = 0;
-	     !id->len && seen < MAX_NOTES && i < n && gelf_getphdr(elf, (int)i, &phdr); i++)
-		if (phdr.p_type == PT_NOTE && ++seen)
-			read_notes(elf, phdr.p_offset, phdr.p_filesz, phdr.p_align, id);
-}
-
-/* Is the section called so? names_off: of the string table that names sections. Not with
- * elf_strptr(), which reads the whole table, however large it says it is. */
-static bool is_link_section(int fd, uint64_t names_off, const GElf_Shdr *shdr)
-{
-	char buf[sizeof(LINK_SECTION)];
-
-	return names_off <= INT64_MAX - UINT32_MAX &&
-	       io__pread(fd, buf, sizeof(buf), names_off + shdr->sh_name) == sizeof(buf) &&
-	       memcmp(buf, LINK_SECTION, sizeof(buf)) == 0;
-}
 
 /* A bare file name, NULs up to the next multiple of four, and the CRC of that file. */
 static void parse_link(struct search *search, const char *bytes, size_t size)
@@ -133,58 +43,44 @@ static void parse_link(struct search *search, const char *bytes, size_t size)
 	memcpy(&search->crc, bytes + crc_off, sizeof(search->crc));
 }
 
-static void read_link(struct search *search, Elf *elf, int fd)
+static void read_link(struct search *search, const struct elf_headers *headers)
 {
 	char bytes[MAX_LINK_NAME + 1 + 3 + sizeof(uint32_t)];
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
-	uint64_t names;
-	size_t index;
+	Elf64_Shdr section;
+	ssize_t n;
 
-	if (elf_getshdrstrndx(elf, &index) || !gelf_getshdr(elf_getscn(elf, index), &shdr))
+	if (!elf_headers__find_section(headers, ".gnu_debuglink", 0, &section) ||
+	    section.sh_size > sizeof(bytes))
 		return;
-	names = shdr.sh_offset;
-	while ((scn = elf_nextscn(elf, scn)) && gelf_getshdr(scn, &shdr)) {
-		ssize_t n;
-
-		if (shdr.sh_type != SHT_PROGBITS || shdr.sh_offset > INT64_MAX ||
-		    shdr.sh_size > sizeof(bytes) || !is_link_section(fd, names, &shdr))
-			continue;
-		n = io__pread(fd, bytes, shdr.sh_size, shdr.sh_offset);
-		if (n > 0)
-			parse_link(search, bytes, (size_t)n);
-		return;
-	}
+	n = io__pread(headers->fd, bytes, section.sh_size, section.sh_offset);
+	if (n > 0)
+		parse_link(search, bytes, (size_t)n);
 }
 
-static int read_own(struct search *search, int fd)
+static int read_own(struct search *search, int fd, const char *path)
 {
-	_cleanup_(cleanup_elf_end) Elf *elf = NULL;
+	struct elf_headers headers;
 	int err;
 
 	if (fstat(fd, &search->own) < 0)
 		return -errno;
-	err = check_header(fd);
+	err = elf_headers__read(fd, path, &headers, NULL);
 	if (err)
 		return err;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		return -ENOEXEC;
-	read_build_id(elf, &search->id);
-	read_link(search, elf, fd);
+	elf_headers__build_id(&headers, &search->id);
+	if (search->id.len < 2) /* no name can be made of it */
+		search->id.len = 0;
+	read_link(search, &headers);
 	return 0;
 }
 
 /* --- does a file belong to it? --- */
 
-static bool has_build_id(int fd, const struct build_id *id)
+static bool has_build_id(const struct elf_headers *headers, const struct elf_build_id *id)
 {
-	_cleanup_(cleanup_elf_end) Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	struct build_id its;
+	struct elf_build_id its;
 
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		return false;
-	read_build_id(elf, &its);
+	elf_headers__build_id(headers, &its);
 	return its.len == id->len && memcmp(its.bytes, id->bytes, id->len) == 0;
 }
 
@@ -213,15 +109,16 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 static int try_file(struct search *search, const char *path)
 {
 	_cleanup_close_ int fd = -1;
+	struct elf_headers headers;
 	struct stat st;
 
 	fd = in_root__open_file(search->root_fd, path, true, &st);
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
 		return fd;
-	if (fd < 0 || check_header(fd) ||
+	if (fd < 0 || elf_headers__read(fd, path, &headers, NULL) ||
 	    (st.st_dev == search->own.st_dev && st.st_ino == search->own.st_ino))
 		return -ENOENT;
-	if (search->id.len ? !has_build_id(fd, &search->id) : !has_crc(search, fd, &st))
+	if (search->id.len ? !has_build_id(&headers, &search->id) : !has_crc(search, fd, &st))
 		return -ENOENT;
 	return take_fd(&fd);
 }
@@ -230,7 +127,7 @@ static int try_file(struct search *search, const char *path)
 
 static int by_build_id(struct search *search)
 {
-	char path[sizeof(DEBUG_ROOT "/.build-id//.debug") + 2 * MAX_BUILD_ID];
+	char path[sizeof(DEBUG_ROOT "/.build-id//.debug") + 2 * ELF_MAX_BUILD_ID];
 	int n;
 
 	if (!search->id.len)
@@ -278,9 +175,7 @@ int debug_file__open(int root_fd, int fd, const char *path)
 
 	if (path[0] != '/' || strlen(path) >= PATH_MAX)
 		return -EINVAL;
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return -ENOEXEC;
-	ret = read_own(&search, fd);
+	ret = read_own(&search, fd, path);
 	if (ret)
 		return ret;
 	ret = by_build_id(&search);

@@ -2,14 +2,9 @@
 /* Reading an ELF file that its owner may be rewriting to hurt us.
  *
  * Nothing is mapped. A page of a mapping whose file has been cut short since raises SIGBUS, and the
- * target can cut its file whenever it likes; a read() only comes back short. So libelf gets
- * ELF_C_READ (pread), never ELF_C_READ_MMAP, and the big things (code, symbol tables) are read by
- * ourselves, with pread into buffers whose sizes were compared with the file's size and a limit
- * first.
- *
- * libelf allocates and touches memory for as many sections as the header claims, up to 2^32 of
- * them; check_header() looks at that claim before libelf does. (A target that swaps the header
- * between the two can still make us use memory, nothing worse.)
+ * target can cut its file whenever it likes; a read() only comes back short. The headers are read
+ * by elf/headers.h; the big things (code, symbol tables) with pread into buffers whose sizes were
+ * compared with the file's size and a limit first.
  *
  * Where a table lies about itself, the part that is sound is used and the rest left out: symbols
  * whose name begins outside the string table, string tables without a final NUL, segments that
@@ -17,53 +12,15 @@
 #include "elf/image_internal.h"
 
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
 
-#define MAX_SECTIONS   (1u << 20)
-#define MAX_NOTE_BYTES (64u << 10)
-#define MAX_DYNAMIC    (64u << 10) /* bytes of PT_DYNAMIC */
+#define MAX_DYNAMIC (64u << 10) /* bytes of PT_DYNAMIC */
 
-static int check_header(struct elf_image *image, const char *name, struct error *err)
-{
-	uint64_t n_sections;
-	Elf64_Shdr first;
-	Elf64_Ehdr ehdr;
-	ssize_t n;
-
-	n = io__pread(image->fd, &ehdr, sizeof(ehdr), 0);
-	if (n < 0)
-		return error__set(err, -EIO, "cannot read %s: %s", name, strerror(-n));
-	if (n < SELFMAG || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
-		return error__set(err, -ENOEXEC, "%s is not an ELF file", name);
-	if (n < (ssize_t)sizeof(ehdr))
-		return error__set(err, -ENOEXEC, "%s is cut short inside its ELF header", name);
-	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    ehdr.e_machine != EM_X86_64)
-		return error__set(err, -ENOEXEC, "%s is not a 64-bit x86-64 ELF file", name);
-	image->entry = ehdr.e_entry;
-	if (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN)
-		return error__set(err, -ENOEXEC,
-				  "%s is an ELF file of type %u, neither program nor library", name,
-				  ehdr.e_type);
-
-	n_sections = ehdr.e_shnum;
-	if (ehdr.e_shoff && n_sections == 0 &&
-	    elf_image__in_file(image, ehdr.e_shoff, sizeof(first)) &&
-	    io__pread(image->fd, &first, sizeof(first), ehdr.e_shoff) == sizeof(first))
-		n_sections = first.sh_size;
-	if (n_sections > MAX_SECTIONS)
-		return error__set(err, -ENOEXEC, "%s claims to have %llu sections", name,
-				  (unsigned long long)n_sections);
-	return 0;
-}
-
-static int add_segment(struct elf_image *image, const GElf_Phdr *phdr)
+static int add_segment(struct elf_image *image, const Elf64_Phdr *phdr)
 {
 	struct segment segment = {
 		.vaddr = phdr->p_vaddr,
@@ -87,81 +44,68 @@ static int add_segment(struct elf_image *image, const GElf_Phdr *phdr)
 	return 0;
 }
 
-static void read_build_id(struct elf_image *image, Elf *elf, const GElf_Phdr *phdr)
+/* 0 or -ENOMEM. */
+static int read_build_id(struct elf_image *image, const struct elf_headers *headers,
+			 const Elf64_Phdr *phdr)
 {
-	size_t pos = 0, name_off, desc_off;
-	GElf_Nhdr note;
-	Elf_Data *data;
+	struct elf_build_id id;
 
-	if (image->build_id || phdr->p_filesz > MAX_NOTE_BYTES ||
-	    !elf_image__in_file(image, phdr->p_offset, phdr->p_filesz))
-		return;
-	data = elf_getdata_rawchunk(elf, phdr->p_offset, phdr->p_filesz,
-				    phdr->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-	if (!data || !data->d_buf)
-		return;
-	while ((pos = gelf_getnote(data, pos, &note, &name_off, &desc_off)) > 0) {
-		const unsigned char *desc = (unsigned char *)data->d_buf + desc_off;
-
-		if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof("GNU") ||
-		    memcmp((char *)data->d_buf + name_off, "GNU", sizeof("GNU")) != 0 ||
-		    note.n_descsz == 0 || note.n_descsz > 64)
-			continue;
-		image->build_id = malloc(2 * note.n_descsz + 1);
-		if (!image->build_id)
-			return;
-		for (size_t i = 0; i < note.n_descsz; i++)
-			sprintf(image->build_id + 2 * i, "%02x", desc[i]);
-		return;
-	}
+	elf_headers__note_build_id(headers, phdr->p_offset, phdr->p_filesz, phdr->p_align, &id);
+	if (!id.len)
+		return 0;
+	image->build_id = malloc(2 * id.len + 1);
+	if (!image->build_id)
+		return -ENOMEM;
+	for (size_t i = 0; i < id.len; i++)
+		sprintf(image->build_id + 2 * i, "%02x", id.bytes[i]);
+	return 0;
 }
 
-static void read_soname(struct elf_image *image, Elf *elf, const GElf_Phdr *phdr)
+/* 0 or -ENOMEM. */
+static int read_soname(struct elf_image *image, const Elf64_Phdr *phdr)
 {
+	_cleanup_free_ Elf64_Dyn *dynamic = NULL;
 	uint64_t strtab = 0, soname = 0, off;
 	bool has_strtab = false, has_soname = false;
 	char name[256];
-	Elf_Data *data;
-	GElf_Dyn dyn;
 	ssize_t n;
 
-	if (phdr->p_filesz > MAX_DYNAMIC ||
-	    !elf_image__in_file(image, phdr->p_offset, phdr->p_filesz))
-		return;
-	data = elf_getdata_rawchunk(elf, phdr->p_offset, phdr->p_filesz, ELF_T_DYN);
-	if (!data)
-		return;
-	for (int i = 0; gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
-		if (dyn.d_tag == DT_STRTAB) {
-			strtab = dyn.d_un.d_ptr;
+	if (phdr->p_filesz > MAX_DYNAMIC)
+		return 0;
+	dynamic = elf_image__read_range(image, phdr->p_offset, phdr->p_filesz);
+	if (!dynamic)
+		return 0;
+	for (size_t i = 0; i < phdr->p_filesz / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL;
+	     i++) {
+		if (dynamic[i].d_tag == DT_STRTAB) {
+			strtab = dynamic[i].d_un.d_ptr;
 			has_strtab = true;
-		} else if (dyn.d_tag == DT_SONAME) {
-			soname = dyn.d_un.d_val;
+		} else if (dynamic[i].d_tag == DT_SONAME) {
+			soname = dynamic[i].d_un.d_val;
 			has_soname = true;
 		}
 	}
 	if (!has_strtab || !has_soname || elf_image__vaddr_to_off(image, strtab + soname, &off))
-		return;
+		return 0;
 	n = io__pread(image->fd, name, sizeof(name), off);
-	if (n > 1 && name[0] && memchr(name, '\0', n))
-		image->soname = strdup(name);
+	if (n <= 1 || !name[0] || !memchr(name, '\0', (size_t)n))
+		return 0;
+	image->soname = strdup(name);
+	return image->soname ? 0 : -ENOMEM;
 }
 
-static int read_segments(struct elf_image *image, Elf *elf)
+/* 0 or -ENOMEM. */
+static int read_segments(struct elf_image *image, const struct elf_headers *headers)
 {
-	GElf_Phdr phdr;
-	size_t n;
+	struct elf_walk walk;
+	Elf64_Phdr phdr;
+	int err = 0;
 
-	/* PN_XNUM and more: no linker makes them, and libelf would read them all. */
-	if (elf_getphdrnum(elf, &n) != 0 || n >= PN_XNUM)
-		return -ENOEXEC;
-	for (size_t i = 0; i < n; i++) {
-		if (!gelf_getphdr(elf, i, &phdr))
-			return -ENOEXEC;
+	elf_headers__walk_segments(headers, &walk);
+	while (!err && elf_walk__next(&walk, &phdr)) {
 		switch (phdr.p_type) {
 		case PT_LOAD:
-			if (add_segment(image, &phdr))
-				return -ENOMEM;
+			err = add_segment(image, &phdr);
 			break;
 		case PT_DYNAMIC:
 			image->has_dynamic = true;
@@ -175,22 +119,21 @@ static int read_segments(struct elf_image *image, Elf *elf)
 		}
 	}
 	/* These need the PT_LOADs. */
-	for (size_t i = 0; i < n; i++) {
-		if (!gelf_getphdr(elf, i, &phdr))
-			break;
-		if (phdr.p_type == PT_NOTE)
-			read_build_id(image, elf, &phdr);
+	elf_headers__walk_segments(headers, &walk);
+	while (!err && elf_walk__next(&walk, &phdr)) {
+		if (phdr.p_type == PT_NOTE && !image->build_id)
+			err = read_build_id(image, headers, &phdr);
 		else if (phdr.p_type == PT_DYNAMIC && !image->soname)
-			read_soname(image, elf, &phdr);
+			err = read_soname(image, &phdr);
 	}
-	return 0;
+	return err;
 }
 
 static int open_image(int fd, const char *name, bool with_symbols, struct elf_image **ret_image,
 		      struct error *err)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
-	_cleanup_(cleanup_elf_end) Elf *elf = NULL;
+	struct elf_headers headers;
 	struct stat st;
 	int ret;
 
@@ -207,25 +150,18 @@ static int open_image(int fd, const char *name, bool with_symbols, struct elf_im
 	if (image->fd < 0)
 		return error__set(err, -EIO, "cannot duplicate the descriptor of %s: %s", name,
 				  strerror(errno));
-	ret = check_header(image, name, err);
+	ret = elf_headers__read(image->fd, name, &headers, err);
 	if (ret)
 		return ret;
+	image->entry = headers.file.e_entry;
 
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return error__set(err, -ENOEXEC, "libelf is older than its header");
-	elf = elf_begin(image->fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		return error__set(err, -ENOEXEC, "cannot read %s: %s", name, elf_errmsg(-1));
-
-	ret = read_segments(image, elf);
+	ret = read_segments(image, &headers);
 	if (!ret && image->n_segments == 0)
-		ret = -ENOEXEC;
+		return error__set(err, -ENOEXEC, "%s has no sound program headers", name);
 	if (!ret && with_symbols)
-		ret = elf_image__read_symbols(image, elf);
-	if (ret == -ENOMEM)
-		return error__set(err, ret, "out of memory reading %s", name);
+		ret = elf_image__read_symbols(image, &headers);
 	if (ret)
-		return error__set(err, ret, "%s has no sound program headers", name);
+		return error__set(err, ret, "out of memory reading %s", name);
 
 	*ret_image = image;
 	image = NULL;

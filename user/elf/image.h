@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One ELF file, read for what placing probes and naming addresses needs: segments, build-id,
  * symbols, bytes of code. The file belongs to the target: any field may lie, so every offset and
- * count is checked against the file's size before use (libelf does part of it), and the file is
- * read, never mapped. Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual
- * address), off (file offset). */
+ * count is checked against the file's size before use, and the file is read, never mapped, and by
+ * no library. Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual address),
+ * off (file offset). */
 #ifndef MEMTRACE_ELF_IMAGE_H
 #define MEMTRACE_ELF_IMAGE_H
 
@@ -27,7 +27,7 @@ struct elf_symbol {
 
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Only 64-bit little-endian
  * x86-64 ET_EXEC and ET_DYN files are taken. 0; -ENOEXEC when it is something else or broken, with
- * err saying what; -ENOMEM, -EIO. name is for messages. */
+ * err saying what; -ENOMEM; what reading gives. name is for messages. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 /* The same without its symbols, which are most of the work and memory. */
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err);
@@ -74,8 +74,8 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 			     size_t *ret_size, uint64_t *ret_vaddr);
 
 /* A copy of the section called name and its virtual address. The caller frees it. 0; -ENOENT when
- * the file has none that is loaded; -ENOEXEC when it is empty, larger than 256 MiB or not in the
- * file; -ENOMEM, -EIO. */
+ * the file has none that is loaded and has bytes; -ENOEXEC when it is larger than 256 MiB or not in
+ * the file; -ENOMEM, -EIO. */
 int elf_image__read_section(const struct elf_image *image, const char *name,
 			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr);
 

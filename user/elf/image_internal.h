@@ -6,8 +6,8 @@
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 
 #include <elf.h>
-#include <libelf.h>
 
+#include "elf/headers.h"
 #include "elf/image.h"
 
 struct segment {		   /* PT_LOAD */
@@ -42,8 +42,6 @@ struct elf_image {
 	} relocations[2];  /* of the PLT, and others */
 };
 
-DEFINE_CLEANUP(Elf *, cleanup_elf_end, elf_end)
-
 /* --- image_segments.c: where bytes are --- */
 
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
@@ -59,7 +57,7 @@ const struct segment *elf_image__segment_at(const struct elf_image *image, uint6
 /* --- image_symbols.c --- */
 
 /* Reads both symbol tables; what is not sound stays empty. 0 or -ENOMEM. */
-int elf_image__read_symbols(struct elf_image *image, Elf *elf);
+int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers);
 void elf_image__free_symbols(struct elf_image *image);
 
 /* Is the symbol a function that this file defines, with a name? */

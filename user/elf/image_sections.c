@@ -3,47 +3,29 @@
 #include "elf/image_internal.h"
 
 #include <errno.h>
-#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/io.h"
 
-#define MAX_EH_FRAME	(128u << 20)
-#define MAX_COPY_BYTES	(256u << 20) /* of any other section */
-#define MAX_NAMES_BYTES (16u << 20)  /* of the string table that names sections */
+#define MAX_EH_FRAME   (128u << 20)
+#define MAX_COPY_BYTES (256u << 20) /* of any other section */
 
 /* The first section of that name that is in the file and in the process. 0 or -ENOENT. */
-static int find_section(const struct elf_image *image, const char *name, GElf_Shdr *ret_shdr)
+static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)
 {
-	_cleanup_(cleanup_elf_end) Elf *elf = elf_begin(image->fd, ELF_C_READ, NULL);
-	_cleanup_free_ char *names = NULL;
-	Elf_Scn *scn = NULL;
-	GElf_Shdr shdr;
-	size_t index;
+	struct elf_headers headers;
 
-	/* Not elf_strptr(): it looks for a final NUL again for each name. */
-	if (!elf || elf_getshdrstrndx(elf, &index) != 0 ||
-	    !gelf_getshdr(elf_getscn(elf, index), &shdr) || shdr.sh_size > MAX_NAMES_BYTES)
+	if (elf_headers__read(image->fd, "", &headers, NULL) ||
+	    !elf_headers__find_section(&headers, name, SHF_ALLOC, ret_shdr))
 		return -ENOENT;
-	names = elf_image__read_range(image, shdr.sh_offset, shdr.sh_size);
-	if (!names)
-		return -ENOENT;
-	index = shdr.sh_size;
-	while ((scn = elf_nextscn(elf, scn))) {
-		if (!gelf_getshdr(scn, ret_shdr) || ret_shdr->sh_type == SHT_NOBITS ||
-		    !(ret_shdr->sh_flags & SHF_ALLOC) || ret_shdr->sh_name >= index)
-			continue;
-		if (strcmp(names + ret_shdr->sh_name, name) == 0)
-			return 0;
-	}
-	return -ENOENT;
+	return 0;
 }
 
 /* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame, which all
  * linkers write pc-relative in 4 bytes. How long .eh_frame is it does not say: to the end of its
  * segment at most, the final zero ends it before. */
-static int eh_frame_by_header(const struct elf_image *image, GElf_Shdr *ret_shdr)
+static int eh_frame_by_header(const struct elf_image *image, Elf64_Shdr *ret_shdr)
 {
 	static const unsigned char expected[2] = {1, 0x1b};
 	const struct segment *segment;
@@ -87,7 +69,7 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
 	bool by_section = true;
-	GElf_Shdr shdr;
+	Elf64_Shdr shdr;
 	ssize_t n;
 
 	if (find_section(image, ".eh_frame", &shdr) != 0) {
@@ -95,8 +77,6 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 		if (eh_frame_by_header(image, &shdr) != 0)
 			return -ENOENT;
 	}
-	if (shdr.sh_size == 0)
-		return -ENOENT;
 	if (shdr.sh_size > MAX_EH_FRAME || !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
 		return -ENOEXEC;
 
@@ -118,12 +98,12 @@ int elf_image__read_section(const struct elf_image *image, const char *name,
 			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
-	GElf_Shdr shdr;
+	Elf64_Shdr shdr;
 	ssize_t n;
 
 	if (find_section(image, name, &shdr) != 0)
 		return -ENOENT;
-	if (shdr.sh_size == 0 || shdr.sh_size > MAX_COPY_BYTES ||
+	if (shdr.sh_size > MAX_COPY_BYTES ||
 	    !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
 		return -ENOEXEC;
 	bytes = malloc(shdr.sh_size); /* no larger than it is, as above */
@@ -141,7 +121,7 @@ int elf_image__read_section(const struct elf_image *image, const char *name,
 
 bool elf_image__is_go(const struct elf_image *image)
 {
-	GElf_Shdr shdr;
+	Elf64_Shdr shdr;
 
 	return find_section(image, ".go.buildinfo", &shdr) == 0;
 }

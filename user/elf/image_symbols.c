@@ -3,7 +3,6 @@
 #include "elf/image_internal.h"
 
 #include <errno.h>
-#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,17 +40,17 @@ static void free_table(struct symbol_table *table)
 	*table = (struct symbol_table){0};
 }
 
-/* Reads the symbol table in section scn and its string table; *table stays empty when they are not
+/* Reads the symbol table of that section and its string table; *table stays empty when they are not
  * sound. 0 or -ENOMEM. */
-static int read_table(const struct elf_image *image, Elf *elf, const GElf_Shdr *shdr,
-		      struct symbol_table *table)
+static int read_table(const struct elf_image *image, const struct elf_headers *headers,
+		      const Elf64_Shdr *shdr, struct symbol_table *table)
 {
-	Elf_Scn *string_scn = elf_getscn(elf, shdr->sh_link);
-	GElf_Shdr strings;
+	Elf64_Shdr strings;
 	int err = 0;
 
-	if (shdr->sh_entsize != sizeof(Elf64_Sym) || !string_scn ||
-	    !gelf_getshdr(string_scn, &strings) || strings.sh_type != SHT_STRTAB)
+	if (shdr->sh_entsize != sizeof(Elf64_Sym) ||
+	    !elf_headers__section(headers, shdr->sh_link, &strings) ||
+	    strings.sh_type != SHT_STRTAB)
 		return 0;
 	table->symbols = elf_image__read_range(image, shdr->sh_offset, shdr->sh_size);
 	table->strings = elf_image__read_range(image, strings.sh_offset, strings.sh_size);
@@ -68,21 +67,18 @@ static int read_table(const struct elf_image *image, Elf *elf, const GElf_Shdr *
 	return err;
 }
 
-int elf_image__read_symbols(struct elf_image *image, Elf *elf)
+int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers)
 {
-	GElf_Shdr versions = {0};
-	Elf_Scn *scn = NULL;
+	Elf64_Shdr versions = {0}, shdr;
+	struct elf_walk walk;
 	int err = 0;
 
-	while (!err && (scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr shdr;
-
-		if (!gelf_getshdr(scn, &shdr))
-			continue;
+	elf_headers__walk_sections(headers, &walk);
+	while (!err && elf_walk__next(&walk, &shdr)) {
 		if (shdr.sh_type == SHT_DYNSYM && !image->dynsym.symbols)
-			err = read_table(image, elf, &shdr, &image->dynsym);
+			err = read_table(image, headers, &shdr, &image->dynsym);
 		else if (shdr.sh_type == SHT_SYMTAB && !image->symtab.symbols)
-			err = read_table(image, elf, &shdr, &image->symtab);
+			err = read_table(image, headers, &shdr, &image->symtab);
 		else if (shdr.sh_type == SHT_GNU_versym)
 			versions = shdr;
 	}

@@ -16,9 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "elf/headers.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_child.h"
-#include "symbolize/elf_section.h"
 
 #define MAX_ADDRESSES	 (1u << 24) /* per call */
 #define MAX_PATIENCE_S	 86400.0
@@ -30,10 +30,12 @@ struct dwarf_test_hooks dwarf__test_hooks;
 
 bool dwarf__present(int fd)
 {
+	struct elf_headers headers;
 	Elf64_Shdr section;
 
-	return elf_section__find(fd, ".debug_info", &section) ||
-	       elf_section__find(fd, ".zdebug_info", &section);
+	return !elf_headers__read(fd, "", &headers, NULL) &&
+	       (elf_headers__find_section(&headers, ".debug_info", 0, &section) ||
+		elf_headers__find_section(&headers, ".zdebug_info", 0, &section));
 }
 
 struct stream {

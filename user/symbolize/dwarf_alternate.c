@@ -12,10 +12,9 @@
 #include <elfutils/libdwelf.h>
 
 #include "base/io.h"
-#include "symbolize/elf_section.h"
+#include "elf/headers.h"
 
-#define DEBUG_ROOT   "/usr/lib/debug"
-#define MAX_BUILD_ID 64 /* bytes; real ones have 20 */
+#define DEBUG_ROOT "/usr/lib/debug"
 
 static int open_regular(const char *path)
 {
@@ -33,13 +32,16 @@ static int open_regular(const char *path)
 int dwarf_alternate__open(int file_fd, const char *debug_root)
 {
 	const char *root = debug_root ? debug_root : DEBUG_ROOT;
-	char link[PATH_MAX + MAX_BUILD_ID], path[2 * PATH_MAX], hex[2 * MAX_BUILD_ID + 1], *base;
+	char link[PATH_MAX + ELF_MAX_BUILD_ID], path[2 * PATH_MAX], hex[2 * ELF_MAX_BUILD_ID + 1],
+		*base;
 	size_t root_len = strlen(root), path_len, id_len;
+	struct elf_headers headers;
 	Elf64_Shdr section;
 	ssize_t len;
 	int fd;
 
-	if (!elf_section__find(file_fd, ".gnu_debugaltlink", &section) ||
+	if (elf_headers__read(file_fd, "", &headers, NULL) ||
+	    !elf_headers__find_section(&headers, ".gnu_debugaltlink", 0, &section) ||
 	    section.sh_size > sizeof(link))
 		return -1;
 	len = io__pread(file_fd, link, section.sh_size, section.sh_offset);
@@ -47,7 +49,7 @@ int dwarf_alternate__open(int file_fd, const char *debug_root)
 		return -1;
 	path_len = strnlen(link, (size_t)len);
 	id_len = (size_t)len - path_len;
-	if (id_len < 3 || id_len - 1 > MAX_BUILD_ID)
+	if (id_len < 3 || id_len - 1 > ELF_MAX_BUILD_ID)
 		return -1;
 	for (size_t i = 0; i < id_len - 1; i++)
 		snprintf(hex + 2 * i, 3, "%02x", (unsigned char)link[path_len + 1 + i]);
