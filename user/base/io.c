@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static ssize_t read_all(int fd, char *buf, size_t len, bool positioned, uint64_t off)
@@ -32,4 +33,11 @@ ssize_t io__read(int fd, void *buf, size_t len)
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off)
 {
 	return read_all(fd, buf, len, true, off);
+}
+
+uint64_t io__file_bytes(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) ? (uint64_t)st.st_size : 0;
 }

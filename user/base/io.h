@@ -13,4 +13,7 @@ ssize_t io__read(int fd, void *buf, size_t len);
 /* The same at off, leaving the file's position alone. */
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
 
+/* The size of the file behind fd; 0 when there is none (-1). */
+uint64_t io__file_bytes(int fd);
+
 #endif

@@ -415,7 +415,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	symbolize_options.waiting = (struct dwarf_waiting){guard__wait, s};
+	symbolize_options.waiting = (struct stream_waiting){guard__wait, s};
 	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
 	s->max_overhead = o->max_overhead;
 	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbolize/stream.h"
+
 #define DWARF_MAX_FRAMES 64 /* per address; of more, the outermost inlined ones are left out */
 
 /* The strings are at most NAME_MAX_BYTES long (longer ones are cut), printable UTF-8, owned. */
@@ -28,14 +30,8 @@ struct dwarf_frames {
 	size_t n;
 };
 
-/* Called some ten times a second while somebody waits. */
-struct dwarf_waiting {
-	void (*fn)(void *ctx);
-	void *ctx;
-};
-
 /* Has the file a .debug_info (or .zdebug_info) with content? Reads section headers only; safe on
- * hostile files. 64-bit little-endian ELF only. */
+ * hostile files. Only of what elf_headers__read() takes. */
 bool dwarf__present(int fd);
 
 /* Fills ret[i] for vaddrs[i]. fd: the file that holds the DWARF, which is the binary or its
@@ -50,7 +46,7 @@ bool dwarf__present(int fd);
  * valid in every case, and keeps what was found before a failure. The caller's SIGCHLD must not be
  * ignored. waiting: NULL for none. */
 int dwarf__resolve(int fd, const uint64_t *vaddrs, size_t n, double patience_s,
-		   const struct dwarf_waiting *waiting, struct dwarf_frames *ret);
+		   const struct stream_waiting *waiting, struct dwarf_frames *ret);
 
 /* Frees what ret[0..n) holds, not ret itself. */
 void dwarf_frames__free(struct dwarf_frames *frames, size_t n);

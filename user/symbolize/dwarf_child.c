@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <dwarf.h>
@@ -16,15 +15,10 @@
 
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_alternate.h"
-#include "symbolize/sandbox.h"
 
-#define MEMORY_BYTES  (4ull << 30) /* files not counted */
 #define UNITS_AT_ONCE 64
 #define MAX_DEPTH     512 /* of nested DIEs; real ones reach some 50 */
 #define NONE	      UINT32_MAX
-
-/* Where sandbox__leave puts them. */
-enum { FILE_FD = SANDBOX_FIRST_FD, OUT_FD };
 
 /* --- which unit holds which address --- */
 
@@ -47,7 +41,7 @@ struct unit {
 static void *must(void *memory)
 {
 	if (!memory)
-		_exit(DWARF_EXIT_FAILED);
+		_exit(CHILD_FAILED);
 	return memory;
 }
 
@@ -283,7 +277,7 @@ static uint32_t cut(size_t len)
 static void send(FILE *out, const void *data, size_t len)
 {
 	if (len && fwrite(data, len, 1, out) != 1)
-		_exit(DWARF_EXIT_FAILED);
+		_exit(CHILD_FAILED);
 }
 
 static void send_answer(FILE *out, struct answer *answer)
@@ -353,12 +347,14 @@ static void resolve_unit(FILE *out, struct unit *unit)
 	for (size_t i = 0; i < unit->n; i++)
 		send_address(out, unit, i);
 	if (fflush(out)) /* from here on the parent has it */
-		_exit(DWARF_EXIT_FAILED);
+		_exit(CHILD_FAILED);
 }
 
-/* The whole; an exit status. */
-static int resolve(FILE *out, int alternate_fd, const uint64_t *vaddrs, size_t n)
+enum child_exit dwarf_child__read(FILE *out, int file_fd, int alternate_fd, void *ctx)
 {
+	const struct dwarf_child *child = ctx;
+	const uint64_t *vaddrs = child->vaddrs;
+	size_t n = child->n;
 	struct claim *claims = must(calloc(n, sizeof(*claims)));
 	uint32_t *at = must(calloc(n, sizeof(*at))), *ends;
 	uint64_t *sorted = must(calloc(n, sizeof(*sorted)));
@@ -369,10 +365,10 @@ static int resolve(FILE *out, int alternate_fd, const uint64_t *vaddrs, size_t n
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
-	elf = elf_begin(FILE_FD, ELF_C_READ_MMAP, NULL);
+	elf = elf_begin(file_fd, ELF_C_READ_MMAP, NULL);
 	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 	if (!dwarf)
-		return DWARF_EXIT_NO_DWARF;
+		return CHILD_NO_DATA;
 	if (alternate_fd >= 0)
 		alternate = dwarf_alternate__check(dwarf, alternate_fd);
 
@@ -403,30 +399,12 @@ static int resolve(FILE *out, int alternate_fd, const uint64_t *vaddrs, size_t n
 		if (unit.n && dwarf_offdie(dwarf, units[u], &unit.die))
 			resolve_unit(out, &unit);
 	}
-	return DWARF_EXIT_DONE;
+	return CHILD_DONE;
 }
 
-_Noreturn void dwarf_child__run(const struct dwarf_child *child)
+int dwarf_child__open_other(int file_fd, void *ctx)
 {
-	const int fds[] = {child->file_fd, child->out_fd};
-	uint64_t memory_bytes = MEMORY_BYTES;
-	int alternate_fd;
-	struct stat st;
-	FILE *out;
+	const struct dwarf_child *child = ctx;
 
-	if (sandbox__leave(child->parent, fds, sizeof(fds) / sizeof(*fds)))
-		_exit(DWARF_EXIT_NO_SANDBOX);
-	out = must(fdopen(OUT_FD, "w"));
-	alternate_fd = dwarf_alternate__open(FILE_FD, child->hooks->debug_root);
-	/* Files are mapped whole, which costs no memory. */
-	if (!fstat(FILE_FD, &st))
-		memory_bytes += (uint64_t)st.st_size;
-	if (alternate_fd >= 0 && !fstat(alternate_fd, &st))
-		memory_bytes += (uint64_t)st.st_size;
-	if (sandbox__seal(child->cpu_s, memory_bytes, OUT_FD))
-		_exit(DWARF_EXIT_NO_SANDBOX);
-
-	if (child->hooks->in_child)
-		child->hooks->in_child();
-	_exit(resolve(out, alternate_fd, child->vaddrs, child->n));
+	return dwarf_alternate__open(file_fd, child->debug_root);
 }

@@ -9,8 +9,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include <stdio.h>
 
+#include "symbolize/child.h"
 #include "symbolize/dwarf.h"
 
 #define DWARF_NO_STRING UINT32_MAX
@@ -26,21 +27,15 @@ struct dwarf_wire_frame {
 	uint32_t function_len, file_len;
 };
 
-/* How the child ends, unless it is killed. */
-enum { DWARF_EXIT_DONE, DWARF_EXIT_FAILED, DWARF_EXIT_NO_DWARF, DWARF_EXIT_NO_SANDBOX };
-
+/* The parent's words to it. */
 struct dwarf_child {
-	pid_t parent;		/* who forked */
-	int file_fd;		/* holds the DWARF */
-	int out_fd;		/* for the stream */
-	unsigned int cpu_s;	/* at most */
 	const uint64_t *vaddrs; /* n, as dwarf__resolve() has them */
 	size_t n;
-	const struct dwarf_test_hooks *hooks;
+	const char *debug_root; /* instead of /usr/lib/debug; NULL */
 };
 
-/* In the forked child, all signals blocked: enters the sandbox, reads the DWARF and writes the
- * stream. */
-_Noreturn void dwarf_child__run(const struct dwarf_child *child);
+/* The two parts of struct child_task; ctx: a struct dwarf_child. */
+int dwarf_child__open_other(int file_fd, void *ctx);
+enum child_exit dwarf_child__read(FILE *out, int file_fd, int alternate_fd, void *ctx);
 
 #endif

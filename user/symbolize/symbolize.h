@@ -8,17 +8,17 @@
 
 #include "elf/binary.h"
 #include "profile/profile.h"
-#include "symbolize/dwarf.h"
 #include "symbolize/perf_map.h"
+#include "symbolize/stream.h"
 
 #define SYMBOLS_DEFAULT_BYTES (256ULL << 20)
 #define LINES_DEFAULT_S	      120
 
 struct symbolize_options {
-	bool raw_names;		      /* linkers' names: C++ and Rust are not demangled */
-	bool no_lines;		      /* leave inlined functions, files and lines out */
-	double lines_s;		      /* what reading them may take in all; 0: LINES_DEFAULT_S */
-	struct dwarf_waiting waiting; /* called meanwhile; fn NULL: nobody */
+	bool raw_names;		       /* linkers' names: C++ and Rust are not demangled */
+	bool no_lines;		       /* leave inlined functions, files and lines out */
+	double lines_s;		       /* what reading them may take in all; 0: LINES_DEFAULT_S */
+	struct stream_waiting waiting; /* called meanwhile; fn NULL: nobody */
 	uint64_t max_bytes; /* of symbol tables to hold at a time; 0: SYMBOLS_DEFAULT_BYTES. The one
 			     * in use stays, however large */
 };

@@ -4,22 +4,13 @@
 #ifndef TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 
-#include <dirent.h>
-#include <errno.h>
-#include <sys/wait.h>
-
-#include "base/clock.h"
 #include "symbolize/dwarf.h"
 
+#include "child_fixture.h"
 #include "fixture.h"
 
 #define PATIENCE_S    60.0
 #define MAX_ADDRESSES 40000
-
-static inline double now_s(void)
-{
-	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;
-}
 
 static inline int open_fixture(const char *name)
 {
@@ -198,24 +189,6 @@ static inline size_t text_addresses(const char *name, uint64_t step, uint64_t *v
 	for (uint64_t at = 0; at < size && n < MAX_ADDRESSES; at += step)
 		vaddrs[n++] = start + at;
 	return n;
-}
-
-static inline size_t count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static inline void assert_no_child(void)
-{
-	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
 }
 
 #endif

@@ -7,19 +7,14 @@
 
 #include <cmocka.h>
 
-#include <linux/futex.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+
+#include "symbolize/child.h"
 
 #include "dwarf_fixture.h"
-
-#define CHILD_OUT_FD 4
 
 /* --- what it may --- */
 
@@ -41,18 +36,6 @@ static int run_in_child(void (*in_child)(void), double patience_s, struct dwarf_
 	else
 		dwarf_frames__free(&frames, 1);
 	return err;
-}
-
-/* Checks in the child end it with a status that can be told from all others' when they fail. */
-#define CHILD_ASSERT(condition)                                                                    \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			_exit(100);                                                                \
-	} while (0)
-
-static bool refused(long ret)
-{
-	return ret == -1 && errno == EPERM;
 }
 
 static void child_tries_calls(void)
@@ -186,95 +169,6 @@ static void test_low_descriptors(void **state)
 
 /* --- held --- */
 
-static void child_waits(void)
-{
-	static uint32_t word;
-	struct timespec limit = {.tv_sec = 30};
-
-	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0);
-	_exit(100);
-}
-
-/* The child of pid, or 0. */
-static pid_t child_of(pid_t pid)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	pid_t found = 0;
-
-	while (!found && (entry = readdir(dir))) {
-		char path[300], line[256];
-		pid_t candidate = atoi(entry->d_name);
-		FILE *f;
-
-		if (candidate <= 0)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/status", candidate);
-		f = fopen(path, "r");
-		while (f && fgets(line, sizeof(line), f))
-			if (!strncmp(line, "PPid:", 5) && atoi(line + 5) == pid)
-				found = candidate;
-		if (f)
-			fclose(f);
-	}
-	closedir(dir);
-	return found;
-}
-
-static bool status_says(const char *status, const char *wanted)
-{
-	return strstr(status, wanted);
-}
-
-/* /proc/PID/status of our child as soon as it is sealed, and its descriptors. */
-struct watch {
-	char status[8192];
-	size_t n_fds;
-	char oom[16];
-};
-
-static size_t slurp(pid_t pid, const char *name, char *buf, size_t room)
-{
-	char path[64];
-	size_t n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	f = fopen(path, "r");
-	if (f) {
-		n = fread(buf, 1, room - 1, f);
-		fclose(f);
-	}
-	buf[n] = '\0';
-	return n;
-}
-
-static void *watch_child(void *arg)
-{
-	struct watch *watch = arg;
-	double end_s = now_s() + 20;
-	char path[64];
-	pid_t pid = 0;
-	DIR *dir;
-
-	while (now_s() < end_s) {
-		pid = child_of(getpid());
-		if (pid && slurp(pid, "status", watch->status, sizeof(watch->status)) &&
-		    strstr(watch->status, "Seccomp:\t2"))
-			break;
-		poll(NULL, 0, 10);
-	}
-	slurp(pid, "oom_score_adj", watch->oom, sizeof(watch->oom));
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	while (dir && readdir(dir))
-		watch->n_fds++;
-	if (dir)
-		closedir(dir);
-	kill(pid, SIGKILL);
-	return NULL;
-}
-
 static void test_child_is_nobody(void **state)
 {
 	static struct watch watch;
@@ -284,23 +178,7 @@ static void test_child_is_nobody(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, watch_child, &watch), 0);
 	assert_int_equal(run_in_child(child_waits, PATIENCE_S, NULL), -ECHILD);
 	pthread_join(thread, NULL);
-	assert_true(status_says(watch.status, "Seccomp:\t2\n"));
-	assert_true(status_says(watch.status, "NoNewPrivs:\t1\n"));
-	assert_true(status_says(watch.status, "CapInh:\t0000000000000000\n"));
-	assert_true(status_says(watch.status, "CapPrm:\t0000000000000000\n"));
-	assert_true(status_says(watch.status, "CapEff:\t0000000000000000\n"));
-	assert_true(status_says(watch.status, "CapAmb:\t0000000000000000\n"));
-	assert_true(status_says(watch.status, "Threads:\t1\n"));
-	assert_true(status_says(watch.status, "SigBlk:\tfffffffe7ffbfeff\n") ||
-		    status_says(watch.status, "SigBlk:\tfffffffc7ffbfeff\n") ||
-		    status_says(watch.status, "SigBlk:\tfffffffe3ffbfeff\n"));
-	assert_string_equal(watch.oom, "1000\n");
-	if (geteuid() == 0) { /* else there is no other user to become */
-		assert_true(status_says(watch.status, "Uid:\t65534\t65534\t65534\t65534\n"));
-		assert_true(status_says(watch.status, "Gid:\t65534\t65534\t65534\t65534\n"));
-		assert_true(status_says(watch.status, "Groups:\t \n"));
-		assert_int_equal(watch.n_fds, 2 + 5);
-	}
+	assert_nobody(&watch, 5);
 }
 
 static void test_deadline(void **state)
@@ -480,7 +358,7 @@ static void count_call(void *ctx)
 static void who_waits_is_called(void **state)
 {
 	int n = 0, fd = open_fixture("program");
-	struct dwarf_waiting waiting = {count_call, &n};
+	struct stream_waiting waiting = {count_call, &n};
 	uint64_t vaddr = 1;
 	struct dwarf_frames frames;
 
