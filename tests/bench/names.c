@@ -11,6 +11,8 @@
 #include "base/cleanup.h"
 #include "symbolize/symtab.h"
 
+#define PATIENCE_S 600
+
 DEFINE_CLEANUP(struct symtab *, cleanup_symtab, symtab__free)
 
 int main(int argc, char **argv)
@@ -26,7 +28,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : symtab__open(fd, &debug_fd, path, &symtab);
+	err = fd < 0 ? -errno : symtab__open(fd, &debug_fd, PATIENCE_S, NULL, &symtab);
 	if (err) {
 		fprintf(stderr, "names: %s: %s\n", path, strerror(-err));
 		return 1;

@@ -24,6 +24,7 @@
 	X(NOT_A_FILE, "not_a_file")		  /* anonymous memory: JIT code, trampolines */    \
 	X(NO_FILE, "file_not_readable")		  /* the mapped file could not be opened */        \
 	X(BAD_ELF, "bad_elf")			  /* it is no ELF file or a broken one */          \
+	X(UNREAD, "symbols_not_read")		  /* reading them failed or took too long */       \
 	X(NO_SYMBOLS, "no_symbols")		  /* the file has no symbol table at all */        \
 	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has, but none covers the address */
 

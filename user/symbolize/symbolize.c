@@ -16,7 +16,10 @@
 #include "symbolize/symtab.h"
 
 #define LINES_MAX_BYTES	 (32ULL << 20) /* of what DWARF has said; of more all is forgotten */
-#define DWARF_PATIENCE_S 20 /* per file; libLLVM with all its debug information takes some */
+#define DWARF_PATIENCE_S 20  /* per file; libLLVM with all its debug information takes some */
+#define NAMES_PATIENCE_S 20  /* per file; chromium takes some 5 */
+#define FAILING_S	 120 /* for symbol tables that could not be read then; after that, each */
+#define HASTE_S		 1   /* of them gets so much: of sound ones, nearly all need less */
 
 /* What is known of a binary's names. */
 struct names {
@@ -34,6 +37,7 @@ struct symbolizer {
 	uint64_t bytes; /* of the tables in memory */
 	uint64_t clock; /* ticks at each use of a table */
 	double lines_left_s;
+	double failing_left_s;
 };
 
 /* A location whose binary is known. */
@@ -54,6 +58,7 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 	if (!symbolizer->options.max_bytes)
 		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
 	symbolizer->lines_left_s = options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S;
+	symbolizer->failing_left_s = FAILING_S;
 	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
@@ -94,6 +99,27 @@ static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 	}
 }
 
+static const struct stream_waiting *who_waits(const struct symbolizer *symbolizer)
+{
+	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
+}
+
+/* However many files take for ever, together they do not; sound ones take what they need, for they
+ * may be read again and again. */
+static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
+			struct symtab **ret_symtab)
+{
+	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, symbolizer->failing_left_s));
+	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	int err = symtab__open(binary->fd, &binary->debug_fd, patience_s, who_waits(symbolizer),
+			       ret_symtab);
+
+	if (err)
+		symbolizer->failing_left_s -=
+			(double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+	return err;
+}
+
 /* Reads the binary's symbols if they are not in memory. 0, with reason saying whether there are
  * any; or -ENOMEM. */
 static int load(struct symbolizer *symbolizer, struct binary *binary)
@@ -104,11 +130,11 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 	names->used = ++symbolizer->clock;
 	if (names->symtab || names->reason != UNRESOLVED_NAMED)
 		return 0;
-	err = symtab__open(binary->fd, &binary->debug_fd, binary->path, &names->symtab);
+	err = binary->image ? read_symbols(symbolizer, binary, &names->symtab) : -ENOEXEC;
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
-		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_NO_FILE;
+		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
 		return 0;
 	}
 	symbolizer->bytes += symtab__bytes(names->symtab);
@@ -174,7 +200,7 @@ static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mappin
 		return 0;
 	}
 	*ret_reason = symtab__empty(symtab) ? UNRESOLVED_NO_SYMBOLS : UNRESOLVED_NO_SYMBOL_HERE;
-	if (symtab__off_to_vaddr(symtab, off, &ret_place->vaddr))
+	if (elf_image__off_to_vaddr(binary->image, off, &ret_place->vaddr))
 		return 0;
 	ret_place->binary = binary;
 	*ret_function = symtab__find(symtab, ret_place->vaddr, NULL);
@@ -299,10 +325,9 @@ static int ask(struct symbolizer *symbolizer, const struct binary *binary, const
 			return 0;
 		}
 		start_ns = clock__now_ns(CLOCK_MONOTONIC);
-		err = dwarf__resolve(
-			fd, vaddrs, n, fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
-			symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL,
-			found);
+		err = dwarf__resolve(fd, vaddrs, n,
+				     fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
+				     who_waits(symbolizer), found);
 		symbolizer->lines_left_s -=
 			(double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 	}

@@ -18,6 +18,7 @@
 #include "proc/maps.h"
 #include "symbolize/dwarf.h"
 #include "symbolize/symbolize.h"
+#include "symbolize/symtab.h"
 
 #include "fixture.h"
 
@@ -421,6 +422,26 @@ static void fail_at_once(void)
 	_exit(1);
 }
 
+/* A reader of symbols that fails is not taken for a file without any, and is not tried again. */
+static void test_unread(void **state)
+{
+	struct namer namer = new_namer(&defaults);
+	uint64_t addr = (uintptr_t)known_function + 1;
+
+	(void)state;
+	hold_all(&namer, getpid());
+	symtab__test_hooks.in_child = fail_at_once;
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = make_profile(getpid(), &addr, 1);
+
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_int_equal(at(profile, addr)->reason, UNRESOLVED_UNREAD);
+		profile__free(profile);
+		symtab__test_hooks.in_child = NULL;
+	}
+	free_namer(&namer);
+}
+
 static uint64_t failures(const struct profile *profile)
 {
 	assert_int_equal(profile->n_lost, 1);
@@ -509,7 +530,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
 		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
 		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_asked_once),
+		cmocka_unit_test(test_asked_once),    cmocka_unit_test(test_unread),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
