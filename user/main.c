@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Name -> command. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,9 @@ static void hint(const char *word)
 int main(int argc, char **argv)
 {
 	open_standard_streams();
+	/* Ignored by who started us, the end of a child would not be told: of a command, or of one
+	 * that reads a file. */
+	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;

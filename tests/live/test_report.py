@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import signal
 
 from harness import (expect, expect_equal, expect_words, memtrace, need_tool, place, run, test, trace_script,
                      NotRunnable, PROGS)
@@ -159,6 +160,10 @@ def report_of_jemalloc():
         expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], "interval:", profile)
         # jemalloc's own walk does not always come to _start
         expect(any(re.match("_start$|_?Py", f) for s in profile["stacks"] for f in s["frames"]), "no names")
+        # children read the names, whatever who started memtrace wants to know of its own
+        ignored = memtrace("report", "-f", "json", path,
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        expect(json.loads(ignored.out)["stacks"] == profile["stacks"], "other names when SIGCHLD is ignored")
 
 
 @test(beside=True)

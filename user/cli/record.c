@@ -405,8 +405,6 @@ int cmd_record(int argc, char **argv)
 	/* A command does not inherit a handler, as it would a mask. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},
 		  NULL);
-	/* Ignored, a command's end would not be told. */
-	signal(SIGCHLD, SIG_DFL);
 	switch (session__open(&options, &session, &err)) {
 	case 0:
 		break;
