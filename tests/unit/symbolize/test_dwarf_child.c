@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -172,12 +173,16 @@ static void test_low_descriptors(void **state)
 static void test_child_is_nobody(void **state)
 {
 	static struct watch watch;
-	pthread_t thread;
+	const struct stream_waiting waiting = {watch_child, &watch};
+	uint64_t vaddr = 0x401000;
+	struct dwarf_frames frames;
+	int fd = open_fixture("program");
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, watch_child, &watch), 0);
-	assert_int_equal(run_in_child(child_waits, PATIENCE_S, NULL), -ECHILD);
-	pthread_join(thread, NULL);
+	dwarf__test_hooks.in_child = child_waits;
+	assert_int_equal(dwarf__resolve(fd, &vaddr, 1, PATIENCE_S, &waiting, &frames), -ECHILD);
+	dwarf__test_hooks.in_child = NULL;
+	close(fd);
 	assert_nobody(&watch, 5);
 }
 

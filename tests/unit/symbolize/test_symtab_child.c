@@ -128,13 +128,16 @@ static void test_confined(void **state)
 
 static void test_nobody(void **state)
 {
+	_cleanup_close_ int fd = open_fixture("program");
 	static struct watch watch;
-	pthread_t thread;
+	const struct stream_waiting waiting = {watch_child, &watch};
+	struct symtab *tab;
+	int none = -1;
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, watch_child, &watch), 0);
-	assert_int_equal(run_in_child(child_waits, PATIENCE_S, NULL, NULL), -ECHILD);
-	pthread_join(thread, NULL);
+	symtab__test_hooks.in_child = child_waits;
+	assert_int_equal(symtab__open(fd, &none, PATIENCE_S, &waiting, &tab), -ECHILD);
+	symtab__test_hooks.in_child = NULL;
 	assert_nobody(&watch, 5);
 }
 
