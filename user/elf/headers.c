@@ -9,7 +9,7 @@
 
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
 #define MAX_NAME       32	   /* bytes, with its NUL */
-#define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
+#define MAX_NOTES      64	   /* sections, or segments, of notes; real files have three */
 #define MAX_NOTE_BYTES (64u << 10) /* of one of them */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
@@ -183,12 +183,12 @@ static void find_build_id(const unsigned char *bytes, uint64_t size, uint64_t al
 	}
 }
 
-void elf_headers__note_build_id(const struct elf_headers *headers, uint64_t off, uint64_t size,
-				uint64_t align, struct elf_build_id *ret)
+/* Of one section or segment of notes. */
+static void read_notes(const struct elf_headers *headers, uint64_t off, uint64_t size,
+		       uint64_t align, struct elf_build_id *ret)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
 
-	ret->len = 0;
 	if (!size || size > MAX_NOTE_BYTES)
 		return;
 	bytes = malloc(size);
@@ -196,24 +196,32 @@ void elf_headers__note_build_id(const struct elf_headers *headers, uint64_t off,
 		find_build_id(bytes, size, align == 8 ? 8 : 4, ret);
 }
 
+void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret)
+{
+	struct elf_walk walk;
+	Elf64_Phdr segment;
+	size_t seen = 0;
+
+	ret->len = 0;
+	elf_headers__walk_segments(headers, &walk);
+	while (!ret->len && seen < MAX_NOTES && elf_walk__next(&walk, &segment))
+		if (segment.p_type == PT_NOTE && ++seen)
+			read_notes(headers, segment.p_offset, segment.p_filesz, segment.p_align,
+				   ret);
+}
+
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret)
 {
 	struct elf_walk walk;
 	Elf64_Shdr section;
-	Elf64_Phdr segment;
 	size_t seen = 0;
 
 	ret->len = 0;
 	elf_headers__walk_sections(headers, &walk);
 	while (!ret->len && seen < MAX_NOTES && elf_walk__next(&walk, &section))
 		if (section.sh_type == SHT_NOTE && ++seen)
-			elf_headers__note_build_id(headers, section.sh_offset, section.sh_size,
-						   section.sh_addralign, ret);
-	if (ret->len)
-		return;
-	elf_headers__walk_segments(headers, &walk);
-	while (!ret->len && seen < MAX_NOTES && elf_walk__next(&walk, &segment))
-		if (segment.p_type == PT_NOTE && ++seen)
-			elf_headers__note_build_id(headers, segment.p_offset, segment.p_filesz,
-						   segment.p_align, ret);
+			read_notes(headers, section.sh_offset, section.sh_size,
+				   section.sh_addralign, ret);
+	if (!ret->len)
+		elf_headers__build_id_of_segments(headers, ret);
 }

@@ -56,14 +56,11 @@ struct elf_build_id {
 	unsigned char bytes[ELF_MAX_BUILD_ID];
 };
 
-/* The GNU build-id among the notes of one section or segment, which are size bytes at off; len 0
- * when it is not there, or they are more than 64 KiB or not all in the file. */
-void elf_headers__note_build_id(const struct elf_headers *headers, uint64_t off, uint64_t size,
-				uint64_t align, struct elf_build_id *ret);
-
-/* The file's build-id, from its sections first: the program headers of a debug file may be the
- * program's own, and say where things lie there. At most 64 sections or segments of notes are
- * looked at. len 0: none. */
+/* The GNU build-id that its segments show, as a process has them; or its sections, and its segments
+ * only where those show none: the program headers of a debug file may be the program's own, and say
+ * where things lie there. At most 64 segments or sections of notes are looked at, and none of more
+ * than 64 KiB. len 0: none. */
+void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret);
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret);
 
 #endif

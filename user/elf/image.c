@@ -45,12 +45,11 @@ static int add_segment(struct elf_image *image, const Elf64_Phdr *phdr)
 }
 
 /* 0 or -ENOMEM. */
-static int read_build_id(struct elf_image *image, const struct elf_headers *headers,
-			 const Elf64_Phdr *phdr)
+static int read_build_id(struct elf_image *image, const struct elf_headers *headers)
 {
 	struct elf_build_id id;
 
-	elf_headers__note_build_id(headers, phdr->p_offset, phdr->p_filesz, phdr->p_align, &id);
+	elf_headers__build_id_of_segments(headers, &id);
 	if (!id.len)
 		return 0;
 	image->build_id = malloc(2 * id.len + 1);
@@ -97,8 +96,8 @@ static int read_soname(struct elf_image *image, const Elf64_Phdr *phdr)
 /* 0 or -ENOMEM. */
 static int read_segments(struct elf_image *image, const struct elf_headers *headers)
 {
+	Elf64_Phdr phdr, dynamic = {0}; /* the first one: there is no other */
 	struct elf_walk walk;
-	Elf64_Phdr phdr;
 	int err = 0;
 
 	elf_headers__walk_segments(headers, &walk);
@@ -108,6 +107,8 @@ static int read_segments(struct elf_image *image, const struct elf_headers *head
 			err = add_segment(image, &phdr);
 			break;
 		case PT_DYNAMIC:
+			if (!image->has_dynamic)
+				dynamic = phdr;
 			image->has_dynamic = true;
 			break;
 		case PT_INTERP:
@@ -118,14 +119,10 @@ static int read_segments(struct elf_image *image, const struct elf_headers *head
 			break;
 		}
 	}
-	/* These need the PT_LOADs. */
-	elf_headers__walk_segments(headers, &walk);
-	while (!err && elf_walk__next(&walk, &phdr)) {
-		if (phdr.p_type == PT_NOTE && !image->build_id)
-			err = read_build_id(image, headers, &phdr);
-		else if (phdr.p_type == PT_DYNAMIC && !image->soname)
-			err = read_soname(image, &phdr);
-	}
+	if (!err)
+		err = read_build_id(image, headers);
+	if (!err && image->has_dynamic) /* needs the PT_LOADs */
+		err = read_soname(image, &dynamic);
 	return err;
 }
 
