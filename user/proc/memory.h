@@ -23,7 +23,7 @@ struct memory_read {
 
 /* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
  * an earlier read of pid's memory still has not; -EBUSY: too many have not; other negative errno
- * (-ESRCH, -EPERM, -ENOMEM). Then no piece is ok. About 20 us for the thread. */
+ * (-ESRCH, -EPERM, -ENOMEM). Then no piece is ok. Some 40 us for the thread. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
 /* One piece. 0, -EFAULT: not all of it is there; or as above. */
