@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/capabilities.h"
 #include "base/clock.h"
 
 #define CALIBRATION_ROUNDS 11
@@ -132,6 +133,7 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 {
 	char byte;
 
+	capabilities__limit(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -320,6 +322,7 @@ static void region_child(struct region_measured *m, int commands, int answers, p
 {
 	char byte;
 
+	capabilities__limit(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);

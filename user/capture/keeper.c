@@ -35,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/capabilities.h"
 #include "base/clock.h"
 #include "capture/shield.h"
 
@@ -141,6 +142,8 @@ static int keep(void *arg)
 	setsid(); /* no Ctrl-C and no Ctrl-Z is ours */
 	prctl(PR_SET_NAME, "mt-keeper");
 	setpriority(PRIO_PROCESS, 0, -20);
+	/* To close a descriptor takes none. */
+	capabilities__limit(0, 0);
 	/* All signals are blocked, so this one does no more than end the wait. */
 	sigemptyset(&parents_end);
 	sigaddset(&parents_end, SIGUSR1);
