@@ -281,11 +281,13 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 			options->growth ? "page faults" : "system calls");
 	if (options->kind >= 0)
 		return error__set(err, rc, "probes of the kind %s do not work on this kernel: %s",
-				  probe_kind__name((enum probe_kind)options->kind), strerror(-rc));
+				  probe_kind__name((enum probe_kind)options->kind),
+				  options->kind == PROBE_PERF && rc == -EACCES ? PERF_REFUSED
+									       : strerror(-rc));
 	return error__set(err, rc,
 			  "no kind of probe works on this kernel: %s (`memtrace check` says more; "
 			  "Linux 5.15 is the oldest that can)",
-			  strerror(-rc));
+			  rc == -EACCES ? PERF_REFUSED : strerror(-rc));
 }
 
 enum probe_kind capture__kind(const struct capture *c)

@@ -8,7 +8,6 @@
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +23,6 @@
 
 #include "base/cleanup.h"
 #include "capture/self.h"
-#include "proc/process.h"
 
 #define SYSCALL_URETPROBE 335	     /* x86-64, since 6.11 */
 #define PID_NS_INIT_INODE 0xEFFFFFFC /* PROC_PID_INIT_INO of the kernel */
@@ -330,32 +328,4 @@ bool features__shadow_stacks_kill(void)
 {
 	return file_has("/proc/cpuinfo", " user_shstk") &&
 	       !file_has("/proc/kallsyms", " shstk_update_last_frame\n");
-}
-
-bool features__has_privileges(char *text, size_t size)
-{
-	/* CAP_SYS_ADMIN contains all but CAP_SYS_PTRACE; the finer ones exist since Linux 5.8 and
-	 * 5.9. Values as in linux/capability.h, which may be older than the kernel. */
-	static const struct {
-		int cap;
-		bool in_sys_admin;
-		const char *name;
-	} needed[] = {
-		{39, true, "CAP_BPF"},
-		{38, true, "CAP_PERFMON"},
-		{CAP_SYS_PTRACE, false, "CAP_SYS_PTRACE"},
-		{40, true, "CAP_CHECKPOINT_RESTORE"},
-	};
-	bool admin = process__self_has_cap(CAP_SYS_ADMIN), all = true;
-	size_t len = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-		if ((needed[i].in_sys_admin && admin) || process__self_has_cap(needed[i].cap))
-			continue;
-		len += (size_t)snprintf(text + len, size > len ? size - len : 0, "%s%s",
-					all ? "" : ", ", needed[i].name);
-		all = false;
-	}
-	return all;
 }

@@ -51,12 +51,12 @@ bool features__seccomp_kills(void);
  * shstk_update_last_frame. Read, not tried. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
+/* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189, 6.1.146,
+ * 6.6.99, 6.12.39, 6.15.7). */
+#define PERF_REFUSED "perf uprobes take CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
+
 /* Tries one kind; as struct features.kind. */
 int features__try_kind(enum probe_kind kind);
-
-/* The capabilities that tracing needs and this process lacks, as "CAP_BPF, CAP_PERFMON" into text;
- * true when none is missing. */
-bool features__has_privileges(char *text, size_t size);
 
 /* Creates a uprobe_multi or uprobe_session link over cnt file offsets of path for process pid;
  * ret_probe: on return instead of entry. libbpf knows these calls only from 1.3 and 1.6 on, and

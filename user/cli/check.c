@@ -2,6 +2,7 @@
 /* memtrace check: in plain words, what would work here, what could go wrong, what it would cost. */
 #include <errno.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -10,6 +11,7 @@
 #include "cli/cli.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "session/privileges.h"
 #include "session/session.h"
 
 enum { OPT_ALLOC = 256, OPT_FREE };
@@ -32,6 +34,22 @@ static const char *const kind_words[PROBE_KINDS] = {
 	[PROBE_PERF] = "perf uprobes (Linux 5.15): as uprobe_multi, slower to attach and detach",
 };
 
+static void print_privileges(const char *missing)
+{
+	if (*missing) {
+		printf("  NO   privileges: missing %s; run with sudo, or with %s\n", missing,
+		       privileges_without_root);
+		return;
+	}
+	puts("  yes  privileges");
+	if (!privileges__have(CAP_DAC_READ_SEARCH))
+		puts("  no   CAP_DAC_READ_SEARCH: of another user's process and its files is missing "
+		     "what only that user may read");
+	if (!privileges__have(CAP_SYS_NICE))
+		puts("  no   CAP_SYS_NICE: on a busy machine targets wait longer while probes come "
+		     "and go");
+}
+
 static void print_kernel(const struct features *f, const char *missing, bool privileged)
 {
 	struct utsname name = {};
@@ -39,10 +57,7 @@ static void print_kernel(const struct features *f, const char *missing, bool pri
 
 	uname(&name);
 	printf("Kernel: %s %s\n", name.release, name.machine);
-	if (privileged)
-		puts("  yes  privileges");
-	else
-		printf("  NO   privileges: missing %s; run with sudo\n", missing);
+	print_privileges(missing);
 	if (f->btf)
 		puts("  yes  BTF (/sys/kernel/btf/vmlinux)");
 	else
@@ -55,6 +70,8 @@ static void print_kernel(const struct features *f, const char *missing, bool pri
 		if (!works)
 			printf(": %s", f->multi_one_thread && kind == PROBE_MULTI
 					       ? "its pid filter sees only one thread here"
+				       : kind == PROBE_PERF && f->kind[kind] == -EACCES
+					       ? PERF_REFUSED
 					       : strerror(-f->kind[kind]));
 		else if (!chosen)
 			printf("  <- used");
@@ -225,6 +242,7 @@ int cmd_check(int argc, char **argv)
 	struct capture_options capture_options = {.interval = 512 * 1024, .kind = -1};
 	static struct alloc_options named;
 	struct features features;
+	struct error err = {};
 	char missing[256];
 	bool privileged;
 	uint64_t pid = 0;
@@ -253,7 +271,10 @@ int cmd_check(int argc, char **argv)
 		return usage_error("check", "--alloc and --free are looked for in a process: "
 					    "give its pid");
 
-	privileged = features__has_privileges(missing, sizeof(missing));
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err))
+		return fail(&err);
+	privileges__override(false);
+	privileged = !privileges__missing(missing, sizeof(missing));
 	features__probe(&features);
 	print_kernel(&features, missing, privileged);
 	print_hazards(&features);

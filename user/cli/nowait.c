@@ -39,18 +39,24 @@ ssize_t nowait__write(int to, const char *text, size_t len)
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
+static int to_stderr = -1;
+
+void nowait__begin(void)
+{
+	if (to_stderr < 0)
+		to_stderr = nowait__open(STDERR_FILENO);
+}
+
 void nowait__put(const char *text, size_t len)
 {
 	static bool stuck; /* nobody read the last time: nobody is waited for again */
-	static int to = -1;
 	struct pollfd room = {.events = POLLOUT};
 	double end_s = clock__monotonic_s() + 1e-3 * READER_MS;
 
-	if (to < 0)
-		to = nowait__open(STDERR_FILENO);
-	room.fd = to;
+	nowait__begin();
+	room.fd = to_stderr;
 	while (len) {
-		ssize_t n = nowait__write(to, text, len);
+		ssize_t n = nowait__write(to_stderr, text, len);
 
 		if (n < 0)
 			return;

@@ -15,6 +15,10 @@ int nowait__open(int fd);
 /* How many of the bytes fit, 0 for none, or negative errno. to: of nowait__open(). */
 ssize_t nowait__write(int to, const char *text, size_t len);
 
+/* Before capabilities are given up: a terminal or a pipe may be another user's, sudo's. Else the
+ * first nowait__put() does it. */
+void nowait__begin(void);
+
 /* To stderr. What a reader does not take within 100 ms is dropped; so is at once what comes then,
  * until there is room again. */
 void nowait__put(const char *text, size_t len);

@@ -21,6 +21,7 @@
 #include "cli/record_internal.h"
 #include "encode/encode.h"
 #include "encode/text.h"
+#include "session/privileges.h"
 #include "session/session.h"
 
 struct snapshot_run {
@@ -373,9 +374,34 @@ static void ask_early(int signal)
 	asked_early = true;
 }
 
+/* The command keeps all, and is forked before we give up what we do not need. */
+static int begin(const struct record_config *c, struct launch *launch, struct error *err)
+{
+	struct privileges_use use = {.command = c->command};
+	int rc;
+
+	if (c->command && launch__fork(c->command, launch, err))
+		return err->code;
+	nowait__begin();
+	rc = privileges__limit(PRIVILEGES_OPENING, &use, err);
+	/* before the files: root may write where others may not */
+	if (!rc)
+		rc = session__check_machine(err);
+	if (rc)
+		return rc;
+	rc = record_check_outputs(c, err);
+	/* In a directory of another user's root needs a capability for it. It is kept then only. */
+	if (privileges__override(rc == -EACCES) && rc == -EACCES) {
+		*err = (struct error){};
+		rc = record_check_outputs(c, err);
+	}
+	return rc;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	static struct record_config config;
+	_cleanup_(launch__kill) struct launch launch = {};
 	_cleanup_(cleanup_session) struct session *session = NULL;
 	_cleanup_close_ int signal_fd = -1;
 	struct session_options options;
@@ -390,8 +416,7 @@ int cmd_record(int argc, char **argv)
 	status = record_parse_options(argc, argv, &config);
 	if (status)
 		return status;
-	/* before the files: root may write where others may not */
-	if (session__check_machine(&err) || record_check_outputs(&config, &err))
+	if (begin(&config, &launch, &err))
 		return fail(&err);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
@@ -399,6 +424,7 @@ int cmd_record(int argc, char **argv)
 	record_choose_output(&config);
 	options = trace_config__session_options(&config.trace);
 	options.command = config.command;
+	options.launch = &launch;
 	options.regions_if_easy |= config.resident && !config.trace.what_given;
 	options.resident = config.resident;
 	options.ret_command_status = &wait_status;

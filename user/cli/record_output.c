@@ -17,8 +17,13 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 {
 	int rc = trace_config__check_files(&c->trace, c->command, err);
 
-	if (rc || !c->json_path || is_stream(c->json_path))
+	if (rc || !c->json_path)
 		return rc;
+	if (is_stream(c->json_path)) /* what else may be wrong with it is told when it is written */
+		return faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) && errno == EACCES
+			       ? error__set(err, -EACCES, "cannot write to %s: %s", c->json_path,
+					    strerror(EACCES))
+			       : 0;
 	return outfile__check(c->json_path, err);
 }
 

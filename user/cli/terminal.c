@@ -69,6 +69,7 @@ int terminal__check(struct error *err)
 	if (!found)
 		return error__set(err, -ENOTTY, "a terminal of the kind '%s' (TERM) is no screen",
 				  name);
+	out.to = nowait__open(STDOUT_FILENO);
 	return 0;
 }
 
@@ -155,7 +156,8 @@ static int open_output(struct error *err)
 	if (out.tty < 0 || out.memory < 0)
 		return error__set(err, -errno, "cannot make room for the screen: %s",
 				  strerror(errno));
-	out.to = nowait__open(out.tty);
+	if (out.to < 0 || out.to == STDOUT_FILENO)
+		out.to = nowait__open(out.tty);
 	return 0;
 }
 

@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "cli/top_view.h"
 
-/* Can standard input and output be one? Changes nothing. 0 or negative errno with err. */
+/* Can standard input and output be one? Changes nothing, and opens the terminal anew, which may be
+ * another user's (sudo's): before capabilities are given up. 0 or negative errno with err. */
 int terminal__check(struct error *err);
 
 /* The screen is ours until terminal__close(), or exit(). 0 or negative errno with err. Catches

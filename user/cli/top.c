@@ -15,10 +15,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/nowait.h"
 #include "cli/snapshots.h"
 #include "cli/terminal.h"
 #include "cli/top_view.h"
 #include "cli/trace_options.h"
+#include "session/privileges.h"
 #include "session/session.h"
 
 #define LOOK_SHARE 0.05 /* of our time, at most, goes into reading all tables */
@@ -359,7 +361,13 @@ int cmd_top(int argc, char **argv)
 	status = parse_options(argc, argv, &config);
 	if (status)
 		return status;
-	if (terminal__check(&err) || selection_config__open(&config.trace.selection, &err))
+	if (terminal__check(&err))
+		return fail(&err);
+	nowait__begin();
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err))
+		return fail(&err);
+	privileges__override(false);
+	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 	/* several are there, or may come */
 	view = top_view__new(

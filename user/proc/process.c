@@ -391,19 +391,6 @@ int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size)
 	return 0;
 }
 
-bool process__self_has_cap(int cap)
-{
-	const char *effective;
-	char text[4096];
-
-	if (cap < 0 || cap > 63)
-		return false;
-	if (read_text(AT_FDCWD, "/proc/self/status", text, sizeof(text)) < 0)
-		return false;
-	effective = status_value(text, "CapEff");
-	return effective && (strtoull(effective, NULL, 16) >> cap & 1);
-}
-
 uint64_t process__auxv(pid_t pid, uint64_t type)
 {
 	_cleanup_close_ int fd = -1;

@@ -10,18 +10,18 @@
 
 struct process_info {
 	pid_t pid;
-	pid_t tgid;	       /* of the thread group; differs from pid when pid names a thread */
-	pid_t parent;	       /* its pid; 0: none that we can see */
-	uint32_t euid;	       /* effective user, as in our own user namespace */
-	char comm[64];	       /* name, control characters replaced by '?' (workers: up to 63) */
-	char state;	       /* 'R', 'S', 'Z', ... of /proc/PID/stat */
-	bool kernel_thread;    /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool shadow_stack;     /* its return addresses are kept twice (x86_Thread_features: shstk) */
-	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
-	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */
-	char exe[4096];	       /* target of /proc/PID/exe, "" when unreadable */
-	uint32_t threads;      /* number of threads */
-	uint64_t rss_bytes;    /* resident set */
+	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
+	pid_t parent;	      /* its pid; 0: none that we can see */
+	uint32_t euid;	      /* effective user, as in our own user namespace */
+	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
+	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
+	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
+	bool shadow_stack;    /* its return addresses are kept twice (x86_Thread_features: shstk) */
+	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
+	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
+	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
+	uint32_t threads;     /* number of threads */
+	uint64_t rss_bytes;   /* resident set */
 	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
 };
 
@@ -89,9 +89,5 @@ int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
  * another user's; -ELOOP a symbolic link; -EINVAL not a regular file. Never blocks on a FIFO or
  * device. */
 int process__open_perf_map(const struct perf_map_place *place);
-
-/* Does this process have the effective capability number cap (CAP_* of linux/capability.h)? From
- * CapEff of /proc/self/status; false when that cannot be read. */
-bool process__self_has_cap(int cap);
 
 #endif

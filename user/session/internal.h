@@ -3,13 +3,12 @@
 #ifndef MEMTRACE_SESSION_INTERNAL_H
 #define MEMTRACE_SESSION_INTERNAL_H
 
-#include <sys/resource.h>
-
 #include "capture/watch.h"
 #include "elf/binary.h"
 #include "pace/scheduler.h"
 #include "session/build.h"
 #include "session/launch.h"
+#include "session/privileges.h"
 #include "session/session.h"
 
 /* A list that grows. */
@@ -46,8 +45,8 @@ struct session {
 	uint64_t files_next_ns; /* when to look next */
 
 	struct launch launch;
+	struct privileges_use privileges;
 	bool command_ended;
-	struct rlimit command_files; /* the limit that the command is to have */
 	int command_status;
 	int epoll_fd;
 	bool started, stopped;

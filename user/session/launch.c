@@ -54,11 +54,11 @@ static int pending_signal(int status)
 	return sig;
 }
 
-int launch__start(char *const argv[], struct launch *ret, struct error *err)
+int launch__fork(char *const argv[], struct launch *ret, struct error *err)
 {
 	_cleanup_close_ int go_r = -1, go_w = -1, report_r = -1, report_w = -1;
-	int go[2], report[2], status, rc, error = 0;
-	struct launch launch = {};
+	int go[2], report[2];
+	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC))
 		return error__set(err, -errno, "cannot make a pipe: %s", strerror(errno));
@@ -68,47 +68,70 @@ int launch__start(char *const argv[], struct launch *ret, struct error *err)
 		return error__set(err, -errno, "cannot make a pipe: %s", strerror(errno));
 	report_r = report[0];
 	report_w = report[1];
-
-	launch.pid = fork();
-	if (launch.pid < 0)
+	pid = fork();
+	if (pid < 0)
 		return error__set(err, -errno, "cannot fork: %s", strerror(errno));
-	if (!launch.pid) {
+	if (!pid) {
 		/* else the other end would keep the pipe open when memtrace is killed */
 		close(go_w);
 		close(report_r);
 		run_command(argv, go_r, report_w);
 	}
-	if (ptrace(PTRACE_SEIZE, launch.pid, 0,
-		   PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) {
-		rc = -errno;
-		launch__kill(&launch);
-		return error__set(err, rc, "cannot take hold of the command with ptrace: %s",
-				  strerror(-rc));
-	}
-	close(report_w);
-	report_w = -1;
-	if (write(go_w, "", 1) != 1) {
-		launch__kill(&launch);
-		return error__set(err, -EIO, "cannot start %s", argv[0]);
-	}
+	*ret = (struct launch){.pid = pid,
+			       .waiting = true,
+			       .go_fd = take_fd(&go_w),
+			       .report_fd = take_fd(&report_r)};
+	return 0;
+}
+
+static void stop_waiting(struct launch *launch)
+{
+	if (!launch->waiting)
+		return;
+	launch->waiting = false;
+	close(launch->go_fd);
+	close(launch->report_fd);
+}
+
+/* Until its exec, or its end. */
+static int wait_exec(struct launch *launch, const char *name, struct error *err)
+{
+	int status, rc, error = 0;
+
 	for (;;) {
-		rc = wait_stop(launch.pid, &status);
+		rc = wait_stop(launch->pid, &status);
 		if (rc)
 			break;
 		if (status >> 8 == (SIGTRAP | (PTRACE_EVENT_EXEC << 8)))
-			break;
-		ptrace(PTRACE_CONT, launch.pid, 0, pending_signal(status));
+			return 0;
+		ptrace(PTRACE_CONT, launch->pid, 0, pending_signal(status));
 	}
+	launch->pid = 0;
+	if (read(launch->report_fd, &error, sizeof(error)) == sizeof(error))
+		return error__set(err, -error, "cannot run %s: %s", name, strerror(error));
+	return error__set(err, rc, "%s ended before it began", name);
+}
+
+int launch__start(struct launch *launch, const char *name, struct error *err)
+{
+	int rc = 0;
+
+	if (ptrace(PTRACE_SEIZE, launch->pid, 0,
+		   PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD))
+		rc = error__set(err, -errno, "cannot take hold of the command with ptrace: %s",
+				strerror(errno));
+	if (!rc && write(launch->go_fd, "", 1) != 1)
+		rc = error__set(err, -EIO, "cannot start %s", name);
+	if (!rc)
+		rc = wait_exec(launch, name, err);
+	stop_waiting(launch);
 	if (rc) {
-		if (read(report_r, &error, sizeof(error)) == sizeof(error))
-			return error__set(err, -error, "cannot run %s: %s", argv[0],
-					  strerror(error));
-		return error__set(err, rc, "%s ended before it began", argv[0]);
+		launch__kill(launch);
+		return rc;
 	}
-	launch.held = true;
-	launch.interp_addr = process__auxv(launch.pid, AT_BASE);
-	launch.loading = launch.interp_addr != 0;
-	*ret = launch;
+	launch->held = true;
+	launch->interp_addr = process__auxv(launch->pid, AT_BASE);
+	launch->loading = launch->interp_addr != 0;
 	return 0;
 }
 
@@ -181,6 +204,7 @@ int launch__release(struct launch *launch)
 
 void launch__kill(struct launch *launch)
 {
+	stop_waiting(launch);
 	if (launch->pid <= 0)
 		return;
 	kill(launch->pid, SIGKILL);

@@ -17,6 +17,7 @@
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
+#include "session/privileges.h"
 
 #define SELECTED_PROCESSES 2048 /* at a time, when they need not be named */
 
@@ -63,11 +64,10 @@ int session__check_machine(struct error *err)
 {
 	char missing[256];
 
-	if (!features__has_privileges(missing, sizeof(missing)))
+	if (privileges__missing(missing, sizeof(missing)))
 		return error__set(err, -EPERM,
-				  "tracing needs root or the capabilities it stands for; missing: "
-				  "%s. Run it with sudo",
-				  missing);
+				  "tracing needs root, or %s; missing: %s. Run it with sudo",
+				  privileges_without_root, missing);
 	if (!features__init_pid_ns())
 		return error__set(err, -ENOTSUP,
 				  "memtrace runs inside a pid namespace, where the kernel knows "
@@ -283,17 +283,14 @@ static int attach_regions(struct session *s, bool loading, struct error *err)
 	return rc;
 }
 
-static int open_command(struct session *s, char *const argv[], int *ret_status, struct error *err)
+static int open_command(struct session *s, const char *name, int *ret_status, struct error *err)
 {
 	struct error none = {};
 	int rc, status = 0;
 
-	rc = launch__start(argv, &s->launch, err);
+	rc = launch__start(&s->launch, name, err);
 	if (rc)
 		return rc;
-	/* Nothing of the program has run yet: it shall find the limit that we found. */
-	if (s->command_files.rlim_max)
-		prlimit(s->launch.pid, RLIMIT_NOFILE, &s->command_files, NULL);
 	rc = targets__add(s) ? open_target(s, s->targets[0], s->launch.pid, err)
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
@@ -313,10 +310,10 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 			return error__set(err, -ECHILD,
 					  "%s ended while it was being loaded, before it could "
 					  "allocate",
-					  argv[0]);
+					  name);
 		}
 		if (more < 0)
-			return error__set(err, more, "cannot follow the loading of %s: %s", argv[0],
+			return error__set(err, more, "cannot follow the loading of %s: %s", name,
 					  strerror(-more));
 		targets__refresh_maps(s, s->targets[0]);
 		memset(&none, 0, sizeof(none));
@@ -326,7 +323,7 @@ static int open_command(struct session *s, char *const argv[], int *ret_status, 
 		if (rc == -ENOENT && more)
 			continue;
 		if (rc)
-			return error__set(err, rc, "%s: %s", argv[0], none.text);
+			return error__set(err, rc, "%s: %s", name, none.text);
 		return 0;
 	}
 }
@@ -410,8 +407,11 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error__set(err, -ENOMEM, "out of memory");
+	if (o->command) {
+		s->launch = *o->launch;
+		*o->launch = (struct launch){};
+	}
 	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-		s->command_files = limit;
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
@@ -499,7 +499,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
 
 	if (o->command) {
-		rc = open_command(s, o->command, o->ret_command_status, err);
+		rc = open_command(s, o->command[0], o->ret_command_status, err);
 		if (rc)
 			goto fail;
 	}
@@ -532,6 +532,13 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	targets__tell_mappings(s);
 	if (s->selection && s->selection->dynamic && s->what & WHAT_HEAP)
 		targets__probe_own_libc(s);
+	s->privileges = (struct privileges_use){
+		.command = o->command,
+		.admin = capture__kind(s->capture) == PROBE_PERF || s->resident,
+	};
+	rc = privileges__limit(PRIVILEGES_TRACING, &s->privileges, err);
+	if (rc)
+		goto fail;
 	*ret = s;
 	return 0;
 fail:

@@ -277,11 +277,13 @@ void session__stop(struct session *s)
 			targets__refresh_maps(s, s->targets[i]);
 	}
 	s->stopped = true;
+	privileges__limit(PRIVILEGES_STOPPED, &s->privileges, NULL);
 }
 
 void session__detach(struct session *s)
 {
 	capture__detach(s->capture);
+	privileges__limit(PRIVILEGES_DETACHED, &s->privileges, NULL);
 }
 
 bool session__is_guarded(struct session *s)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "capture/capture.h"
 #include "profile/profile.h"
+#include "session/launch.h"
 #include "symbolize/symbolize.h"
 
 struct session;
@@ -69,7 +70,9 @@ struct session_options {
 	double planned_s; /* what the run is to take, for its profiles; whoever runs it sees to
 			   * that. 0: until told */
 	char *const
-		*command; /* or, when not NULL, a command to start and trace (NULL-terminated) */
+		*command; /* or, when not NULL, a command to start and trace (NULL-terminated), */
+	struct launch *launch; /* and the process that becomes it, of launch__fork(): the session's
+				* from then on */
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;

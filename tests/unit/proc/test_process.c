@@ -7,7 +7,6 @@
 
 #include <elf.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -473,20 +471,6 @@ static void test_compat32(void **state)
 		skip(); /* a kernel without IA32 emulation */
 }
 
-static void test_capabilities(void **state)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {0};
-
-	(void)state;
-	assert_int_equal(syscall(SYS_capget, &header, data), 0);
-	for (int cap = 0; cap < 64; cap++)
-		assert_int_equal(process__self_has_cap(cap),
-				 data[cap / 32].effective >> (cap % 32) & 1);
-	assert_false(process__self_has_cap(-1));
-	assert_false(process__self_has_cap(64));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,7 +488,6 @@ int main(void)
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_rss),
 		cmocka_unit_test(test_compat32),
-		cmocka_unit_test(test_capabilities),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

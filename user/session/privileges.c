@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/privileges.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/capabilities.h"
+
+/* Values as in linux/capability.h, which may be older than the kernel. */
+#define PERFMON		   38 /* Linux 5.8 */
+#define BPF		   39 /* Linux 5.8 */
+#define CHECKPOINT_RESTORE 40 /* Linux 5.9 */
+
+const char privileges_without_root[] =
+	"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and "
+	"CAP_DAC_READ_SEARCH";
+
+static const struct {
+	int cap;
+	const char *name;
+	enum privileges_phase last; /* in which it is needed */
+	bool needed;		    /* nothing goes without */
+	bool in_sys_admin;	    /* for the kernel CAP_SYS_ADMIN will do */
+} table[] = {
+	/* Tables and programs. Later, too: unwind tables of what a target maps; until 5.19 even to
+	 * read the tables. */
+	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
+	/* Programs of this kind, probes, and the news of mappings. */
+	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},
+	/* Memory and /proc of others' processes; the command that is held by ptrace. */
+	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},
+	/* The very files that are mapped: /proc/PID/map_files. */
+	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
+	/* What only its owner may read of another user's process, and its files. */
+	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGES_STOPPED, false, false},
+	/* So that who changes a target's code never waits for a CPU. */
+	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
+	/* Room for the news of mappings, where the user's is used up. */
+	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
+	/* Kept only where asked for: privileges__override(). */
+	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_STOPPED, false, false},
+};
+
+#define N_TABLE (sizeof(table) / sizeof(table[0]))
+
+static bool has(uint64_t set, int cap)
+{
+	return set & CAPABILITY(cap);
+}
+
+uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
+			  const struct privileges_use *use)
+{
+	enum privileges_phase admin = use->admin ? PRIVILEGES_TRACING : PRIVILEGES_OPENING;
+	uint64_t kept = 0;
+
+	for (size_t i = 0; i < N_TABLE; i++) {
+		if (phase <= table[i].last)
+			kept |= CAPABILITY(table[i].cap);
+		/* it stands for one that is missing */
+		if (table[i].in_sys_admin && !has(permitted, table[i].cap) && admin < table[i].last)
+			admin = table[i].last;
+	}
+	if (phase <= admin)
+		kept |= CAPABILITY(CAP_SYS_ADMIN);
+	/* The child that reads debug information becomes nobody, and is ended when it takes too
+	 * long. */
+	if (use->as_root && phase <= PRIVILEGES_STOPPED)
+		kept |= CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID) | CAPABILITY(CAP_KILL);
+	/* Signals are passed on to it. */
+	if (use->command)
+		kept |= CAPABILITY(CAP_KILL);
+	return kept & permitted;
+}
+
+bool privileges__suffice(uint64_t permitted, char *text, size_t size)
+{
+	bool all = true;
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < N_TABLE; i++) {
+		if (!table[i].needed || has(permitted, table[i].cap) ||
+		    (table[i].in_sys_admin && has(permitted, CAP_SYS_ADMIN)))
+			continue;
+		len += (size_t)snprintf(text + len, size > len ? size - len : 0, "%s%s",
+					all ? "" : ", ", table[i].name);
+		all = false;
+	}
+	return all;
+}
+
+static uint64_t permitted_now(void)
+{
+	struct capabilities now;
+
+	return capabilities__read(&now) ? 0 : now.permitted;
+}
+
+bool privileges__missing(char *text, size_t size)
+{
+	return !privileges__suffice(permitted_now(), text, size);
+}
+
+bool privileges__have(int cap)
+{
+	return has(permitted_now(), cap);
+}
+
+int privileges__limit(enum privileges_phase phase, const struct privileges_use *use,
+		      struct error *err)
+{
+	struct privileges_use ours = *use;
+	struct capabilities now;
+	int rc = capabilities__read(&now);
+
+	if (!rc) {
+		ours.as_root = !getuid() || !geteuid();
+		uint64_t kept = privileges__kept(now.permitted, phase, &ours);
+		uint64_t idle = CAPABILITY(CAP_DAC_OVERRIDE);
+
+		/* who has it in use after the opening was given it by privileges__override() */
+		if (phase > PRIVILEGES_OPENING)
+			idle &= ~now.effective;
+		rc = capabilities__limit(kept & ~idle, kept);
+	}
+	if (!rc && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		rc = -errno;
+	return rc ? error__set(err, rc, "cannot give up capabilities: %s", strerror(-rc)) : 0;
+}
+
+bool privileges__override(bool wanted)
+{
+	uint64_t override = CAPABILITY(CAP_DAC_OVERRIDE);
+	struct capabilities now;
+
+	if (capabilities__read(&now) || !(now.permitted & override))
+		return false;
+	return wanted ? !capabilities__limit(now.effective | override, now.permitted)
+		      : capabilities__limit(now.effective, now.permitted & ~override) != 0;
+}
