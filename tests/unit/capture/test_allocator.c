@@ -19,6 +19,7 @@
 
 #include "capture/allocator.h"
 #include "proc/link_map.h"
+#include "proc/memory.h"
 #include "proc/process.h"
 
 static pid_t sleeper;
@@ -145,7 +146,7 @@ static void probes_stand_on_emulated_instructions(void **state)
 			if (!e->executable || e->file.inode != a->file.inode || p->off < e->off ||
 			    p->off - e->off >= e->end - e->start)
 				continue;
-			assert_int_equal(process__read_memory(sleeper, e->start + p->off - e->off,
+			assert_int_equal(memory__read(sleeper, e->start + p->off - e->off,
 							      bytes, sizeof(bytes)),
 					 0);
 			assert_true(probe_site__is_emulated(bytes, sizeof(bytes), NULL));
