@@ -117,6 +117,23 @@ def capabilities_for_files():
         expect_equal(len(os.listdir(directory)), 2, "files")
 
 
+@test(beside=True)
+def capabilities_for_files_of_top():
+    """The same when w is pressed, also when the target has ended."""
+    with Target("truth_basic") as target, place() as directory:
+        os.chown(directory, NOBODY, NOBODY)
+        os.chmod(directory, 0o755)
+        with Screen("-p", target.pid, "-i", "1", "-o", directory + "/out", "-f", "pprof") as screen:
+            screen.until_words(rf"pid {target.pid}")
+            target.go()
+            expect_equal(target.quit(), 0, "status of the target")
+            screen.until_words("^ENDED")
+            screen.press("w")
+            screen.until_words(r"^written: .*\.0001\.pb\.gz")
+            screen.press("q")
+            screen.process.wait(60)
+
+
 class OthersScreen(Screen):
     @staticmethod
     def own_terminal():

@@ -353,7 +353,7 @@ int cmd_top(int argc, char **argv)
 	_cleanup_close_ int signal_fd = -1;
 	struct run run = {.config = &config};
 	struct session_options options;
-	struct error err = {};
+	struct error err = {}, refused = {}; /* is told when files are asked for */
 	sigset_t waiting;
 	int status;
 
@@ -366,7 +366,8 @@ int cmd_top(int argc, char **argv)
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err))
 		return fail(&err);
-	privileges__override(false);
+	/* In a directory of another user's root needs a capability for it. It is kept then only. */
+	privileges__override(trace_config__check_files(&config.trace, false, &refused) == -EACCES);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 	/* several are there, or may come */

@@ -42,7 +42,7 @@ static const struct {
 	/* Room for the news of mappings, where the user's is used up. */
 	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
 	/* Kept only where asked for: privileges__override(). */
-	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_STOPPED, false, false},
+	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_DETACHED, false, false},
 };
 
 #define N_TABLE (sizeof(table) / sizeof(table[0]))
