@@ -16,6 +16,7 @@
 #include "proc/smaps.h"
 
 #define PAGE	       4096ULL
+#define MAX_HEAPS      4096	  /* of arenas, that are looked at: a few for each CPU */
 #define MAX_THREADS    4096	  /* whose stack pointers are asked for */
 #define MAX_PAGES      (1U << 24) /* that are looked at one by one: 64 GiB, 128 MiB of pagemap */
 #define CHUNK_PAGES    8192
@@ -25,6 +26,7 @@ struct reading {
 	pid_t pid;
 	const struct region_book *book;
 	bool glibc;
+	size_t heaps_left; /* of glibc's arenas, to look at */
 	struct resident_pieces *pieces;
 	uint64_t sps[MAX_THREADS];
 	size_t n_sps;
@@ -57,15 +59,16 @@ static bool is_shared_memory(const struct map_entry *map)
 /* Is the mapping heaps of glibc's arenas and nothing else? Each begins with what glibc knows of it:
  * the arena, the heap before it, the bytes in use, and those that may be written to, which is all
  * that is mapped so. */
-static bool is_arenas(const struct reading *r, const struct map_entry *map)
+static bool is_arenas(struct reading *r, const struct map_entry *map)
 {
 	uint64_t at = map->start;
 
-	while (r->glibc && at < map->end && !(at & (ARENA_HEAP_MAX - 1))) {
+	while (r->glibc && r->heaps_left && at < map->end && !(at & (ARENA_HEAP_MAX - 1))) {
 		struct {
 			uint64_t arena, before, size, writable;
 		} heap;
 
+		r->heaps_left--;
 		if (memory__read(r->pid, at, &heap, sizeof(heap)) || !heap.arena ||
 		    heap.arena % 8 || heap.before % ARENA_HEAP_MAX || heap.size > heap.writable ||
 		    !heap.writable || heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
@@ -89,7 +92,7 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 }
 
 /* Of an anonymous one; *ret_name is its name, if it has one. */
-static enum resident_kind kind_of_earlier(const struct reading *r, const struct map_entry *map,
+static enum resident_kind kind_of_earlier(struct reading *r, const struct map_entry *map,
 					  const char **ret_name)
 {
 	*ret_name = NULL;
@@ -339,6 +342,7 @@ int resident__read(pid_t pid, const struct region_book *book, bool glibc,
 	r->pid = pid;
 	r->book = book;
 	r->glibc = glibc;
+	r->heaps_left = MAX_HEAPS;
 	r->pieces = &pieces;
 	r->pagemap_fd = pagemap;
 	r->chunk = chunk;

@@ -10,14 +10,22 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 #define BATCH	   256	       /* pieces in one call; the kernel takes 1,024 */
 #define STACK_SIZE (256 << 10) /* of the thread; AddressSanitizer has use for it */
+#define START_MS   2000	       /* until the thread runs: on a busy machine that takes its time */
+#define SLOW_NS	   1000000     /* a read that takes longer is the target's doing, or a disk's: */
+#define SLOW_SHARE 0.1	       /* of the time for those, */
+#define BURST_NS   200000000   /* and so much at once: the keeper waits no longer */
 
 /* What a thread is to read, and into memory of its own: who waits for it may be gone. */
 struct job {
 	pid_t pid;
 	size_t n;
-	atomic_bool one_is_done; /* of the two, the thread and who waits */
+	atomic_bool one_is_done;     /* of the two, the thread and who waits */
+	_Atomic uint64_t started_ns; /* 0: the thread has had no CPU yet */
+	uint64_t took_ns;
 	int rc;
 	size_t slot; /* of left_behind[], once it is left behind */
 	struct memory_read reads[];
@@ -57,8 +65,11 @@ static int read_all(struct job *job)
 static void *run(void *arg)
 {
 	struct job *job = arg;
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
 
+	atomic_store(&job->started_ns, now_ns);
 	job->rc = read_all(job);
+	job->took_ns = clock__now_ns(CLOCK_MONOTONIC) - now_ns;
 	if (atomic_exchange(&job->one_is_done, true)) {
 		atomic_store(&left_behind[job->slot], 0);
 		free(job);
@@ -85,17 +96,47 @@ static int start(struct job *job, pthread_t *ret_thread)
 	return -rc;
 }
 
+/* Is it over within MEMORY_PATIENCE_MS after it has begun to read? */
+static bool is_over(struct job *job, pthread_t thread)
+{
+	uint64_t end_ns = clock__now_ns(CLOCK_MONOTONIC) + START_MS * 1000000ull;
+
+	for (;;) {
+		uint64_t until_ns =
+			clock__now_ns(CLOCK_MONOTONIC) + MEMORY_PATIENCE_MS * 1000000ull;
+		struct timespec until = {(time_t)(until_ns / 1000000000),
+					 (long)(until_ns % 1000000000)};
+		bool started = atomic_load(&job->started_ns);
+
+		if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+			return true;
+		if (started || clock__now_ns(CLOCK_MONOTONIC) >= end_ns)
+			return false;
+	}
+}
+
+/* What slow reads may still take, ns. Only who waits asks: memtrace's main thread. */
+static double slow_left_ns = BURST_NS;
+
+static bool may_be_slow(void)
+{
+	static uint64_t last_ns;
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
+
+	slow_left_ns += last_ns ? SLOW_SHARE * (double)(now_ns - last_ns) : 0;
+	slow_left_ns = slow_left_ns < BURST_NS ? slow_left_ns : BURST_NS;
+	last_ns = now_ns;
+	return slow_left_ns > 0;
+}
+
 /* Waits for the thread. 0, or -ETIMEDOUT: then the job is its own. */
 static int wait_for(struct job *job, pthread_t thread, size_t slot)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += MEMORY_PATIENCE_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+	if (is_over(job, thread)) {
+		slow_left_ns -= job->took_ns > SLOW_NS ? (double)job->took_ns : 0;
 		return 0;
+	}
+	slow_left_ns -= MEMORY_PATIENCE_MS * 1e6;
 	job->slot = slot;
 	atomic_store(&left_behind[slot], job->pid);
 	if (atomic_exchange(&job->one_is_done, true)) { /* it has come after all */
@@ -123,8 +164,10 @@ int memory__read_all(pid_t pid, struct memory_read *reads, size_t n)
 			return -ETIMEDOUT;
 		slot = theirs ? slot : i;
 	}
-	if (slot == MEMORY_MAX_LEFT)
+	if (slot == MEMORY_MAX_LEFT || !may_be_slow()) {
+		atomic_fetch_add(&given_up, 1);
 		return -EBUSY;
+	}
 	for (size_t i = 0; i < n; i++)
 		if (__builtin_add_overflow(bytes, reads[i].len, &bytes))
 			return -EINVAL;

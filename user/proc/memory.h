@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define MEMORY_PATIENCE_MS 50 /* less than the keeper's, who would take all probes out */
-#define MEMORY_MAX_LEFT	   16  /* threads that are left behind: then nothing is read any more */
+#define MEMORY_PATIENCE_MS 50 /* from when it reads; less than the keeper's */
+#define MEMORY_MAX_LEFT	   16 /* threads that are left behind: then nothing is read any more */
 
 struct memory_read {
 	uint64_t addr;
@@ -22,8 +22,9 @@ struct memory_read {
 };
 
 /* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
- * an earlier read of pid's memory still has not; -EBUSY: too many have not; other negative errno
- * (-ESRCH, -EPERM, -ENOMEM). Then no piece is ok. Some 40 us for the thread. */
+ * an earlier read of pid's memory still has not; -EBUSY: too many have not, or what came late, of
+ * whatever process, has taken a tenth of the time; other negative errno (-ESRCH, -EPERM, -ENOMEM).
+ * Then no piece is ok. Some 40 us for the thread. Not from several threads at once. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
 /* One piece. 0, -EFAULT: not all of it is there; or as above. */
