@@ -33,31 +33,39 @@ struct search {
 /* Does the process have other code there than the file? The kernel puts the probe over the file's
  * instruction. Where a process has changed its own copy of the code (hot patching), that would undo
  * the change: do not touch it. A breakpoint of a debugger or of another tracer is no such change.
- */
-static bool is_patched(const struct search *s, const struct map_entry *entry,
-		       const struct alloc_insn *insn)
+ * 1, 0, or -ETIMEDOUT: its memory does not come, so that nobody knows. */
+static int is_patched(const struct search *s, const struct map_entry *entry,
+		      const struct alloc_insn *insn)
 {
 	uint64_t off = insn->off - entry->off;
 	uint8_t now;
+	int rc;
 
-	return insn->off >= entry->off && off < entry->end - entry->start &&
-	       !memory__read(s->pid, entry->start + off, &now, 1) && now != insn->byte &&
-	       now != 0xcc;
+	if (insn->off < entry->off || off >= entry->end - entry->start)
+		return 0;
+	rc = memory__read(s->pid, entry->start + off, &now, 1);
+	if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
+		return -ETIMEDOUT;
+	return !rc && now != insn->byte && now != 0xcc;
 }
 
-/* Adds the places where the function returns, or says why its results are lost. */
-static void add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
-		      const struct map_entry *entry, const struct alloc_insn *exits, size_t n)
+/* Adds the places where the function returns, or says why its results are lost. 0, or -ETIMEDOUT as
+ * above. */
+static int add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
+		     const struct map_entry *entry, const struct alloc_insn *exits, size_t n)
 {
 	const char *why = NULL;
 	size_t n_exits = a->n_exits;
 
 	for (size_t i = 0; i < n && !why; i++) {
+		int patched = is_patched(s, entry, &exits[i]);
 		bool known = false;
 
 		for (size_t j = 0; j < n_exits; j++)
 			known = known || a->exits[j] == exits[i].off;
-		if (is_patched(s, entry, &exits[i]))
+		if (patched < 0)
+			return patched;
+		if (patched)
 			why = "a ret instruction was patched";
 		else if (!known && n_exits == ALLOC_MAX_EXITS)
 			why = "too many ret instructions";
@@ -66,11 +74,12 @@ static void add_exits(const struct search *s, struct allocator *a, struct alloc_
 	}
 	if (!why) {
 		a->n_exits = n_exits;
-		return;
+		return 0;
 	}
 	point->func.exits = 0;
 	point->func.blind = 1;
 	snprintf(point->site.why, sizeof(point->site.why), "its results are lost: %s", why);
+	return 0;
 }
 
 static int add_point(const struct search *s, struct allocator *a, const struct alloc_part *part,
@@ -78,11 +87,13 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 		     struct error *err)
 {
 	struct alloc_point *point = &a->points[a->n_points];
+	int patched, rc = 0;
 
 	if (offer->rc)
 		return error__set(err, offer->rc, "%s of %s cannot be probed: %s", offer->name,
 				  a->path, offer->why);
-	if (!offer->site.nop && is_patched(s, entry, &offer->insn))
+	patched = offer->site.nop ? 0 : is_patched(s, entry, &offer->insn);
+	if (patched > 0)
 		return error__set(err, -EBUSY,
 				  "the code of %s in pid %d is not that of %s: it was patched "
 				  "while running, and is left alone",
@@ -92,8 +103,15 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				      .off = offer->insn.off,
 				      .bytes = offer->bytes,
 				      .site = offer->site};
-	if (point->func.exits)
-		add_exits(s, a, point, entry, part->exits + offer->first_exit, offer->n_exits);
+	rc = patched;
+	if (!rc && point->func.exits)
+		rc = add_exits(s, a, point, entry, part->exits + offer->first_exit, offer->n_exits);
+	if (rc)
+		return error__set(
+			err, rc,
+			"the code of %s in pid %d could not be read in time, and may have "
+			"been patched: it is left alone",
+			offer->name, s->pid);
 	a->n_points++;
 	return 0;
 }

@@ -85,7 +85,8 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
  * not meet? */
 static inline bool alloc_error__passes(int rc)
 {
-	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC;
+	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ||
+	       rc == -ENOSPC || rc == -ETIMEDOUT;
 }
 
 /* Adds those in files that were mapped since, whole: a program that loads an allocator late calls
