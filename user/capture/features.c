@@ -168,7 +168,7 @@ static void seccomp_child(int go)
 
 /* The signal that ends a child which makes the system call by which a return probe's call comes
  * back, though none does: SIGILL from the call itself, SIGSYS from a filter that does not let it
- * through. 0: none, the kernel has no such call. */
+ * through. 0: none, the kernel has no such call. -1: neither is known. */
 static int signal_of_uretprobe(bool filtered)
 {
 	int status = 0;
@@ -176,13 +176,18 @@ static int signal_of_uretprobe(bool filtered)
 
 	if (!pid) {
 		begin_trial();
-		if (!filtered || !allow_leaving())
-			syscall(SYSCALL_URETPROBE);
-		_exit(0);
+		if (filtered && allow_leaving())
+			_exit(1);
+		_exit(syscall(SYSCALL_URETPROBE) >= 0 || errno != ENOSYS);
 	}
-	if (pid > 0)
-		waitpid(pid, &status, 0);
-	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	if (pid < 0)
+		return -1;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status);
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
 }
 
 static void *call_stub(void *arg)
@@ -305,9 +310,14 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* A millisecond, that spares most kernels the trial. */
-	if (!signal_of_uretprobe(false) || signal_of_uretprobe(true) == SIGILL)
-		return false;
+	/* A millisecond, that spares most kernels the trial. Under a filter of our own the answers
+	 * may be the filter's. */
+	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
+		int signal = signal_of_uretprobe(false);
+
+		if (!signal || (signal > 0 && signal_of_uretprobe(true) == SIGILL))
+			return false;
+	}
 	/* Where uprobe_multi is missing, return probes are older than the fault. */
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
