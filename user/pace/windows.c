@@ -394,13 +394,14 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 
 void windows__feel(struct windows *w, double felt)
 {
-	double was = w->felt, more;
+	double was = w->felt, usual = window_debt_ns(w, 1), more;
 
 	w->felt = between(felt, WINDOWS_FELT, WINDOWS_FELT_MOST);
-	w->cost_rate *= w->felt / was;
-	w->edge_cost_ns *= w->felt / was;
 	more = (w->felt - was) * w->windows_cost_ns;
 	w->felt_ns += more;
+	/* A long past is told as it was. To be paid for by a long time without windows is too much,
+	 * for what was not known then, and may be known better tomorrow. */
+	more = between(more, -usual, usual);
 	w->debt_ns += more;
 	w->idle_debt_ns += more;
 }

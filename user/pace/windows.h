@@ -157,8 +157,9 @@ void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, dou
  * settled. */
 void windows__withdraw(struct windows *windows);
 
-/* The process feels what its windows cost, those so far included, so many times. Less than
- * WINDOWS_FELT, and more than WINDOWS_FELT_MOST, is not believed. */
+/* The process feels what its windows cost so many times. What those so far have cost is told so from
+ * now on, and a window's worth of the difference paid for. Less than WINDOWS_FELT, and more than
+ * WINDOWS_FELT_MOST, is not believed. */
 void windows__feel(struct windows *windows, double felt);
 
 /* The run is over. Were the probes in place? */
