@@ -24,7 +24,9 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 	return h;
 }
 
-/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there. */
+/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there: of all, or, when the
+ * reader gives up on the way, of none. A look at half of them would have more changes than blocks
+ * that were looked at. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
 			 void (*got)(struct survivors *s, struct survivors_block *b,
@@ -33,11 +35,18 @@ static int read_contents(struct survivors *s,
 {
 	static unsigned char content[BATCH][SURVIVORS_BYTES];
 	struct memory_read reads[BATCH];
-	size_t which[BATCH], i = 0;
-	int rc = 0;
+	_cleanup_free_ struct seen {
+		size_t block;
+		uint64_t hash;
+		bool there;
+	} *seen = calloc(s->n_blocks + 1, sizeof(*seen));
+	size_t i = 0, n_seen = 0;
 
-	while (i < s->n_blocks && !rc) {
+	if (!seen)
+		return -ENOMEM;
+	while (i < s->n_blocks) {
 		size_t n = 0;
+		int rc;
 
 		for (; i < s->n_blocks && n < BATCH; i++) {
 			uint64_t size = s->blocks[i].live.size;
@@ -47,16 +56,20 @@ static int read_contents(struct survivors *s,
 			reads[n] = (struct memory_read){
 				s->blocks[i].addr, content[n],
 				size < SURVIVORS_BYTES ? size : SURVIVORS_BYTES, false};
-			which[n++] = i;
+			seen[n_seen + n++].block = i;
 		}
 		rc = n ? reader(ctx, reads, n) : 0;
-		for (size_t k = 0; k < n && !rc; k++) {
-			uint64_t h = reads[k].ok ? hash(s, content[k], reads[k].len) : 0;
-
-			got(s, &s->blocks[which[k]], reads[k].ok ? &h : NULL);
+		if (rc)
+			return rc;
+		for (size_t k = 0; k < n; k++, n_seen++) {
+			seen[n_seen].there = reads[k].ok;
+			if (reads[k].ok)
+				seen[n_seen].hash = hash(s, content[k], reads[k].len);
 		}
 	}
-	return rc;
+	for (size_t k = 0; k < n_seen; k++)
+		got(s, &s->blocks[seen[k].block], seen[k].there ? &seen[k].hash : NULL);
+	return 0;
 }
 
 static bool is_new(const struct survivors *s, const struct survivors_block *b)

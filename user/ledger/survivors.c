@@ -468,8 +468,8 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 		}
 	}
 	/* not those that may not be filled in yet */
-	if (!rc) /* of a process that is gone they are not known */
-		contents__read_new(s, reader, ctx);
+	if (!rc && contents__read_new(s, reader, ctx) == -ENOMEM)
+		rc = -ENOMEM; /* else: of a process that is gone they are not known */
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].window + 1 == s->n_windows &&
 		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)

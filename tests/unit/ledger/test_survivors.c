@@ -16,7 +16,7 @@
 #define PROCESS 7
 #define SIZE	64
 #define FIRST	0x10000ULL /* address of block 0; one each SIZE bytes */
-#define BLOCKS	256
+#define BLOCKS	300	   /* more than are read at once */
 
 static unsigned char memory[BLOCKS][SIZE];
 
@@ -439,6 +439,33 @@ static void test_process_is_gone(void **state)
 	end(&f);
 }
 
+/* ctx: calls that are answered. */
+static int give_up(void *ctx, struct memory_read *reads, size_t n)
+{
+	int *calls = ctx;
+
+	return (*calls)-- > 0 ? read_memory(NULL, reads, n) : -ETIMEDOUT;
+}
+
+/* What was looked at until then is not noted either: there would be changes without a look. */
+static void test_half_a_look_is_none(void **state)
+{
+	struct fixture f;
+	int calls = 1;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, BLOCKS, 1);
+	memset(memory, 0xff, sizeof(memory));
+	assert_int_equal(survivors__look(&f.s, &f.clock, 12 * S, give_up, &calls), -ETIMEDOUT);
+	assert_int_equal(f.s.counts.changed, 0);
+	for (size_t i = 0; i < f.s.n_blocks; i++)
+		assert_false(f.s.blocks[i].changed);
+	assert_int_equal(survivors__look(&f.s, &f.clock, 12 * S, read_memory, NULL), 0);
+	assert_in_range(f.s.counts.changed, BLOCKS - 2, BLOCKS); /* one may have been 0xff before */
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_stretch),
 		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_process_is_gone),
+		cmocka_unit_test(test_half_a_look_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
