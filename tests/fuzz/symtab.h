@@ -15,7 +15,7 @@ static inline int fuzz_receive(int stream_fd, uint64_t bytes, struct symtab **re
 
 	require(!lseek(stream_fd, 0, SEEK_SET));
 	require(!stream__new(stream_fd, 60, NULL, SIZE_MAX, &stream));
-	err = receive(stream, bytes, ret);
+	err = receive(stream, bytes, NULL, ret);
 	stream__free(stream);
 	return err;
 }

@@ -415,6 +415,8 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 	for (size_t i = 0; i < n; i = end) {
 		for (end = i + 1; end < n && places[end].binary == places[i].binary; end++)
 			;
+		if (symbolizer->options.waiting.fn)
+			symbolizer->options.waiting.fn(symbolizer->options.waiting.ctx);
 		err = add_lines(symbolizer, profile, places + i, end - i, &failed);
 		if (err)
 			return err;

@@ -17,6 +17,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
+#define WAITING_NAMES	100000	       /* that are looked at between calls: some ms */
 
 struct symtab_test_hooks symtab__test_hooks;
 
@@ -44,9 +45,10 @@ static struct symtab_wire limits(uint64_t file_bytes)
 
 /* What ends with a NUL is made of names. None may be too long; each is made printable, which it is
  * already unless the child lies. */
-static int check_names(struct symtab *tab)
+static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 {
 	char *end = tab->names + tab->names_bytes;
+	size_t n = 0;
 
 	if (tab->names_bytes && end[-1])
 		return -ECHILD;
@@ -55,6 +57,8 @@ static int check_names(struct symtab *tab)
 
 		if (len > NAME_MAX_BYTES)
 			return -ECHILD;
+		if (waiting && n++ % WAITING_NAMES == 0)
+			waiting->fn(waiting->ctx);
 		clean_name(name);
 		name += len + 1;
 	}
@@ -78,7 +82,8 @@ static int check_ranges(const struct symtab *tab)
 }
 
 /* All that the child says, of a file with that many bytes. */
-static int receive(struct stream *stream, uint64_t file_bytes, struct symtab **ret_symtab)
+static int receive(struct stream *stream, uint64_t file_bytes, const struct stream_waiting *waiting,
+		   struct symtab **ret_symtab)
 {
 	_cleanup_(cleanup_symtab) struct symtab *tab = calloc(1, sizeof(*tab));
 	struct symtab_wire wire, limit = limits(file_bytes);
@@ -105,7 +110,7 @@ static int receive(struct stream *stream, uint64_t file_bytes, struct symtab **r
 		err = stream__read(stream, &more, 1); /* the end */
 	if (err)
 		return err > 0 ? -ECHILD : err;
-	err = check_names(tab);
+	err = check_names(tab, waiting);
 	if (!err)
 		err = check_ranges(tab);
 	if (err)
@@ -150,7 +155,7 @@ int symtab__open(int fd, int *debug_fd, double patience_s, const struct stream_w
 	err = child__start(&task, &child);
 	if (err)
 		return err;
-	err = receive(child__stream(child), bytes, &tab);
+	err = receive(child__stream(child), bytes, waiting, &tab);
 	end = child__end(child);
 	if (!err || (err == -ECHILD && end)) /* it may say why it has said nothing */
 		err = end;
