@@ -85,6 +85,8 @@ void pace__harvest(struct scheduler *sc)
 	}
 	if (n)
 		sc->ops->harvest(sc->ctx, due, n);
+	for (size_t i = 0; i < n; i++) /* which may have told what windows are felt as */
+		pace__note_felt(sc, due[i]);
 	free(due);
 	sc->n_due = 0;
 	sc->harvest_ns = pace__now_ns(sc) + HARVEST_NS;

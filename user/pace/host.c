@@ -57,7 +57,7 @@ void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 
 	if (now_ns <= h->since_ns)
 		return;
-	h->rate = cost / wall;
+	h->rate = cost > 0 ? cost / wall : 0; /* less: windows are felt as less than was thought */
 	least = -h->budget * h->cpus * CREDIT_NS;
 	h->debt_ns += cost - h->budget * h->cpus * wall;
 	if (h->debt_ns < least)
