@@ -23,7 +23,7 @@ struct memory_read {
 
 /* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
  * an earlier read of pid's memory still has not; -EBUSY: too many have not, or what came late, of
- * whatever process, has taken a tenth of the time; other negative errno (-ESRCH, -EPERM, -ENOMEM).
+ * whatever process, has taken a quarter of the time; other negative errno (-ESRCH, -EPERM, -ENOMEM).
  * Then no piece is ok. Some 40 us for the thread. Not from several threads at once. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
