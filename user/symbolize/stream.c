@@ -59,8 +59,7 @@ static ssize_t wait_for(struct stream *stream, void *to, size_t room)
 		if (now_ns >= stream->deadline_ns)
 			return -ETIMEDOUT;
 		left_ms = (stream->deadline_ns - now_ns) / 1000000 + 1;
-		if (stream->waiting)
-			stream->waiting->fn(stream->waiting->ctx);
+		stream_waiting__call(stream->waiting);
 		ready = poll(&poll_fd, 1, left_ms < WAITING_MS ? (int)left_ms : WAITING_MS);
 		if (ready < 0 && errno != EINTR)
 			return -errno;

@@ -12,6 +12,13 @@ struct stream_waiting {
 	void *ctx;
 };
 
+/* waiting: NULL for nobody. */
+static inline void stream_waiting__call(const struct stream_waiting *waiting)
+{
+	if (waiting)
+		waiting->fn(waiting->ctx);
+}
+
 struct stream; /* opaque */
 
 /* Reads from fd, which stays the caller's. patience_s: how long the whole may take, from now on.

@@ -400,8 +400,7 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 	for (size_t i = 0; i < profile->n_locations; i++) {
 		struct place *place = &places[n];
 
-		if (symbolizer->options.waiting.fn)
-			symbolizer->options.waiting.fn(symbolizer->options.waiting.ctx);
+		stream_waiting__call(who_waits(symbolizer));
 		*place = (struct place){.location = (uint32_t)i};
 		err = name_location(symbolizer, profile, &profile->locations[i], jit, place);
 		if (err)
@@ -415,8 +414,7 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 	for (size_t i = 0; i < n; i = end) {
 		for (end = i + 1; end < n && places[end].binary == places[i].binary; end++)
 			;
-		if (symbolizer->options.waiting.fn)
-			symbolizer->options.waiting.fn(symbolizer->options.waiting.ctx);
+		stream_waiting__call(who_waits(symbolizer));
 		err = add_lines(symbolizer, profile, places + i, end - i, &failed);
 		if (err)
 			return err;

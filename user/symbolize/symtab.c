@@ -57,8 +57,8 @@ static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 
 		if (len > NAME_MAX_BYTES)
 			return -ECHILD;
-		if (waiting && n++ % WAITING_NAMES == 0)
-			waiting->fn(waiting->ctx);
+		if (n++ % WAITING_NAMES == 0)
+			stream_waiting__call(waiting);
 		clean_name(name);
 		name += len + 1;
 	}
