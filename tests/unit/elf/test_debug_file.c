@@ -20,22 +20,9 @@
 
 #include "base/cleanup.h"
 #include "elf/debug_file.h"
+#include "tests/unit/elf/shell.h"
 
 static char dir[] = "/tmp/memtrace-debug-file-XXXXXX";
-
-/* Runs a shell command in the directory. */
-__attribute__((format(printf, 1, 2))) static void run(const char *fmt, ...)
-{
-	char command[8192];
-	int n = snprintf(command, sizeof(command), "set -e; cd %s; ", dir);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(command + n, sizeof(command) - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("%s", command);
-}
 
 /* id: a stripped program with build-id and link, id.debug: what was stripped off. crc: one without
  * build-id. other: of another build, with the same link. */
@@ -48,15 +35,17 @@ static int make_files(void **state)
 	(void)state;
 	if (!mkdtemp(dir))
 		return -1;
-	run("echo '%s' > p.c", source);
+	shell_run(dir, "echo '%s' > p.c", source);
 	for (int i = 0; i < 3; i++) {
 		static const char *const names[] = {"id", "crc", "other"};
 		static const char *const flags[] = {"-Wl,--build-id", "-Wl,--build-id=none",
 						    "-O2 -Wl,--build-id=0x1234567890abcdef"};
 
-		run("gcc -g %s -o %s.full p.c; objcopy --only-keep-debug %s.full %s.debug;"
-		    "strip -o %s %s.full; objcopy --add-gnu-debuglink=%s.debug %s",
-		    flags[i], names[i], names[i], names[i], names[i], names[i], names[i], names[i]);
+		shell_run(dir,
+			  "gcc -g %s -o %s.full p.c; objcopy --only-keep-debug %s.full %s.debug;"
+			  "strip -o %s %s.full; objcopy --add-gnu-debuglink=%s.debug %s",
+			  flags[i], names[i], names[i], names[i], names[i], names[i], names[i],
+			  names[i]);
 	}
 	return 0;
 }
@@ -64,16 +53,17 @@ static int make_files(void **state)
 static int remove_files(void **state)
 {
 	(void)state;
-	run("rm -rf %s", dir);
+	shell_run(dir, "rm -rf %s", dir);
 	return 0;
 }
 
 /* An empty machine, but for the program called usr/bin/prog. */
 static void new_root(const char *program)
 {
-	run("rm -rf root outside; mkdir -p root/usr/bin root/usr/lib/debug outside;"
-	    "cp %s root/usr/bin/prog",
-	    program);
+	shell_run(dir,
+		  "rm -rf root outside; mkdir -p root/usr/bin root/usr/lib/debug outside;"
+		  "cp %s root/usr/bin/prog",
+		  program);
 }
 
 /* Where binutils say that the debug file is to be found by its build-id, without the first slash.
@@ -160,13 +150,15 @@ static void test_places(void **state)
 	new_root("id");
 	assert_found(NULL);
 	for (size_t i = 0; i < n; i++)
-		run("mkdir -p $(dirname root/%s); cp id.debug root/%s", places[i], places[i]);
+		shell_run(dir, "mkdir -p $(dirname root/%s); cp id.debug root/%s", places[i],
+			  places[i]);
 	for (size_t i = 0; i < n; i++) { /* the first that is left */
 		assert_found(places[i]);
-		run("rm root/%s", places[i]);
+		shell_run(dir, "rm root/%s", places[i]);
 	}
 	assert_found(NULL);
-	run("cp id.debug root/; cp id.debug root/usr/lib; cp id.debug root/usr/lib/debug");
+	shell_run(dir,
+		  "cp id.debug root/; cp id.debug root/usr/lib; cp id.debug root/usr/lib/debug");
 	assert_found(NULL); /* not everywhere */
 }
 
@@ -177,15 +169,16 @@ static void test_places_by_crc(void **state)
 
 	(void)state;
 	new_root("crc");
-	run("mkdir -p root/usr/bin/.debug root/usr/lib/debug/usr/bin");
+	shell_run(dir, "mkdir -p root/usr/bin/.debug root/usr/lib/debug/usr/bin");
 	for (size_t i = 0; i < 3; i++)
-		run("cp crc.debug root/%s", places[i]);
+		shell_run(dir, "cp crc.debug root/%s", places[i]);
 	assert_found(places[0]);
-	run("printf x >> root/%s", places[0]); /* one byte more */
+	shell_run(dir, "printf x >> root/%s", places[0]); /* one byte more */
 	assert_found(places[1]);
-	run("cp other.debug root/%s", places[1]);
+	shell_run(dir, "cp other.debug root/%s", places[1]);
 	assert_found(places[2]);
-	run("printf x | dd of=root/%s bs=1 seek=100 conv=notrunc status=none", places[2]);
+	shell_run(dir, "printf x | dd of=root/%s bs=1 seek=100 conv=notrunc status=none",
+		  places[2]);
 	assert_found(NULL);
 }
 
@@ -196,21 +189,23 @@ static void test_others(void **state)
 
 	(void)state;
 	new_root("id");
-	run("mkdir -p $(dirname root/%s); cp other.debug root/%s", by_id, by_id);
+	shell_run(dir, "mkdir -p $(dirname root/%s); cp other.debug root/%s", by_id, by_id);
 	assert_found(NULL);
-	run("cp id.debug root/usr/bin");
+	shell_run(dir, "cp id.debug root/usr/bin");
 	assert_found("usr/bin/id.debug");
-	run("cp crc.debug root/usr/bin/id.debug"); /* no build-id at all */
+	shell_run(dir, "cp crc.debug root/usr/bin/id.debug"); /* no build-id at all */
 	assert_found(NULL);
 
 	/* A right CRC does not make up for a wrong build-id; a wrong one is none of its business.
 	 */
-	run("cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink both;"
-	    "objcopy --add-gnu-debuglink=link.debug both");
+	shell_run(
+		dir,
+		"cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink both;"
+		"objcopy --add-gnu-debuglink=link.debug both");
 	new_root("both");
-	run("cp link.debug root/usr/bin");
+	shell_run(dir, "cp link.debug root/usr/bin");
 	assert_found(NULL);
-	run("cp id.debug root/usr/bin/link.debug");
+	shell_run(dir, "cp id.debug root/usr/bin/link.debug");
 	assert_found("usr/bin/link.debug");
 }
 
@@ -221,25 +216,26 @@ static void test_merged_usr(void **state)
 
 	(void)state;
 	new_root("id");
-	run("mkdir -p root/usr/lib/x root/usr/lib/debug/lib/x root/usr/lib/debug/usr/lib/x;"
-	    "ln -s usr/lib root/lib; cp id root/usr/lib/x/id.so;"
-	    "cp id.debug root/usr/lib/debug/lib/x");
+	shell_run(dir,
+		  "mkdir -p root/usr/lib/x root/usr/lib/debug/lib/x root/usr/lib/debug/usr/lib/x;"
+		  "ln -s usr/lib root/lib; cp id root/usr/lib/x/id.so;"
+		  "cp id.debug root/usr/lib/debug/lib/x");
 	assert_string_equal(look("root", "id", "/usr/lib/x/id.so", &err),
 			    "root/usr/lib/debug/lib/x/id.debug");
 	assert_string_equal(look("root", "id", "/lib/x/id.so", &err),
 			    "root/usr/lib/debug/lib/x/id.debug");
-	run("mv root/usr/lib/debug/lib/x/id.debug root/usr/lib/debug/usr/lib/x");
+	shell_run(dir, "mv root/usr/lib/debug/lib/x/id.debug root/usr/lib/debug/usr/lib/x");
 	assert_string_equal(look("root", "id", "/usr/lib/x/id.so", &err),
 			    "root/usr/lib/debug/usr/lib/x/id.debug");
 	assert_string_equal(look("root", "id", "/lib/x/id.so", &err),
 			    "root/usr/lib/debug/usr/lib/x/id.debug");
-	run("mv root/usr/lib/debug/usr/lib/x/id.debug root/usr/lib/x");
+	shell_run(dir, "mv root/usr/lib/debug/usr/lib/x/id.debug root/usr/lib/x");
 	assert_string_equal(look("root", "id", "/lib/x/id.so", &err), "root/usr/lib/x/id.debug");
 
 	/* At the top of the tree. */
-	run("rm root/usr/lib/x/id.debug; cp id.debug root/");
+	shell_run(dir, "rm root/usr/lib/x/id.debug; cp id.debug root/");
 	assert_string_equal(look("root", "id", "/id", &err), "root/id.debug");
-	run("mv root/id.debug root/usr/lib/debug");
+	shell_run(dir, "mv root/id.debug root/usr/lib/debug");
 	assert_string_equal(look("root", "id", "/id", &err), "root/usr/lib/debug/id.debug");
 	assert_string_equal(look("root", "id", "/usr/id", &err), "root/usr/lib/debug/id.debug");
 	assert_null(look("root", "id", "/usrx/id", &err));
@@ -251,8 +247,8 @@ static void test_merged_usr(void **state)
 /* A place and a link that leads from there to directory, which is outside of the root. */
 static void lay_link(const char *place, const char *directory)
 {
-	run("rm -rf root/%s; mkdir -p $(dirname root/%s); ln -s %s root/%s", place, place,
-	    directory, place);
+	shell_run(dir, "rm -rf root/%s; mkdir -p $(dirname root/%s); ln -s %s root/%s", place,
+		  place, directory, place);
 }
 
 static void test_links_stay_inside(void **state)
@@ -264,8 +260,8 @@ static void test_links_stay_inside(void **state)
 	strcpy(by_id, id_path("id"));
 	snprintf(outside, sizeof(outside), "%s/outside", dir);
 	snprintf(up, sizeof(up), "../../../../../../../../../../../..%s/outside", dir);
-	run("mkdir -p outside/$(dirname %s) outside/usr/bin", by_id);
-	run("cp id.debug outside/%s; cp id.debug outside/id.debug", by_id);
+	shell_run(dir, "mkdir -p outside/$(dirname %s) outside/usr/bin", by_id);
+	shell_run(dir, "cp id.debug outside/%s; cp id.debug outside/id.debug", by_id);
 
 	for (int i = 0; i < 2; i++) { /* an absolute link, and one that climbs */
 		const char *to = i ? up : outside;
@@ -287,20 +283,22 @@ static void test_links_stay_inside(void **state)
 	}
 
 	/* As the machine in the root sees it, the same links may lead somewhere, too. */
-	run("mkdir -p root/%s; cp -r outside/. root/%s", dir, dir);
+	shell_run(dir, "mkdir -p root/%s; cp -r outside/. root/%s", dir, dir);
 	snprintf(outside, sizeof(outside), "%s/outside/%s", dir + 1, by_id);
 	assert_found(NULL);
-	run("mkdir -p root/%s/outside; cp -r outside/. root/%s/outside", dir, dir);
+	shell_run(dir, "mkdir -p root/%s/outside; cp -r outside/. root/%s/outside", dir, dir);
 	assert_found(outside);
-	run("rm -r root/usr/lib/debug/.build-id");
+	shell_run(dir, "rm -r root/usr/lib/debug/.build-id");
 	snprintf(outside, sizeof(outside), "%s/outside/id.debug", dir + 1);
 	assert_found(outside);
 
 	/* Fedora's are links to the debug file by name. */
-	run("rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) root/usr/lib/debug/usr/bin;"
-	    "cp id.debug root/usr/lib/debug/usr/bin/prog.debug; rm root/usr/bin/id.debug;"
-	    "ln -s ../../usr/bin/prog.debug root/%s",
-	    by_id, by_id);
+	shell_run(
+		dir,
+		"rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) root/usr/lib/debug/usr/bin;"
+		"cp id.debug root/usr/lib/debug/usr/bin/prog.debug; rm root/usr/bin/id.debug;"
+		"ln -s ../../usr/bin/prog.debug root/%s",
+		by_id, by_id);
 	assert_found("usr/lib/debug/usr/bin/prog.debug");
 }
 
@@ -314,15 +312,16 @@ static void test_magic_links(void **state)
 
 	(void)state;
 	new_root("id");
-	run("ln -s /proc/%d/fd/%d root/usr/bin/id.debug", getpid(), fd);
+	shell_run(dir, "ln -s /proc/%d/fd/%d root/usr/bin/id.debug", getpid(), fd);
 	snprintf(path, sizeof(path), "%s/root/usr/bin/prog", dir);
 	assert_null(look("/", "id", path, &err));
 	assert_int_equal(err, -ENOENT);
-	run("rm root/usr/bin/id.debug; ln -s /proc/%d/root%s/id.debug root/usr/bin/id.debug",
-	    getpid(), dir);
+	shell_run(dir,
+		  "rm root/usr/bin/id.debug; ln -s /proc/%d/root%s/id.debug root/usr/bin/id.debug",
+		  getpid(), dir);
 	assert_null(look("/", "id", path, &err));
 	assert_int_equal(err, -ENOENT);
-	run("rm root/usr/bin/id.debug; ln -s %s/id.debug root/usr/bin/id.debug", dir);
+	shell_run(dir, "rm root/usr/bin/id.debug; ln -s %s/id.debug root/usr/bin/id.debug", dir);
 	assert_string_equal(look("/", "id", path, &err), "id.debug"); /* one of the usual kind */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	assert_int_equal(stat(path, &st), 0);
@@ -359,14 +358,14 @@ static void test_no_files(void **state)
 		new_root("id");
 		for (int k = 0; k < 2; k++) {
 			snprintf(place, sizeof(place), "root/%s", k ? "usr/bin/id.debug" : by_id);
-			run("mkdir -p $(dirname %s)", place);
+			shell_run(dir, "mkdir -p $(dirname %s)", place);
 			snprintf(command, sizeof(command), makers[i], place);
-			run("%s", command);
+			shell_run(dir, "%s", command);
 		}
 		assert_found(NULL);
 		assert_null(look("/", "id", path, &err)); /* where there is a /dev/zero */
 		assert_int_equal(err, -ENOENT);
-		run("mkdir -p root/usr/bin/.debug; cp id.debug root/usr/bin/.debug");
+		shell_run(dir, "mkdir -p root/usr/bin/.debug; cp id.debug root/usr/bin/.debug");
 		assert_found("usr/bin/.debug/id.debug"); /* and the search goes on */
 	}
 
@@ -385,10 +384,11 @@ static void test_itself(void **state)
 
 	(void)state;
 	new_root("id");
-	run("cd root/usr/bin; ln -s prog id.debug; mkdir .debug; ln prog .debug/id.debug");
-	run("mkdir -p $(dirname root/%s); ln root/usr/bin/prog root/%s", by_id, by_id);
+	shell_run(dir,
+		  "cd root/usr/bin; ln -s prog id.debug; mkdir .debug; ln prog .debug/id.debug");
+	shell_run(dir, "mkdir -p $(dirname root/%s); ln root/usr/bin/prog root/%s", by_id, by_id);
 	assert_found(NULL);
-	run("rm root/usr/bin/.debug/id.debug; cp id.debug root/usr/bin/.debug/");
+	shell_run(dir, "rm root/usr/bin/.debug/id.debug; cp id.debug root/usr/bin/.debug/");
 	assert_found("usr/bin/.debug/id.debug");
 }
 
@@ -405,9 +405,10 @@ static void set_link(const char *program, const void *bytes, size_t len)
 	assert_non_null(f);
 	assert_int_equal(fwrite(bytes, 1, len, f), len);
 	assert_int_equal(fclose(f), 0);
-	run("objcopy --remove-section=.gnu_debuglink %s linked;"
-	    "objcopy --add-section=.gnu_debuglink=link.bin linked",
-	    program);
+	shell_run(dir,
+		  "objcopy --remove-section=.gnu_debuglink %s linked;"
+		  "objcopy --add-section=.gnu_debuglink=link.bin linked",
+		  program);
 }
 
 static void test_hostile_links(void **state)
@@ -436,10 +437,10 @@ static void test_hostile_links(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		set_link("id", cases[i].bytes, cases[i].len);
 		new_root("linked");
-		run("cp id.debug root/usr/bin/good; mkdir root/usr/bin/x; cp id.debug "
-		    "root/usr/bin/x;"
-		    "cp id.debug root/usr/bin/x/good; cp id.debug root/good; ls -s root "
-		    ">/dev/null");
+		shell_run(dir, "cp id.debug root/usr/bin/good; mkdir root/usr/bin/x; cp id.debug "
+			       "root/usr/bin/x;"
+			       "cp id.debug root/usr/bin/x/good; cp id.debug root/good; ls -s root "
+			       ">/dev/null");
 		assert_found(cases[i].found ? "usr/bin/good" : NULL);
 	}
 
@@ -450,9 +451,9 @@ static void test_hostile_links(void **state)
 		set_link("id", name, (len + 4) / 4 * 4 + 4);
 		new_root("linked");
 		if (len <= 255)
-			run("cp id.debug root/usr/bin/%s", name);
+			shell_run(dir, "cp id.debug root/usr/bin/%s", name);
 		else
-			run("cp id.debug root/usr/bin/%.255s", name);
+			shell_run(dir, "cp id.debug root/usr/bin/%.255s", name);
 		if (len <= 255) {
 			char expected[320];
 
@@ -501,7 +502,7 @@ static void large_file(uint64_t size)
 	memcpy(link + 4, &crc, sizeof(crc));
 	set_link("crc", link, 8);
 	new_root("linked");
-	run("cp crc.debug root/usr/bin/big; truncate -s %lu root/usr/bin/big", size);
+	shell_run(dir, "cp crc.debug root/usr/bin/big; truncate -s %lu root/usr/bin/big", size);
 }
 
 /* A file is not read for ever only because another one names it. */
@@ -515,10 +516,10 @@ static void test_large_files(void **state)
 
 	/* Two of 600 MiB are too much as well, wherever they are: the second is not read. */
 	large_file(600 << 20);
-	run("cd root/usr/bin; mkdir .debug; cp --sparse=always big .debug/; "
-	    "printf x | dd of=big bs=1 seek=9999999 conv=notrunc status=none");
+	shell_run(dir, "cd root/usr/bin; mkdir .debug; cp --sparse=always big .debug/; "
+		       "printf x | dd of=big bs=1 seek=9999999 conv=notrunc status=none");
 	assert_found(NULL);
-	run("cd root/usr/bin; mv .debug/big .");
+	shell_run(dir, "cd root/usr/bin; mv .debug/big .");
 	assert_found("usr/bin/big");
 }
 
@@ -530,14 +531,15 @@ static void test_without_sections(void **state)
 
 	(void)state;
 	/* e_shoff; e_shnum and e_shstrndx */
-	run("cp id bare; printf '\\0\\0\\0\\0\\0\\0\\0\\0' | "
-	    "dd of=bare bs=1 seek=40 conv=notrunc status=none; printf '\\0\\0\\0\\0' | "
-	    "dd of=bare bs=1 seek=60 conv=notrunc status=none");
+	shell_run(dir, "cp id bare; printf '\\0\\0\\0\\0\\0\\0\\0\\0' | "
+		       "dd of=bare bs=1 seek=40 conv=notrunc status=none; printf '\\0\\0\\0\\0' | "
+		       "dd of=bare bs=1 seek=60 conv=notrunc status=none");
 	new_root("bare");
-	run("mkdir -p $(dirname root/%s); cp id.debug root/%s; cp id.debug root/usr/bin/", by_id,
-	    by_id);
+	shell_run(dir,
+		  "mkdir -p $(dirname root/%s); cp id.debug root/%s; cp id.debug root/usr/bin/",
+		  by_id, by_id);
 	assert_found(by_id);
-	run("rm root/%s", by_id);
+	shell_run(dir, "rm root/%s", by_id);
 	assert_found(NULL); /* the link was in a section */
 }
 
@@ -557,10 +559,11 @@ static void test_errors(void **state)
 
 	(void)state;
 	new_root("id");
-	run("cp id.debug root/usr/bin; echo hello > text; : > empty; gcc -c -o object.o p.c;"
-	    "printf '\\001' > one; cp id id32; dd if=one of=id32 bs=1 seek=4 conv=notrunc "
-	    "status=none;"
-	    "head -c 63 id > cut");
+	shell_run(dir,
+		  "cp id.debug root/usr/bin; echo hello > text; : > empty; gcc -c -o object.o p.c;"
+		  "printf '\\001' > one; cp id id32; dd if=one of=id32 bs=1 seek=4 conv=notrunc "
+		  "status=none;"
+		  "head -c 63 id > cut");
 	root_fd = open_below("root", O_PATH);
 	assert_refused("text", "/usr/bin/prog", -ENOEXEC);
 	assert_refused("empty", "/usr/bin/prog", -ENOEXEC);
@@ -640,12 +643,12 @@ static void test_huge_claims(void **state)
 			header->e_shoff = huge + len - 3000000;
 			header->e_shnum = 65000;
 		}
-		run("cp id huge");
+		shell_run(dir, "cp id huge");
 		fd = open_below("huge", O_WRONLY);
 		assert_int_equal(pwrite(fd, bytes, len, 0), len);
 		assert_int_equal(ftruncate(fd, (off_t)(huge + len)), 0);
 		new_root("crc");
-		run("mv huge root/usr/bin/prog; cp id.debug root/usr/bin");
+		shell_run(dir, "mv huge root/usr/bin/prog; cp id.debug root/usr/bin");
 		/* In the first the link can be read still, and is believed by its CRC. */
 		assert_found(round == 0 ? "usr/bin/id.debug" : NULL);
 	}
@@ -702,13 +705,13 @@ static void test_mutated(void **state)
 	(void)state;
 	alarm(120);
 	new_root("id");
-	run("cp id.debug root/usr/bin/");
+	shell_run(dir, "cp id.debug root/usr/bin/");
 	mutate("id", "root/usr/bin/prog", 3000);
 	new_root("crc");
-	run("cp crc.debug root/usr/bin/");
+	shell_run(dir, "cp crc.debug root/usr/bin/");
 	mutate("crc", "root/usr/bin/prog", 2000);
 	new_root("id");
-	run("mkdir -p $(dirname root/%s); cp id.debug root/%s", by_id, by_id);
+	shell_run(dir, "mkdir -p $(dirname root/%s); cp id.debug root/%s", by_id, by_id);
 	snprintf(path, sizeof(path), "root/%s", by_id);
 	mutate("id.debug", path, 2000);
 	alarm(0);

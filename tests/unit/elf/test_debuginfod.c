@@ -16,40 +16,28 @@
 
 #include "base/cleanup.h"
 #include "elf/debuginfod.h"
+#include "tests/unit/elf/shell.h"
 
 #define SERVED "www/buildid/0123456789abcdef"
 
 static char dir[] = "/tmp/memtrace-debuginfod-XXXXXX";
-
-__attribute__((format(printf, 1, 2))) static void run(const char *fmt, ...)
-{
-	char command[2048];
-	int n = snprintf(command, sizeof(command), "set -e; cd %s; ", dir);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(command + n, sizeof(command) - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("%s", command);
-}
 
 static int make_files(void **state)
 {
 	(void)state;
 	if (!mkdtemp(dir))
 		return -1;
-	run("echo 'int main(void) { return 0; }' > p.c; mkdir -p " SERVED ";"
-	    "gcc -g -Wl,--build-id=0x0123456789abcdef -o full p.c;"
-	    "gcc -g -Wl,--build-id=0x0123456789abcdee -o other p.c;"
-	    "gcc -s -Wl,--build-id=none -o nameless p.c; strip -o stripped full");
+	shell_run(dir, "echo 'int main(void) { return 0; }' > p.c; mkdir -p " SERVED ";"
+		       "gcc -g -Wl,--build-id=0x0123456789abcdef -o full p.c;"
+		       "gcc -g -Wl,--build-id=0x0123456789abcdee -o other p.c;"
+		       "gcc -s -Wl,--build-id=none -o nameless p.c; strip -o stripped full");
 	return 0;
 }
 
 static int remove_files(void **state)
 {
 	(void)state;
-	run("rm -rf %s", dir);
+	shell_run(dir, "rm -rf %s", dir);
 	return 0;
 }
 
@@ -59,7 +47,7 @@ static int ask(const char *name)
 	_cleanup_close_ int fd = -1;
 	char path[256];
 
-	run("rm -rf cache");
+	shell_run(dir, "rm -rf cache");
 	snprintf(path, sizeof(path), "%s/cache", dir);
 	setenv("DEBUGINFOD_CACHE_PATH", path, 1);
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -91,7 +79,7 @@ static void test_server(void **state)
 	snprintf(urls, sizeof(urls), "file://%s/www", dir);
 	setenv("DEBUGINFOD_URLS", urls, 1);
 	assert_int_equal(ask("stripped"), -ENOENT); /* it has none */
-	run("cp full " SERVED "/debuginfo");
+	shell_run(dir, "cp full " SERVED "/debuginfo");
 	fd = ask("stripped");
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -100,9 +88,9 @@ static void test_server(void **state)
 	assert_int_equal(ask("nameless"), -ENOENT);
 
 	/* What comes is not believed. */
-	run("cp other " SERVED "/debuginfo");
+	shell_run(dir, "cp other " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
-	run("cp p.c " SERVED "/debuginfo");
+	shell_run(dir, "cp p.c " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
 }
 

@@ -20,6 +20,19 @@
 
 #include "base/clock.h"
 
+#include "fixture.h"
+
+static inline int open_fixture(const char *name)
+{
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
 static inline double now_s(void)
 {
 	return (double)clock__now_ns(CLOCK_MONOTONIC) / 1e9;

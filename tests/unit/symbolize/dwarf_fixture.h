@@ -12,17 +12,6 @@
 #define PATIENCE_S    60.0
 #define MAX_ADDRESSES 40000
 
-static inline int open_fixture(const char *name)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 static inline int resolve_for(const char *name, const uint64_t *vaddrs, size_t n, double patience_s,
 			      struct dwarf_frames *ret)
 {

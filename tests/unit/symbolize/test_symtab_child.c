@@ -36,17 +36,6 @@ static int make_program(void **state)
 		       : -1;
 }
 
-static int open_fixture(const char *name)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 /* Reads the symbols of the program with this in the child. */
 static int run_in_child(void (*in_child)(void), double patience_s, const char *debug_name,
 			struct symtab **ret)
