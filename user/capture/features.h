@@ -51,8 +51,8 @@ bool features__seccomp_kills(void);
  * shstk_update_last_frame. Read, not tried. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
-/* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189, 6.1.146,
- * 6.6.99, 6.12.39, 6.15.7). */
+/* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189,
+ * 6.1.146, 6.6.99, 6.12.39, 6.15.7). */
 #define PERF_REFUSED "perf uprobes take CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
 
 /* Tries one kind; as struct features.kind. */

@@ -119,8 +119,8 @@ int trace_config__settle(struct trace_config *config, const char *command, bool 
 /* What the session is told. config is for as long as the options are. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of what a session that was started cannot do: functions of --alloc and --free whose file
- * is not mapped yet, return probes. */
+/* Complains of what a session that was started cannot do: functions of --alloc and --free whose
+ * file is not mapped yet, return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, but for the first *told, and counts them in. */

@@ -24,9 +24,9 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 	return h;
 }
 
-/* Reads what `wanted` says of, and tells `got` the hash, or that nothing is there: of all, or, when the
- * reader gives up on the way, of none. A look at half of them would have more changes than blocks
- * that were looked at. */
+/* Reads the blocks that are `wanted`, and tells `got` the hash of each, or that nothing is there. If
+ * the reader gives up on the way `got` is told of none: a look at half of the blocks would count
+ * changes, but not the time in which they happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
 			 void (*got)(struct survivors *s, struct survivors_block *b,

@@ -7,8 +7,8 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which nothing has paid for: a program of a tenth of a core takes twelve
- * seconds to make up for it at a limit of 1. */
+/* Length of the first window, which nothing has paid for: a program of a tenth of a core takes
+ * fifteen seconds to make up for it at a limit of 1. */
 #define FIRST_NS    (15 * MS)
 #define MIN_NS	    (6 * MS) /* mean lengths */
 #define MAX_NS	    (400 * MS)
@@ -24,7 +24,7 @@
 #define LONGEST_GAP 4.0		/* means at which the exponential distribution is cut off */
 #define PATIENCE_NS (250 * MS)	/* of the budget of so long tracing may be in debt: chance */
 #define CHEAP	    2		/* windows in a row that show it */
-#define NOTICED	    0.25	/* of CPU time: with more cost in it a window is waited for */
+#define NOTICED	    0.25	/* of CPU time: a window with more cost is waited for */
 #define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
 /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE		0.5

@@ -21,12 +21,11 @@
  * 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed
  * (felt_ns), or as often as the process itself has shown (windows__feel(): nginx 1.7 to 2.1).
  *
- * Touched requests. Who waits for a server's answer waits longer when a window is open: three times as
- * long for redis-server. Windows of 1.4 % of the time, which cost it 1 %, make one request in a
- * hundred late, and are its p99. So where probes take more than a quarter of a process's CPU time in
- * windows, all of its CPU time in windows is held to the limit, not what probes take of it: of a
- * hundred requests one is touched at a limit of 1. (Where they take less nobody waits much longer,
- * and windows may be longer.)
+ * Touched requests. A request to a server takes longer while a window is open: with redis-server
+ * three times as long. Windows of 1.4 % of the time cost it 1 %, and their requests are its p99. So
+ * where probes take more than a quarter of a process's CPU time in windows, the limit holds all of
+ * its CPU time in windows, not only what probes take: at a limit of 1 one request in a hundred is
+ * touched. (Where probes take less, requests hardly take longer, and windows may be longer.)
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -58,7 +57,7 @@
  * (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
  * or that the machine was idle, where that is more. A process that is in a gap, has used less of a
  * core for a while than tracing may cost, and owes nothing in that account is traced continuously
- * at once, whatever its CPU time has still to pay. So is one whose windows were cheap, two in a row.
+ * at once, whatever its CPU time has still to pay. So is a process with two cheap windows in a row.
  * If it is too dear within LASTING_NS after all, the next attempt comes twice as late: of a program
  * that works in bursts continuous tracing meets their beginnings only.
  *
@@ -157,9 +156,9 @@ void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, dou
  * settled. */
 void windows__withdraw(struct windows *windows);
 
-/* The process feels what its windows cost so many times. What those so far have cost is told so from
- * now on, and a window's worth of the difference paid for. Less than WINDOWS_FELT, and more than
- * WINDOWS_FELT_MOST, is not believed. */
+/* The process feels what its windows cost so many times. felt_ns tells that of all windows, past
+ * ones included; of the difference one window's worth is paid for. A factor below WINDOWS_FELT
+ * counts as WINDOWS_FELT, one above WINDOWS_FELT_MOST as that. */
 void windows__feel(struct windows *windows, double felt);
 
 /* The run is over. Were the probes in place? */

@@ -14,8 +14,8 @@
 
 #define BATCH	   256	       /* pieces in one call; the kernel takes 1,024 */
 #define STACK_SIZE (256 << 10) /* of the thread; AddressSanitizer has use for it */
-#define START_MS   2000	       /* until the thread runs: on a busy machine that takes its time */
-#define SLOW_NS	   2000000     /* a read that takes longer is the target's doing, or a disk's: */
+#define START_MS   2000	       /* until the thread runs: a busy machine takes its time */
+#define SLOW_NS	   2000000     /* a longer read is the target's doing, or a disk's: */
 #define SLOW_SHARE 0.25	       /* of the time for those, */
 #define BURST_NS   200000000   /* and so much at once: the keeper waits no longer */
 

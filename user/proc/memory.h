@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of other processes, which say themselves what lies there: a page that is left to
- * userfaultfd or FUSE may never come, and who reads it stays in the kernel until SIGKILL. So another
- * thread reads. Who waits for it gives up in time and leaves it behind: it ends when the kernel lets
- * it go, or with memtrace. */
+/* Memory of other processes, which decide what lies there: a page of userfaultfd or FUSE may never
+ * come, and its reader stays in the kernel until SIGKILL. So another thread reads. memtrace waits
+ * for that thread for a while and then leaves it behind: the thread ends when the kernel lets it
+ * go, or with memtrace. */
 #ifndef MEMTRACE_PROC_MEMORY_H
 #define MEMTRACE_PROC_MEMORY_H
 
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define MEMORY_PATIENCE_MS 50 /* from when it reads; less than the keeper's */
-#define MEMORY_MAX_LEFT	   16 /* threads that are left behind: then nothing is read any more */
+#define MEMORY_MAX_LEFT	   16 /* threads left behind: with so many nothing is read any more */
 
 struct memory_read {
 	uint64_t addr;
@@ -22,9 +22,9 @@ struct memory_read {
 };
 
 /* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
- * an earlier read of pid's memory still has not; -EBUSY: too many have not, or what came late, of
- * whatever process, has taken a quarter of the time; other negative errno (-ESRCH, -EPERM, -ENOMEM).
- * Then no piece is ok. Some 40 us for the thread. Not from several threads at once. */
+ * an earlier read of pid's memory still has not; -EBUSY: too many have not, or late reads, of all
+ * processes together, have taken a quarter of the time; other negative errno (-ESRCH, -EPERM,
+ * -ENOMEM). On an error no piece is ok. The thread costs some 40 us. One caller at a time. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
 /* One piece. 0, -EFAULT: not all of it is there; or as above. */

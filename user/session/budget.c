@@ -112,9 +112,9 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Sees to it that the next window brings neither too few samples for an estimate nor more than
- * it can pay for. calls: that allocated. Where these are so few that it pays for all of them, nearly
- * all are to be samples: among large blocks, which always are, small ones would be hardly any. Step
- * by step, for the next window may meet a burst. */
+ * it can pay for. calls: that allocated. A window with so few calls that it can pay for all of them
+ * is to sample nearly all: among large blocks, which are always sampled, small ones would be hardly
+ * any. The interval changes step by step, for the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;

@@ -22,8 +22,8 @@ struct launch {
 };
 
 /* Forks the process that is to become argv, and has it wait: what memtrace takes or gives up from
- * now on (capabilities, limits, signals) is not the command's. It ends with us. 0, or negative errno
- * with err. */
+ * now on (capabilities, limits, signals) is not the command's. The process ends with memtrace. 0,
+ * or negative errno with err. */
 int launch__fork(char *const argv[], struct launch *ret, struct error *err);
 
 /* Lets it become the command, called name; returns with the process stopped after its exec, nothing

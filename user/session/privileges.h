@@ -15,7 +15,7 @@ enum privileges_phase {
 	PRIVILEGES_OPENING,  /* until all is in place */
 	PRIVILEGES_TRACING,  /* probes, files and processes come and go */
 	PRIVILEGES_STOPPED,  /* what was found is read, named and written */
-	PRIVILEGES_DETACHED, /* there is nothing left to do but to wait for a command */
+	PRIVILEGES_DETACHED, /* top writes files when asked to, a command is waited for */
 };
 
 struct privileges_use {
