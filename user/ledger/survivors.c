@@ -526,6 +526,8 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 	ages = survivors__ages_of(s, &s->stacks[stack], (uint32_t)s->n_windows - 1);
 	if (!born || !ages)
 		return -ENOMEM;
+	s->stacks[stack].sized += weight;
+	s->stacks[stack].small += live->size <= SURVIVORS_SMALL ? weight : 0;
 	born->samples++;
 	born->bytes += weight;
 	born->objects += 1 / p;
@@ -746,6 +748,7 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 		free(stack->cohort);
 		stack->groups = stack->cohort = NULL;
 		stack->witness = (struct survivors_witness){};
+		stack->sized = stack->small = 0;
 	}
 }
 

@@ -27,7 +27,8 @@
 #include "proc/memory.h"
 #include "profile/windowed.h"
 
-#define SURVIVORS_BYTES	  64 /* of a block's contents that are looked at, at most */
+#define SURVIVORS_BYTES	  64   /* of a block's contents that are looked at, at most */
+#define SURVIVORS_SMALL	  4096 /* bytes: a page */
 #define SURVIVORS_MAX	  32768
 #define SURVIVORS_FILL_NS 2000000ULL
 #define SURVIVORS_ENDS	  5 /* blocks, for a rate */
@@ -70,6 +71,8 @@ struct survivors_stack {
 	struct survival_ages *groups; /* WINDOWED_GROUPS */
 	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
 	double alike;		      /* survivors__compare() */
+	/* bytes born in windows; of these, in blocks of SURVIVORS_SMALL bytes and less */
+	double sized, small;
 	struct survivors_witness {
 		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after
 		 * that of their birth, times net seconds; what was seen to end there; blocks of

@@ -202,32 +202,40 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 }
 
 /* The sum of two sizes in its status, of which the second (or NULL) need not be there. */
-static int read_sizes(pid_t pid, const char *size, const char *more, uint64_t *ret_bytes)
+static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
-	const char *first, *second;
 	char path[32], text[8192];
+	uint64_t sum = 0;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	n = read_text(AT_FDCWD, path, text, sizeof(text));
 	if (n < 0)
 		return (int)n;
-	first = status_value(text, size);
-	second = more ? status_value(text, more) : NULL;
-	if (!first)
-		return -ESRCH; /* on its way out, it has no memory any more */
-	*ret_bytes = 1024 * (strtoull(first, NULL, 10) + (second ? strtoull(second, NULL, 10) : 0));
+	for (size_t i = 0; i < n_names; i++) {
+		const char *value = status_value(text, names[i]);
+
+		if (!value && !i)
+			return -ESRCH; /* on its way out, it has no memory any more */
+		sum += value ? strtoull(value, NULL, 10) : 0;
+	}
+	*ret_bytes = 1024 * sum;
 	return 0;
 }
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	return read_sizes(pid, "RssAnon", "VmSwap", ret_bytes);
+	/* huge pages that are reserved by the administrator are in no other count */
+	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
+
+	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
 }
 
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	return read_sizes(pid, "VmRSS", NULL, ret_bytes);
+	static const char *const name = "VmRSS";
+
+	return read_sizes(pid, &name, 1, ret_bytes);
 }
 
 /* "running", or "NUMBER [six arguments] SP PC", the number being -1 outside of system calls. */

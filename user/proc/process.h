@@ -39,7 +39,8 @@ int process__read_stat(pid_t pid, struct process_info *ret_info);
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
 /* Anonymous memory that pid has in use, resident or swapped out, bytes: what its heap and its other
- * private memory grow by. 0 or negative errno. Source: RssAnon and VmSwap in /proc/PID/status. */
+ * private memory grow by. 0 or negative errno. Source: RssAnon, VmSwap and HugetlbPages in
+ * /proc/PID/status. */
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* The resident set as VmRSS in /proc/PID/status has it, bytes. 0 or negative errno (-ESRCH: it has

@@ -38,7 +38,8 @@ static double overhead(const struct windowed_result *r)
 
 /* Sums over all stacks. */
 struct sums {
-	double live, grows; /* bytes; bytes of memory per second */
+	double live, small; /* bytes; of these in small blocks */
+	double grows;	    /* bytes of memory per second */
 };
 
 /* At a value of the clock's factor, of all windows alone. shown: what is taken from each stack for
@@ -60,6 +61,7 @@ static int sums_at(struct windowed_run run, double scale,
 		if (stacks[i])
 			windowed__point(&run, strata, stacks[i], &live, &grows);
 		ret->live += live;
+		ret->small += stacks[i] ? live * stacks[i]->small : 0;
 		ret->grows += grows * overhead(&shown[i]);
 		if (ret_live)
 			ret_live[i] = live;
@@ -110,6 +112,8 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 
 	if (run->bound_bytes > 0 && at->live > 0)
 		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
+	if (run->resident_bytes > 0 && at->small > 0)
+		ret *= normal_below(log(run->resident_bytes / at->small) / live_error);
 	if (anon > 0)
 		ret *= at->grows > 0 ? growth_density(log(anon / at->grows),
 						      hypot(ANON_ERROR, grows_error), run->hidden)
@@ -117,17 +121,19 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 	return ret;
 }
 
+static double value_between(double a, double b, double part)
+{
+	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
+}
+
 /* Sums between two neighbours of the grid: their logarithms are about linear. */
 static struct sums between(const struct sums *a, const struct sums *b, double part)
 {
-	struct sums ret = {a->live + part * (b->live - a->live),
-			   a->grows + part * (b->grows - a->grows)};
-
-	if (a->live > 0 && b->live > 0)
-		ret.live = a->live * pow(b->live / a->live, part);
-	if (a->grows > 0 && b->grows > 0)
-		ret.grows = a->grows * pow(b->grows / a->grows, part);
-	return ret;
+	return (struct sums){
+		.live = value_between(a->live, b->live, part),
+		.small = value_between(a->small, b->small, part),
+		.grows = value_between(a->grows, b->grows, part),
+	};
 }
 
 /* What is known of the clock's factor by now: into the run. anon: NaN where the process does not
@@ -141,7 +147,7 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 	       mode = 0;
 	struct sums at[BALANCE_GRID];
 
-	if (!(run->bound_bytes > 0) && !(anon > 0))
+	if (!(run->bound_bytes > 0) && !(run->resident_bytes > 0) && !(anon > 0))
 		return 0;
 	errors_of(shown, n, strata, &live_error, &grows_error);
 	if (!isfinite(live_error))
@@ -455,42 +461,80 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 	}
 }
 
-/* Whatever the figures say, there is no more than that. */
-static void fit_into(struct windowed_result *results, size_t n, double bound_bytes)
+static double share_of(const struct windowed_stack *stack, bool small)
 {
-	double sum = 0, k;
+	return !stack ? 0 : small ? stack->small : 1;
+}
+
+/* Bytes of all stacks in all blocks, or in small ones. */
+static double sum_live(const struct windowed_result *results,
+		       const struct windowed_stack *const *stacks, size_t n, bool small)
+{
+	double sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += results[i].live_bytes;
-	if (!(bound_bytes > 0) || sum <= bound_bytes)
+		sum += results[i].live_bytes * share_of(stacks[i], small);
+	return sum;
+}
+
+static void set_live(struct windowed_result *r, double bytes)
+{
+	if (r->live_bytes > 0)
+		r->live_objects *= bytes / r->live_bytes;
+	r->live_bytes = bytes;
+}
+
+/* Whatever the figures say, there is no more than that: of all blocks, or of small ones (LIMITS).
+ * What is left where errors do not explain it, is taken from each by the same factor. */
+static void fit_into(struct windowed_result *results, const struct windowed_stack *const *stacks,
+		     size_t n, double bound_bytes, bool small)
+{
+	double sum = sum_live(results, stacks, n, small), excess = sum - bound_bytes, common = 0,
+	       variance = 0;
+
+	if (!(bound_bytes > 0) || excess <= 0)
 		return;
-	k = bound_bytes / sum;
-	for (size_t i = 0; i < n; i++) {
-		results[i].live_bytes *= k;
-		results[i].live_objects *= k;
-		results[i].live_variance *= k * k;
-		results[i].live_common *= k;
+	for (size_t i = 0; i < n; i++)
+		common += results[i].live_common * share_of(stacks[i], small);
+	for (size_t i = 0; i < n; i++)
+		variance += results[i].live_variance * pow(share_of(stacks[i], small), 2);
+	variance += common * common;
+	for (size_t i = 0; i < n && variance > 0 && isfinite(variance); i++) {
+		struct windowed_result *r = &results[i];
+		double covariance =
+			r->live_variance * share_of(stacks[i], small) + r->live_common * common;
+
+		set_live(r, fmax(r->live_bytes - excess * covariance / variance, 0));
 	}
+	sum = sum_live(results, stacks, n, small);
+	for (size_t i = 0; i < n && sum > bound_bytes; i++)
+		if (share_of(stacks[i], small) > 0)
+			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
 /* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the
  * place of what was there before. */
-static void fit_growth_into(struct windowed_result *results, size_t n,
+static void fit_growth_into(struct windowed_result *results,
+			    const struct windowed_stack *const *stacks, size_t n,
 			    const struct windowed_run *run)
 {
-	double most = run->wall_s > 0 ? run->bound_bytes / (WINDOWED_GROWTH_PART * run->wall_s) : 0;
+	double seconds = WINDOWED_GROWTH_PART * run->wall_s;
 
-	for (size_t i = 0; i < n && most > 0; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct growth *growth = &results[i].growth;
+		double most =
+			stacks[i] && seconds > 0 ? windowed__most(run, stacks[i]) / seconds : 0;
 
-		if (isnan(growth->low))
+		if (isnan(growth->low) || !(most > 0))
 			continue;
 		if (growth->low > most) {
 			growth->low = 0;
 			results[i].replaces = true;
 		}
 		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
-		growth->low = fmax(growth->low, -most);
+		/* all that is there has come since, at most */
+		growth->bytes_per_s = fmin(growth->bytes_per_s, results[i].live_bytes / seconds);
+		growth->low = fmin(fmax(growth->low, -most), fmax(growth->bytes_per_s, 0));
 		growth->high = fmin(fmax(growth->high, -most), most);
 	}
 }
@@ -524,7 +568,8 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 		return rc;
 	allow_for_wall_clock(run, ret_process, results, n, anon);
 	demand_growth(ret_process, results, n, anon);
-	fit_into(results, n, run->bound_bytes);
-	fit_growth_into(results, n, run);
+	fit_into(results, stacks, n, run->resident_bytes, true);
+	fit_into(results, stacks, n, run->bound_bytes, false);
+	fit_growth_into(results, stacks, n, run);
 	return 0;
 }

@@ -10,6 +10,12 @@
  *  windows,
  *	P(B | k) = Phi(log(B / L(k)) / s).
  *
+ * RESIDENT. Blocks of no more than a page are in pages of which each holds the beginning of one,
+ * which its allocator, or its owner, has written to. So the small blocks of all stacks are within
+ * the anonymous memory that is resident, or swapped out, as all blocks are within the mappings:
+ * P(R | k) is as P(B | k), of their part of L(k). Allocators of many threads map much more than
+ * they use: 64 threads with 16 MB 556 MB, of which 20 are resident.
+ *
  *  The growth A of anonymous memory. Of a process that surely has more and more blocks it is that
  *  of all stacks together G(k), with what the allocator adds to each block: log(A / G(k)) is about
  *  normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Or, with the
@@ -42,6 +48,15 @@
  * lost in one window, leaves as large a residual whatever is chosen, and decides nothing.) By
  * Bayes' rule that gives each stack's chance, by which its figures are a mixture of the two, with
  * what they differ by as an error.
+ *
+ * LIMITS. Where all live bytes are more than the mappings, or those in small blocks more than what
+ * is resident, the figures x_i with errors d_i of their own and c_i in common are moved to the
+ * nearest ones that are not, by least squares: the sum of w_i x_i, w_i being the share that counts,
+ * is too high by e, and
+ *
+ *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
+ *
+ * So what is known least gives most. Their errors stay as they were: it is a limit on one side.
  *
  * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is
  * not seen to be freed by windows, nor is it by the counts of calls in them. So where frees tell

@@ -7,8 +7,11 @@
 
 #define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
 /* times the median interval of its stratum: one such sample would outweigh all others */
-#define COARSE	   8
-#define LEAST_BORN 4	/* windows that saw a stack allocate, for anything to be sure */
+#define COARSE 8
+/* Windows that saw a stack allocate, for anything to be sure. Of fewer not even the sign is, whatever
+ * they differ by: if none of n independent windows shows less than nothing, that was chance with
+ * 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
+#define LEAST_BORN 6
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
 
@@ -497,6 +500,16 @@ static double unseen_share(const struct context *c)
 	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
 }
 
+double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack)
+{
+	double resident = run->resident_bytes > 0 && stack->small > 0
+				  ? run->resident_bytes / stack->small
+				  : INFINITY;
+	double most = fmin(run->bound_bytes > 0 ? run->bound_bytes : INFINITY, resident);
+
+	return isfinite(most) ? most : 0;
+}
+
 /* What was allocated while nobody looked, bytes. */
 static double allocated_unseen(const struct context *c)
 {
@@ -531,7 +544,7 @@ static struct error error_of(const struct context *c, const double *values, doub
 		return (struct error){.variance = windowed__variance(c->strata, values) + sampling};
 	between = fmin(allocated_unseen(c) + values[0] * may_end, values[0]);
 	if (unseen > MOSTLY)
-		between = fmax(between, unseen * c->run->bound_bytes / 2);
+		between = fmax(between, unseen * windowed__most(c->run, c->stack) / 2);
 	return (struct error){.variance = sampling, .common = between};
 }
 

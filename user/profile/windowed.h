@@ -94,6 +94,8 @@ struct windowed_stack {
 	const struct survival_ages *cohort;
 	/* chance that two blocks of its size have equal contents; 1 where too few are known */
 	double alike;
+	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
+	double small;
 };
 
 /* What is known of the process without any stack. Per wall second; NaN: not known. */
@@ -119,7 +121,13 @@ struct windowed_run {
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	/* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 	double bound_bytes;
+	/* more than those in small blocks cannot be: anonymous memory that is resident, or swapped
+	 * out; 0: not known */
+	double resident_bytes;
 };
+
+/* What a stack's live bytes cannot be more than; 0: not known. */
+double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack);
 
 #define WINDOWED_GROWTH_PART 0.75 /* of the run's wall time, its last: what grows is told of that */
 

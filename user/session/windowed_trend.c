@@ -34,6 +34,12 @@ static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64
 	return net;
 }
 
+/* Anonymous memory when it was last read; of what was there before an exec: at most as much. */
+static double resident_bytes(const struct sizes *anon)
+{
+	return anon->n ? (double)anon->at[anon->n - 1].bytes : 0;
+}
+
 /* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
 static int describe_run(const struct build *b, struct windowed_window **ret_windows,
 			struct windowed_run *ret)
@@ -79,6 +85,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.wall_s = (double)(b->end_ns - begin_ns) * NS,
 		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,
+		.resident_bytes = resident_bytes(&b->target->anon),
 	};
 	ret->rough = ret->clock_error > CLOCK_ROUGH;
 	/* what a second of net time in windows stands for, and a second of the wall */
@@ -173,7 +180,7 @@ static size_t first_of(const struct survivors_block *const *blocks, size_t n, si
 
 /* What is known of one stack, into its site. */
 static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites,
-		     long site, const struct windowed_result *r,
+		     long site, const struct windowed_result *r, double most,
 		     const struct survivors_block *const *blocks, size_t n_blocks)
 {
 	struct profile_site *to = &p->sites[sites->site_of[site]];
@@ -184,7 +191,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		.variance = r->live_variance,
 		.squares = r->live_variance,
 		.common = r->live_common,
-		.most = b->target->heap_bound_bytes ? (double)b->target->heap_bound_bytes : 0,
+		.most = most,
 	};
 
 	to->alloc_bytes = r->alloc_bytes;
@@ -243,8 +250,14 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 
 		if (!stack || sites->site_of[i] == NO_SITE)
 			continue;
-		room[i] = (struct windowed_stack){stack->born, stack->n_born, stack->groups,
-						  stack->cohort, stack->alike};
+		room[i] = (struct windowed_stack){
+			.born = stack->born,
+			.n_born = stack->n_born,
+			.groups = stack->groups,
+			.cohort = stack->cohort,
+			.alike = stack->alike,
+			.small = stack->sized > 0 ? stack->small / stack->sized : 0,
+		};
 		stacks[i] = &room[i];
 	}
 	rc = take_off_vectors(b, sites, run, &others);
@@ -266,8 +279,8 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			continue;
 		number = (size_t)(stack - s->stacks);
 		first = first_of(blocks, s->n_blocks, number);
-		rc = add_stack(b, p, sites, (long)i, &results[i], blocks + first,
-			       first_of(blocks, s->n_blocks, number + 1) - first);
+		rc = add_stack(b, p, sites, (long)i, &results[i], windowed__most(run, &room[i]),
+			       blocks + first, first_of(blocks, s->n_blocks, number + 1) - first);
 	}
 	return rc;
 }

@@ -138,6 +138,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].peak_bytes = 123456;
 	p->sites[sites[0]].alloc_variance = 4e8;
 	p->sites[sites[0]].alloc_common = 3e4;
+	p->sites[sites[0]].live.most = 7e6;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
@@ -213,6 +214,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		/* values are within one of what they were */
 		assert_true(fabs(a->live.bytes - b->live.bytes) < 3);
 		assert_true(fabs(a->live.objects - b->live.objects) < 3);
+		if (a->live.most > 0)
+			assert_near(b->live.most, a->live.most, 1);
 		assert_true(fabs(a->alloc_bytes - b->alloc_bytes) < 4);
 		assert_true(fabs(a->alloc_objects - b->alloc_objects) < 4);
 		assert_int_equal(a->live.samples, b->live.samples);

@@ -169,6 +169,28 @@ static void test_births_and_deaths_in_a_window(void **state)
 	end(&f);
 }
 
+/* Of windows it is known how much a stack allocates in small blocks: those that fit in a page. */
+static void test_small_blocks(void **state)
+{
+	struct abi_live page = block_of(10 * S + 5 * MS, 1), more = page;
+	const struct survivors_stack *stack;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	page.size = 4096;
+	more.size = 4097;
+	meet(&f, 10 * S, 0, 3, 1);
+	tell(&f, 100, &page, 10 * S + 15 * MS, END_FREED);
+	tell(&f, 200, &more, 10 * S + 15 * MS, END_FREED);
+	harvest(&f);
+	stack = stack_of(&f, 1);
+	assert_true(stack->small == 3 * SIZE + 4096 && stack->sized == stack->small + 4097);
+	survivors__exec(&f.s, 11 * S); /* of the program that is no more */
+	assert_true(stack_of(&f, 1)->sized == 0);
+	end(&f);
+}
+
 /* One that ended while the table was read was alive at the window's end. */
 static void test_death_just_behind_a_window(void **state)
 {
@@ -470,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_births_and_deaths_in_a_window),
+		cmocka_unit_test(test_small_blocks),
 		cmocka_unit_test(test_death_just_behind_a_window),
 		cmocka_unit_test(test_frees_at_addresses),
 		cmocka_unit_test(test_address_is_shared),

@@ -129,6 +129,74 @@ static void test_live_is_mapped(void **state)
 	}
 }
 
+/* Nor more in small blocks than is resident, however much is mapped. What a stack holds in large
+ * blocks may lie where nothing has been written yet. */
+static void test_small_blocks_are_resident(void **state)
+{
+	const struct life forever = {0, 1};
+	const double mapped = 10 * RATE * RUN_S;
+	struct sim small, large;
+	const struct windowed_stack *stacks[] = {&small.stack, &large.stack};
+	struct windowed_process process;
+	struct windowed_result r[2];
+
+	(void)state;
+	for (double error = 0; error < 1; error += 0.4)
+		for (double share = 0.5; share <= 1; share += 0.5) {
+			begin(&small);
+			begin(&large);
+			small.net_blocks = 2 * RATE / SIZE;
+			show(&small, &forever, 0);
+			show(&large, &forever, 0);
+			small.stack.small = share;
+			small.run.clock_error = error;
+			small.run.bound_bytes = mapped;
+			small.run.resident_bytes = 0.25 * RATE * RUN_S;
+			assert_int_equal(
+				balance__estimate(&small.run, stacks, 2, &unknown, &process, r), 0);
+			/* of a clock that is hardly known a little less: what is likeliest */
+			assert_in_range(1e4 * share * r[0].live_bytes / small.run.resident_bytes,
+					8000, 10001);
+			assert_true(r[0].growth.bytes_per_s * 0.75 * RUN_S <=
+				    1.01 * r[0].live_bytes);
+			if (!(error > 0)) /* else the clock is taken to be slow, of both */
+				assert_near(r[1].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
+			assert_near(windowed__most(&small.run, &small.stack),
+				    small.run.resident_bytes / share, 1);
+			assert_near(windowed__most(&small.run, &large.stack), mapped, 1);
+		}
+}
+
+/* Two stacks have more than is mapped. The one of which windows agree keeps what it has; the other, which
+ * windows show very differently, gives. */
+static void test_who_is_unsure_gives(void **state)
+{
+	const struct life forever = {0, 1};
+	struct sim sure, unsure;
+	const struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
+	struct windowed_process process;
+	struct windowed_result r[2];
+
+	(void)state;
+	begin(&sure);
+	begin(&unsure);
+	sure.net_blocks = 2 * RATE / SIZE;
+	show(&sure, &forever, 0);
+	show(&unsure, &forever, 0);
+	for (size_t i = 0; i < WINDOWS; i++) {
+		double times = i % 4 ? 0.1 : 3.7;
+
+		unsure.born[i].bytes *= times;
+		unsure.born[i].objects *= times;
+		unsure.born[i].left_bytes *= times;
+	}
+	sure.run.bound_bytes = 1.3 * RATE * RUN_S;
+	assert_int_equal(balance__estimate(&sure.run, stacks, 2, &unknown, &process, r), 0);
+	assert_near(r[0].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
+	assert_near(r[0].live_bytes + r[1].live_bytes, sure.run.bound_bytes,
+		    0.0001 * sure.run.bound_bytes);
+}
+
 /* Neither can more grow than the process has mapped. */
 static void test_more_than_is_mapped(void **state)
 {
@@ -339,6 +407,8 @@ int main(void)
 		cmocka_unit_test(test_growth_of_memory_sets_the_clock),
 		cmocka_unit_test(test_short_lives_need_no_clock),
 		cmocka_unit_test(test_live_is_mapped),
+		cmocka_unit_test(test_small_blocks_are_resident),
+		cmocka_unit_test(test_who_is_unsure_gives),
 		cmocka_unit_test(test_more_than_is_mapped),
 		cmocka_unit_test(test_leaks_by_the_wall_clock),
 		cmocka_unit_test(test_bound_is_no_estimate),
