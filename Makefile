@@ -46,7 +46,7 @@ NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncurse
 LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test bench leaks \
+.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -388,7 +388,7 @@ check-scripts:
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
 check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 	$(Q)scripts/fetch-speedscope $(B)/speedscope || true # its test tells that it is missing
-	$(Q)python3 tests/live/run.py
+	$(Q)python3 tests/live/run.py $(LIVE)
 
 # The core of the live tests on Debian 12's kernels 6.1 and 6.12, emulated: no root, but a network to
 # fetch them once. What is missing is a failure.
@@ -398,7 +398,11 @@ check-kernels: $(B)/memtrace progs
 test: deps
 	$(Q)$(MAKE) all progs $(addprefix $(B)/bench/,bare_traps names tables)
 	$(Q)$(MAKE) check
-	$(Q)$(MAKE) check-live
+	$(Q)$(MAKE) check-live LIVE=-s
+
+test-long: deps
+	$(Q)$(MAKE) all progs
+	$(Q)$(MAKE) check-live LIVE=-S
 	$(Q)$(MAKE) check-kernels
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
@@ -459,9 +463,10 @@ help:
 	'make demo         deps, build, and profile a leaking program (root)' \
 	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
-	'make check-live   tests with real probes in real processes (root)' \
+	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
-	'make test         deps, build, check, check-live and check-kernels (root)' \
+	'make test         deps, build, check, and the short ones of check-live (root)' \
+	'make test-long    the others, which repeat much or take long, and check-kernels (root)' \
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \

@@ -50,21 +50,22 @@ def expect_words(text, *words):
 
 tests = {}  # name -> function; in the order of definition
 sociable = set()  # names of those that may run beside another one
-lengthy = set()  # and of those among them that take a minute or so
+lengthy = set()  # of those that `make test` leaves to `make test-long`
 
 
 def _enter(name, function, beside, long):
     tests[name] = function
     if beside:
         sociable.add(name)
-    if beside and long:
+    if long:
         lengthy.add(name)
 
 
 def test(function=None, *, beside=False, long=False):
     """beside: it may run at the same time as another such test. Not for what measures time or cost, or
     traces processes by anything else than their pids (probes for the whole machine), or counts what all of the
-    machine has. long: it is begun before others, so that nothing waits for it in the end."""
+    machine has. long: it takes more than five seconds or so, and another test finds what is commonly broken of
+    the same; `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -72,11 +73,13 @@ def test(function=None, *, beside=False, long=False):
 
 
 def test_each_kind(function=None, *, beside=False, long=False):
-    """A test per kind of probe that this kernel has; the function takes the kind."""
+    """A test per kind of probe that this kernel has; the function takes the kind. All but the best kind are
+    long: the kernel removes older ones slowly."""
     if not function:
         return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
-        _enter(f"{function.__name__}[{kind}]", functools.partial(function, kind), beside, long)
+        _enter(f"{function.__name__}[{kind}]", functools.partial(function, kind), beside,
+               long or kind != kinds()[0])
     return function
 
 

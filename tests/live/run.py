@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests with real probes in real processes. Needs root, and `make all progs` before.
 
-usage: tests/live/run.py [-l] [-v] [-1|-2] [PATTERN...]
+usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
 
   -l  lists the tests     -v  traces of failures
-  -1  one at a time, all of them     -2  only those that run two at a time
+  -1  one at a time, all of them     -2  only those that run beside others
+  -s  only short ones, as `make test`     -S  only the others, as `make test-long`
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
 What cannot run here is skipped with its reason; where nothing may be skipped (CI=true or
 MEMTRACE_NO_SKIP=1 in the environment) it fails. Kinds of probe that this kernel does not have are
 not in the list.
 
-Tests that say that they may (harness.test) run two at a time, first; all others alone after them.
+Tests that say that they may (harness.test) run beside others, first: two at a time, or of short ones as many
+as CPUS_EACH allows. All others run alone after them.
 
 Intervals of 95 % miss at times, and a machine may stand still for a moment: what has failed is tried once
 more, alone, at the end. If it passes then, the summary names it as unsteady, with what failed first; more
@@ -34,6 +36,7 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 4  # of some three hundred
+CPUS_EACH = 0.5  # short ones wait for most of their time
 
 
 def no_skips():
@@ -90,16 +93,16 @@ def fork_one(name, reason, verbose):
         os._exit(status)
 
 
-def run_pairs(names, reason, verbose, note):
-    """Two at a time. Those with perf uprobes spend their time waiting for the kernel to remove these, which it
-    does one after the other: they come from the one end and the others from the other, so that two of
-    them meet only when nothing else is left; and of these the longest."""
+def run_beside(names, at_once, reason, verbose, note):
+    """So many at once. Those with perf uprobes spend their time waiting for the kernel to remove these, which it
+    does one after the other: they come from the one end and the others from the other, so that they
+    meet only when nothing else is left; and of these the longest."""
     waiting = collections.deque(
         sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
     running = {}  # pid -> name, whether from the left, start, file
     try:
         while waiting or running:
-            while waiting and len(running) < 2:
+            while waiting and len(running) < at_once:
                 left = not any(left for _, left, _, _ in running.values())
                 name = waiting.popleft() if left else waiting.pop()
                 begin = time.monotonic()
@@ -137,7 +140,9 @@ def main():
     parser.add_argument("-l", action="store_true")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("-1", dest="single", action="store_true")
-    parser.add_argument("-2", dest="pairs", action="store_true")
+    parser.add_argument("-2", dest="beside", action="store_true")
+    parser.add_argument("-s", dest="short", action="store_true")
+    parser.add_argument("-S", dest="long", action="store_true")
     parser.add_argument("patterns", nargs="*")
     args = parser.parse_args()
 
@@ -147,7 +152,9 @@ def main():
     names = [name for name in harness.tests
              if (not args.patterns or
                  any(p in name or fnmatch.fnmatch(name, p) for p in args.patterns))
-             and (not args.pairs or name in harness.sociable)]
+             and (not args.beside or name in harness.sociable)
+             and (not args.short or name not in harness.lengthy)
+             and (not args.long or name in harness.lengthy)]
     if args.l:
         print("\n".join(names))
         return 0
@@ -164,11 +171,12 @@ def main():
         elif outcome == "passed" and name in failures:
             unsteady[name] = failures.pop(name)
 
-    pairs = [name for name in names if name in harness.sociable and not args.single]
+    beside = [name for name in names if name in harness.sociable and not args.single]
+    at_once = max(2, int(os.cpu_count() / CPUS_EACH)) if args.short else 2
     try:
-        run_pairs(pairs, reason, args.v, note)
+        run_beside(beside, at_once, reason, args.v, note)
         for name in names:
-            if name not in pairs:
+            if name not in beside:
                 begin = time.monotonic()
                 note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
         for name in list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ():

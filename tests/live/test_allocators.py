@@ -44,7 +44,7 @@ def check_functions(truth, profile):
     check_calls(truth, profile)
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, long=True)
 def alloc_preloaded(kind):
     """The malloc family of each, in place of glibc's."""
     for name in LIBRARIES.values():
@@ -115,7 +115,7 @@ int main(void)
 """
 
 
-@test_each_kind
+@test_each_kind(long=True)
 def alloc_without_return_probes(kind):
     """No call returns through a probe, which the target itself sees. What calls return is known all the same; of
     glibc's calloc, which hands over to memset, it is counted as unknown; a malloc of which it is not known is
@@ -283,7 +283,7 @@ def alloc_all_names(kind):
         check_functions(truth, profile)
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, long=True)
 def alloc_standin(kind):
     """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins with their
     names (tests/progs/standin.cc). Nothing is missed, nothing counted twice."""
@@ -385,7 +385,7 @@ def sampled_under(program, preload):
     return expect(False, f"twice wrong under {program} {preload}:", "; ".join(told))
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def alloc_sampled():
     told = []
     for program, name in (("truth_sampled", "libjemalloc.so.2"),

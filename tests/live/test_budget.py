@@ -49,7 +49,7 @@ def live_of(profile, function):
 
 # --- what targets do ---
 
-@test
+@test(long=True)
 def budget_bursts():
     """Silence, a second of full speed, silence: what the bursts lose is what is printed, and no more than may be. By
     pairs per CPU time, beside another loop, untraced, at the same time on the same CPU."""
@@ -95,7 +95,7 @@ def budget_idle():
     return f"{100 * used:.1f} % of a CPU"
 
 
-@test
+@test(long=True)
 def budget_idle_again():
     """A tenth of a second at full speed, and silence: what that cost is paid by the wall, and the target is traced
     continuously again."""
@@ -132,7 +132,7 @@ def budget_reacts():
     return ", ".join(f"{t:.2f}" for t in took) + " s"
 
 
-@test
+@test(long=True)
 def budget_stopped_target():
     """SIGSTOP in the middle of a window."""
     with Restless() as target:
@@ -182,13 +182,13 @@ def exec_in_window(*preload):
     return f"{live} bytes live of {truth['kept_bytes']} kept, {profile['windows']['n']} windows"
 
 
-@test
+@test(long=True)
 def budget_exec():
     """In the middle of a window the target becomes another program."""
     return exec_in_window()
 
 
-@test
+@test(long=True)
 def budget_exec_other_allocator():
     """The same, and that one has another allocator."""
     found = sorted(glob.glob("/usr/lib/*/libjemalloc.so.2"))
@@ -196,7 +196,7 @@ def budget_exec_other_allocator():
     return exec_in_window("--preload", found[0])
 
 
-@test
+@test(long=True)
 def budget_forks():
     """A child forked in a window has the probes in its code, but no longer than the window lasts."""
     children, inherited = [], 0
@@ -247,7 +247,7 @@ def budget_killed():
     return f"probes gone {1000 * longest:.0f} ms later at most"
 
 
-@test
+@test(long=True)
 def budget_threads_come_and_go():
     with Restless("--threads", "3") as target:
         with Tracer("-p", target.pid, *LIMIT, *SHORT) as tracer:
@@ -283,7 +283,7 @@ def held(pid, programs):
     return tuple(min(values) for values in zip(*seen))
 
 
-@test
+@test(long=True)
 def budget_nothing_leaks():
     """Hundreds of windows, of five targets, or thousands in MEMTRACE_SOAK_S seconds: the same links, maps,
     descriptors and memory as after fifty."""
@@ -316,7 +316,7 @@ def budget_nothing_leaks():
 
 # --- many targets ---
 
-@test
+@test(long=True)
 def budget_of_each_of_many():
     """Eight targets on as many CPUs as there are: each within its limit, its windows as long as planned."""
     with contextlib.ExitStack() as stack:

@@ -269,7 +269,7 @@ def capabilities_without_root_top():
             screen.until_words(rf"pid {target.pid}")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def capabilities_of_the_file():
     """setcap: a program that has them by its file is not dumpable, and its own /proc is root's."""
     with Target("truth_basic") as target, place() as directory:

@@ -98,7 +98,7 @@ def measure_pairs(programs):
                 if diffs.claims(pair)]
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def diff_claims_no_growth():
     """A short version of make diffs: programs whose memory is replaced all the time."""
     accused = measure_pairs(list(diffs.STILL))
@@ -108,7 +108,7 @@ def diff_claims_no_growth():
     return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def diff_finds_the_leak_between_snapshots():
     """The same of one that leaks beside 50 MB of churn: at ten times the rate, for a fifth of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)

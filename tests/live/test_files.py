@@ -123,7 +123,7 @@ def live_through(paths, steps=15):
     return {process.pid: 1000 + i for i, process in enumerate(running)}
 
 
-@test
+@test(long=True)
 def files_by_the_hundred():
     """More programs, one after the other, than the kernel's tables have room for at a time."""
     n, at_once = 300, 20
@@ -147,7 +147,7 @@ def disk_free(path):
     return stat.f_bfree * stat.f_frsize
 
 
-@test
+@test(long=True)
 def files_are_let_go():
     """Of programs that were run and deleted nothing is left on their file system, which can be unmounted."""
     n, size = 30, 20 << 20
@@ -172,7 +172,7 @@ def files_are_let_go():
             subprocess.run(["umount", "-l", directory], check=False, stderr=subprocess.DEVNULL)
 
 
-@test
+@test(long=True)
 def files_with_unknown_malloc():
     """A process whose calls cannot be seen does not pass for one that holds nothing. Its file says so for those
     that come later as well."""

@@ -10,7 +10,7 @@ import math
 import os
 import re
 
-from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, need_tool, place, run,
+from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengthy, need_tool, place, run,
                      sociable, tests)
 
 AGREE_PCT = 99  # of calls, stacks and frames, at least
@@ -275,4 +275,5 @@ for prepare in (sqlite3, python3, git, clang):
     path = f"/usr/bin/{prepare.__name__}"
     name = f"stacks_as_gdb[{prepare.__name__}]"
     tests[name] = functools.partial(stacks_as_gdb, path, prepare)
+    lengthy.add(name)
     sociable.add(name)

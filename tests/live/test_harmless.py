@@ -99,7 +99,7 @@ def harmless_to_exceptions(kind):
     same_as_untraced(kind, "cxx_throw", 500)
 
 
-@test_each_kind  # it takes all CPUs: nothing gains by company
+@test_each_kind(long=True)  # it takes all CPUs: nothing gains by company
 def harmless_attach_and_detach(kind):
     """Eight threads hammer the allocator meanwhile; afterwards the code is the original one."""
     with Busy(8) as target:

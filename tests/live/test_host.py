@@ -134,13 +134,13 @@ def check_storm(profiles, leak, truths, slower):
             f"{own['cpu_pct']:.1f} % of a core; growth " + "; ".join(told))
 
 
-@test
+@test(long=True)
 def host_storm():
     """The budget holds, nobody is slowed down by more, the leak is found, and modest processes are measured."""
     return check_storm(*trace_storm())
 
 
-@test
+@test(long=True)
 def host_crowd():
     """Five hundred processes that do little, and a few that do nothing but allocate, of which one ends and one
     comes: the budget holds, memtrace takes little itself, and nothing is left over."""

@@ -122,7 +122,7 @@ def input_32_bit():
         end(process)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def input_exits_during_attach():
     """A target that ends at any moment: a profile, or a message, soon. With the kernel's usual
     attach time every stage of it is met."""

@@ -130,7 +130,7 @@ def jeprof_exact():
     check("truth_basic", ("-i", "1"))
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def jeprof_sampled():
     check("truth_sampled", ("-i", "64K"))
 

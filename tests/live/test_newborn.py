@@ -171,7 +171,7 @@ def newborn_of_changed_file():
         check_all(new[3:], STACKS)
 
 
-@test
+@test(long=True)
 def newborn_of_unloaded_table():
     """There is room for some tables only. Those of programs that ended first make it for others, which get
     their numbers; whoever then runs such a program has no table, but not another's."""

@@ -443,7 +443,7 @@ def command_outlives_its_duration():
     expect_equal(result.status, 6, result)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def command_killed_with_memtrace():
     """While it is held before its start, the command must not outlive memtrace, stopped for ever;
     once it runs it goes on and ends as always."""
@@ -495,7 +495,7 @@ def trace_python_once(budget, *wrapper, rounds):
             return json.load(file)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def options_max_unwind():
     """Tables that find no room are counted, and what they were needed for; and those of a program that
     is gone make room for the next one's."""

@@ -318,7 +318,7 @@ class Crowd:
                 expect_equal(profiles[pid]["live_bytes"], size, f"process {i}: bytes")
 
 
-@test
+@test(long=True)
 def processes_all():
     """Two hundred processes, one of which leaks, and fifty a second that come and go: none is harmed, none is
     missed that lives longer than half a second, each is exact, and what memtrace takes for it is bounded and told."""

@@ -166,7 +166,7 @@ def report_of_jemalloc():
         expect(json.loads(ignored.out)["stacks"] == profile["stacks"], "other names when SIGCHLD is ignored")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def report_of_gperftools():
     with place() as directory:
         path = others_heap("libtcmalloc.so.4", {"HEAPPROFILE": directory + "/g"}, directory + "/g*.heap")

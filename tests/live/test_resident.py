@@ -172,7 +172,7 @@ def table_rows(text):
     return numbers[:-3], numbers[-3:]
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def resident_table():
     """What a reader can add up himself; of a command, which was seen from its start; without its regions."""
     with Target("truth_resident") as target:

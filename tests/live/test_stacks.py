@@ -203,7 +203,7 @@ def stacks_after_many_mappings():
     expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def stacks_after_endless_mappings():
     """What is gone is not remembered for ever."""
     with place() as directory:

@@ -103,7 +103,7 @@ def stall_stopped(kind):
     return ", ".join(f"{t:.2f}" for t in took) + " s"
 
 
-@test_each_kind
+@test_each_kind(long=True)
 def stall_stopped_in_window(kind):
     """The same while a window is open. (It may have been about to close: not each time.)"""
     took, times = [], 3 if kind == "perf" else 5
@@ -125,7 +125,7 @@ def stall_stopped_in_window(kind):
     return ", ".join(f"{t:.2f}" for t in took) + f" s, {profile['lost']['probes_withdrawn']} of {times} windows"
 
 
-@test
+@test(long=True)
 def stall_without_limit():
     """Who asked for every call waits longer for it, and is not told that it is exact."""
     with Busy() as target:
@@ -145,7 +145,7 @@ def stall_without_limit():
         expect_words(result.out, "lost: .*probes_withdrawn 1")
 
 
-@test
+@test(long=True)
 def stall_everywhere():
     """Probes in everybody's code go, and come back."""
     with Busy() as target, Tracer("-a", *JSON) as tracer:
@@ -174,7 +174,7 @@ def stall_regions():
         expect(profile["stacks"], "no region seen")
 
 
-@test_each_kind
+@test_each_kind(long=True)
 def stall_killed(kind):
     """SIGKILL of memtrace, of the keeper, and of both, one right after the other."""
     for victims in ("memtrace",), ("keeper",), ("memtrace", "keeper"), ("keeper", "memtrace"):
@@ -204,7 +204,7 @@ def traces_of(target):
     return found
 
 
-@test_each_kind
+@test_each_kind(long=True)
 def stall_killed_one_by_one(kind):
     """As a container that ends does it: memtrace first, all others of its processes a moment later. A process that is killed while
     it takes a probe out leaves the breakpoint, so there must be none."""
@@ -302,7 +302,7 @@ def fill(slave):
             pass
 
 
-@test
+@test(long=True)
 def stall_top_unread():
     """A screen that stands still (Ctrl-S), or one of a connection that hangs: all room for it is taken."""
     for hang in "ctrl-s", "full":
@@ -324,7 +324,7 @@ def stall_top_unread():
             wait_withdrawn(target.pid)
 
 
-@test
+@test(long=True)
 def stall_unfilled_memory():
     """A target's list of libraries leads into memory that nobody fills in. Who reads it is left behind: memtrace
     goes on, ends when it is told to, and counts what was given up."""

@@ -189,7 +189,7 @@ def top_shows_the_truth():
         expect_equal(target.quit(), 0, "status of the target")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_of_one_stack():
     """All its frames, with module and line, as the source has them; back again."""
     with open(os.path.join(ROOT, "tests/progs/truth_basic.c"), encoding="utf-8") as file:
@@ -219,7 +219,7 @@ def top_of_one_stack():
         screen.expect_restored("after Ctrl-C")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_sorts():
     """By growth the leak comes first, at about its rate; by what is allocated, the busy one that holds nothing."""
     with Endless("leaking", "--rate", "5000", "--leak", "60000") as target:
@@ -262,7 +262,7 @@ def top_sorts():
         target.stop()
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_writes_snapshots():
     """What record would write, named on the screen, read by report: the truth again. By w and by SIGUSR1."""
     with place() as directory, traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
@@ -289,7 +289,7 @@ def top_writes_snapshots():
         screen.until_words("^nothing is written: no format")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_resizes():
     """To any size, there and back; what matters stays on the screen."""
     with traced() as (screen, _, truth):
@@ -313,7 +313,7 @@ def top_resizes():
         screen.expect_restored("after sizes")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_leaves_the_terminal_as_it_was():
     """However it ends: told so, or by a crash of its own."""
     for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0), (signal.SIGSEGV, -signal.SIGSEGV),
@@ -345,7 +345,7 @@ def top_can_be_stopped():
         expect_equal(screen.wait(), 0, "status")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_outlives_its_target():
     """The last state stays, and that it is the last is said, until q."""
     with traced() as (screen, target, truth):
@@ -365,7 +365,7 @@ def top_outlives_its_target():
         screen.expect_restored("after its duration")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def top_of_two_processes():
     """Each with its own figures; into one and back; one that ends stays in the list."""
     with Target("truth_basic") as first, Target("truth_basic") as second:
@@ -387,7 +387,7 @@ def top_of_two_processes():
             screen.expect_restored("after two")
 
 
-@test
+@test(long=True)
 def top_of_all_of_a_name():
     """Those of a name, whoever they are, and those to come."""
     name = f"top{os.getpid()}"

@@ -118,7 +118,7 @@ def truth_windows_burst_then_idle():
     return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
 
 
-@test
+@test(long=True)
 def truth_windows_lifetimes():
     """Entries that are replaced at random live as long as Little's law says, from the program's own account: their half-life is in
     the interval, and the shares of those freed that were no older than 100 ms, and than a second, are those of lives up to four times

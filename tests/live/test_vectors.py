@@ -77,19 +77,19 @@ def find_vector(seconds, function, truth_key, arguments):
     return f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of {true / 1e6:.1f}"
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def vectors_one_that_grows():
     return find_vector(20, "grow_vector", "vector",
                        ("--vector", "300000", "--sessions", "200"))
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def vectors_many_that_grow():
     return find_vector(30, "grow_many", "many",
                        ("--many", "300000", "--step", "200", "--sessions", "200"))
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def vectors_in_balance():
     """Vectors that come and go: none of them grows."""
     profiles, _ = trace(15, ("--sessions", "200"))
@@ -110,13 +110,13 @@ def find_map(seconds, arguments):
     return check_leak(regions, "leak_map", truth["maps"] / truth["seconds"])
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def vectors_and_maps():
     """Buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
     return find_map(20, ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step", "4000"))
 
 
-@test
+@test(long=True)
 def vectors_regions_alone():
     """Regions are exact, whatever the limit, when their calls are few."""
     profiles, truth = trace(12, ("--maps", "300000", "--pairs", "50", "--rate", "1000"),
@@ -126,7 +126,7 @@ def vectors_regions_alone():
     return check_leak(profiles["regions"], "leak_map", truth["maps"] / truth["seconds"])
 
 
-@test
+@test(long=True)
 def vectors_too_many_maps():
     """Where seeing the calls alone would cost too much they are not followed to the end, and that is said."""
     with Vectors("--maps", "300000", "--pairs", "50000") as target:

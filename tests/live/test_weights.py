@@ -122,7 +122,7 @@ def views_by_root():
         refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread", files["collapsed"])
 
 
-@test
+@test(long=True)
 def views_by_age_and_growth():
     """Of a leak that goes on evenly what is older than an age is what had leaked so long ago; what it grows by is its
     rate."""

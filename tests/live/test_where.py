@@ -68,7 +68,7 @@ def where_begins_with_own_code():
             expect_words(told("report", "-f", form, file), r"std::__cxx11::basic_string<char, ")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def where_pipes_lose_no_columns():
     """The table of processes leaves columns out on a narrow terminal, and when COLUMNS says that it is one."""
     program = start([os.path.join(PROGS, "sessions")])

@@ -84,7 +84,7 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
     return said.decode(), table
 
 
-@test
+@test(long=True)
 def windows_status_line():
     """Its figure is the table's where all is seen; else it says which one it is."""
     with Target("truth_basic") as target:
@@ -101,7 +101,7 @@ def windows_status_line():
     expect("live ~" not in last, last)
 
 
-@test
+@test(long=True)
 def windows_find_a_leak():
     profile, truth = trace_in_windows(20)
     expect_equal(profile["mode"], "windowed", "mode")
@@ -114,7 +114,7 @@ def windows_find_a_leak():
     return check_leak(profile, truth)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def windows_are_not_needed():
     """A program that allocates little is traced all the time, each block of it."""
     with Leaking("--rate", "1000") as target:  # some 3,000 calls a second: 1 to 2 % of a core
@@ -174,7 +174,7 @@ def check_images(profile, leaked):
             f"interval {interval >> 10} KiB, cost {profile['overhead_pct']:.1f} %")
 
 
-@test
+@test(long=True)
 def windows_come_after_coarser_samples():
     """A program that fits without --leaks, and not with all the samples of its closer interval, is
     traced all the time with it."""
@@ -187,13 +187,13 @@ def windows_come_after_coarser_samples():
     return check_images(*images("--leaks", rate=rate, seconds=12))
 
 
-@test
+@test(long=True)
 def windows_do_not_come_when_samples_become_dear():
     """Blocks that were sampled before the interval became coarser count at their own."""
     return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def windows_leaks_without_limit():
     """--leaks tells the same of a run that is not limited."""
     with Leaking("--rate", "20000") as target:
@@ -205,7 +205,7 @@ def windows_leaks_without_limit():
     expect(rows and "forget <" in rows[0], "the first of", rows, "for", truth)
 
 
-@test
+@test(long=True)
 def windows_not_of_a_command():
     """A program that is started by memtrace is traced all the time, unless a limit is given; a running one has a limit."""
     options = ("--json", "-f", "none", "-d", "1.5")
@@ -224,7 +224,7 @@ def windows_not_of_a_command():
     expect_equal(modes, ["continuous", "windowed", "windowed"], "modes")
 
 
-@test
+@test(long=True)
 def windows_wrong_limits():
     for value in ("0", "-1", "101", "x", "", "5x"):
         result = memtrace("-p", "1", "--max-overhead", value)
@@ -244,7 +244,7 @@ def windows_wrong_limits():
     expect_words(result.err, "--max-overhead off")
 
 
-@test
+@test(long=True)
 def windows_of_perf_uprobes():
     """One event per probe, closed one after the other: fewer and longer windows, within the limit."""
     with Leaking() as target:
