@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDEST	     2.5  /* standard deviations, to which the grid reaches */
-#define FINER	     20	  /* places between two of the grid at which facts are weighed */
-#define ANON_ERROR   0.2  /* what allocators keep for themselves differs by so much, relative */
-#define OTHER_THINGS 0.05 /* chance that memory grows by what is not in any stack, */
-#define OTHER_RANGE  7.0  /* by any factor up to 30 either way, logarithmic */
-#define BY_CLOCK     0.2  /* chance that what grows goes by the wall clock */
-#define HELD_ERROR   0.05 /* relative, at least: of the sum of live bytes */
-#define LOST_ERROR   0.1  /* relative: of what windows are expected to lose */
-#define STEADY_ERROR 0.02 /* of what all stacks would lose, where none does */
-#define ENDERS_MOST  8	  /* stacks that are looked at one by one */
-#define HALF_STAY    0.5  /* of a stack's blocks */
-#define MUCH_MORE    3	  /* times as much: beyond all errors */
+#define WIDEST	      2.5  /* standard deviations, to which the grid reaches */
+#define FINER	      20   /* places between two of the grid at which facts are weighed */
+#define ANON_ERROR    0.2  /* what allocators keep for themselves differs by so much, relative */
+#define OTHER_THINGS  0.05 /* chance that memory grows by what is not in any stack, */
+#define OTHER_RANGE   7.0  /* by any factor up to 30 either way, logarithmic */
+#define BY_CLOCK      0.2  /* chance that what grows goes by the wall clock */
+#define HELD_ERROR    0.05 /* relative, at least: of the sum of live bytes */
+#define LOST_ERROR    0.1  /* relative: of what windows are expected to lose */
+#define STEADY_ERROR  0.02 /* of what all stacks would lose, where none does */
+#define ENDERS_MOST   8	   /* stacks that are looked at one by one */
+#define HALF_STAY     0.5  /* of a stack's blocks */
+#define MUCH_MORE     3	   /* times as much: beyond all errors */
+#define GROWTH_PASSES 8	   /* each ends when a stack has no more to give */
 /* standard errors of a figure that may be of the one case or the other, in times of it */
 #define MOST_ABOVE 2
 
@@ -512,6 +513,50 @@ static void fit_into(struct windowed_result *results, const struct windowed_stac
 			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
+/* What its process, whose memory it takes, may have of its growth, and half of the interval. */
+static double grows(const struct windowed_result *r)
+{
+	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);
+}
+
+static double growth_error(const struct windowed_result *r)
+{
+	return (r->growth.high - r->growth.low) / 2 * overhead(r);
+}
+
+/* What a stack may give of its growth when all grow by too much. */
+static double growth_to_give(const struct windowed_result *r)
+{
+	return isnan(r->growth.low) ? 0 : fmax(grows(r) - fmax(r->growth.low, 0) * overhead(r), 0);
+}
+
+/* Together they grow by no more than the process does (LIMITS). */
+static void fit_growth_to_process(struct windowed_result *results, size_t n,
+				  const struct growth *anon)
+{
+	double most = fmax(anon->high, 0) + ANON_ERROR * fmax(anon->bytes_per_s, 0);
+
+	if (isnan(anon->low))
+		return;
+	for (int pass = 0; pass < GROWTH_PASSES; pass++) {
+		double excess = -most, variance = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			excess += grows(&results[i]);
+			if (growth_to_give(&results[i]) > 0)
+				variance += pow(growth_error(&results[i]), 2);
+		}
+		if (!(excess > 0) || !(variance > 0) || !isfinite(variance))
+			return;
+		for (size_t i = 0; i < n; i++) {
+			struct windowed_result *r = &results[i];
+			double give = excess * pow(growth_error(r), 2) / variance;
+
+			r->growth.bytes_per_s -= fmin(give, growth_to_give(r)) / overhead(r);
+		}
+	}
+}
+
 /* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the
  * place of what was there before. */
 static void fit_growth_into(struct windowed_result *results,
@@ -571,5 +616,6 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 	fit_into(results, stacks, n, run->resident_bytes, true);
 	fit_into(results, stacks, n, run->bound_bytes, false);
 	fit_growth_into(results, stacks, n, run);
+	fit_growth_to_process(results, n, anon);
 	return 0;
 }

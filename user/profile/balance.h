@@ -58,6 +58,11 @@
  *
  * So what is known least gives most. Their errors stay as they were: it is a limit on one side.
  *
+ * What stacks seem to grow by is held in the same way against the upper end of what the process
+ * grows by, each by its own error alone. No stack gives more than brings it to the lower end of its
+ * interval, or to nothing. Intervals stay as they are: of a heap with free room in it stacks may
+ * grow while the process does not.
+ *
  * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is
  * not seen to be freed by windows, nor is it by the counts of calls in them. So where frees tell
  * what survives, nothing is sure unless the anonymous memory surely grows; where contents tell it,

@@ -167,34 +167,62 @@ static void test_small_blocks_are_resident(void **state)
 		}
 }
 
-/* Two stacks have more than is mapped. The one of which windows agree keeps what it has; the other, which
- * windows show very differently, gives. */
-static void test_who_is_unsure_gives(void **state)
+/* Two stacks of blocks that stay: windows agree on the first, and show the second very differently. */
+static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 {
 	const struct life forever = {0, 1};
+
+	begin(sure);
+	begin(unsure);
+	sure->net_blocks = 2 * RATE / SIZE;
+	show(sure, &forever, 0);
+	show(unsure, &forever, 0);
+	for (size_t i = 0; i < WINDOWS; i++) {
+		double times = i % 4 ? 0.1 : 3.7;
+
+		unsure->born[i].bytes *= times;
+		unsure->born[i].objects *= times;
+		unsure->born[i].left_bytes *= times;
+	}
+}
+
+/* They have more than is mapped: the one that is known keeps what it has, the other gives. */
+static void test_who_is_unsure_gives(void **state)
+{
 	struct sim sure, unsure;
 	const struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
 	struct windowed_process process;
 	struct windowed_result r[2];
 
 	(void)state;
-	begin(&sure);
-	begin(&unsure);
-	sure.net_blocks = 2 * RATE / SIZE;
-	show(&sure, &forever, 0);
-	show(&unsure, &forever, 0);
-	for (size_t i = 0; i < WINDOWS; i++) {
-		double times = i % 4 ? 0.1 : 3.7;
-
-		unsure.born[i].bytes *= times;
-		unsure.born[i].objects *= times;
-		unsure.born[i].left_bytes *= times;
-	}
+	show_sure_and_unsure(&sure, &unsure);
 	sure.run.bound_bytes = 1.3 * RATE * RUN_S;
 	assert_int_equal(balance__estimate(&sure.run, stacks, 2, &unknown, &process, r), 0);
 	assert_near(r[0].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
 	assert_near(r[0].live_bytes + r[1].live_bytes, sure.run.bound_bytes,
 		    0.0001 * sure.run.bound_bytes);
+}
+
+/* They grow by more than the process does: likewise. What both may grow by is left as it was. */
+static void test_growth_is_of_the_process(void **state)
+{
+	const double memory = balance__footprint(SIZE) / SIZE, anon = RATE * memory;
+	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
+	struct sim sure, unsure;
+	const struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
+	struct windowed_process process;
+	struct windowed_result free[2], r[2];
+
+	(void)state;
+	show_sure_and_unsure(&sure, &unsure);
+	assert_int_equal(balance__estimate(&sure.run, stacks, 2, &unknown, &process, free), 0);
+	assert_int_equal(balance__estimate(&sure.run, stacks, 2, &grows, &process, r), 0);
+	assert_near(free[1].growth.bytes_per_s, RATE, 0.5 * RATE);
+	assert_near(r[0].growth.bytes_per_s, RATE, 0.15 * RATE);
+	assert_true((r[0].growth.bytes_per_s + r[1].growth.bytes_per_s) * memory <= 1.25 * anon);
+	assert_true(r[1].growth.bytes_per_s >= fmax(r[1].growth.low, 0));
+	for (int i = 0; i < 2; i++)
+		assert_near(r[i].growth.high, free[i].growth.high, 1e-6 * RATE);
 }
 
 /* Neither can more grow than the process has mapped. */
@@ -409,6 +437,7 @@ int main(void)
 		cmocka_unit_test(test_live_is_mapped),
 		cmocka_unit_test(test_small_blocks_are_resident),
 		cmocka_unit_test(test_who_is_unsure_gives),
+		cmocka_unit_test(test_growth_is_of_the_process),
 		cmocka_unit_test(test_more_than_is_mapped),
 		cmocka_unit_test(test_leaks_by_the_wall_clock),
 		cmocka_unit_test(test_bound_is_no_estimate),
