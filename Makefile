@@ -38,12 +38,22 @@ WARN += -Werror
 endif
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
-CFLAGS  += -std=gnu11 $(OPT) $(WARN)
+# Whoever builds it wherever has the same bytes.
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)/=
+CFLAGS  += -std=gnu11 $(OPT) $(WARN) $(PREFIX_MAP)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
 # wide characters; -ltinfo where that is a library of its own
 NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncursesw)
-LIBS := -lbpf -ldw -lelf -llzma -lz -lcapstone -liberty $(NCURSES_LIBS) -lm
+CAPSTONE_LIBS ?= -lcapstone
+LIBS := -lbpf -ldw -lelf -llzma -lz $(CAPSTONE_LIBS) -liberty $(NCURSES_LIBS) -lm
+# STATIC=1: nothing of the system that it runs on is needed, nor used: names of users come from /etc/passwd
+# alone, and nothing is fetched from debuginfod.
+ifeq ($(STATIC),1)
+CPPFLAGS += -DMEMTRACE_STATIC
+LDFLAGS += -static
+LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -liberty -llzma -lbz2 -lz -lm
+endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test test-long bench leaks \
@@ -57,7 +67,7 @@ BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
 # asm/types.h of Debian and its relatives; others have it in /usr/include itself
 MULTIARCH := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter \
-	$(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
+	$(PREFIX_MAP) $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
 	$(if $(MULTIARCH),-idirafter $(MULTIARCH))
 
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c $(BPF_HDR) | tools
@@ -116,6 +126,38 @@ $(B)/memtrace: $(USER_OBJ)
 
 install: $(B)/memtrace
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
+
+# --- packages ----------------------------------------------------------------------------------
+.PHONY: deb dist
+# Both are made of the tracked files as they are now, elsewhere.
+EXPORT = rm -rf '$1' && mkdir -p '$1' && git ls-files -z | tar -c --null -T - | tar -x -C '$1'
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+# build/deb/memtrace_VERSION_amd64.deb, by the distribution that it is for
+deb:
+	$(Q)$(call EXPORT,$(B)/deb/memtrace-$(VERSION))
+	$(Q)cd $(B)/deb/memtrace-$(VERSION) && dpkg-buildpackage -us -uc -b
+	$(Q)if command -v lintian >/dev/null; then \
+		cd $(B)/deb && lintian --fail-on error,warning memtrace_$(VERSION)_*.changes; \
+	else echo "memtrace: lintian is missing; 'sudo make deps' installs it" >&2; fi
+
+# build/dist/memtrace-VERSION-linux-x86_64.tar.gz: one static binary, for any distribution
+DIST := memtrace-$(VERSION)-linux-x86_64
+dist:
+	$(Q)$(MAKE) all STATIC=1 B=$(B)/static
+	$(Q)rm -rf $(B)/dist
+	$(Q)$(MAKE) install STATIC=1 B=$(B)/static DESTDIR=$(B)/dist/$(DIST) PREFIX=
+	$(Q)strip $(B)/dist/$(DIST)/bin/memtrace
+	$(Q)cp -r README.md LICENSE LICENSES docs $(B)/dist/$(DIST)/
+	$(Q)cd $(B)/dist && tar --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner \
+		--mode=u+rw,go+r,go-w -c $(DIST) | gzip -n9 >$(DIST).tar.gz && \
+		sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
+
+# Both where nothing else is.
+.PHONY: check-packages
+check-packages: deb dist
+	$(Q)for suite in bookworm trixie; do scripts/check-packages deb $$suite || exit 1; done
+	$(Q)for suite in bullseye bookworm trixie musl; do scripts/check-packages dist $$suite || exit 1; done
 
 # --- tests -------------------------------------------------------------------------------------
 PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c %/faulty.c,$(wildcard tests/progs/*.c))
@@ -459,6 +501,9 @@ help:
 	@printf '%s\n' \
 	'make              build/memtrace, one binary with the BPF programs inside' \
 	'make install      into PREFIX (/usr/local), below DESTDIR' \
+	'make deb          build/deb/memtrace_$(VERSION)_amd64.deb, for the distribution it is built on' \
+	'make dist         build/dist/$(DIST).tar.gz: a static binary, for any' \
+	'make check-packages  both in fresh Debians and beside musl (root)' \
 	'make deps         install the Debian packages that building and testing need (root)' \
 	'make demo         deps, build, and profile a leaking program (root)' \
 	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \

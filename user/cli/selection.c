@@ -8,6 +8,23 @@
 
 #include "cli/cli.h"
 
+/* A static program cannot load what knows other users than /etc/passwd (NSS). */
+static const struct passwd *find_user(const char *name)
+{
+#ifdef MEMTRACE_STATIC
+	FILE *file = fopen("/etc/passwd", "re");
+	const struct passwd *user = NULL;
+
+	while (file && (user = fgetpwent(file)) && strcmp(user->pw_name, name))
+		;
+	if (file)
+		fclose(file);
+	return user;
+#else
+	return getpwnam(name);
+#endif
+}
+
 static int take_user(struct selection_config *c, const char *command, const char *value)
 {
 	const struct passwd *user;
@@ -16,7 +33,7 @@ static int take_user(struct selection_config *c, const char *command, const char
 	if (c->selection.n_users == ABI_MAX_WANTED)
 		return usage_error(command, "at most %d users", ABI_MAX_WANTED);
 	if (parse_count(value, 0, UINT32_MAX - 1, &uid)) {
-		user = getpwnam(value);
+		user = find_user(value);
 		if (!user)
 			return usage_error(command, "there is no user '%s'", value);
 		uid = user->pw_uid;

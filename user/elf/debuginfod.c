@@ -25,10 +25,15 @@ static void *function(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* Never closed again: curl, below it, is not made for that. */
+/* Never closed again: curl, below it, is not made for that. A static program has none: a library would
+ * bring another libc along. */
 static bool load(struct library *ret)
 {
+#ifdef MEMTRACE_STATIC
+	void *library = NULL;
+#else
 	void *library = dlopen(LIBRARY, RTLD_LAZY);
+#endif
 	void *begin = function(library, "debuginfod_begin");
 	void *find = function(library, "debuginfod_find_debuginfo");
 	void *end = function(library, "debuginfod_end");
