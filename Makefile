@@ -446,6 +446,7 @@ test-long: deps
 	$(Q)$(MAKE) all progs
 	$(Q)$(MAKE) check-live LIVE=-S
 	$(Q)$(MAKE) check-kernels
+	$(Q)$(MAKE) check-packages
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 bench: $(B)/memtrace progs $(BENCH_BIN)
@@ -511,7 +512,7 @@ help:
 	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make test         deps, build, check, and the short ones of check-live (root)' \
-	'make test-long    the others, which repeat much or take long, and check-kernels (root)' \
+	'make test-long    the others, which repeat much or take long, check-kernels and check-packages (root)' \
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
