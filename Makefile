@@ -39,7 +39,7 @@ endif
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
 # Whoever builds it wherever has the same bytes.
-PREFIX_MAP := -ffile-prefix-map=$(CURDIR)/=
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS  += -std=gnu11 $(OPT) $(WARN) $(PREFIX_MAP)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
@@ -67,10 +67,10 @@ BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
 # asm/types.h of Debian and its relatives; others have it in /usr/include itself
 MULTIARCH := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter \
-	$(PREFIX_MAP) $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
+	-fdebug-compilation-dir=. $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
 	$(if $(MULTIARCH),-idirafter $(MULTIARCH))
 
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(BPF_HDR) | tools
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(BPF_HDR) $(B)/flags | tools
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
@@ -98,7 +98,7 @@ USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
 room_obj  = $(patsubst %.c,$(B)/%.o,$(call room_src,$(1)))
 
 # What is built with other flags is built again.
-FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS)
+FLAGS := $(BPF_CFLAGS) $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/flags || \
 	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
 
