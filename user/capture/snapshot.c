@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 
 static int compare_stacks(const void *a, const void *b)
 {
@@ -96,24 +97,20 @@ int snapshot__sort_drain(struct capture_drain *drain)
 	return rc;
 }
 
+static uint32_t process_of(const struct capture_table *t, size_t at)
+{
+	uint32_t process;
+
+	memcpy(&process, (const char *)t->keys + at, sizeof(process));
+	return process;
+}
+
 /* Position of the first key of a sorted table that is not of a process before this one. process_at:
  * where keys have it. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
 		       uint32_t process)
 {
-	size_t low = 0, high = t->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		uint32_t found;
-
-		memcpy(&found, (const char *)t->keys + mid * key_size + process_at, sizeof(found));
-		if (found < process)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, t->n, process_of(t, i * key_size + process_at) >= process);
 }
 
 struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint32_t process)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "elf/image.h"
 #include "elf/unwind.h"
 
@@ -253,17 +254,8 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 /* Where key stands among the parts, or belongs. */
 static size_t find_part(const struct unwind_store *store, const struct abi_file_part *key)
 {
-	size_t low = 0, high = store->n_parts;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (memcmp(&store->parts[mid].key, key, sizeof(*key)) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, store->n_parts,
+			    memcmp(&store->parts[i].key, key, sizeof(*key)) >= 0);
 }
 
 /* Lets the kernel side find the table of a mapping by the mapping's file. What finds no room is

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "decode/internal.h"
 #include "proc/maps.h"
 
@@ -429,17 +430,9 @@ static int take_libraries(struct heap *h, struct line *line)
 
 static const struct symbol *find_symbol(const struct heap *h, uint64_t addr)
 {
-	size_t low = 0, high = h->n_symbols;
+	size_t at = SEARCH_FIRST(i, h->n_symbols, h->symbols[i].addr >= addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (h->symbols[mid].addr < addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < h->n_symbols && h->symbols[low].addr == addr ? &h->symbols[low] : NULL;
+	return at < h->n_symbols && h->symbols[at].addr == addr ? &h->symbols[at] : NULL;
 }
 
 /* Where the name of the next function begins, in "outer--inner": behind the dashes; NULL: there is

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/search.h"
 #include "elf/debug_file.h"
 
 #define MAX_COMPARED                                                                               \
@@ -85,17 +86,8 @@ void binaries__free(struct binaries *binaries)
 /* Where id stands among the known, or belongs. */
 static size_t position(const struct binaries *binaries, const struct file_id *id)
 {
-	size_t low = 0, high = binaries->n_known;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (file_id__compare(&binaries->known[mid].id, id) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, binaries->n_known,
+			    file_id__compare(&binaries->known[i].id, id) >= 0);
 }
 
 static bool unchanged(const struct known *known)

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "elf/cfi.h"
 #include "elf/cursor.h"
 #include "elf/go_code.h"
@@ -359,31 +360,30 @@ static void remove_row(struct unwind_table *table, size_t i)
 	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
 }
 
+/* The first row behind pc; that in front of it has pc's rule. */
+static size_t first_above(const struct unwind_table *table, uint64_t pc)
+{
+	return SEARCH_FIRST(i, table->n, table->rows[i].pc > pc);
+}
+
 /* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's
  * is hand-written and says nothing, nor does the code behind it that runs the constructors. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
-	size_t low = 0, high = table->n;
 	uint64_t pc = entry - table->base;
+	size_t next;
 
 	if (!entry || entry < table->base || pc > UINT32_MAX)
 		return;
-	while (low < high) { /* the first row above pc */
-		size_t middle = low + (high - low) / 2;
-
-		if (table->rows[middle].pc <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || low == table->n || UNWIND_RULE_KIND(table->rows[low - 1].rule) != UNWIND_NONE)
+	next = first_above(table, pc);
+	if (!next || next == table->n || UNWIND_RULE_KIND(table->rows[next - 1].rule) != UNWIND_NONE)
 		return;
-	table->rows[low - 1].rule = UNWIND_END;
+	table->rows[next - 1].rule = UNWIND_END;
 	/* Neighbours differ. */
-	if (table->rows[low].rule == UNWIND_END)
-		remove_row(table, low);
-	if (low > 1 && table->rows[low - 2].rule == UNWIND_END)
-		remove_row(table, low - 1);
+	if (table->rows[next].rule == UNWIND_END)
+		remove_row(table, next);
+	if (next > 1 && table->rows[next - 2].rule == UNWIND_END)
+		remove_row(table, next - 1);
 }
 
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
@@ -421,18 +421,10 @@ void unwind_table__free(struct unwind_table *table)
 uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr)
 {
 	uint64_t pc = vaddr - table->base;
-	size_t low = 0, high = table->n;
+	size_t next;
 
 	if (vaddr < table->base || pc > UINT32_MAX)
 		return UNWIND_NONE;
-	/* rows[low - 1].pc <= pc < rows[high].pc, where they exist */
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (table->rows[mid].pc <= pc)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low ? table->rows[low - 1].rule : UNWIND_NONE;
+	next = first_above(table, pc);
+	return next ? table->rows[next - 1].rule : UNWIND_NONE;
 }

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/search.h"
+
 #define NS	    1e-9
 #define APART_NS    200000000ULL
 #define LEAST_NET   0.02
@@ -97,22 +99,14 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 
 static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)
 {
-	size_t low = 0, high = c->n;
+	size_t later = SEARCH_FIRST(i, c->n, c->at[i].wall_ns > wall_ns);
 	const struct net_clock_point *a, *b;
 	double share, from, to;
 
 	if (!c->n)
 		return 0;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->at[middle].wall_ns <= wall_ns)
-			low = middle;
-		else
-			high = middle;
-	}
-	a = &c->at[low];
-	b = low + 1 < c->n ? a + 1 : a;
+	a = &c->at[later ? later - 1 : 0];
+	b = a + 1 < c->at + c->n ? a + 1 : a;
 	from = cost ? a->cost_s : a->net_s;
 	to = cost ? b->cost_s : b->net_s;
 	if (b == a || wall_ns <= a->wall_ns)

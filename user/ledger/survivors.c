@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "ledger/internal.h"
 
 #define MAX_CHAIN 8 /* blocks that are followed at one address */
@@ -300,17 +301,9 @@ static int halve(struct survivors *s)
 
 static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t window)
 {
-	size_t low = 0, high = stack->n_born;
+	size_t at = SEARCH_FIRST(i, stack->n_born, stack->born[i].window >= window);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (stack->born[middle].window < window)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < stack->n_born && stack->born[low].window == window ? &stack->born[low] : NULL;
+	return at < stack->n_born && stack->born[at].window == window ? &stack->born[at] : NULL;
 }
 
 /* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of

@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/search.h"
 
 /* 65,530 mappings (the default vm.max_map_count) with the longest paths fit; beyond it somebody
  * wants our memory rather than be profiled. */
@@ -254,17 +255,7 @@ int maps__read(pid_t pid, struct maps *ret_maps)
 /* The first entry that ends above addr; n when there is none. */
 static size_t first_ending_above(const struct maps *maps, uint64_t addr)
 {
-	size_t low = 0, high = maps->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (maps->entries[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, maps->n, maps->entries[i].end > addr);
 }
 
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 const char *region_memory__name(enum region_memory kind)
 {
 	static const char *const names[REGION_MEMORY_KINDS] = {
@@ -42,17 +44,7 @@ static int reserve(struct regions *r, size_t n)
 
 size_t regions__first_above(const struct regions *r, uint64_t addr)
 {
-	size_t low = 0, high = r->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->at[middle].end > addr)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return SEARCH_FIRST(i, r->n, r->at[i].end > addr);
 }
 
 /* Replaces the n_old regions from index i on by n_new others. There is room. */

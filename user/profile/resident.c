@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "profile/own_frame.h"
 #include "profile/profile.h"
 
@@ -107,17 +108,9 @@ static int add_part(struct parts *parts, enum resident_kind kind, const void *na
 
 static bool has_block(const struct resident_piece *piece, const uint64_t *blocks, size_t n)
 {
-	size_t low = 0, high = n;
+	size_t first = SEARCH_FIRST(i, n, blocks[i] >= piece->start);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (blocks[middle] < piece->start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < n && blocks[low] < piece->end;
+	return first < n && blocks[first] < piece->end;
 }
 
 /* All but what is told by its site, which is added up in *mapped. */

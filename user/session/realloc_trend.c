@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "session/trend.h"
 
 #define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
@@ -39,17 +40,9 @@ static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 /* The window that holds the moment, one in which there is one. */
 static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
 {
-	size_t low = 0, high = s->n_windows;
+	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
 
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->windows[middle].start_ns <= ns)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &s->windows[low];
+	return &s->windows[later ? later - 1 : 0];
 }
 
 /* The share of what it has grown by that is held, of each site; NULL: out of memory. */

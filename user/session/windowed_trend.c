@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "profile/balance.h"
 #include "session/realloc_trend.h"
 
@@ -165,17 +166,7 @@ static const struct survivors_block **blocks_by_stack(const struct survivors *s)
 /* Where a stack's blocks begin among them all, or would. */
 static size_t first_of(const struct survivors_block *const *blocks, size_t n, size_t stack)
 {
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (blocks[middle]->stack < stack)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return SEARCH_FIRST(i, n, blocks[i]->stack >= stack);
 }
 
 /* What is known of one stack, into its site. */

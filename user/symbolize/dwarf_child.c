@@ -13,6 +13,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 
+#include "base/search.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_alternate.h"
 
@@ -48,17 +49,7 @@ static void *must(void *memory)
 /* First index with vaddrs[index] >= vaddr. */
 static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
 {
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (vaddrs[mid] < vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, n, vaddrs[i] >= vaddr);
 }
 
 /* The next range of a DIE that is not empty. What a linker has thrown away starts at 0, or at 1

@@ -5,20 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 /* Where vaddr stands, or belongs. */
 static size_t position(const struct lines *lines, uint64_t vaddr)
 {
-	size_t low = 0, high = lines->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (lines->vaddrs[mid] < vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, lines->n, lines->vaddrs[i] >= vaddr);
 }
 
 const struct dwarf_frames *lines__find(const struct lines *lines, uint64_t vaddr)

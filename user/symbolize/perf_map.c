@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/search.h"
 #include "symbolize/clean.h"
 
 #define MAX_FILE_BYTES (64u << 20)
@@ -162,17 +163,7 @@ static size_t sort_edges(struct edge *edges, const struct entry *entries, size_t
 /* The edge at addr, which is one of the n. */
 static uint32_t edge_at(const struct edge *edges, size_t n, uint64_t addr)
 {
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (edges[mid].addr < addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return (uint32_t)low;
+	return (uint32_t)SEARCH_FIRST(i, n, edges[i].addr >= addr);
 }
 
 static uint32_t first_unpainted(struct edge *edges, uint32_t i)
@@ -321,21 +312,13 @@ int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
 
 const char *perf_map__find(const struct perf_map *map, uint64_t addr, uint64_t *ret_start)
 {
-	size_t low = 0, high = map->n; /* the first range that ends after addr */
+	size_t at = SEARCH_FIRST(i, map->n, map->ranges[i].end > addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (map->ranges[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == map->n || map->ranges[low].start > addr)
+	if (at == map->n || map->ranges[at].start > addr)
 		return NULL;
 	if (ret_start)
-		*ret_start = map->ranges[low].function;
-	return map->ranges[low].name;
+		*ret_start = map->ranges[at].function;
+	return map->ranges[at].name;
 }
 
 void perf_map__free(struct perf_map *map)

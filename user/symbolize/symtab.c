@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/search.h"
 #include "elf/debuginfod.h"
 #include "elf/headers.h"
 #include "symbolize/child.h"
@@ -177,21 +178,13 @@ void symtab__free(struct symtab *symtab)
 
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start)
 {
-	size_t low = 0, high = symtab->n_ranges; /* the first range that ends after vaddr */
+	size_t at = SEARCH_FIRST(i, symtab->n_ranges, symtab->ranges[i].end > vaddr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (symtab->ranges[mid].end <= vaddr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low == symtab->n_ranges || symtab->ranges[low].start > vaddr)
+	if (at == symtab->n_ranges || symtab->ranges[at].start > vaddr)
 		return NULL;
 	if (ret_start)
-		*ret_start = symtab->ranges[low].function;
-	return symtab->names + symtab->ranges[low].name;
+		*ret_start = symtab->ranges[at].function;
+	return symtab->names + symtab->ranges[at].name;
 }
 
 bool symtab__empty(const struct symtab *symtab)

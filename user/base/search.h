@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Binary search, written once. */
+#ifndef MEMTRACE_BASE_SEARCH_H
+#define MEMTRACE_BASE_SEARCH_H
+
+#include <stddef.h>
+
+/* The least index i, of type size_t, below n for which `holds` is true, an expression that uses i;
+ * n where there is none. What holds at i must hold at all above it. */
+#define SEARCH_FIRST(i, n, holds)                                                                  \
+	({                                                                                         \
+		size_t low_ = 0, high_ = (n);                                                      \
+                                                                                                   \
+		while (low_ < high_) {                                                             \
+			size_t i = low_ + (high_ - low_) / 2;                                      \
+                                                                                                   \
+			if (holds)                                                                 \
+				high_ = i;                                                         \
+			else                                                                       \
+				low_ = i + 1;                                                      \
+		}                                                                                  \
+		low_;                                                                              \
+	})
+
+#endif

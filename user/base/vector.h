@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Arrays that grow by doubling. */
+#ifndef MEMTRACE_BASE_VECTOR_H
+#define MEMTRACE_BASE_VECTOR_H
+
+#include <stddef.h>
+
+/* Makes room for n elements in `array`, a pointer that owns room for `room` of them, a size_t; both
+ * change. 0; -ENOMEM: nothing has changed. */
+#define VECTOR_RESERVE(array, room, n) vector__reserve(&(array), &(room), (n), sizeof(*(array)))
+
+/* Makes room for one more behind n elements. Of an array that only ever grows by this the room need
+ * not be kept: it is the next power of two. 0; -ENOMEM: nothing has changed. */
+#define VECTOR_ADD_ROOM(array, n) vector__add_room(&(array), (n), sizeof(*(array)))
+
+/* What is behind them. array: the address of the pointer, of any type. */
+int vector__reserve(void *array, size_t *room, size_t n, size_t element_size);
+int vector__add_room(void *array, size_t n, size_t element_size);
+
+#endif
