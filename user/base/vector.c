@@ -12,6 +12,8 @@ static int resize(void *array, size_t room, size_t element_size)
 {
 	void *elements;
 
+	if (room > PTRDIFF_MAX / element_size)
+		return -ENOMEM;
 	memcpy(&elements, array, sizeof(elements)); /* whatever it points to */
 	elements = reallocarray(elements, room, element_size);
 	if (!elements)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "elf/exits.h"
 #include "elf/image.h"
 
@@ -262,7 +263,6 @@ static int add_offer(struct reader *r, size_t name, const char *text, const stru
 		     const struct elf_symbol *symbol)
 {
 	struct alloc_part *part = r->part;
-	struct alloc_alias *aliases;
 	struct alloc_offer *offers;
 	size_t i = 0;
 
@@ -270,11 +270,9 @@ static int add_offer(struct reader *r, size_t name, const char *text, const stru
 		i++;
 	if (i == ABI_MAX_FUNCS || part->n_aliases == ALLOC_MAX_NAMES)
 		return 0;
-	aliases = reallocarray(part->aliases, part->n_aliases + 1, sizeof(*aliases));
-	if (!aliases)
+	if (VECTOR_ADD_ROOM(part->aliases, part->n_aliases))
 		return -ENOMEM;
-	part->aliases = aliases;
-	aliases[part->n_aliases++] =
+	part->aliases[part->n_aliases++] =
 		(struct alloc_alias){(uint16_t)name, (uint16_t)i, symbol->dynamic};
 	if (i < part->n_offers)
 		return 0;

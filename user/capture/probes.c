@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/vector.h"
+
 #include "base/cleanup.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
@@ -211,14 +213,12 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 static int note_refusal(struct capture *c, const struct allocator *a,
 			const struct alloc_point *point, bool whole, int reason)
 {
-	struct capture_refusal *grown, *r;
+	struct capture_refusal *r;
 	char place[96] = "one of its ret instructions";
 
-	grown = reallocarray(c->refusals, c->n_refusals + 1, sizeof(*grown));
-	if (!grown)
+	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
 		return -ENOMEM;
-	c->refusals = grown;
-	r = &grown[c->n_refusals++];
+	r = &c->refusals[c->n_refusals++];
 	*r = (struct capture_refusal){.file = a->file,
 				      .family = a->family,
 				      .vaddr = point ? point->func.vaddr : 0,

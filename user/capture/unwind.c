@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "elf/image.h"
 #include "elf/unwind.h"
 
@@ -324,13 +325,9 @@ static void let_go(struct unwind_store *store, struct unwind_user *user)
 
 static int add_user(struct unwind_store *store, uint32_t process, struct unwind_user **ret)
 {
-	struct unwind_user *users;
-
-	users = reallocarray(store->users, store->n_users + 1, sizeof(*users));
-	if (!users)
+	if (VECTOR_ADD_ROOM(store->users, store->n_users))
 		return -ENOMEM;
-	store->users = users;
-	*ret = &users[store->n_users++];
+	*ret = &store->users[store->n_users++];
 	**ret = (struct unwind_user){.process = process};
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/vector.h"
 
 #define UNWANTED_NS 20000000
 
@@ -115,15 +116,8 @@ static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_h
 	(void)cpu;
 	if (header->size < sizeof(struct comm_record) + sizeof(uint64_t))
 		return LIBBPF_PERF_EVENT_CONT;
-	if (w->n_pending == w->room) {
-		size_t room = w->room ? w->room * 2 : 64;
-
-		p = realloc(w->pending, room * sizeof(*p));
-		if (!p)
-			goto lost;
-		w->pending = p;
-		w->room = room;
-	}
+	if (VECTOR_RESERVE(w->pending, w->room, w->n_pending + 1))
+		goto lost;
 	p = &w->pending[w->n_pending];
 	p->record = malloc(header->size);
 	if (!p->record)

@@ -30,6 +30,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "decode/internal.h"
 #include "proc/maps.h"
 
@@ -217,7 +218,6 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 {
 	_cleanup_free_ char *name = NULL;
 	struct counts counts;
-	struct held *held;
 	uint64_t tid = 0;
 	size_t thread;
 	bool all;
@@ -242,13 +242,8 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 		return rc;
 	if (h->n_held == h->making->limits->items)
 		return making__refuse(h->making, "more threads in a stack than any profile has");
-	if (h->n_held == h->held_room) {
-		held = reallocarray(h->held, 2 * h->held_room + 16, sizeof(*held));
-		if (!held)
-			return -ENOMEM;
-		h->held = held;
-		h->held_room = 2 * h->held_room + 16;
-	}
+	if (VECTOR_RESERVE(h->held, h->held_room, h->n_held + 1))
+		return -ENOMEM;
 	h->held[h->n_held++] = (struct held){thread, counts};
 	return 0;
 }
@@ -302,15 +297,8 @@ static int take_symbol(struct heap *h, const struct line *line)
 				       "more symbols than any file has");
 	symbol.name = in.pos;
 	symbol.len = (size_t)(in.end - in.pos);
-	if (h->n_symbols == h->symbols_room) {
-		size_t room = 2 * h->symbols_room + 64;
-		struct symbol *symbols = reallocarray(h->symbols, room, sizeof(*symbols));
-
-		if (!symbols)
-			return -ENOMEM;
-		h->symbols = symbols;
-		h->symbols_room = room;
-	}
+	if (VECTOR_RESERVE(h->symbols, h->symbols_room, h->n_symbols + 1))
+		return -ENOMEM;
 	h->symbols[h->n_symbols++] = symbol;
 	return 0;
 }

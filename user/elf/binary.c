@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "elf/debug_file.h"
 
 #define MAX_COMPARED                                                                               \
@@ -201,24 +202,10 @@ static int find_debug_file(int fd, int root_fd, const char *path)
 
 static int make_room(struct binaries *binaries)
 {
-	if (binaries->n_known == binaries->known_room) {
-		size_t room = binaries->known_room ? 2 * binaries->known_room : 64;
-		struct known *known = reallocarray(binaries->known, room, sizeof(*known));
-
-		if (!known)
-			return -ENOMEM;
-		binaries->known = known;
-		binaries->known_room = room;
-	}
-	if (binaries->n == binaries->room) {
-		size_t room = binaries->room ? 2 * binaries->room : 64;
-		struct binary **list = reallocarray(binaries->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		binaries->list = list;
-		binaries->room = room;
-	}
+	if (VECTOR_RESERVE(binaries->known, binaries->known_room, binaries->n_known + 1))
+		return -ENOMEM;
+	if (VECTOR_RESERVE(binaries->list, binaries->room, binaries->n + 1))
+		return -ENOMEM;
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/vector.h"
 
 #define MAX_DYNAMIC (64u << 10) /* bytes of PT_DYNAMIC */
 
@@ -28,7 +29,6 @@ static int add_segment(struct elf_image *image, const Elf64_Phdr *phdr)
 		.size = phdr->p_filesz,
 		.executable = phdr->p_flags & PF_X,
 	};
-	struct segment *bigger;
 
 	if (segment.off >= image->file_size)
 		return 0;
@@ -36,10 +36,8 @@ static int add_segment(struct elf_image *image, const Elf64_Phdr *phdr)
 		segment.size = image->file_size - segment.off;
 	if (segment.size == 0 || segment.vaddr + segment.size < segment.vaddr)
 		return 0;
-	bigger = reallocarray(image->segments, image->n_segments + 1, sizeof(*bigger));
-	if (!bigger)
+	if (VECTOR_ADD_ROOM(image->segments, image->n_segments))
 		return -ENOMEM;
-	image->segments = bigger;
 	image->segments[image->n_segments++] = segment;
 	return 0;
 }

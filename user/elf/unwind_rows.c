@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/vector.h"
+
 int unwind_rows__add(struct unwind_rows *rows, uint32_t pc, uint32_t rule)
 {
 	if (rows->n && rows->rows[rows->n - 1].pc == pc)
@@ -12,15 +14,8 @@ int unwind_rows__add(struct unwind_rows *rows, uint32_t pc, uint32_t rule)
 		return 0;
 	if (rows->n >= rows->max)
 		return -E2BIG;
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 256;
-		struct unwind_row *bigger = reallocarray(rows->rows, room, sizeof(*bigger));
-
-		if (!bigger)
-			return -ENOMEM;
-		rows->rows = bigger;
-		rows->room = room;
-	}
+	if (VECTOR_RESERVE(rows->rows, rows->room, rows->n + 1))
+		return -ENOMEM;
 	rows->rows[rows->n++] = (struct unwind_row){.pc = pc, .rule = rule};
 	return 0;
 }

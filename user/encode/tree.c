@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "base/vector.h"
 
 /* Frames that no code stands for; the numbers of their occurrences. */
 enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
@@ -288,15 +289,8 @@ static int add_node(struct builder *b, const struct tree_node *node)
 {
 	struct tree *tree = b->tree;
 
-	if (tree->n == b->room) {
-		size_t room = b->room ? 2 * b->room : 256;
-		struct tree_node *nodes = reallocarray(tree->nodes, room, sizeof(*nodes));
-
-		if (!nodes)
-			return -ENOMEM;
-		tree->nodes = nodes;
-		b->room = room;
-	}
+	if (VECTOR_RESERVE(tree->nodes, b->room, tree->n + 1))
+		return -ENOMEM;
 	tree->nodes[tree->n++] = *node;
 	if (node->depth > tree->depth)
 		tree->depth = node->depth;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "encode/fold.h"
 #include "encode/text.h"
 #include "profile/own_frame.h"
@@ -48,19 +49,17 @@ static void story__clear(struct story *story)
 /* Takes name over. */
 static int story__add(struct story *story, char *name, enum frame_owner owner)
 {
-	struct story_frame *last = story->n ? &story->frames[story->n - 1] : NULL, *frames;
+	struct story_frame *last = story->n ? &story->frames[story->n - 1] : NULL;
 
 	if (name && last && !strcmp(last->name, name)) {
 		last->times++;
 		free(name);
 		return 0;
 	}
-	frames = name ? reallocarray(story->frames, story->n + 1, sizeof(*frames)) : NULL;
-	if (!frames) {
+	if (!name || VECTOR_ADD_ROOM(story->frames, story->n)) {
 		free(name);
 		return -ENOMEM;
 	}
-	story->frames = frames;
 	story->frames[story->n++] = (struct story_frame){name, 1, owner};
 	return 0;
 }

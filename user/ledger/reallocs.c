@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vector.h"
+
 #define MAX_RECORDS 500000 /* 36 MB */
 #define MIN_SLICES  4	   /* for a line through their sizes */
 
@@ -24,20 +26,12 @@ void reallocs__exec(struct reallocs *c)
 
 static int add_record(struct reallocs *c, const struct realloc_record *record)
 {
-	struct realloc_record *records;
-	size_t room = c->room ? 2 * c->room : 256;
-
 	if (c->n_records == MAX_RECORDS) {
 		c->left_out++;
 		return 0;
 	}
-	if (c->n_records == c->room) {
-		records = reallocarray(c->records, room, sizeof(*records));
-		if (!records)
-			return -ENOMEM;
-		c->records = records;
-		c->room = room;
-	}
+	if (VECTOR_RESERVE(c->records, c->room, c->n_records + 1))
+		return -ENOMEM;
 	c->records[c->n_records++] = *record;
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/vector.h"
+
 #define PAGE	4096ULL
 #define MAX_OPS (1U << 17) /* that wait; more are applied early */
 
@@ -76,22 +78,14 @@ static int grow_slots(struct region_book *b)
 /* The site of a stack, new or known; NULL: out of memory. */
 static struct region_site *site_of(struct region_book *b, const struct abi_stack_key *stack)
 {
-	struct region_site *sites;
 	uint32_t *slot;
 
 	if (2 * b->n_sites >= b->n_slots && grow_slots(b))
 		return NULL;
 	slot = find_slot(b, stack);
 	if (!*slot) {
-		if (b->n_sites == b->sites_room) {
-			size_t room = b->sites_room ? 2 * b->sites_room : 16;
-
-			sites = reallocarray(b->sites, room, sizeof(*sites));
-			if (!sites)
-				return NULL;
-			b->sites = sites;
-			b->sites_room = room;
-		}
+		if (VECTOR_RESERVE(b->sites, b->sites_room, b->n_sites + 1))
+			return NULL;
 		b->sites[b->n_sites++] = (struct region_site){.stack = *stack};
 		*slot = (uint32_t)b->n_sites;
 	}
@@ -304,22 +298,12 @@ void region_book__settle(struct region_book *b, uint64_t until_ns)
 /* Room for two more halves. */
 static int make_room(struct region_book *b)
 {
-	struct region_op *ops;
-	size_t room;
 
 	if (b->n_ops + 2 > MAX_OPS) {
 		qsort(b->ops, b->n_ops, sizeof(*b->ops), compare_ops);
 		apply_first(b, b->n_ops / 2);
 	}
-	if (b->n_ops + 2 <= b->ops_room)
-		return 0;
-	room = b->ops_room ? 2 * b->ops_room : 64;
-	ops = reallocarray(b->ops, room, sizeof(*ops));
-	if (!ops)
-		return -ENOMEM;
-	b->ops = ops;
-	b->ops_room = room;
-	return 0;
+	return VECTOR_RESERVE(b->ops, b->ops_room, b->n_ops + 2);
 }
 
 void region_book__call(struct region_book *b, const struct abi_region_call *call)

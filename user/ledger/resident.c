@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/vector.h"
 #include "proc/memory.h"
 #include "proc/process.h"
 #include "proc/smaps.h"
@@ -187,15 +188,8 @@ static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t si
 		last->end = end;
 		return 0;
 	}
-	if (r->n_parts == r->parts_room) {
-		size_t room = r->parts_room ? 2 * r->parts_room : 64;
-		struct resident_piece *parts = reallocarray(r->parts, room, sizeof(*parts));
-
-		if (!parts)
-			return -ENOMEM;
-		r->parts = parts;
-		r->parts_room = room;
-	}
+	if (VECTOR_RESERVE(r->parts, r->parts_room, r->n_parts + 1))
+		return -ENOMEM;
 	r->parts[r->n_parts++] =
 		(struct resident_piece){.start = start, .end = end, .site = site, .kind = kind};
 	return 0;

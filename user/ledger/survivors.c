@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "ledger/internal.h"
 
 #define MAX_CHAIN 8 /* blocks that are followed at one address */
@@ -64,7 +65,6 @@ const struct survivors_stack *survivors__find(const struct survivors *s,
 /* The stack's number, or -ENOMEM. */
 static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 {
-	struct survivors_stack *stacks;
 	uint32_t *slots, *slot;
 	size_t n_slots = s->n_stack_slots ? s->n_stack_slots : 64;
 
@@ -73,15 +73,8 @@ static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 		if (*slot)
 			return *slot - 1;
 	}
-	if (s->n_stacks == s->stacks_room) {
-		size_t room = s->stacks_room ? 2 * s->stacks_room : 32;
-
-		stacks = reallocarray(s->stacks, room, sizeof(*stacks));
-		if (!stacks)
-			return -ENOMEM;
-		s->stacks = stacks;
-		s->stacks_room = room;
-	}
+	if (VECTOR_RESERVE(s->stacks, s->stacks_room, s->n_stacks + 1))
+		return -ENOMEM;
 	while (n_slots < 2 * (s->n_stacks + 1))
 		n_slots *= 2;
 	if (n_slots != s->n_stack_slots) {
@@ -182,18 +175,10 @@ static void enter_all(struct survivors *s)
 static int reserve(struct survivors *s, size_t n)
 {
 	size_t wanted = s->n_blocks + n, n_slots = s->n_slots ? s->n_slots : 256;
-	struct survivors_block *blocks;
 	uint32_t *slots;
 
-	if (wanted > s->room) {
-		size_t room = wanted > 2 * s->room ? wanted : 2 * s->room;
-
-		blocks = reallocarray(s->blocks, room, sizeof(*blocks));
-		if (!blocks)
-			return -ENOMEM;
-		s->blocks = blocks;
-		s->room = room;
-	}
+	if (VECTOR_RESERVE(s->blocks, s->room, wanted))
+		return -ENOMEM;
 	while (n_slots < 2 * wanted)
 		n_slots *= 2;
 	if (n_slots == s->n_slots)
@@ -355,15 +340,8 @@ static int let_go(struct survivors *s)
 
 int survivors__note_end(struct survivors *s, const struct abi_end *end)
 {
-	if (s->n_ends == s->ends_room) {
-		size_t room = s->ends_room ? 2 * s->ends_room : 256;
-		struct abi_end *ends = reallocarray(s->ends, room, sizeof(*ends));
-
-		if (!ends)
-			return -ENOMEM;
-		s->ends = ends;
-		s->ends_room = room;
-	}
+	if (VECTOR_RESERVE(s->ends, s->ends_room, s->n_ends + 1))
+		return -ENOMEM;
 	s->ends[s->n_ends++] = *end;
 	return 0;
 }
@@ -378,8 +356,8 @@ static bool is_birth(const struct survivors *s, const struct abi_live *live)
 
 static int add_window(struct survivors *s, const struct survivors_window *window)
 {
-	struct survivors_window *windows,
-		*last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
+	struct survivors_window *last =
+		s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
 
 	s->piece_ns = window->start_ns;
 	s->met = true;
@@ -389,10 +367,8 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 		last->net_blocks += window->net_blocks;
 		return 0;
 	}
-	windows = reallocarray(s->windows, s->n_windows + 1, sizeof(*windows));
-	if (!windows)
+	if (VECTOR_ADD_ROOM(s->windows, s->n_windows))
 		return -ENOMEM;
-	s->windows = windows;
 	s->windows[s->n_windows++] = *window;
 	return 0;
 }

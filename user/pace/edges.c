@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/vector.h"
 #include "pace/internal.h"
 
 #define OTHERS_COST 0.07       /* of a call's cost, for each other process's probes (measured) */
@@ -56,15 +57,8 @@ void pace__note_felt(struct scheduler *sc, struct paced *p)
 
 int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 {
-	if (*n == *room) {
-		size_t more = *room ? 2 * *room : 16;
-		struct paced **grown = reallocarray(*due, more, sizeof(struct paced *));
-
-		if (!grown)
-			return -ENOMEM;
-		*due = grown;
-		*room = more;
-	}
+	if (VECTOR_RESERVE(*due, *room, *n + 1))
+		return -ENOMEM;
 	(*due)[(*n)++] = p;
 	return 0;
 }

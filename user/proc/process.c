@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/in_root.h"
 #include "base/io.h"
+#include "base/vector.h"
 
 #define STATUS_MAX    (1 << 20)	 /* bytes; its Groups: may be 65,536 numbers */
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
@@ -315,15 +316,8 @@ static int list_pids(pid_t **ret_pids, size_t *ret_n)
 		/* Files of /proc have no digit in front, and 0 is nobody's. */
 		if (*end || !pid || pid > PID_MAX_LIMIT)
 			continue;
-		if (n == size) {
-			pid_t *grown;
-
-			size = size ? 2 * size : 256;
-			grown = reallocarray(pids, size, sizeof(*pids));
-			if (!grown)
-				return -ENOMEM;
-			pids = grown;
-		}
+		if (VECTOR_RESERVE(pids, size, n + 1))
+			return -ENOMEM;
 		pids[n++] = (pid_t)pid;
 	}
 	if (errno)

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/vector.h"
 
 /* The slot of key, or the free one where it belongs. */
 static struct index_slot *find_slot(const struct index_map *map, uint64_t key)
@@ -69,13 +70,6 @@ static void map_forget(struct index_map *map, uint64_t key)
 {
 	find_slot(map, key)->value = 0;
 	map->n_used--;
-}
-
-void *grow_by_one(void *array, size_t n, size_t element_size)
-{
-	if (n & (n - 1))
-		return array;
-	return reallocarray(array, n ? 2 * n : 1, element_size);
 }
 
 void profile_build__free(struct profile_build *build)
@@ -167,15 +161,11 @@ int profile_build__share(struct profile_build *build, size_t site, size_t thread
 	if (found < 0)
 		return found;
 	if (!found) {
-		struct build_share *shares =
-			grow_by_one(build->shares, build->n_shares, sizeof(*shares));
-
-		if (!shares) {
+		if (VECTOR_ADD_ROOM(build->shares, build->n_shares)) {
 			map_forget(&build->pairs, key);
 			return -ENOMEM;
 		}
-		build->shares = shares;
-		shares[build->n_shares++] =
+		build->shares[build->n_shares++] =
 			(struct build_share){.site = (uint32_t)site, .thread = (uint32_t)thread};
 	}
 	build->shares[index].objects += objects;
@@ -186,19 +176,16 @@ int profile_build__share(struct profile_build *build, size_t site, size_t thread
 /* Index of the location of addr, made when it is new. */
 static int add_location(struct profile *profile, uint64_t addr, size_t *ret_index)
 {
-	struct profile_location *locations;
 	int found = enter_location(profile->build, addr, profile->n_locations, ret_index);
 
 	if (found)
 		return found < 0 ? found : 0;
-	locations = grow_by_one(profile->locations, profile->n_locations, sizeof(*locations));
-	if (!locations) {
+	if (VECTOR_ADD_ROOM(profile->locations, profile->n_locations)) {
 		forget_location(profile->build, addr);
 		return -ENOMEM;
 	}
-	profile->locations = locations;
 	/* Until it is looked up, nothing is known about it. */
-	locations[profile->n_locations++] = (struct profile_location){
+	profile->locations[profile->n_locations++] = (struct profile_location){
 		.addr = addr, .mapping = -1, .reason = UNRESOLVED_NO_MAPPING};
 	return 0;
 }
@@ -226,10 +213,8 @@ int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, 
 			return err;
 		indices[n_indices++] = (uint32_t)index;
 	}
-	sites = grow_by_one(profile->sites, profile->n_sites, sizeof(*sites));
-	if (!sites)
+	if (VECTOR_ADD_ROOM(profile->sites, profile->n_sites))
 		return -ENOMEM;
-	profile->sites = sites;
 	sites[profile->n_sites] = (struct profile_site){
 		.locations = indices, .n_locations = n_indices, .truncated = truncated};
 	indices = NULL;
@@ -239,7 +224,6 @@ int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, 
 
 int profile__add_thread(struct profile *profile, uint32_t tid, const char *name, size_t *ret_thread)
 {
-	struct profile_thread *threads;
 	size_t index;
 	int found;
 
@@ -249,13 +233,11 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 	if (found < 0)
 		return found;
 	if (!found) {
-		threads = grow_by_one(profile->threads, profile->n_threads, sizeof(*threads));
-		if (!threads) {
+		if (VECTOR_ADD_ROOM(profile->threads, profile->n_threads)) {
 			map_forget(&profile->build->threads, tid);
 			return -ENOMEM;
 		}
-		profile->threads = threads;
-		threads[profile->n_threads++] = (struct profile_thread){.tid = tid};
+		profile->threads[profile->n_threads++] = (struct profile_thread){.tid = tid};
 	}
 	if (name && *name) {
 		char *to = profile->threads[index].name;
@@ -270,13 +252,9 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer)
 {
-	struct profile_transfer *transfers =
-		grow_by_one(profile->transfers, profile->n_transfers, sizeof(*transfers));
-
-	if (!transfers)
+	if (VECTOR_ADD_ROOM(profile->transfers, profile->n_transfers))
 		return -ENOMEM;
-	profile->transfers = transfers;
-	transfers[profile->n_transfers++] = *transfer;
+	profile->transfers[profile->n_transfers++] = *transfer;
 	return 0;
 }
 

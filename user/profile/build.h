@@ -44,10 +44,4 @@ int profile_build__share(struct profile_build *build, size_t site, size_t thread
 /* Removes the locations that are in no stack. 0 or -ENOMEM. */
 int profile__drop_unused_locations(struct profile *profile);
 
-/* Room for element n of an array that is grown by one at a time: doubles the allocation whenever n
- * is a power of two, so that no capacity has to be kept. Such an array may lose elements, but must
- * not be replaced by an allocation of its exact size. The array, or NULL with the old one intact.
- */
-void *grow_by_one(void *array, size_t n, size_t element_size);
-
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "base/vector.h"
 #include "profile/slots.h"
 
 #define MAX_RULES 10000
@@ -59,7 +60,7 @@ void modules__free(struct modules *m)
 static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
 {
 	const char *slash = memrchr(path, '/', len);
-	struct component *grown, fresh = {.parent = NOBODY};
+	struct component fresh = {.parent = NOBODY};
 
 	for (size_t i = 0; i < m->n_components; i++)
 		if (strlen(m->components[i].path) == len &&
@@ -74,10 +75,8 @@ static int find_component(struct modules *m, const char *path, size_t len, uint3
 			return rc;
 		fresh.depth = m->components[fresh.parent].depth + 1;
 	}
-	grown = reallocarray(m->components, m->n_components + 1, sizeof(*grown));
-	if (!grown)
+	if (VECTOR_ADD_ROOM(m->components, m->n_components))
 		return -ENOMEM;
-	m->components = grown;
 	fresh.path = strndup(path, len);
 	if (!fresh.path)
 		return -ENOMEM;

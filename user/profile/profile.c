@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "profile/build.h"
 
 const char *unresolved_reason__name(enum unresolved_reason reason)
@@ -155,16 +156,14 @@ static char *copy(const char *text)
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping)
 {
 	_cleanup_free_ char *path = copy(mapping->path), *build_id = NULL;
-	struct profile_mapping *mappings =
-		grow_by_one(profile->mappings, profile->n_mappings, sizeof(*mappings));
+	struct profile_mapping *mappings;
 
-	if (mappings)
-		profile->mappings = mappings;
 	if (mapping->build_id)
 		build_id = strdup(mapping->build_id);
-	if (!mappings || !path || (mapping->build_id && !build_id))
+	if (!path || (mapping->build_id && !build_id) ||
+	    VECTOR_ADD_ROOM(profile->mappings, profile->n_mappings))
 		return -ENOMEM;
-	mappings += profile->n_mappings++;
+	mappings = &profile->mappings[profile->n_mappings++];
 	*mappings = *mapping;
 	mappings->path = path;
 	mappings->build_id = build_id;
@@ -175,19 +174,15 @@ int profile__add_mapping(struct profile *profile, const struct profile_mapping *
 /* The counter of that name, a new one if there is none; NULL: out of memory. */
 static struct profile_counter *lost_counter(struct profile *profile, const char *static_name)
 {
-	struct profile_counter *lost;
-
 	/* There are a few dozen names at most: looking through them is cheap, and a name that
 	 * appeared twice would make two equal keys in JSON. */
 	for (size_t i = 0; i < profile->n_lost; i++)
 		if (!strcmp(profile->lost[i].name, static_name))
 			return &profile->lost[i];
-	lost = grow_by_one(profile->lost, profile->n_lost, sizeof(*lost));
-	if (!lost)
+	if (VECTOR_ADD_ROOM(profile->lost, profile->n_lost))
 		return NULL;
-	profile->lost = lost;
-	lost[profile->n_lost] = (struct profile_counter){.name = static_name};
-	return &lost[profile->n_lost++];
+	profile->lost[profile->n_lost] = (struct profile_counter){.name = static_name};
+	return &profile->lost[profile->n_lost++];
 }
 
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count)
@@ -224,14 +219,12 @@ int profile__add_probe(struct profile *profile, const struct profile_probe *prob
 {
 	_cleanup_free_ char *function = copy(probe->function), *object = copy(probe->object),
 			    *instruction = copy(probe->instruction);
-	struct profile_probe *probes =
-		grow_by_one(profile->probes, profile->n_probes, sizeof(*probes));
+	struct profile_probe *probes;
 
-	if (probes)
-		profile->probes = probes;
-	if (!probes || !function || !object || !instruction)
+	if (!function || !object || !instruction ||
+	    VECTOR_ADD_ROOM(profile->probes, profile->n_probes))
 		return -ENOMEM;
-	probes += profile->n_probes++;
+	probes = &profile->probes[profile->n_probes++];
 	*probes = *probe;
 	probes->function = function;
 	probes->object = object;
@@ -243,13 +236,10 @@ int profile__add_probe(struct profile *profile, const struct profile_probe *prob
 int profile__add_file(struct profile *profile, const char *path)
 {
 	_cleanup_free_ char *own = copy(path);
-	char **files = grow_by_one(profile->files, profile->n_files, sizeof(*files));
 
-	if (files)
-		profile->files = files;
-	if (!files || !own)
+	if (!own || VECTOR_ADD_ROOM(profile->files, profile->n_files))
 		return -ENOMEM;
-	files[profile->n_files++] = own;
+	profile->files[profile->n_files++] = own;
 	own = NULL;
 	return 0;
 }
@@ -257,13 +247,10 @@ int profile__add_file(struct profile *profile, const char *path)
 const char *profile__keep(struct profile *profile, const char *text)
 {
 	_cleanup_free_ char *own = copy(text);
-	char **kept = grow_by_one(profile->kept, profile->n_kept, sizeof(*kept));
 
-	if (kept)
-		profile->kept = kept;
-	if (!kept || !own)
+	if (!own || VECTOR_ADD_ROOM(profile->kept, profile->n_kept))
 		return NULL;
-	kept[profile->n_kept++] = own;
+	profile->kept[profile->n_kept++] = own;
 	return_ptr(own);
 }
 

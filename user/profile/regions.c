@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/search.h"
+#include "base/vector.h"
 
 const char *region_memory__name(enum region_memory kind)
 {
@@ -27,19 +28,7 @@ void regions__free(struct regions *r)
 /* Makes room for n more. */
 static int reserve(struct regions *r, size_t n)
 {
-	size_t room = r->room ? r->room : 16;
-	struct region *at;
-
-	if (r->n + n <= r->room)
-		return 0;
-	while (room < r->n + n)
-		room *= 2;
-	at = reallocarray(r->at, room, sizeof(*at));
-	if (!at)
-		return -ENOMEM;
-	r->at = at;
-	r->room = room;
-	return 0;
+	return VECTOR_RESERVE(r->at, r->room, r->n + n);
 }
 
 size_t regions__first_above(const struct regions *r, uint64_t addr)

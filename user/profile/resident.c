@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "profile/own_frame.h"
 #include "profile/profile.h"
 
@@ -43,17 +44,7 @@ void resident_pieces__free(struct resident_pieces *p)
 
 static bool make_room(struct resident_pieces *p)
 {
-	size_t room = p->room ? 2 * p->room : 64;
-	struct resident_piece *at;
-
-	if (p->n < p->room)
-		return true;
-	at = p->n < RESIDENT_MAX_PIECES ? reallocarray(p->at, room, sizeof(*at)) : NULL;
-	if (!at)
-		return false;
-	p->at = at;
-	p->room = room;
-	return true;
+	return p->n < RESIDENT_MAX_PIECES && !VECTOR_RESERVE(p->at, p->room, p->n + 1);
 }
 
 void resident_pieces__add(struct resident_pieces *p, const struct resident_piece *piece,

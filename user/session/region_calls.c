@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/vector.h"
 #include "proc/maps.h"
 #include "session/internal.h"
 #include "session/region_trend.h"
@@ -26,16 +27,13 @@ static bool give(struct session *s, const struct abi_region_call *call)
 
 static void on_call(void *ctx, const struct abi_region_call *call)
 {
-	struct abi_region_call *orphans;
 	struct session *s = ctx;
 
 	if (give(s, call) || s->n_orphans == MAX_ORPHANS)
 		return;
-	orphans = reallocarray(s->orphans, s->n_orphans + 1, sizeof(*orphans));
-	if (!orphans)
+	if (VECTOR_ADD_ROOM(s->orphans, s->n_orphans))
 		return;
-	s->orphans = orphans;
-	orphans[s->n_orphans++] = *call;
+	s->orphans[s->n_orphans++] = *call;
 }
 
 void region_calls__find_parents(struct session *s)

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/vector.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
@@ -30,15 +32,8 @@ struct target *targets__add(struct session *s)
 {
 	struct target *t;
 
-	if (s->n_targets == s->room) {
-		size_t room = s->room ? 2 * s->room : 16;
-		struct target **targets = reallocarray(s->targets, room, sizeof(*targets));
-
-		if (!targets)
-			return NULL;
-		s->targets = targets;
-		s->room = room;
-	}
+	if (VECTOR_RESERVE(s->targets, s->room, s->n_targets + 1))
+		return NULL;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
@@ -233,14 +228,11 @@ static void mark_files(struct session *s, const struct target *t, enum file_mark
 
 int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
 {
-	struct allocators **attached;
 	size_t before, after;
 	int one, rc = 0;
 
-	attached = reallocarray(s->attached, s->n_attached + 1, sizeof(*attached));
-	if (!attached)
+	if (VECTOR_ADD_ROOM(s->attached, s->n_attached))
 		return error__set(err, -ENOMEM, "out of memory");
-	s->attached = attached;
 	capture__probes(s->capture, &before);
 	/* One that cannot be probed is no reason to leave the others. */
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
@@ -249,7 +241,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	/* What is known of the probes points to them. Most programs bring the same library, which
 	 * has its probes. */
 	if (after > before)
-		attached[s->n_attached++] = t->allocators;
+		s->attached[s->n_attached++] = t->allocators;
 	else
 		allocators__free(t->allocators);
 	t->allocators = NULL;

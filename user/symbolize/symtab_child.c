@@ -18,6 +18,7 @@
 #include <lzma.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "elf/headers.h"
 #include "symbolize/clean.h"
 
@@ -200,15 +201,8 @@ static int collect(const struct content *content, struct raws *raws, Elf *elf, c
 	if (!len || limit <= vaddr)
 		return 0;
 
-	if (raws->n == raws->room) {
-		size_t room = raws->room ? 2 * raws->room : 1024;
-		struct raw *items = reallocarray(raws->items, room, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		raws->items = items;
-		raws->room = room;
-	}
+	if (VECTOR_RESERVE(raws->items, raws->room, raws->n + 1))
+		return -ENOMEM;
 	raw = &raws->items[raws->n++];
 	*raw = (struct raw){
 		.start = vaddr,
