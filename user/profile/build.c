@@ -194,7 +194,6 @@ int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, 
 		      size_t *ret_site)
 {
 	_cleanup_free_ uint32_t *indices = NULL;
-	struct profile_site *sites;
 	uint32_t n_indices = 0;
 
 	if (!profile__build(profile) || profile->n_sites >= UINT32_MAX || n >= UINT32_MAX)
@@ -215,7 +214,7 @@ int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, 
 	}
 	if (VECTOR_ADD_ROOM(profile->sites, profile->n_sites))
 		return -ENOMEM;
-	sites[profile->n_sites] = (struct profile_site){
+	profile->sites[profile->n_sites] = (struct profile_site){
 		.locations = indices, .n_locations = n_indices, .truncated = truncated};
 	indices = NULL;
 	*ret_site = profile->n_sites++;
