@@ -263,12 +263,13 @@ def stall_ctrl_s():
         for options, signals in ((), 2), (("-d", "6"), 1):
             with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
                 read_until(master, rb"samples \d+")
+                over = time.monotonic() + 7  # -d 6, and what the end takes
                 os.write(master, b"\x13")
                 time.sleep(2.5)
                 target.go()  # it becomes busy: the limit is kept
                 target.check_speed()
                 if options:
-                    time.sleep(2)
+                    time.sleep(max(0, over - time.monotonic()))
                 check_end(process, signals)
                 wait_withdrawn(target.pid)
 
