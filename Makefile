@@ -56,7 +56,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels check-layers check-scripts test test-long bench leaks \
+.PHONY: all install deps demo check check-live check-kernels check-layers check-static check-scripts test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -416,13 +416,19 @@ $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
-check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-scripts
+check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-static check-scripts
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
 
 check-layers:
 	$(Q)scripts/check-layers
+
+# What compilers do not say. What cppcheck is not asked, and why: .cppcheck.
+check-static:
+	$(Q)cppcheck --enable=warning,performance,portability --std=c11 -D__x86_64__ -Iuser -Ibpf -q \
+		'-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' --suppressions-list=.cppcheck \
+		--error-exitcode=1 user
 
 check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)

@@ -209,11 +209,12 @@ int survivors__compare(struct survivors *s)
 {
 	_cleanup_free_ struct content *all = calloc(s->n_blocks + 1, sizeof(*all));
 	_cleanup_free_ double *sum = calloc(2 * s->n_stacks + 2, sizeof(*sum));
-	double *weight = sum + s->n_stacks + 1;
+	double *weight;
 	size_t n = 0;
 
 	if (!all || !sum)
 		return -ENOMEM;
+	weight = sum + s->n_stacks + 1;
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].hashed)
 			all[n++] = (struct content){(s->blocks[i].live.size + 23) / 16,

@@ -321,9 +321,9 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, s
 		m[i + 1] = fmax(m[i], f + successors + ended[i] * self);
 		ret->s[class] = 1 - f;
 	}
-	for (int k = last + 1; k < SURVIVAL_CLASSES; k++) { /* older than the run: nobody asks */
-		ret->s[k] = ret->s[k - 1];
-		ret->least[k] = ret->least[k - 1];
+	for (int k = last; k + 1 < SURVIVAL_CLASSES; k++) { /* older than the run: nobody asks */
+		ret->s[k + 1] = ret->s[k];
+		ret->least[k + 1] = ret->least[k];
 	}
 }
 
