@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/trace_options.h"
+#include "cli/options.h"
 
-static const struct command {
+static const struct named {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *summary;
-} commands[] = {
+} named[] = {
 	{"record", cmd_record, "profile running processes or a command (the default)"},
 	{"top", cmd_top, "which stacks hold memory, live on the screen"},
 	{"report", cmd_report, "look at a profile that was written earlier, by memtrace or others"},
@@ -22,7 +22,7 @@ static const struct command {
 	{"check", cmd_check, "what this kernel offers, and what tracing a process would do"},
 };
 
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define N_COMMANDS (sizeof(named) / sizeof(named[0]))
 
 static void print_help(FILE *to)
 {
@@ -41,10 +41,9 @@ static void print_help(FILE *to)
 	      "Commands:\n",
 	      to);
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+		fprintf(to, "  %-8s %s\n", named[i].name, named[i].summary);
 	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
-	fputs(trace_options_help, to);
-	fputs(record_options, to);
+	command__print_options(&command_record, to);
 }
 
 /* A closed standard stream would become whatever is opened next, and be written to as if it were
@@ -97,8 +96,8 @@ int main(int argc, char **argv)
 		return end_output(0);
 	}
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+		if (!strcmp(argv[1], named[i].name))
+			return named[i].run(argc - 1, argv + 1);
 	if (argv[1][0] != '-') {
 		complain("there is no command '%s'", argv[1]);
 		hint(argv[1]);

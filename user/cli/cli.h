@@ -16,12 +16,13 @@
 
 /* Each command: argv[0] is its name; returns the exit status. */
 int cmd_record(int argc, char **argv);
-extern const char record_options[]; /* the list of its own options, for people */
 int cmd_top(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
+
+extern const struct command command_record, command_top;
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -4,58 +4,11 @@
 
 #include <getopt.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "cli/cli.h"
-
-const char record_options[] =
-	"      --sort KEY             processes by growth (default), live or rss\n"
-	"      --rss                  what the resident set is made of, at the end of the run: heap, mappings\n"
-	"                             by owner, stacks, files; regions are looked at, too, unless --what\n"
-	"                             says otherwise\n"
-	"      --every SECONDS|BYTES  also snapshots, PREFIX.PID.0001.heap ...: so often, or each time\n"
-	"                             that much has been allocated (32M); SIGUSR1 writes one now\n"
-	"      --peak                 the same whenever live memory is higher than ever by 5 %\n"
-	"      --jeprof-names         files are named as jemalloc names its own: PREFIX.PID.3.i3.heap\n"
-	"      --weight WHAT          stacks of the table, collapsed and svg by live (bytes, default),\n"
-	"                             objects, allocated, freed (bytes of the run), growth (bytes per\n"
-	"                             second) or peak (bytes at the highest moment: the default of a\n"
-	"                             COMMAND's table)\n"
-	"      --by WHOSE             their first frame tells the thread, process or module (file,\n"
-	"                             or component of --modules)\n"
-	"      --churn                stacks by what they allocate per second, whatever is freed again, and\n"
-	"                             how long that lived\n"
-	"      --modules FILE         live memory by component, too, by that file's rules\n"
-	"      --threads[=each]       who allocated, who freed whose memory, who owns it: by pools of\n"
-	"                             threads, or each\n"
-	"      --sites                by stack: allocated, freed, lowest, current and highest\n"
-	"                             (these two: of what is traced continuously)\n"
-	"      --lifetimes            by stack: how old objects were when they were freed\n"
-	"  -n, --top N                rows of the table (default 20)\n"
-	"      --json[=FILE]          one JSON object per process instead of the table; into FILE, or\n"
-	"                             where the table would go (-: standard output)\n"
-	"  -q, --quiet                no table, no status line\n"
-	"  -v, --verbose              say what is done\n"
-	"      --help, --version\n";
-
-static const char help_head[] =
-	"memtrace [record] -p PID[,PID...] [OPTIONS]\n"
-	"memtrace [record] -a|--comm NAME|... [OPTIONS]\n"
-	"memtrace [record] [OPTIONS] -- COMMAND ARGS...\n"
-	"\n"
-	"Profiles the heap of running processes, or of a command from its first allocation, and\n"
-	"writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for\n"
-	"flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and `memtrace report`).\n"
-	"The table goes to standard output; of a COMMAND, whose that is, to standard error (-o -:\n"
-	"standard output all the same).\n"
-	"Ends on Ctrl-C, SIGTERM, after the duration or with the target.\n"
-	"\n";
-
-static const char help_tail[] =
-	"\n"
-	"Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with a COMMAND\n"
-	"that of the command, 128+N when signal N ended it.\n";
 
 static bool shows_views(const struct record_config *c)
 {
@@ -65,148 +18,195 @@ static bool shows_views(const struct record_config *c)
 	return false;
 }
 
+#define TAKE(what)                                                                                 \
+	static int take_##what(void *config, const char *command, const struct option_row *row,    \
+			       const char *value)
+
+TAKE(top)
+{
+	struct record_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	c->top = (unsigned)n;
+	return 0;
+}
+
+TAKE(json)
+{
+	struct record_config *c = config;
+
+	(void)row;
+	c->json = true;
+	if (value && !*value)
+		return usage_error(command, "--json= needs a file's name");
+	c->json_path = value;
+	if (value && !strcmp(value, "-")) {
+		c->trace.to_stdout = true;
+		c->json_path = NULL;
+	}
+	return 0;
+}
+
+TAKE(verbose)
+{
+	struct record_config *c = config;
+
+	(void)command, (void)row, (void)value;
+	c->verbose = c->trace.capture.verbose = true;
+	return 0;
+}
+
+TAKE(sort)
+{
+	struct record_config *c = config;
+
+	(void)row;
+	for (c->sort = 0; c->sort < PROCESS_SORTS; c->sort++)
+		if (!strcmp(value, process_sort__name(c->sort)))
+			return 0;
+	return usage_error(command, "processes are sorted by growth, live or rss, not by '%s'",
+			   value);
+}
+
+TAKE(threads)
+{
+	struct record_config *c = config;
+
+	(void)row;
+	if (value && strcmp(value, "each"))
+		return usage_error(command, "--threads or --threads=each, not '%s'", value);
+	c->threads = true;
+	c->each_thread = value != NULL;
+	return 0;
+}
+
+TAKE(modules)
+{
+	struct record_config *c = config;
+
+	(void)command, (void)row;
+	return load_modules(value, &c->modules);
+}
+
+/* --weight, --by */
+TAKE(view)
+{
+	struct record_config *c = config;
+
+	c->weight_given |= !strcmp(row->name, "weight");
+	return take_view_option(&c->view, command, row->name, value);
+}
+
+TAKE(every)
+{
+	struct record_config *c = config;
+
+	(void)row;
+	if (snapshots__parse_every(&c->snapshots, value))
+		return usage_error(
+			command,
+			"'%s' is neither seconds (0.1 or more) nor bytes (4K or more, as in 32M)",
+			value);
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row output_rows[] = {
+	{"every", .arg = "SECONDS|BYTES", .take = take_every,
+	 .help = "also snapshots: so often, or each time that much has been allocated",
+	 .man = "Bytes have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
+	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
+	 .help = "a snapshot when live memory is higher than ever by 5 %"},
+	{"jeprof-names", .flag = offsetof(struct record_config, jeprof_names),
+	 .help = "files named as jemalloc names its own"},
+	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
+	 .help = "one JSON object per process instead of the table",
+	 .man = "Into FILE, or where the table would go. -: standard output."},
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "20",
+	 .take = take_top,
+	 .help = "rows of the table"},
+	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
+	 .take = take_sort, .help = "processes by growth, live or rss"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .flag = offsetof(struct record_config, quiet),
+	 .help = "no table, no status line"},
+	{.name = "verbose", .letter = 'v', .take = take_verbose, .help = "say what is done"},
+	{},
+};
+
+static const struct option_row view_rows[] = {
+	{"churn", .flag = offsetof(struct record_config, churn),
+	 .help = "stacks by what they allocate per second",
+	 .man = "Whatever is freed again, and how long that lived."},
+	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
+	 .take = take_view, .help = "stacks by live, objects, allocated, freed, growth or peak",
+	 .man = "Stacks of the table, collapsed and svg: by live (bytes, the default), objects, allocated and freed "
+		"(bytes of the run), growth (bytes per second), or peak (bytes at the highest moment: the default of "
+		"a COMMAND's table)."},
+	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
+	 .help = "their first frame tells the thread, process or module",
+	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
+	{"modules", .arg = "FILE", .take = take_modules,
+	 .help = "live memory by component, too, by that file's rules"},
+	{"threads", .arg = "each", .arg_optional = true, .take = take_threads,
+	 .help = "who allocated, who freed whose memory, who owns it",
+	 .man = "By pools of threads, or each. Of what is traced continuously."},
+	{"sites", .flag = offsetof(struct record_config, sites),
+	 .help = "by stack: allocated, freed, lowest, current, highest",
+	 .man = "Of what is traced continuously."},
+	{"lifetimes", .flag = offsetof(struct record_config, lifetimes),
+	 .help = "by stack: how old objects were when they were freed"},
+	{"rss", .flag = offsetof(struct record_config, resident),
+	 .help = "what the resident set is made of",
+	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are looked at, too, unless "
+		"--what says otherwise."},
+	{},
+};
+/* clang-format on */
+
+#define OF_TRACE offsetof(struct record_config, trace)
+static const struct option_group groups[] = {
+	{"What to trace", trace_target_rows, OF_TRACE, false},
+	{"How", trace_how_rows, OF_TRACE, false},
+	{"Output", trace_output_rows, OF_TRACE, false},
+	{"Output", output_rows, 0, false},
+	{"Views", trace_view_rows, OF_TRACE, false},
+	{"Views", view_rows, 0, false},
+	{"Debugging", trace_debug_rows, OF_TRACE, true},
+	{},
+};
+
+const struct command command_record = {
+	.name = "record",
+	.run = cmd_record,
+	.summary = "profile running processes or a command (the default)",
+	.usage = "[record] -p PID[,PID...] [OPTIONS]\n"
+		 "[record] -a|--comm NAME|... [OPTIONS]\n"
+		 "[record] [OPTIONS] -- COMMAND ARGS...",
+	.about =
+		"Profiles the heap of running processes, or of a command from its first allocation. "
+		"Writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed "
+		"(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
+		"report). Ends on Ctrl-C, SIGTERM, after the duration or with the target.",
+	.groups = groups,
+	.status = "Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with "
+		  "a COMMAND that of the command, 128+N when signal N ended it.",
+	.stops = true,
+};
+
 int record_parse_options(int argc, char **argv, struct record_config *c)
 {
-	enum {
-		OPT_JSON = TRACE_OPT_END,
-		OPT_SORT,
-		OPT_THREADS,
-		OPT_SITES,
-		OPT_LIFETIMES,
-		OPT_RSS,
-		OPT_MODULES,
-		OPT_WEIGHT,
-		OPT_BY,
-		OPT_EVERY,
-		OPT_PEAK,
-		OPT_CHURN,
-		OPT_JEPROF_NAMES,
-		OPT_HELP,
-		OPT_VERSION,
-	};
-	static const struct option options[] = {
-		TRACE_LONG_OPTIONS,
-		{"top", required_argument, NULL, 'n'},
-		{"json", optional_argument, NULL, OPT_JSON},
-		{"quiet", no_argument, NULL, 'q'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"sort", required_argument, NULL, OPT_SORT},
-		{"threads", optional_argument, NULL, OPT_THREADS},
-		{"sites", no_argument, NULL, OPT_SITES},
-		{"lifetimes", no_argument, NULL, OPT_LIFETIMES},
-		{"rss", no_argument, NULL, OPT_RSS},
-		{"modules", required_argument, NULL, OPT_MODULES},
-		{"weight", required_argument, NULL, OPT_WEIGHT},
-		{"by", required_argument, NULL, OPT_BY},
-		{"every", required_argument, NULL, OPT_EVERY},
-		{"peak", no_argument, NULL, OPT_PEAK},
-		{"churn", no_argument, NULL, OPT_CHURN},
-		{"jeprof-names", no_argument, NULL, OPT_JEPROF_NAMES},
-		{"help", no_argument, NULL, OPT_HELP},
-		{"version", no_argument, NULL, OPT_VERSION},
-		{},
-	};
-	uint64_t n;
-	int opt, rc;
+	int rc = command__parse(&command_record, c, argc, argv);
 
-	opterr = 0;
-	/* '+': what follows the command's name is the command's; ':' tells a missing argument. */
-	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "n:qvh", options, NULL)) !=
-	       -1) {
-		switch (opt) {
-		case 'n':
-			if (parse_count(optarg, 1, 1000000, &n))
-				return usage_error("record", "'%s' is not a number of rows",
-						   optarg);
-			c->top = (unsigned)n;
-			break;
-		case OPT_JSON:
-			c->json = true;
-			if (optarg && !*optarg)
-				return usage_error("record", "--json= needs a file's name");
-			c->json_path = optarg;
-			if (optarg && !strcmp(optarg, "-")) {
-				c->trace.to_stdout = true;
-				c->json_path = NULL;
-			}
-			break;
-		case 'q':
-			c->quiet = true;
-			break;
-		case 'v':
-			c->verbose = c->trace.capture.verbose = true;
-			break;
-		case OPT_SORT:
-			for (c->sort = 0; c->sort < PROCESS_SORTS; c->sort++)
-				if (!strcmp(optarg, process_sort__name(c->sort)))
-					break;
-			if (c->sort == PROCESS_SORTS)
-				return usage_error("record",
-						   "processes are sorted by growth, live or rss, "
-						   "not by '%s'",
-						   optarg);
-			break;
-		case OPT_THREADS:
-			if (optarg && strcmp(optarg, "each"))
-				return usage_error("record",
-						   "--threads or --threads=each, not '%s'", optarg);
-			c->threads = true;
-			c->each_thread = optarg != NULL;
-			break;
-		case OPT_SITES:
-			c->sites = true;
-			break;
-		case OPT_LIFETIMES:
-			c->lifetimes = true;
-			break;
-		case OPT_RSS:
-			c->resident = true;
-			break;
-		case OPT_MODULES:
-			rc = load_modules(optarg, &c->modules);
-			if (rc)
-				return rc;
-			break;
-		case OPT_WEIGHT:
-		case OPT_BY:
-			rc = take_view_option(&c->view, "record", opt == OPT_BY ? "by" : "weight",
-					      optarg);
-			c->weight_given |= opt == OPT_WEIGHT;
-			if (rc)
-				return rc;
-			break;
-		case OPT_EVERY:
-			if (snapshots__parse_every(&c->snapshots, optarg))
-				return usage_error(
-					"record",
-					"'%s' is neither seconds (0.1 or more) nor bytes (4K or more, as in 32M)",
-					optarg);
-			break;
-		case OPT_PEAK:
-			c->snapshots.at_peaks = true;
-			break;
-		case OPT_CHURN:
-			c->churn = true;
-			break;
-		case OPT_JEPROF_NAMES:
-			c->jeprof_names = true;
-			break;
-		case 'h':
-		case OPT_HELP:
-			fputs(help_head, stdout);
-			fputs(trace_options_help, stdout);
-			fputs(record_options, stdout);
-			fputs(help_tail, stdout);
-			exit(end_output(0));
-		case OPT_VERSION:
-			puts("memtrace " MEMTRACE_VERSION);
-			exit(end_output(0));
-		default:
-			rc = trace_config__take(&c->trace, "record", opt, argv, optarg);
-			if (rc)
-				return rc;
-		}
-	}
+	if (rc)
+		return rc;
 	if (optind < argc) {
 		/* A command must follow "--", so that a forgotten -p does not start one. */
 		if (strcmp(argv[optind - 1], "--"))

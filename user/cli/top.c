@@ -6,6 +6,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +25,6 @@
 #include "session/session.h"
 
 #define LOOK_SHARE 0.05 /* of our time, at most, goes into reading all tables */
-
-static const char help_head[] =
-	"memtrace top -p PID[,PID...] [OPTIONS]\n"
-	"memtrace top -a|--comm NAME|... [OPTIONS]\n"
-	"\n"
-	"Shows which stacks hold memory, while it changes: by live bytes, by growth or by allocation rate,\n"
-	"of one process, or of the one that is chosen among several. Keys: ? tells them, q quits.\n"
-	"\n"
-	"      --delay SECONDS        how often the screen is made new (default 1)\n";
-
-static const char help_tail[] =
-	"      --help, --version\n"
-	"\n"
-	"Files are written when w is pressed, or on SIGUSR1, as snapshots of record. --leaks begins with the\n"
-	"stacks that grow. Exit status: 0, 1 (failed), 2 (usage).\n";
 
 struct top_config {
 	struct trace_config trace;
@@ -62,45 +48,57 @@ static void hear(const char *text)
 	top_view__say(hearing, true, "%s", text);
 }
 
+static int take_delay(void *config, const char *command, const struct option_row *row,
+		      const char *value)
+{
+	struct top_config *c = config;
+	char *end;
+
+	(void)row;
+	c->delay_s = strtod(value, &end);
+	if (end == value || *end || !(c->delay_s >= 0.1 && c->delay_s <= 3600))
+		return usage_error(command, "'%s' is not a delay: 0.1 to 3600 seconds", value);
+	return 0;
+}
+
+static const struct option_row delay_rows[] = {
+	{"delay", .arg = "SECONDS", .by_default = "1", .take = take_delay,
+	 .help = "how often the screen is made new"},
+	{},
+};
+
+#define OF_TRACE offsetof(struct top_config, trace)
+static const struct option_group groups[] = {
+	{"What to trace", trace_target_rows, OF_TRACE, false},
+	{"How", trace_how_rows, OF_TRACE, false},
+	{"Output", delay_rows, 0, false},
+	{"Output", trace_output_rows, OF_TRACE, false},
+	{"Views", trace_view_rows, OF_TRACE, false},
+	{"Debugging", trace_debug_rows, OF_TRACE, true},
+	{},
+};
+
+const struct command command_top = {
+	.name = "top",
+	.run = cmd_top,
+	.summary = "which stacks hold memory, live on the screen",
+	.usage = "top -p PID[,PID...] [OPTIONS]\n"
+		 "top -a|--comm NAME|... [OPTIONS]",
+	.about = "Shows which stacks hold memory, while it changes: by live bytes, by growth or by "
+		 "allocation rate, of one process, or of the one that is chosen among several. "
+		 "Keys: ? tells them, q quits. Files are written when w is pressed, or on SIGUSR1, "
+		 "as snapshots of record. --leaks begins with the stacks that grow.",
+	.groups = groups,
+	.status = "Exit status: 0, 1 (failed), 2 (usage).",
+	.stops = true,
+};
+
 static int parse_options(int argc, char **argv, struct top_config *c)
 {
-	enum {
-		OPT_DELAY = TRACE_OPT_END,
-		OPT_VERSION,
-	};
-	static const struct option options[] = {
-		TRACE_LONG_OPTIONS,
-		{"delay", required_argument, NULL, OPT_DELAY},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, OPT_VERSION},
-		{},
-	};
-	char *end;
-	int opt, rc;
+	int rc = command__parse(&command_top, c, argc, argv);
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, "+:" TRACE_SHORT_OPTIONS "h", options, NULL)) != -1) {
-		switch (opt) {
-		case OPT_DELAY:
-			c->delay_s = strtod(optarg, &end);
-			if (end == optarg || *end || !(c->delay_s >= 0.1 && c->delay_s <= 3600))
-				return usage_error(
-					"top", "'%s' is not a delay: 0.1 to 3600 seconds", optarg);
-			break;
-		case 'h':
-			fputs(help_head, stdout);
-			fputs(trace_options_help, stdout);
-			fputs(help_tail, stdout);
-			exit(end_output(0));
-		case OPT_VERSION:
-			puts("memtrace " MEMTRACE_VERSION);
-			exit(end_output(0));
-		default:
-			rc = trace_config__take(&c->trace, "top", opt, argv, optarg);
-			if (rc)
-				return rc;
-		}
-	}
+	if (rc)
+		return rc;
 	if (optind < argc)
 		return usage_error(
 			"top",

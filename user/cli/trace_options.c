@@ -11,52 +11,6 @@
 
 #define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
 
-const char trace_options_help[] =
-	"  -p, --pid PID[,PID...]     processes to profile\n"
-	"  -a, --all                  every process there is and every one to come\n"
-	"      --comm NAME, --exe GLOB, --user USER, --cgroup PATH, --container ID\n"
-	"                             those of that name, program, user or cgroup, also new ones\n"
-	"  -F, --follow               children of traced processes, too\n"
-	"      --what LIST            heap (default), regions: what is taken by mmap and brk,\n"
-	"                             growth: what becomes resident, by page faults\n"
-	"      --regions-at PLACE     libc or syscalls (default: libc where that sees all)\n"
-	"      --max-overhead PCT     share of its CPU time that tracing may cost a process, or of a\n"
-	"                             core, where it leaves that idle: where it is more, it is\n"
-	"                             traced in random short windows (default: 5 all the time,\n"
-	"                             else 1 in windows; 5: more windows, answers sooner; off: no\n"
-	"                             limit, the default with -i 1 and for a COMMAND)\n"
-	"      --max-host-overhead PCT\n"
-	"                             with -a, --comm ...: share of the machine's CPU time that tracing\n"
-	"                             may cost all of them together (default 2, off: no limit)\n"
-	"      --leaks                stacks by growth; regions are looked at, too, and samples are\n"
-	"                             closer (-i 64K), unless told otherwise\n"
-	"  -d, --duration SECONDS     how long, fractions allowed (default: until told to end)\n"
-	"  -i, --interval BYTES       mean bytes between samples, K M G allowed (default 512K;\n"
-	"                             1 = every allocation, exact)\n"
-	"  -o, --output PREFIX        where to write (default memtrace); - besides: what is shown of a\n"
-	"                             COMMAND goes to its standard output (default: standard error)\n"
-	"  -f, --format LIST          heap, collapsed, pprof, svg (a flame graph), symbolized (heap\n"
-	"                             with its names, for jeprof without the program), none\n"
-	"                             (default heap,collapsed)\n"
-	"      --probe-kind KIND      session, multi or perf instead of the best that works\n"
-	"      --no-return-probes     no call returns through a probe: what it returns is read at the\n"
-	"                             function's ret instructions, which costs more (chosen by itself\n"
-	"                             on kernels whose return probes would kill)\n"
-	"      --alloc FILE:FUNCTION(size=N[*M])->ret\n"
-	"                             a function that allocates, too: a pool's, in the mapped file FILE\n"
-	"                             or the program (exe); its size is argument N; ->*N: the block is\n"
-	"                             stored where argument N points; ptr=N: it is a realloc of that;\n"
-	"                             throws: an exception may leave it\n"
-	"      --free FILE:FUNCTION(ptr=N)\n"
-	"                             a function that frees\n"
-	"      --max-live N           samples of living blocks to hold (default 1048576)\n"
-	"      --max-stacks N         distinct stacks to hold (default 65536)\n"
-	"      --max-frames N         addresses per stack, at most 127 (default 127)\n"
-	"      --max-unwind BYTES     kernel memory for unwind tables (default 96M)\n"
-	"      --max-symbols BYTES    memory for symbol tables (default 256M)\n"
-	"      --no-demangle          linkers' names instead of C++ and Rust ones\n"
-	"      --no-inline            no inlined functions, files and lines from debug information\n";
-
 void trace_config__init(struct trace_config *c)
 {
 	*c = (struct trace_config){
@@ -167,18 +121,6 @@ static int parse_overhead(const char *command, const char *text, double *ret)
 	return 0;
 }
 
-/* Who names a limit means all that tracing costs. */
-static int take_overhead(struct trace_config *c, const char *command, const char *text)
-{
-	int rc = parse_overhead(command, text, &c->max_overhead);
-
-	c->overhead_given = true;
-	c->max_steady_overhead = c->max_overhead;
-	return rc;
-}
-
-/* For experiments: what each kind adds. */
-
 static int parse_duration(const char *command, const char *text, double *ret)
 {
 	char *end;
@@ -228,113 +170,279 @@ static int parse_size(const char *command, const char *text, uint64_t min, uint6
 	return parse_bytes(text, min, max, ret) ? usage_error(command, complaint, text) : 0;
 }
 
-int trace_config__take(struct trace_config *c, const char *command, int opt, char **argv,
-		       const char *value)
-{
-	static const char *const selections[] = {"comm", "exe", "user", "cgroup", "container"};
-	char *path;
-	int rc;
+/* --- the options: each take_...() is of one row or of those named beside it --- */
 
-	switch (opt) {
-	case 'p':
-		return parse_pids(command, value, c);
-	case 'd':
-		return parse_duration(command, value, &c->duration_s);
-	case 'i':
-		c->interval_given = true;
-		return parse_size(command, value, 1, ABI_MAX_INTERVAL,
-				  "'%s' is not a sampling interval: 1 to 4G bytes, as in 512K",
-				  &c->capture.interval);
-	case 'o':
-		if (!*value)
-			return usage_error(command, "the output prefix is empty");
-		if (!strcmp(value, "-")) {
-			c->to_stdout = true;
-			return 0;
-		}
-		c->output = value;
-		/* a directory: its files are not to be hidden ones */
-		if (value[strlen(value) - 1] == '/') {
-			if (asprintf(&path, "%smemtrace", value) < 0)
-				return no_memory();
-			c->output = path; /* for good */
-		}
-		c->output_given = true;
-		return 0;
-	case 'f':
-		c->format_given = true;
-		return parse_formats(command, value, c);
-	case TRACE_OPT_PROBE_KIND:
-		return parse_probe_kind(command, value, &c->capture.kind);
-	case TRACE_OPT_ALLOC:
-	case TRACE_OPT_FREE:
-		rc = add_alloc_option(&c->extra, command, value, opt == TRACE_OPT_FREE);
-		c->capture.extra = c->extra.list;
-		c->capture.n_extra = c->extra.n;
-		return rc;
-	case TRACE_OPT_MAX_LIVE:
-		return parse_limit(command, value, 1, 1U << 30, "'%s' is not a number of samples",
-				   &c->capture.max_live);
-	case TRACE_OPT_MAX_STACKS:
-		rc = parse_limit(command, value, 1, 1U << 24, "'%s' is not a number of stacks",
-				 &c->capture.max_stacks);
-		c->capture.max_sites = c->capture.max_stacks * 2;
-		return rc;
-	case TRACE_OPT_MAX_FRAMES:
-		return parse_limit(command, value, 2, ABI_STACK_FRAMES,
-				   "'%s' is not a number of frames from 2 to 127",
-				   &c->capture.max_frames);
-	case TRACE_OPT_MAX_UNWIND:
-		return parse_size(command, value, 64 << 10, 1ULL << 36,
-				  "'%s' is not a size for unwind tables: 64K to 64G bytes",
-				  &c->capture.max_unwind);
-	case TRACE_OPT_MAX_SYMBOLS:
-		return parse_size(command, value, 1, 1ULL << 40,
-				  "'%s' is not a size for symbol tables: 1 to 1024G bytes",
-				  &c->symbolize.max_bytes);
-	case TRACE_OPT_NO_DEMANGLE:
-		c->symbolize.raw_names = true;
-		return 0;
-	case TRACE_OPT_NO_INLINE:
-		c->symbolize.no_lines = true;
-		return 0;
-	case 'a':
-		return selection_config__take(&c->selection, command, "all", NULL);
-	case 'F':
-		return selection_config__take(&c->selection, command, "follow", NULL);
-	case TRACE_OPT_COMM:
-	case TRACE_OPT_EXE:
-	case TRACE_OPT_USER:
-	case TRACE_OPT_CGROUP:
-	case TRACE_OPT_CONTAINER:
-		return selection_config__take(&c->selection, command,
-					      selections[opt - TRACE_OPT_COMM], value);
-	case TRACE_OPT_WHAT:
-		c->what_given = true;
-		return parse_what(command, value, c);
-	case TRACE_OPT_REGIONS_AT:
-		return parse_place(command, value, &c->region_place);
-	case TRACE_OPT_MAX_OVERHEAD:
-		return take_overhead(c, command, value);
-	case TRACE_OPT_MAX_HOST_OVERHEAD:
-		c->host_overhead_given = true;
-		return parse_overhead(command, value, &c->max_host_overhead);
-	case TRACE_OPT_LEAKS:
-		c->leaks = true;
-		return 0;
-	case TRACE_OPT_NO_RETURN_PROBES:
-		c->no_returns = true;
-		return 0;
-	case TRACE_OPT_WINDOW_PERIOD: /* for tests, in ms: a thousand windows in a minute */
-		if (parse_count(value, 10, 10000, &c->window_period_ms))
-			return usage_error(command, "'%s' is not 10 to 10000 ms", value);
-		return 0;
-	case ':':
-		return usage_error(command, "%s needs a value", argv[optind - 1]);
-	default:
-		return unknown_option(command, argv);
-	}
+#define TAKE(what)                                                                                 \
+	static int take_##what(void *config, const char *command, const struct option_row *row,    \
+			       const char *value)
+
+TAKE(pids)
+{
+	(void)row;
+	return parse_pids(command, value, config);
 }
+
+/* --all, --follow, --comm, --exe, --user, --cgroup, --container */
+TAKE(selection)
+{
+	struct trace_config *c = config;
+
+	return selection_config__take(&c->selection, command, row->name, value);
+}
+
+TAKE(what)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	c->what_given = true;
+	return parse_what(command, value, c);
+}
+
+TAKE(duration)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_duration(command, value, &c->duration_s);
+}
+
+TAKE(interval)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	c->interval_given = true;
+	return parse_size(command, value, 1, ABI_MAX_INTERVAL,
+			  "'%s' is not a sampling interval: 1 to 4G bytes, as in 512K",
+			  &c->capture.interval);
+}
+
+/* Who names a limit means all that tracing costs. */
+TAKE(max_overhead)
+{
+	struct trace_config *c = config;
+	int rc = parse_overhead(command, value, &c->max_overhead);
+
+	(void)row;
+	c->overhead_given = true;
+	c->max_steady_overhead = c->max_overhead;
+	return rc;
+}
+
+TAKE(max_host_overhead)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	c->host_overhead_given = true;
+	return parse_overhead(command, value, &c->max_host_overhead);
+}
+
+TAKE(probe_kind)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_probe_kind(command, value, &c->capture.kind);
+}
+
+/* --alloc, --free */
+TAKE(function)
+{
+	struct trace_config *c = config;
+	int rc = add_alloc_option(&c->extra, command, value, !strcmp(row->name, "free"));
+
+	c->capture.extra = c->extra.list;
+	c->capture.n_extra = c->extra.n;
+	return rc;
+}
+
+TAKE(max_live)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_limit(command, value, 1, 1U << 30, "'%s' is not a number of samples",
+			   &c->capture.max_live);
+}
+
+TAKE(max_stacks)
+{
+	struct trace_config *c = config;
+	int rc = parse_limit(command, value, 1, 1U << 24, "'%s' is not a number of stacks",
+			     &c->capture.max_stacks);
+
+	(void)row;
+	c->capture.max_sites = c->capture.max_stacks * 2;
+	return rc;
+}
+
+TAKE(max_frames)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_limit(command, value, 2, ABI_STACK_FRAMES,
+			   "'%s' is not a number of frames from 2 to 127", &c->capture.max_frames);
+}
+
+TAKE(max_unwind)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_size(command, value, 64 << 10, 1ULL << 36,
+			  "'%s' is not a size for unwind tables: 64K to 64G bytes",
+			  &c->capture.max_unwind);
+}
+
+TAKE(max_symbols)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_size(command, value, 1, 1ULL << 40,
+			  "'%s' is not a size for symbol tables: 1 to 1024G bytes",
+			  &c->symbolize.max_bytes);
+}
+
+TAKE(output)
+{
+	struct trace_config *c = config;
+	char *path;
+
+	(void)row;
+	if (!*value)
+		return usage_error(command, "the output prefix is empty");
+	if (!strcmp(value, "-")) {
+		c->to_stdout = true;
+		return 0;
+	}
+	c->output = value;
+	/* a directory: its files are not to be hidden ones */
+	if (value[strlen(value) - 1] == '/') {
+		if (asprintf(&path, "%smemtrace", value) < 0)
+			return no_memory();
+		c->output = path; /* for good */
+	}
+	c->output_given = true;
+	return 0;
+}
+
+TAKE(formats)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	c->format_given = true;
+	return parse_formats(command, value, c);
+}
+
+TAKE(region_place)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	return parse_place(command, value, &c->region_place);
+}
+
+TAKE(window_period)
+{
+	struct trace_config *c = config;
+
+	(void)row;
+	if (parse_count(value, 10, 10000, &c->window_period_ms))
+		return usage_error(command, "'%s' is not 10 to 10000 ms", value);
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+const struct option_row trace_target_rows[] = {
+	{.name = "pid", .letter = 'p', .arg = "PID[,PID...]", .take = take_pids, .help = "these processes"},
+	{.name = "all", .letter = 'a', .take = take_selection, .help = "every process, also new ones"},
+	{"comm", .arg = "NAME", .take = take_selection, .help = "processes of that name, also new ones",
+	 .man = "May be given several times."},
+	{"exe", .arg = "GLOB", .take = take_selection, .help = "processes of that program, also new ones"},
+	{"user", .arg = "USER", .take = take_selection, .help = "processes of that user, also new ones",
+	 .man = "A name or a number. May be given several times."},
+	{"cgroup", .arg = "PATH", .take = take_selection, .help = "processes in that cgroup, also new ones"},
+	{"container", .arg = "ID", .take = take_selection,
+	 .help = "processes in that container, also new ones"},
+	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too"},
+	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions growth", .take = take_what,
+	 .help = "heap; regions: mmap and brk; growth: page faults",
+	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. growth is memory "
+		"that becomes resident, by page faults: it needs no allocator, and cannot be combined with heap."},
+	{},
+};
+
+const struct option_row trace_how_rows[] = {
+	{.name = "duration", .letter = 'd', .arg = "SECONDS", .take = take_duration, .help = "how long (default: until told to end)",
+	 .man = "Fractions are allowed."},
+	{.name = "interval", .letter = 'i', .arg = "BYTES", .by_default = "512K", .take = take_interval,
+	 .help = "mean bytes between samples; 1: every allocation",
+	 .man = "K, M and G are allowed. With 1 the numbers are exact."},
+	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
+	 .help = "share of a process's CPU time that tracing may cost; off: no limit",
+	 .man = "Of a core, where the process leaves that idle. A process for which tracing costs more is traced in "
+		"random short windows. The default is 5 all the time, else 1 in windows; there is no limit with "
+		"-i 1 and for a COMMAND. With 5 there are more windows, and answers come sooner."},
+	{"max-host-overhead", .arg = "PCT", .by_default = "2", .take = take_max_host_overhead,
+	 .help = "share of the machine's CPU time that tracing many processes may cost",
+	 .man = "With -a, --comm and the like. off: no limit."},
+	{"alloc", .arg = "FILE:FUNCTION(size=N[*M])->ret", .take = take_function,
+	 .help = "a function that allocates, too",
+	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. ->*N: the block is "
+		"stored where argument N points. ptr=N: it is a realloc of that. throws: an exception may leave it."},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "a function that frees, too"},
+	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,
+	 .help = "session, multi or perf instead of the best that works"},
+	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
+	 .help = "read results at ret instructions; costs more",
+	 .man = "No call returns through a probe. It is chosen by itself on kernels whose return probes would kill."},
+	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
+	 .help = "samples of living blocks to hold"},
+	{"max-stacks", .arg = "N", .by_default = "65536", .take = take_max_stacks,
+	 .help = "distinct stacks to hold"},
+	{"max-frames", .arg = "N", .by_default = "127", .take = take_max_frames,
+	 .help = "addresses per stack, at most 127"},
+	{"max-unwind", .arg = "BYTES", .by_default = "96M", .take = take_max_unwind,
+	 .help = "kernel memory for unwind tables"},
+	{"max-symbols", .arg = "BYTES", .by_default = "256M", .take = take_max_symbols,
+	 .help = "memory for symbol tables"},
+	{"no-demangle", .flag = offsetof(struct trace_config, symbolize.raw_names),
+	 .help = "linkers' names instead of C++ and Rust ones"},
+	{"no-inline", .flag = offsetof(struct trace_config, symbolize.no_lines),
+	 .help = "no inlined functions, files and lines"},
+	{},
+};
+
+const struct option_row trace_output_rows[] = {
+	{.name = "output", .letter = 'o', .arg = "PREFIX", .by_default = "memtrace", .take = take_output,
+	 .help = "of the files; -: the table of a COMMAND goes to standard output",
+	 .man = "A COMMAND's table goes to standard error otherwise. - may be given besides a prefix."},
+	{.name = "format", .letter = 'f', .arg = "LIST", .by_default = "heap,collapsed",
+	 .values = "heap collapsed pprof svg symbolized none", .take = take_formats,
+	 .help = "heap, collapsed, pprof, svg, symbolized, none",
+	 .man = "svg is a flame graph. symbolized is heap with its names, for jeprof without the program."},
+	{},
+};
+
+const struct option_row trace_view_rows[] = {
+	{"leaks", .flag = offsetof(struct trace_config, leaks), .help = "stacks by growth",
+	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told otherwise."},
+	{},
+};
+
+const struct option_row trace_debug_rows[] = {
+	{"regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
+	 .help = "where regions are seen (default: libc where that sees all)"},
+	{"window-period", .arg = "MS", .take = take_window_period, .help = "mean time between windows",
+	 .man = "For tests: a thousand windows in a minute."},
+	{},
+};
+/* clang-format on */
 
 int trace_config__settle(struct trace_config *c, const char *command, bool starts_program)
 {

@@ -4,13 +4,13 @@
 #ifndef MEMTRACE_CLI_TRACE_OPTIONS_H
 #define MEMTRACE_CLI_TRACE_OPTIONS_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/selection.h"
 #include "session/session.h"
@@ -42,75 +42,9 @@ struct trace_config {
 /* Sets what holds when no option says otherwise. */
 void trace_config__init(struct trace_config *config);
 
-/* For getopt_long(): the short options, the values of the long ones, and these as rows of a table.
- * What a command has besides them is numbered from TRACE_OPT_END on. */
-#define TRACE_SHORT_OPTIONS "p:d:i:o:f:aF"
-enum trace_option {
-	TRACE_OPT_PROBE_KIND = 256,
-	TRACE_OPT_ALLOC,
-	TRACE_OPT_FREE,
-	TRACE_OPT_MAX_LIVE,
-	TRACE_OPT_MAX_STACKS,
-	TRACE_OPT_MAX_FRAMES,
-	TRACE_OPT_MAX_UNWIND,
-	TRACE_OPT_MAX_SYMBOLS,
-	TRACE_OPT_NO_DEMANGLE,
-	TRACE_OPT_NO_INLINE,
-	TRACE_OPT_COMM,
-	TRACE_OPT_EXE,
-	TRACE_OPT_USER,
-	TRACE_OPT_CGROUP,
-	TRACE_OPT_CONTAINER,
-	TRACE_OPT_WHAT,
-	TRACE_OPT_REGIONS_AT,
-	TRACE_OPT_MAX_OVERHEAD,
-	TRACE_OPT_MAX_HOST_OVERHEAD,
-	TRACE_OPT_LEAKS,
-	TRACE_OPT_NO_RETURN_PROBES,
-	TRACE_OPT_WINDOW_PERIOD,
-	TRACE_OPT_END
-};
-/* clang-format off */
-#define TRACE_LONG_OPTIONS                                                                         \
-	{"pid", required_argument, NULL, 'p'},                                                     \
-	{"duration", required_argument, NULL, 'd'},                                                \
-	{"interval", required_argument, NULL, 'i'},                                                \
-	{"output", required_argument, NULL, 'o'},                                                  \
-	{"format", required_argument, NULL, 'f'},                                                  \
-	{"probe-kind", required_argument, NULL, TRACE_OPT_PROBE_KIND},                             \
-	{"alloc", required_argument, NULL, TRACE_OPT_ALLOC},                                       \
-	{"free", required_argument, NULL, TRACE_OPT_FREE},                                         \
-	{"max-live", required_argument, NULL, TRACE_OPT_MAX_LIVE},                                 \
-	{"max-stacks", required_argument, NULL, TRACE_OPT_MAX_STACKS},                             \
-	{"max-frames", required_argument, NULL, TRACE_OPT_MAX_FRAMES},                             \
-	{"max-unwind", required_argument, NULL, TRACE_OPT_MAX_UNWIND},                             \
-	{"max-symbols", required_argument, NULL, TRACE_OPT_MAX_SYMBOLS},                           \
-	{"no-demangle", no_argument, NULL, TRACE_OPT_NO_DEMANGLE},                                 \
-	{"no-inline", no_argument, NULL, TRACE_OPT_NO_INLINE},                                     \
-	{"all", no_argument, NULL, 'a'},                                                           \
-	{"follow", no_argument, NULL, 'F'},                                                        \
-	{"comm", required_argument, NULL, TRACE_OPT_COMM},                                         \
-	{"exe", required_argument, NULL, TRACE_OPT_EXE},                                           \
-	{"user", required_argument, NULL, TRACE_OPT_USER},                                         \
-	{"cgroup", required_argument, NULL, TRACE_OPT_CGROUP},                                     \
-	{"container", required_argument, NULL, TRACE_OPT_CONTAINER},                               \
-	{"what", required_argument, NULL, TRACE_OPT_WHAT},                                         \
-	{"regions-at", required_argument, NULL, TRACE_OPT_REGIONS_AT},                             \
-	{"max-overhead", required_argument, NULL, TRACE_OPT_MAX_OVERHEAD},                         \
-	{"max-host-overhead", required_argument, NULL, TRACE_OPT_MAX_HOST_OVERHEAD},               \
-	{"leaks", no_argument, NULL, TRACE_OPT_LEAKS},                                             \
-	{"no-return-probes", no_argument, NULL, TRACE_OPT_NO_RETURN_PROBES},                       \
-	{"window-period", required_argument, NULL, TRACE_OPT_WINDOW_PERIOD}
-/* clang-format on */
-
-/* The list of them, for people. */
-extern const char trace_options_help[];
-
-/* Takes in one option of command, as getopt_long() returned it, one that is not among them being
- * an unknown one or, ':', one without its value. 0, or the exit status, said. argv and value are
- * for good. */
-int trace_config__take(struct trace_config *config, const char *command, int opt, char **argv,
-		       const char *value);
+/* Rows that fill in a struct trace_config. */
+extern const struct option_row trace_target_rows[], trace_how_rows[], trace_output_rows[],
+	trace_view_rows[], trace_debug_rows[];
 
 /* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what
  * is useless together. */

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/cli.h"
+#include "cli/options.h"
+
+const struct command *const commands[] = {
+	&command_record,
+	&command_top,
+	NULL,
+};
