@@ -9,21 +9,6 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
-static const struct named {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *summary;
-} named[] = {
-	{"record", cmd_record, "profile running processes or a command (the default)"},
-	{"top", cmd_top, "which stacks hold memory, live on the screen"},
-	{"report", cmd_report, "look at a profile that was written earlier, by memtrace or others"},
-	{"diff", cmd_diff, "what has grown from one profile to another, and how sure that is"},
-	{"leaks", cmd_leaks, "which code leaks, by one profile or several, in sentences"},
-	{"check", cmd_check, "what this kernel offers, and what tracing a process would do"},
-};
-
-#define N_COMMANDS (sizeof(named) / sizeof(named[0]))
-
 static void print_help(FILE *to)
 {
 	fputs("memtrace " MEMTRACE_VERSION
@@ -40,8 +25,8 @@ static void print_help(FILE *to)
 	      "\n"
 	      "Commands:\n",
 	      to);
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(to, "  %-8s %s\n", named[i].name, named[i].summary);
+	for (const struct command *const *c = commands; *c; c++)
+		fprintf(to, "  %-8s %s\n", (*c)->name, (*c)->summary);
 	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
 	command__print_options(&command_record, to);
 }
@@ -95,9 +80,9 @@ int main(int argc, char **argv)
 		puts("memtrace " MEMTRACE_VERSION);
 		return end_output(0);
 	}
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(argv[1], named[i].name))
-			return named[i].run(argc - 1, argv + 1);
+	for (const struct command *const *c = commands; *c; c++)
+		if (!strcmp(argv[1], (*c)->name))
+			return (*c)->run(argc - 1, argv + 1);
 	if (argv[1][0] != '-') {
 		complain("there is no command '%s'", argv[1]);
 		hint(argv[1]);

@@ -9,22 +9,11 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "session/privileges.h"
 #include "session/session.h"
-
-enum { OPT_ALLOC = 256, OPT_FREE };
-
-static const char help[] =
-	"memtrace check [--alloc ...] [--free ...] [PID]\n"
-	"\n"
-	"Says what this kernel offers for tracing and which of its known hazards apply; for a PID\n"
-	"also which allocator the process uses, where each probe would sit and what a call would\n"
-	"cost there, measured on a child of memtrace's own. Changes nothing in any process.\n"
-	"\n"
-	"  --alloc FILE:FUNCTION(size=N)->ret, --free FILE:FUNCTION(ptr=N)\n"
-	"      functions of your own allocator, as for tracing: are they there, and where?\n";
 
 static const char *const kind_words[PROBE_KINDS] = {
 	[PROBE_SESSION] = "session uprobes (Linux 6.13): one trap per call, a second one only for "
@@ -231,14 +220,36 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	return status;
 }
 
+/* --alloc, --free */
+TAKE_OPTION(function)
+{
+	return add_alloc_option(config, command, value, !strcmp(row->name, "free"));
+}
+
+static const struct option_row rows[] = {
+	{"alloc", .arg = "FILE:FUNCTION(size=N)->ret", .take = take_function,
+	 .help = "a function of your own allocator, as for record: is it there, and where?"},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "one that frees"},
+	{},
+};
+
+static const struct option_group groups[] = {{"What to look for", rows, 0, false}, {}};
+
+const struct command command_check = {
+	.name = "check",
+	.run = cmd_check,
+	.summary = "what this kernel offers, and what tracing a process would do",
+	.usage = "check [OPTIONS] [PID]",
+	.about =
+		"Says what this kernel offers for tracing and which of its known hazards apply; for a "
+		"PID also which allocator the process uses, where each probe would sit and what a call "
+		"would cost there, measured on a child of memtrace's own. Changes nothing in any "
+		"process.",
+	.groups = groups,
+};
+
 int cmd_check(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"help", no_argument, NULL, 'h'},
-		{"alloc", required_argument, NULL, OPT_ALLOC},
-		{"free", required_argument, NULL, OPT_FREE},
-		{},
-	};
 	struct capture_options capture_options = {.interval = 512 * 1024, .kind = -1};
 	static struct alloc_options named;
 	struct features features;
@@ -246,23 +257,11 @@ int cmd_check(int argc, char **argv)
 	char missing[256];
 	bool privileged;
 	uint64_t pid = 0;
-	int opt, rc;
+	int rc;
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (opt == OPT_ALLOC || opt == OPT_FREE) {
-			rc = add_alloc_option(&named, "check", optarg, opt == OPT_FREE);
-			if (rc)
-				return rc;
-			continue;
-		}
-		if (opt == '?' && (optopt == OPT_ALLOC || optopt == OPT_FREE))
-			return usage_error("check", "%s needs a value", argv[optind - 1]);
-		if (opt != 'h')
-			return unknown_option("check", argv);
-		fputs(help, stdout);
-		return end_output(0);
-	}
+	rc = command__parse(&command_check, &named, argc, argv);
+	if (rc)
+		return rc;
 	if (argc - optind > 1)
 		return usage_error("check", "one pid at most");
 	if (optind < argc && parse_count(argv[optind], 1, INT32_MAX, &pid))

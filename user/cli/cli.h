@@ -22,7 +22,8 @@ int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
 
-extern const struct command command_record, command_top;
+extern const struct command command_record, command_top, command_report, command_diff,
+	command_leaks, command_check;
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

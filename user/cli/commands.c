@@ -3,7 +3,6 @@
 #include "cli/options.h"
 
 const struct command *const commands[] = {
-	&command_record,
-	&command_top,
-	NULL,
+	&command_record, &command_top, &command_report, &command_diff, &command_leaks,
+	&command_check,	 NULL,
 };

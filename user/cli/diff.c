@@ -2,43 +2,17 @@
 /* memtrace diff: what has grown from one profile to another, and how sure that is. */
 #include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/several.h"
 #include "encode/encode.h"
-
-static const char help[] =
-	"memtrace diff [OPTIONS] OLD NEW\n"
-	"memtrace diff [OPTIONS] OLDEST ... NEWEST\n"
-	"memtrace diff --per-process [OPTIONS] ONE ANOTHER THIRD...\n"
-	"\n"
-	"What has grown, by stack, with its 95 % interval, and whether it is more than chance: "
-	"two\n"
-	"sampled profiles differ in any case. FILEs are what `memtrace report` reads. Stacks are "
-	"matched\n"
-	"by build-id and offset, or else by their functions' names, so that profiles of other "
-	"processes,\n"
-	"hosts and versions are comparable. Of more than two the trend of each stack is told.\n"
-	"\n"
-	"      --per-process          the files are of replicas, one of each, three or more: which "
-	"one\n"
-	"                             has more than the others, and in which stack\n"
-	"      --by MEASURE           live (bytes) or growth (bytes per second of each profile's "
-	"own\n"
-	"                             run); default: what the profiles allow\n"
-	"  -n, --top N                rows of the table (default 20)\n"
-	"  -f, --format NAME          table (default), json, or collapsed: `root;caller;leaf OLD "
-	"NEW`,\n"
-	"                             for flamegraph.pl, or svg: a flame graph of the last file in "
-	"the\n"
-	"                             colours of growth (these two not with --per-process)\n"
-	"      --json                 the same as -f json\n"
-	"  -o, --output FILE          into this file (default: standard output)\n";
 
 enum diff_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_COLLAPSED, FORMAT_SVG, DIFF_FORMATS };
 
@@ -74,27 +48,123 @@ static int encode(const void *what, struct sink *sink)
 	}
 }
 
-static int parse_format(const char *text, struct diff_config *c)
+TAKE_OPTION(format)
 {
+	struct diff_config *c = config;
+
+	(void)row;
 	for (int i = 0; i < DIFF_FORMATS; i++)
-		if (!strcmp(text, format_names[i])) {
+		if (!strcmp(value, format_names[i])) {
 			c->format = (enum diff_format)i;
 			return 0;
 		}
-	return usage_error("diff", "there is no format '%s': table, json, collapsed or svg", text);
+	return usage_error(command, "there is no format '%s': table, json, collapsed or svg",
+			   value);
 }
 
-static int parse_measure(const char *text, struct diff_config *c)
+TAKE_OPTION(json)
 {
-	if (!strcmp(text, "live"))
-		c->measure = DIFF_LIVE;
-	else if (!strcmp(text, "growth"))
-		c->measure = DIFF_GROWTH;
-	else
-		return usage_error("diff", "profiles are compared by live or growth, not by '%s'",
-				   text);
+	struct diff_config *c = config;
+
+	(void)command, (void)row, (void)value;
+	c->format = FORMAT_JSON;
 	return 0;
 }
+
+TAKE_OPTION(measure)
+{
+	struct diff_config *c = config;
+
+	(void)row;
+	if (!strcmp(value, "live"))
+		c->measure = DIFF_LIVE;
+	else if (!strcmp(value, "growth"))
+		c->measure = DIFF_GROWTH;
+	else
+		return usage_error(command, "profiles are compared by live or growth, not by '%s'",
+				   value);
+	return 0;
+}
+
+TAKE_OPTION(top)
+{
+	struct diff_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	c->table.top = (unsigned)n;
+	return 0;
+}
+
+TAKE_OPTION(output)
+{
+	struct diff_config *c = config;
+
+	(void)command, (void)row;
+	c->output = value;
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row compare_rows[] = {
+	{"per-process", .flag = offsetof(struct diff_config, per_process),
+	 .help = "the files are of replicas, one of each: which one has more, and where",
+	 .man = "Three files or more. It tells the process that has more than the others, and in which stack."},
+	{"by", .arg = "MEASURE", .values = "live growth", .take = take_measure,
+	 .help = "live or growth (default: what the profiles allow)",
+	 .man = "live is bytes. growth is bytes per second of each profile's own run."},
+	{},
+};
+
+static const struct option_row output_rows[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "20",
+	 .take = take_top,
+	 .help = "rows of the table"},
+	{.name = "format",
+	 .letter = 'f',
+	 .arg = "NAME",
+	 .by_default = "table",
+	 .values = "table json collapsed svg",
+	 .take = take_format,
+	 .help = "table, json, collapsed or svg",
+	 .man = "collapsed is lines of root;caller;leaf OLD NEW, for flamegraph.pl. svg is a flame graph of the last "
+		"file in the colours of growth. These two cannot be combined with --per-process."},
+	{"json", .take = take_json, .help = "the same as -f json"},
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "FILE",
+	 .take = take_output,
+	 .help = "into this file (default: standard output)"},
+	{},
+};
+/* clang-format on */
+
+static const struct option_group groups[] = {
+	{"What to compare", compare_rows, 0, false},
+	{"Output", output_rows, 0, false},
+	{},
+};
+
+const struct command command_diff = {
+	.name = "diff",
+	.run = cmd_diff,
+	.summary = "what has grown from one profile to another, and how sure that is",
+	.usage = "diff [OPTIONS] OLD NEW\n"
+		 "diff [OPTIONS] OLDEST ... NEWEST\n"
+		 "diff --per-process [OPTIONS] ONE ANOTHER THIRD...",
+	.about =
+		"What has grown, by stack, with its 95 % interval, and whether it is more than chance: "
+		"two sampled profiles differ in any case. FILEs are what memtrace report reads. Stacks "
+		"are matched by build-id and offset, or else by their functions' names, so that "
+		"profiles of other processes, hosts and versions are comparable. Of more than two the "
+		"trend of each stack is told.",
+	.groups = groups,
+};
 
 /* Does the format show the live bytes of two profiles, and nothing else? */
 static bool is_pair(const struct diff_config *c)
@@ -104,52 +174,8 @@ static bool is_pair(const struct diff_config *c)
 
 static int parse_options(int argc, char **argv, struct diff_config *c)
 {
-	enum { OPT_PER_PROCESS = 256, OPT_BY, OPT_JSON };
-	static const struct option options[] = {
-		{"per-process", no_argument, NULL, OPT_PER_PROCESS},
-		{"by", required_argument, NULL, OPT_BY},
-		{"top", required_argument, NULL, 'n'},
-		{"format", required_argument, NULL, 'f'},
-		{"json", no_argument, NULL, OPT_JSON},
-		{"output", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{},
-	};
-	uint64_t n;
-	int opt, rc = 0;
+	int rc = command__parse(&command_diff, c, argc, argv);
 
-	opterr = 0;
-	while (!rc && (opt = getopt_long(argc, argv, ":n:f:o:h", options, NULL)) != -1) {
-		switch (opt) {
-		case OPT_PER_PROCESS:
-			c->per_process = true;
-			break;
-		case OPT_BY:
-			rc = parse_measure(optarg, c);
-			break;
-		case 'n':
-			if (parse_count(optarg, 1, 1000000, &n))
-				return usage_error("diff", "'%s' is not a number of rows", optarg);
-			c->table.top = (unsigned)n;
-			break;
-		case 'f':
-			rc = parse_format(optarg, c);
-			break;
-		case OPT_JSON:
-			c->format = FORMAT_JSON;
-			break;
-		case 'o':
-			c->output = optarg;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(end_output(0));
-		case ':':
-			return usage_error("diff", "%s needs a value", argv[optind - 1]);
-		default:
-			return unknown_option("diff", argv);
-		}
-	}
 	if (rc)
 		return rc;
 	if (argc - optind < 2)

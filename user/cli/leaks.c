@@ -3,30 +3,16 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/several.h"
 #include "encode/encode.h"
-
-static const char help[] =
-	"memtrace leaks [OPTIONS] FILE\n"
-	"memtrace leaks [OPTIONS] OLDEST ... NEWEST\n"
-	"\n"
-	"Which code leaks: stacks by evidence, each in a sentence with its numbers and what would "
-	"confirm\n"
-	"it, and how fast a leak could be without being seen. Of one profile by the growth that it "
-	"tells\n"
-	"(of a run of half a minute or more, by .pb.gz files), of several by what has grown from "
-	"the first\n"
-	"to the last.\n"
-	"\n"
-	"  -n, --top N                stacks at most (default 10)\n"
-	"      --json                 an object for programs, with all stacks that grow\n"
-	"  -o, --output FILE          into this file (default: standard output)\n";
 
 struct leaks_config {
 	const char *output;
@@ -47,43 +33,68 @@ static int encode(const void *what, struct sink *sink)
 		       : encode_leaks(c->profile, &c->table, sink);
 }
 
+TAKE_OPTION(top)
+{
+	struct leaks_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of stacks", value);
+	c->table.top = (unsigned)n;
+	return 0;
+}
+
+TAKE_OPTION(output)
+{
+	struct leaks_config *c = config;
+
+	(void)command, (void)row;
+	c->output = value;
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row rows[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "10",
+	 .take = take_top,
+	 .help = "stacks at most"},
+	{"json", .flag = offsetof(struct leaks_config, json),
+	 .help = "an object for programs, with all stacks that grow"},
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "FILE",
+	 .take = take_output,
+	 .help = "into this file (default: standard output)"},
+	{},
+};
+/* clang-format on */
+
+static const struct option_group groups[] = {{"Output", rows, 0, false}, {}};
+
+const struct command command_leaks = {
+	.name = "leaks",
+	.run = cmd_leaks,
+	.summary = "which code leaks, by one profile or several, in sentences",
+	.usage = "leaks [OPTIONS] FILE\n"
+		 "leaks [OPTIONS] OLDEST ... NEWEST",
+	.about =
+		"Which code leaks: stacks by evidence, each in a sentence with its numbers and what "
+		"would confirm it, and how fast a leak could be without being seen. Of one profile by "
+		"the growth that it tells (of a run of half a minute or more, by .pb.gz files), of "
+		"several by what has grown from the first to the last.",
+	.groups = groups,
+};
+
 static int parse_options(int argc, char **argv, struct leaks_config *c)
 {
-	enum { OPT_JSON = 256 };
-	static const struct option options[] = {
-		{"top", required_argument, NULL, 'n'},
-		{"json", no_argument, NULL, OPT_JSON},
-		{"output", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{},
-	};
-	uint64_t n;
-	int opt;
+	int rc = command__parse(&command_leaks, c, argc, argv);
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":n:o:h", options, NULL)) != -1) {
-		switch (opt) {
-		case 'n':
-			if (parse_count(optarg, 1, 1000000, &n))
-				return usage_error("leaks", "'%s' is not a number of stacks",
-						   optarg);
-			c->table.top = (unsigned)n;
-			break;
-		case OPT_JSON:
-			c->json = true;
-			break;
-		case 'o':
-			c->output = optarg;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(end_output(0));
-		case ':':
-			return usage_error("leaks", "%s needs a value", argv[optind - 1]);
-		default:
-			return unknown_option("leaks", argv);
-		}
-	}
+	if (rc)
+		return rc;
 	return optind < argc ? 0 : usage_error("leaks", "which file?");
 }
 

@@ -24,6 +24,11 @@ struct option_row {
 	size_t flag;
 };
 
+/* The head of take_WHAT(), for a row. */
+#define TAKE_OPTION(what)                                                                          \
+	static int take_##what(void *config, const char *command, const struct option_row *row,    \
+			       const char *value)
+
 /* Rows under one title; the title of the group before is not repeated. */
 struct option_group {
 	const char *title;

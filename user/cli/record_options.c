@@ -18,11 +18,7 @@ static bool shows_views(const struct record_config *c)
 	return false;
 }
 
-#define TAKE(what)                                                                                 \
-	static int take_##what(void *config, const char *command, const struct option_row *row,    \
-			       const char *value)
-
-TAKE(top)
+TAKE_OPTION(top)
 {
 	struct record_config *c = config;
 	uint64_t n;
@@ -34,7 +30,7 @@ TAKE(top)
 	return 0;
 }
 
-TAKE(json)
+TAKE_OPTION(json)
 {
 	struct record_config *c = config;
 
@@ -50,7 +46,7 @@ TAKE(json)
 	return 0;
 }
 
-TAKE(verbose)
+TAKE_OPTION(verbose)
 {
 	struct record_config *c = config;
 
@@ -59,7 +55,7 @@ TAKE(verbose)
 	return 0;
 }
 
-TAKE(sort)
+TAKE_OPTION(sort)
 {
 	struct record_config *c = config;
 
@@ -71,7 +67,7 @@ TAKE(sort)
 			   value);
 }
 
-TAKE(threads)
+TAKE_OPTION(threads)
 {
 	struct record_config *c = config;
 
@@ -83,7 +79,7 @@ TAKE(threads)
 	return 0;
 }
 
-TAKE(modules)
+TAKE_OPTION(modules)
 {
 	struct record_config *c = config;
 
@@ -92,7 +88,7 @@ TAKE(modules)
 }
 
 /* --weight, --by */
-TAKE(view)
+TAKE_OPTION(view)
 {
 	struct record_config *c = config;
 
@@ -100,7 +96,7 @@ TAKE(view)
 	return take_view_option(&c->view, command, row->name, value);
 }
 
-TAKE(every)
+TAKE_OPTION(every)
 {
 	struct record_config *c = config;
 

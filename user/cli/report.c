@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <math.h>
 #include <regex.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,45 +13,12 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/names.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "decode/decode.h"
 #include "encode/encode.h"
 #include "profile/filter.h"
 #include "profile/match.h"
-
-static const char help[] =
-	"memtrace report [OPTIONS] FILE\n"
-	"\n"
-	"Shows a profile that was written earlier: memtrace's own .pb.gz, with all that the run's\n"
-	"table has, and its .heap and .collapsed files, which hold less; heap profiles that others\n"
-	"wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE may be - for standard\n"
-	"input. What it is is told by its content. A heap profile without names gets them from the\n"
-	"files that its process had mapped, where these are still the same.\n"
-	"\n"
-	"      --tree                 who holds memory and, below each, who called it\n"
-	"      --leaks                stacks by growth, where the file tells it\n"
-	"      --churn                stacks by what they allocate per second, and how long that lived\n"
-	"      --min-share PCT        of a caller in the tree (default 1)\n"
-	"      --modules FILE         live memory by component, by that file's rules; also -f json\n"
-	"      --weight WHAT          stacks of the table, -f collapsed and svg by live (bytes, default),\n"
-	"                             objects, allocated, freed (bytes of the run), growth (bytes per\n"
-	"                             second) or peak (bytes at the highest moment)\n"
-	"      --by WHOSE             the first frame of these two, and the last one of --tree, tells the\n"
-	"                             thread, process or module (file, or component of --modules)\n"
-	"  -n, --top N                rows of the table (default 20)\n"
-	"  -f, --format NAME          write the profile as heap, collapsed, pprof, svg, symbolized\n"
-	"                             or json instead\n"
-	"  -o, --output FILE          into this file (default: standard output)\n"
-	"\n"
-	"Less of it, in all of these:\n"
-	"      --focus REGEX          stacks with a function that the expression (POSIX, extended)\n"
-	"                             is found in; several of them: with one of any\n"
-	"      --ignore REGEX         stacks without such a function\n"
-	"      --min-bytes BYTES      stacks that hold at least that much, K M G allowed\n"
-	"      --age [+|-]SECONDS     what is older than that, or (-) younger: of the ages that the file\n"
-	"                             tells, estimated\n"
-	"      --thread NAME          what threads of that name allocated; where there is none: those\n"
-	"                             in whose names this expression is found\n";
 
 #define MAX_REGEX 32
 
@@ -354,12 +322,6 @@ static int add_regex(const char *option, regex_t *list, size_t *n, const char *t
 	return 0;
 }
 
-static int parse_format(const char *text, struct report_config *c)
-{
-	c->format = strcmp(text, "json") ? find_format(text) : &json_format;
-	return c->format ? 0 : usage_error("report", "there is no format '%s'", text);
-}
-
 /* What goes with what. */
 static int check_together(struct report_config *c)
 {
@@ -395,124 +357,204 @@ static int check_together(struct report_config *c)
 	return 0;
 }
 
+TAKE_OPTION(min_share)
+{
+	struct report_config *c = config;
+	char *end;
+
+	(void)row;
+	c->table.min_share_pct = strtod(value, &end);
+	if (end == value || *end || !(c->table.min_share_pct > 0 && c->table.min_share_pct <= 100))
+		return usage_error(command, "'%s' is not a share: more than 0, to 100 per cent",
+				   value);
+	return 0;
+}
+
+TAKE_OPTION(modules)
+{
+	struct report_config *c = config;
+
+	(void)command, (void)row;
+	return load_modules(value, &c->modules);
+}
+
+TAKE_OPTION(top)
+{
+	struct report_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	c->table.top = (unsigned)n;
+	return 0;
+}
+
+TAKE_OPTION(format)
+{
+	struct report_config *c = config;
+
+	(void)row;
+	c->format = strcmp(value, "json") ? find_format(value) : &json_format;
+	return c->format ? 0 : usage_error(command, "there is no format '%s'", value);
+}
+
+TAKE_OPTION(output)
+{
+	struct report_config *c = config;
+
+	(void)command, (void)row;
+	c->output = value;
+	return 0;
+}
+
+/* --weight, --by */
+TAKE_OPTION(view)
+{
+	struct report_config *c = config;
+
+	return take_view_option(&c->view, command, row->name, value);
+}
+
+TAKE_OPTION(focus)
+{
+	struct report_config *c = config;
+
+	(void)command, (void)row;
+	return add_regex("--focus", c->focus, &c->n_focus, value);
+}
+
+TAKE_OPTION(ignore)
+{
+	struct report_config *c = config;
+
+	(void)command, (void)row;
+	return add_regex("--ignore", c->ignore, &c->n_ignore, value);
+}
+
+TAKE_OPTION(min_bytes)
+{
+	struct report_config *c = config;
+
+	(void)row;
+	if (parse_bytes(value, 0, UINT64_MAX, &c->min_bytes))
+		return usage_error(command, "'%s' is not a number of bytes", value);
+	return 0;
+}
+
+TAKE_OPTION(age)
+{
+	struct report_config *c = config;
+	char *end;
+
+	(void)row;
+	c->younger = *value == '-';
+	c->age_s = strtod(value + c->younger, &end);
+	if (!strcmp(end, "s"))
+		end++;
+	if (end == value + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
+		return usage_error(command,
+				   "'%s' is not an age: seconds, more than 0; with a - "
+				   "before them: younger than that",
+				   value);
+	return 0;
+}
+
+TAKE_OPTION(thread)
+{
+	struct report_config *c = config;
+
+	(void)command, (void)row;
+	c->thread = value;
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row view_rows[] = {
+	{"tree", .flag = offsetof(struct report_config, table.tree),
+	 .help = "who holds memory and, below each, who called it"},
+	{"min-share", .arg = "PCT", .by_default = "1", .take = take_min_share,
+	 .help = "of a caller in the tree"},
+	{"leaks", .flag = offsetof(struct report_config, table.leaks),
+	 .help = "stacks by growth, where the file tells it"},
+	{"churn", .flag = offsetof(struct report_config, table.churn),
+	 .help = "stacks by what they allocate per second, and how long that lived"},
+	{"modules", .arg = "FILE", .take = take_modules,
+	 .help = "live memory by component, by that file's rules; also -f json"},
+	{"weight", .arg = "WHAT", .by_default = "live",
+	 .values = "live objects allocated freed growth peak", .take = take_view,
+	 .help = "stacks by live, objects, allocated, freed, growth or peak",
+	 .man = "Stacks of the table, collapsed and svg: by live (bytes), objects, allocated and freed (bytes of the "
+		"run), growth (bytes per second), or peak (bytes at the highest moment)."},
+	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
+	 .help = "their first frame tells the thread, process or module",
+	 .man = "Of collapsed and svg, and the last one of --tree. A module is a file, or a component of --modules."},
+	{},
+};
+
+static const struct option_row filter_rows[] = {
+	{"focus", .arg = "REGEX", .take = take_focus,
+	 .help = "stacks with a function that the expression is found in",
+	 .man = "A POSIX extended regular expression. Several of them: stacks with one of any."},
+	{"ignore", .arg = "REGEX", .take = take_ignore, .help = "stacks without such a function"},
+	{"min-bytes", .arg = "BYTES", .take = take_min_bytes,
+	 .help = "stacks that hold at least that much", .man = "K, M and G are allowed."},
+	{"age", .arg = "[+|-]SECONDS", .take = take_age,
+	 .help = "what is older than that, or (-) younger",
+	 .man = "Of the ages that the file tells. The numbers are estimated."},
+	{"thread", .arg = "NAME", .take = take_thread,
+	 .help = "what threads of that name allocated",
+	 .man = "Where there is no such thread: those in whose names this expression is found."},
+	{},
+};
+
+static const struct option_row output_rows[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "20",
+	 .take = take_top,
+	 .help = "rows of the table"},
+	{.name = "format",
+	 .letter = 'f',
+	 .arg = "NAME",
+	 .values = "heap collapsed pprof svg symbolized json",
+	 .take = take_format,
+	 .help = "write heap, collapsed, pprof, svg, symbolized or json instead"},
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "FILE",
+	 .take = take_output,
+	 .help = "into this file (default: standard output)"},
+	{},
+};
+/* clang-format on */
+
+static const struct option_group groups[] = {
+	{"Views", view_rows, 0, false},
+	{"Less of it, in all views", filter_rows, 0, false},
+	{"Output", output_rows, 0, false},
+	{},
+};
+
+const struct command command_report = {
+	.name = "report",
+	.run = cmd_report,
+	.summary = "look at a profile that was written earlier, by memtrace or others",
+	.usage = "report [OPTIONS] FILE",
+	.about =
+		"Shows a profile that was written earlier: memtrace's own .pb.gz, with all that the "
+		"run's table has, and its .heap and .collapsed files, which hold less; heap profiles "
+		"that others wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE may be - "
+		"for standard input. What it is is told by its content. A heap profile without names "
+		"gets them from the files that its process had mapped, where these are still the same.",
+	.groups = groups,
+};
+
 static int parse_options(int argc, char **argv, struct report_config *c)
 {
-	enum {
-		OPT_TREE = 256,
-		OPT_MODULES,
-		OPT_WEIGHT,
-		OPT_BY,
-		OPT_LEAKS,
-		OPT_CHURN,
-		OPT_MIN_SHARE,
-		OPT_FOCUS,
-		OPT_IGNORE,
-		OPT_MIN_BYTES,
-		OPT_AGE,
-		OPT_THREAD
-	};
-	static const struct option options[] = {
-		{"tree", no_argument, NULL, OPT_TREE},
-		{"leaks", no_argument, NULL, OPT_LEAKS},
-		{"churn", no_argument, NULL, OPT_CHURN},
-		{"min-share", required_argument, NULL, OPT_MIN_SHARE},
-		{"modules", required_argument, NULL, OPT_MODULES},
-		{"weight", required_argument, NULL, OPT_WEIGHT},
-		{"by", required_argument, NULL, OPT_BY},
-		{"top", required_argument, NULL, 'n'},
-		{"format", required_argument, NULL, 'f'},
-		{"output", required_argument, NULL, 'o'},
-		{"focus", required_argument, NULL, OPT_FOCUS},
-		{"ignore", required_argument, NULL, OPT_IGNORE},
-		{"min-bytes", required_argument, NULL, OPT_MIN_BYTES},
-		{"age", required_argument, NULL, OPT_AGE},
-		{"thread", required_argument, NULL, OPT_THREAD},
-		{"help", no_argument, NULL, 'h'},
-		{},
-	};
-	uint64_t n;
-	char *end;
-	int opt, rc = 0;
+	int rc = command__parse(&command_report, c, argc, argv);
 
-	opterr = 0;
-	while (!rc && (opt = getopt_long(argc, argv, ":n:f:o:h", options, NULL)) != -1) {
-		switch (opt) {
-		case OPT_TREE:
-			c->table.tree = true;
-			break;
-		case OPT_CHURN:
-			c->table.churn = true;
-			break;
-		case OPT_LEAKS:
-			c->table.leaks = true;
-			break;
-		case OPT_MIN_SHARE:
-			c->table.min_share_pct = strtod(optarg, &end);
-			if (end == optarg || *end ||
-			    !(c->table.min_share_pct > 0 && c->table.min_share_pct <= 100))
-				return usage_error(
-					"report",
-					"'%s' is not a share: more than 0, to 100 per cent",
-					optarg);
-			break;
-		case OPT_MODULES:
-			rc = load_modules(optarg, &c->modules);
-			if (rc)
-				return rc;
-			break;
-		case 'n':
-			if (parse_count(optarg, 1, 1000000, &n))
-				return usage_error("report", "'%s' is not a number of rows",
-						   optarg);
-			c->table.top = (unsigned)n;
-			break;
-		case 'f':
-			rc = parse_format(optarg, c);
-			break;
-		case 'o':
-			c->output = optarg;
-			break;
-		case OPT_WEIGHT:
-		case OPT_BY:
-			rc = take_view_option(&c->view, "report", opt == OPT_BY ? "by" : "weight",
-					      optarg);
-			break;
-		case OPT_FOCUS:
-			rc = add_regex("--focus", c->focus, &c->n_focus, optarg);
-			break;
-		case OPT_IGNORE:
-			rc = add_regex("--ignore", c->ignore, &c->n_ignore, optarg);
-			break;
-		case OPT_MIN_BYTES:
-			if (parse_bytes(optarg, 0, UINT64_MAX, &c->min_bytes))
-				return usage_error("report", "'%s' is not a number of bytes",
-						   optarg);
-			break;
-		case OPT_AGE:
-			c->younger = *optarg == '-';
-			c->age_s = strtod(optarg + c->younger, &end);
-			if (!strcmp(end, "s"))
-				end++;
-			if (end == optarg + c->younger || *end ||
-			    !(c->age_s > 0 && c->age_s <= 1e9))
-				return usage_error(
-					"report",
-					"'%s' is not an age: seconds, more than 0; with a - "
-					"before them: younger than that",
-					optarg);
-			break;
-		case OPT_THREAD:
-			c->thread = optarg;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(end_output(0));
-		case ':':
-			return usage_error("report", "%s needs a value", argv[optind - 1]);
-		default:
-			return unknown_option("report", argv);
-		}
-	}
 	if (rc)
 		return rc;
 	if (argc - optind != 1)

@@ -48,8 +48,7 @@ static void hear(const char *text)
 	top_view__say(hearing, true, "%s", text);
 }
 
-static int take_delay(void *config, const char *command, const struct option_row *row,
-		      const char *value)
+TAKE_OPTION(delay)
 {
 	struct top_config *c = config;
 	char *end;

@@ -172,25 +172,21 @@ static int parse_size(const char *command, const char *text, uint64_t min, uint6
 
 /* --- the options: each take_...() is of one row or of those named beside it --- */
 
-#define TAKE(what)                                                                                 \
-	static int take_##what(void *config, const char *command, const struct option_row *row,    \
-			       const char *value)
-
-TAKE(pids)
+TAKE_OPTION(pids)
 {
 	(void)row;
 	return parse_pids(command, value, config);
 }
 
 /* --all, --follow, --comm, --exe, --user, --cgroup, --container */
-TAKE(selection)
+TAKE_OPTION(selection)
 {
 	struct trace_config *c = config;
 
 	return selection_config__take(&c->selection, command, row->name, value);
 }
 
-TAKE(what)
+TAKE_OPTION(what)
 {
 	struct trace_config *c = config;
 
@@ -199,7 +195,7 @@ TAKE(what)
 	return parse_what(command, value, c);
 }
 
-TAKE(duration)
+TAKE_OPTION(duration)
 {
 	struct trace_config *c = config;
 
@@ -207,7 +203,7 @@ TAKE(duration)
 	return parse_duration(command, value, &c->duration_s);
 }
 
-TAKE(interval)
+TAKE_OPTION(interval)
 {
 	struct trace_config *c = config;
 
@@ -219,7 +215,7 @@ TAKE(interval)
 }
 
 /* Who names a limit means all that tracing costs. */
-TAKE(max_overhead)
+TAKE_OPTION(max_overhead)
 {
 	struct trace_config *c = config;
 	int rc = parse_overhead(command, value, &c->max_overhead);
@@ -230,7 +226,7 @@ TAKE(max_overhead)
 	return rc;
 }
 
-TAKE(max_host_overhead)
+TAKE_OPTION(max_host_overhead)
 {
 	struct trace_config *c = config;
 
@@ -239,7 +235,7 @@ TAKE(max_host_overhead)
 	return parse_overhead(command, value, &c->max_host_overhead);
 }
 
-TAKE(probe_kind)
+TAKE_OPTION(probe_kind)
 {
 	struct trace_config *c = config;
 
@@ -248,7 +244,7 @@ TAKE(probe_kind)
 }
 
 /* --alloc, --free */
-TAKE(function)
+TAKE_OPTION(function)
 {
 	struct trace_config *c = config;
 	int rc = add_alloc_option(&c->extra, command, value, !strcmp(row->name, "free"));
@@ -258,7 +254,7 @@ TAKE(function)
 	return rc;
 }
 
-TAKE(max_live)
+TAKE_OPTION(max_live)
 {
 	struct trace_config *c = config;
 
@@ -267,7 +263,7 @@ TAKE(max_live)
 			   &c->capture.max_live);
 }
 
-TAKE(max_stacks)
+TAKE_OPTION(max_stacks)
 {
 	struct trace_config *c = config;
 	int rc = parse_limit(command, value, 1, 1U << 24, "'%s' is not a number of stacks",
@@ -278,7 +274,7 @@ TAKE(max_stacks)
 	return rc;
 }
 
-TAKE(max_frames)
+TAKE_OPTION(max_frames)
 {
 	struct trace_config *c = config;
 
@@ -287,7 +283,7 @@ TAKE(max_frames)
 			   "'%s' is not a number of frames from 2 to 127", &c->capture.max_frames);
 }
 
-TAKE(max_unwind)
+TAKE_OPTION(max_unwind)
 {
 	struct trace_config *c = config;
 
@@ -297,7 +293,7 @@ TAKE(max_unwind)
 			  &c->capture.max_unwind);
 }
 
-TAKE(max_symbols)
+TAKE_OPTION(max_symbols)
 {
 	struct trace_config *c = config;
 
@@ -307,7 +303,7 @@ TAKE(max_symbols)
 			  &c->symbolize.max_bytes);
 }
 
-TAKE(output)
+TAKE_OPTION(output)
 {
 	struct trace_config *c = config;
 	char *path;
@@ -330,7 +326,7 @@ TAKE(output)
 	return 0;
 }
 
-TAKE(formats)
+TAKE_OPTION(formats)
 {
 	struct trace_config *c = config;
 
@@ -339,7 +335,7 @@ TAKE(formats)
 	return parse_formats(command, value, c);
 }
 
-TAKE(region_place)
+TAKE_OPTION(region_place)
 {
 	struct trace_config *c = config;
 
@@ -347,7 +343,7 @@ TAKE(region_place)
 	return parse_place(command, value, &c->region_place);
 }
 
-TAKE(window_period)
+TAKE_OPTION(window_period)
 {
 	struct trace_config *c = config;
 
