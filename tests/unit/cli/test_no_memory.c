@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <string.h>
+
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/trace_options.h"
 
 #include <cmocka.h> /* whose fail() is another */
@@ -20,21 +23,33 @@ static void hear(const char *text)
 }
 
 struct option_value {
-	int option;
-	const char *value;
+	const char *name, *value;
 };
+
+static const struct option_row *row_of(const char *name)
+{
+	const struct option_row *const tables[] = {trace_target_rows, trace_how_rows,
+						   trace_output_rows};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const struct option_row *row = tables[i]; row->name; row++)
+			if (!strcmp(row->name, name))
+				return row;
+	fail_msg("there is no --%s", name);
+	return NULL;
+}
 
 static int take(void *ctx, FILE *told)
 {
 	const struct option_value *o = ctx;
-	char *argv[] = {(char *)"record", NULL};
+	const struct option_row *row = row_of(o->name);
 	struct trace_config config;
 	int status;
 
 	trace_config__init(&config);
 	config.output = "before";
 	heard[0] = '\0';
-	status = trace_config__take(&config, "record", o->option, argv, o->value);
+	status = row->take(&config, "record", row, o->value);
 	failing_in = 0;
 	if (status) {
 		assert_int_equal(status, EXIT_FAILED);
@@ -57,12 +72,12 @@ static int take(void *ctx, FILE *told)
 static void options_say_that_memory_is_out(void **state)
 {
 	static struct option_value options[] = {
-		{'p', "1,2,3"},
-		{'f', "heap,svg"},
-		{'o', "directory/"},
-		{TRACE_OPT_WHAT, "heap,regions"},
-		{TRACE_OPT_ALLOC, "lib.so:pool_alloc(size=1)->ret"},
-		{TRACE_OPT_FREE, "lib.so:pool_free(ptr=1)"},
+		{"pid", "1,2,3"},
+		{"format", "heap,svg"},
+		{"output", "directory/"},
+		{"what", "heap,regions"},
+		{"alloc", "lib.so:pool_alloc(size=1)->ret"},
+		{"free", "lib.so:pool_free(ptr=1)"},
 	};
 
 	(void)state;
