@@ -56,7 +56,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels check-layers check-static check-scripts test test-long bench leaks \
+.PHONY: all install deps demo check check-live check-kernels check-layers check-static check-scripts check-manual uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -124,8 +124,31 @@ $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
-install: $(B)/memtrace
+# Manual pages and completions, from the tables of options.
+$(B)/manual: scripts/manual.c $(filter-out $(B)/user/main.o,$(USER_OBJ))
+	$(say) LD $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+$(B)/share/man1/memtrace.1: $(B)/manual
+	$(say) MAN $(@D)
+	$(Q)mkdir -p $(B)/share
+	$(Q)$(B)/manual $(B)/share
+
+SHARE = $(DESTDIR)$(PREFIX)/share
+install: $(B)/memtrace $(B)/share/man1/memtrace.1
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
+	install -D -m 644 -t '$(SHARE)/man/man1' $(B)/share/man1/*.1
+	install -D -m 644 -t '$(SHARE)/bash-completion/completions' $(B)/share/bash/memtrace
+	install -D -m 644 -t '$(SHARE)/zsh/vendor-completions' $(B)/share/zsh/_memtrace
+	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' $(B)/share/fish/memtrace.fish
+
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' '$(SHARE)/man/man1/'memtrace-*.1 \
+		'$(SHARE)/bash-completion/completions/memtrace' '$(SHARE)/zsh/vendor-completions/_memtrace' \
+		'$(SHARE)/fish/vendor_completions.d/memtrace.fish'
+
+check-manual: $(B)/share/man1/memtrace.1
+	$(Q)mandoc -T lint -W warning $(B)/share/man1/*.1
+	$(Q)shellcheck -s bash $(B)/share/bash/memtrace
 
 # --- packages ----------------------------------------------------------------------------------
 .PHONY: deb dist
@@ -416,7 +439,7 @@ $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
-check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-static check-scripts
+check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-static check-scripts check-manual
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
