@@ -455,6 +455,7 @@ check-static:
 
 check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
+	$(Q)scripts/check-docs
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
 check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
