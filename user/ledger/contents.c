@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "ledger/internal.h"
 
-#define BATCH 256 /* blocks that are read at once */
+#define BATCH	  256  /* blocks that are read at once */
+#define DUE_LEAST 0.1  /* share of blocks: what is less makes no difference */
+#define DISPROVED (-2) /* logarithm of chances: seven to one */
 
 /* Multiply and shift with a secret multiplier; the rest of a word is zero. */
 static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
@@ -96,18 +98,11 @@ static bool may_live(const struct survivors *s, const struct survivors_block *b)
 	       (b->window + 1 < s->n_windows || !s->met);
 }
 
-static bool has_rate(const struct survivors_witness *w)
-{
-	return w->n_ended >= SURVIVORS_ENDS && w->watched > 0;
-}
-
 static void note_later(struct survivors *s, struct survivors_block *b, const uint64_t *h)
 {
 	if (h && *h == b->hash)
 		return;
 	b->changed = true;
-	if (has_rate(&s->stacks[b->stack].witness) && !is_theirs(s, &b->live, b->window))
-		s->stacks[b->stack].witness.changed += weight_bytes(&b->live);
 	s->counts.changed += h != NULL;
 	s->counts.unmapped += h == NULL;
 }
@@ -123,25 +118,21 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* How many of the blocks that are about to be looked at should have ended since the last look, by
- * stack; NULL: out of memory. */
-static double *expect_ends(const struct survivors *s, const struct net_clock *clock, double now_s)
+/* Of each block that is about to be looked at: net seconds since it was last; 0: it is not. NULL:
+ * out of memory. */
+static float *since_last(const struct survivors *s, const struct net_clock *clock, double now_s)
 {
-	double *expected = calloc(s->n_stacks + 1, sizeof(*expected)),
-	       looked_s = net_clock__at(clock, s->looked_ns);
+	float *since = calloc(s->n_blocks + 1, sizeof(*since));
+	double looked_s = net_clock__at(clock, s->looked_ns);
 
-	for (size_t i = 0; expected && i < s->n_blocks; i++) {
+	for (size_t i = 0; since && i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		const struct survivors_witness *w = &s->stacks[b->stack].witness;
-		double since;
+		double born_s = net_clock__at(clock, s->windows[b->window].end_ns);
 
-		if (!has_rate(w) || !may_live(s, b) || is_theirs(s, &b->live, b->window))
-			continue;
-		since = now_s - fmax(looked_s, net_clock__at(clock, s->windows[b->window].end_ns));
-		expected[b->stack] +=
-			weight_bytes(&b->live) * -expm1(-w->ended / w->watched * fmax(since, 0));
+		if (may_live(s, b) && !is_theirs(s, &b->live, b->window))
+			since[i] = (float)fmax(now_s - fmax(looked_s, born_s), 0);
 	}
-	return expected;
+	return since;
 }
 
 int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns,
@@ -150,16 +141,14 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	_cleanup_free_ double *expected = expect_ends(s, clock, now_s);
+	_cleanup_free_ float *since = since_last(s, clock, now_s);
 	int rc;
 
-	if (!class || !age || !expected)
+	if (!class || !age || !since)
 		return -ENOMEM;
 	rc = read_contents(s, may_live, note_later, reader, ctx);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < s->n_stacks; i++)
-		s->stacks[i].witness.expected += expected[i];
 	s->looked_ns = now_ns;
 	for (uint32_t i = 0; i < s->n_windows; i++) {
 		age[i] = age_of(s, clock, i, now_s);
@@ -171,22 +160,30 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 		for (size_t k = 0; k < stack->n_born; k++) {
 			uint32_t window = stack->born[k].window;
 			struct survival_ages *ages = survivors__ages_of(s, stack, window);
+			double looked = stack->looked[k] * windowed_born__trust(&stack->born[k]);
 
 			if (!ages || (window + 1 == s->n_windows && s->met))
 				continue;
-			ages->looked[class[window]] += (float)stack->looked[k];
-			ages->looked_at[class[window]] += (float)(stack->looked[k] * age[window]);
+			ages->looked[class[window]] += (float)looked;
+			ages->looked_at[class[window]] += (float)(looked * age[window]);
 		}
 	}
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
+		struct survivors_witness *w = &s->stacks[b->stack].witness;
 		struct survival_ages *ages;
+		int k = class[b->window];
 
+		if (since[i] > 0) {
+			w->asked[k]++;
+			w->asked_s[k] += since[i];
+			w->changed[k] += b->changed;
+		}
 		if (!may_live(s, b) || is_theirs(s, &b->live, b->window))
 			continue;
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (ages)
-			ages->same[class[b->window]] += (float)weight_bytes(&b->live);
+			ages->same[k] += (float)survivors__weight(s, b);
 	}
 	return 0;
 }
@@ -203,6 +200,40 @@ static int compare_contents(const void *a, const void *b)
 	if (x->class != y->class)
 		return x->class < y->class ? -1 : 1;
 	return (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+/* Sums of neighbours: windows and looks that follow each other may be of two classes of age. */
+static double around(const float *by_class, int class)
+{
+	double sum = 0;
+
+	for (int k = class - 1; k <= class + 1; k++)
+		sum += k >= 0 && k < SURVIVAL_CLASSES ? (double)by_class[k] : 0;
+	return sum;
+}
+
+/* struct windowed_stack.missed, of a class of age. A freed block's successor may have the same
+ * contents at the same address: a header that leads to a buffer, where both are freed and taken
+ * together. Then what looks unchanged is freed as often as anything at these addresses, m per
+ * second, and not as seldom as contents change, c. Which of both it is, is told by the frees n of
+ * unchanged blocks that were watched for t seconds: they are Poisson's, so that the logarithms of
+ * their chances differ by n log(m / c) - t (m - c). Where these frees do not speak against m,
+ * contents have missed what was due by it. */
+static double missed_at(const struct survivors_witness *w, int class)
+{
+	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;
+
+	if (!(asked > 0) || !(w->asked_s[class] > 0) || !(w->freed > 0))
+		return 0;
+	m = w->freed / w->watched;
+	gap = (double)w->asked_s[class] / asked;
+	due = asked * -expm1(-m * gap);
+	if (due < DUE_LEAST * asked || changed >= due)
+		return 0;
+	c = -log1p(-fmax(changed, 0.5) / (asked + 1)) / gap;
+	if (around(w->ended, class) * log(m / c) - around(w->kept_s, class) * (m - c) < DISPROVED)
+		return 0;
+	return 1 - changed / due;
 }
 
 int survivors__compare(struct survivors *s)
@@ -238,11 +269,11 @@ int survivors__compare(struct survivors *s)
 		i = class_end;
 	}
 	for (size_t i = 0; i < s->n_stacks; i++) {
-		const struct survivors_witness *w = &s->stacks[i].witness;
+		struct survivors_stack *stack = &s->stacks[i];
 
-		s->stacks[i].alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
-		if (w->expected > 0)
-			s->stacks[i].alike = fmax(s->stacks[i].alike, 1 - w->changed / w->expected);
+		stack->alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
+		for (int k = 0; k < SURVIVAL_CLASSES; k++)
+			stack->missed[k] = (float)missed_at(&stack->witness, k);
 	}
 	return 0;
 }

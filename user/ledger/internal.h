@@ -12,6 +12,9 @@ static inline double weight_bytes(const struct abi_live *live)
 	       estimate__probability(live->size, live->interval);
 }
 
+/* As it counts among blocks of other windows (windowed_born__trust()). */
+double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
+
 /* What realloc has made in a window is told of by reallocs (reallocs.h), and followed for these. */
 static inline bool is_theirs(const struct survivors *s, const struct abi_live *live,
 			     uint32_t window)

@@ -34,6 +34,7 @@ void survivors__free(struct survivors *s)
 	free(s->blocks);
 	free(s->slots);
 	free(s->ends);
+	free(s->births);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -291,6 +292,13 @@ static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t win
 	return at < stack->n_born && stack->born[at].window == window ? &stack->born[at] : NULL;
 }
 
+double survivors__weight(const struct survivors *s, const struct survivors_block *b)
+{
+	const struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
+
+	return born ? weight_bytes(&b->live) * windowed_born__trust(born) : 0;
+}
+
 /* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of
  * `looked`. */
 static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
@@ -478,22 +486,21 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 		       : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
 }
 
-/* One birth of the last window. died_ns: in it; 0: it was alive at its end. */
+/* One birth of the last window. died_ns: in it; 0: it was alive at its end. What becomes of it is
+ * counted when all births are known (count_watched()). */
 static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack,
 		       bool hashed, uint64_t died_ns)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
 	double p = estimate__probability(live->size, live->interval), weight = weight_bytes(live),
 	       age_s;
-	struct survival_ages *ages;
 	struct windowed_born *born;
 	double *looked;
 
 	if (is_theirs(s, live, (uint32_t)s->n_windows - 1))
 		return 0;
 	born = born_of(s, &s->stacks[stack], &looked);
-	ages = survivors__ages_of(s, &s->stacks[stack], (uint32_t)s->n_windows - 1);
-	if (!born || !ages)
+	if (!born || VECTOR_RESERVE(s->births, s->births_room, s->n_births + 1))
 		return -ENOMEM;
 	s->stacks[stack].sized += weight;
 	s->stacks[stack].small += live->size <= SURVIVORS_SMALL ? weight : 0;
@@ -503,15 +510,33 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 	born->squares += weight * weight * (1 - p);
 	age_s = s->last_s * (double)((died_ns ? died_ns : w->end_ns) - live->birth_ns) /
 		(double)(w->end_ns - w->start_ns);
-	if (s->last_s > 0)
-		add_watched(ages, weight * (double)w->allocs / s->last_s, age_s);
-	if (died_ns)
-		ages->ended[survival__age_class(age_s)] += (float)weight;
-	else
-		born->left_bytes += weight;
+	s->births[s->n_births++] = (struct survivors_birth){stack, weight, age_s, died_ns != 0};
+	born->left_bytes += died_ns ? 0 : weight;
 	/* of those that ended as early as the others would have been looked at */
 	if (hashed || (died_ns && live->birth_ns + SURVIVORS_FILL_NS <= w->end_ns))
 		*looked += weight;
+	return 0;
+}
+
+/* What became of the last window's births in it. */
+static int count_watched(struct survivors *s)
+{
+	uint32_t window = (uint32_t)s->n_windows - 1;
+
+	for (size_t i = 0; i < s->n_births; i++) {
+		const struct survivors_birth *b = &s->births[i];
+		struct survivors_stack *stack = &s->stacks[b->stack];
+		double weight = b->weight * windowed_born__trust(born_in(stack, window));
+		struct survival_ages *ages = survivors__ages_of(s, stack, window);
+
+		if (!ages)
+			return -ENOMEM;
+		if (s->last_s > 0)
+			add_watched(ages, weight * (double)s->windows[window].allocs / s->last_s,
+				    b->age_s);
+		if (b->died)
+			ages->ended[survival__age_class(b->age_s)] += (float)weight;
+	}
 	return 0;
 }
 
@@ -566,9 +591,10 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		return 0;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		float weight = (float)weight_bytes(&b->live);
+		bool freed = b->freed_in == s->n_windows;
+		struct survivors_witness *witness;
 		struct survival_ages *ages;
-		double age;
+		double age, weight;
 		int class;
 
 		if (b->window + 1 == s->n_windows || is_theirs(s, &b->live, b->window))
@@ -581,16 +607,16 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (!ages)
 			return -ENOMEM;
-		ages->pairs[class] += weight;
-		ages->exposed[class] += weight * (float)w->allocs;
-		if (b->freed_in == s->n_windows)
-			ages->frees[class] += weight;
-		if (b->hashed && !b->changed && (!b->ended || b->freed_in == s->n_windows)) {
-			struct survivors_witness *witness = &s->stacks[b->stack].witness;
-
-			witness->watched += (double)weight * s->last_s;
-			witness->ended += b->freed_in == s->n_windows ? (double)weight : 0;
-			witness->n_ended += b->freed_in == s->n_windows;
+		weight = survivors__weight(s, b);
+		ages->pairs[class] += (float)weight;
+		ages->exposed[class] += (float)(weight * (double)w->allocs);
+		ages->frees[class] += freed ? (float)weight : 0;
+		witness = &s->stacks[b->stack].witness;
+		witness->watched += weight * s->last_s;
+		witness->freed += freed ? weight : 0;
+		if (b->hashed && !b->changed && (!b->ended || freed)) {
+			witness->kept_s[class] += (float)s->last_s;
+			witness->ended[class] += freed;
 		}
 	}
 	return 0;
@@ -633,6 +659,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	if (!s->met)
 		return 0;
 	s->last_s = last_seconds(s, clock);
+	s->n_births = 0;
 	for (size_t i = 0; i < s->n_blocks && !rc && !w->continuous; i++) {
 		const struct survivors_block *b = &s->blocks[i];
 
@@ -642,6 +669,8 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	for (size_t i = 0; i < s->n_ends && !rc; i++)
 		rc = take_end(s, &s->ends[i]);
 	s->n_ends = 0;
+	if (!rc)
+		rc = count_watched(s);
 	if (!rc)
 		rc = count_pairs(s, clock);
 	if (!rc && w->continuous)

@@ -31,7 +31,6 @@
 #define SURVIVORS_SMALL	  4096 /* bytes: a page */
 #define SURVIVORS_MAX	  32768
 #define SURVIVORS_FILL_NS 2000000ULL
-#define SURVIVORS_ENDS	  5 /* blocks, for a rate */
 
 struct survivors_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
@@ -70,17 +69,21 @@ struct survivors_stack {
 	size_t n_born, room;
 	struct survival_ages *groups; /* WINDOWED_GROUPS */
 	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
-	double alike;		      /* survivors__compare() */
+	/* survivors__compare(): struct windowed_stack */
+	double alike;
+	float missed[SURVIVAL_CLASSES];
 	/* bytes born in windows; of these, in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
-		/* Of blocks unchanged so far, in bytes: what they were watched for in windows after
-		 * that of their birth, times net seconds; what was seen to end there; blocks of
-		 * these. */
-		double watched, ended, n_ended;
-		/* Between looks, once SURVIVORS_ENDS of them have ended: how many should have
-		 * ended; how many have changed. */
-		double expected, changed;
+		/* In windows after that of their birth: bytes times net seconds for which addresses
+		 * of blocks were watched; bytes, with a free there. */
+		double watched, freed;
+		/* Of blocks that were unchanged so far, by age: blocks times net seconds in
+		 * windows; blocks that ended there. */
+		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
+		/* Blocks that were unchanged when contents were looked at before, by age now; times
+		 * net seconds since; what of them has changed. */
+		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
 	/* allocated, when survivors__take_sites() was called last */
 	uint64_t samples, bytes, objects_q16;
@@ -90,6 +93,12 @@ struct survivors_counts {
 	uint64_t born, freed, replaced, changed, unmapped;
 	uint64_t grown_unknown; /* born by realloc, and how much of them is new is not known */
 	uint64_t let_go;	/* not followed any more, for want of room */
+};
+
+struct survivors_birth {
+	uint32_t stack;
+	double weight, age_s; /* bytes; how old it became in its window, net seconds */
+	bool died;
 };
 
 struct survivors {
@@ -110,6 +119,8 @@ struct survivors {
 	size_t n_slots;
 	struct abi_end *ends; /* told, and not taken in yet */
 	size_t n_ends, ends_room;
+	struct survivors_birth *births; /* of the window that is harvested */
+	size_t n_births, births_room;
 	struct survivors_counts counts;
 	uint64_t random;
 	/* Told of an address that nobody need watch any more. NULL: nobody. */

@@ -179,12 +179,16 @@ struct hazards {
 	double known_s; /* up to that one */
 };
 
-/* last: the class of the run's length. Where nothing was watched, between the window of birth and
+/* sample: bytes that one block counts. last: the class of the run's length. Few frees say little of
+ * one age: as often as at all ages they come is taken for what one block's end would have shown
+ * (the mean of a Gamma prior that weighs as much as one event, with Poisson's frees: Gelman and
+ * others, Bayesian Data Analysis, section 2.6). Where nothing was watched, between the window of birth and
  * the next: the mean of what comes before, as the last decade that is known has it, and after. */
-static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazards *ret)
+static void find_hazards(double (*sum)[SURVIVAL_CLASSES], double sample, int last,
+			 struct hazards *ret)
 {
+	double ended = 0, watched = 0, before, frees = 0, exposed = 0, mean;
 	bool seen[SURVIVAL_CLASSES] = {};
-	double ended = 0, watched = 0, before;
 
 	*ret = (struct hazards){};
 	/* the window of birth is better evidence, as long as enough was watched in it */
@@ -202,9 +206,18 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], int last, struct hazar
 	}
 	before = watched > 0 ? ended / watched : 0;
 	for (int k = ret->n_young; k <= last; k++) {
-		if (!(sum[PAIRS][k] > 0) || !(sum[EXPOSED][k] > 0))
+		frees += sum[FREES][k];
+		exposed += sum[EXPOSED][k];
+	}
+	mean = exposed > 0 ? frees / exposed : 0;
+	for (int k = ret->n_young; k <= last; k++) {
+		double weight = sum[EXPOSED][k];
+
+		if (!(sum[PAIRS][k] > 0) || !(weight > 0))
 			continue;
-		ret->rate[k] = free_rate(sum[PAIRS][k], sum[EXPOSED][k], sum[FREES][k]);
+		ret->rate[k] = free_rate(sum[PAIRS][k], weight, sum[FREES][k]);
+		if (mean > 0)
+			ret->rate[k] = (ret->rate[k] * weight + sample) / (weight + sample / mean);
 		ret->known = seen[k] = true;
 		ret->known_s = survival__class_end(k);
 	}
@@ -281,14 +294,15 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 /* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone
  * is known what becomes of them later, so the equation is solved for what is left of their lives,
  * with successors that live whole ones. last: the class of the run's length. */
-static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, int last, struct ends *ret)
+static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, double sample, int last,
+		       struct ends *ret)
 {
 	double ended[STEPS], rest_ended[STEPS] = {}; /* in each step: of all, of what was left */
 	double m[STEPS + 1] = {};		     /* M at the beginnings of steps */
 	double f = 0, rest = 0, frees = 0;
 	struct hazards hazards;
 
-	find_hazards(sum, last, &hazards);
+	find_hazards(sum, sample, last, &hazards);
 	ret->known = hazards.known;
 	ret->known_s = hazards.known_s;
 	for (int i = 0; i < PARTS * (last + 1); i++) {
@@ -369,7 +383,7 @@ static double end_of_last(int class, double age, double value, const double s[SU
 
 /* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked
  * at. false: nothing was at all. */
-static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike,
+static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
 			   const double by_ends[SURVIVAL_CLASSES], double s[SURVIVAL_CLASSES],
 			   double *ret_known_s)
 {
@@ -377,9 +391,9 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike,
 	int n = 0;
 
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		if (!(sum[LOOKED][k] > 0))
+		if (!(sum[LOOKED][k] > 0) || alike[k] >= MOST_ALIKE)
 			continue;
-		value[n] = (sum[SAME][k] / sum[LOOKED][k] - alike) / (1 - alike);
+		value[n] = (sum[SAME][k] / sum[LOOKED][k] - alike[k]) / (1 - alike[k]);
 		value[n] = fmin(fmax(value[n], 0), 1);
 		weight[n] = sum[LOOKED][k];
 		age[n++] = sum[LOOKED_AT][k] / sum[LOOKED][k];
@@ -416,33 +430,36 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], double alike,
 }
 
 /* Contents change while blocks live: more of them than have been freed. */
-static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends, double alike)
+static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
+		       const double alike[SURVIVAL_CLASSES])
 {
 	double more = 0, all = 0;
 
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		if (!(sum[LOOKED][k] > 0) || !(ends->least[k] > KNOWN_LEAST))
+		if (!(sum[LOOKED][k] > 0) || !(ends->least[k] > KNOWN_LEAST) ||
+		    alike[k] >= MOST_ALIKE)
 			continue;
 		more += sum[LOOKED][k] * ends->least[k] -
-			(sum[SAME][k] - alike * sum[LOOKED][k]) / (1 - alike);
+			(sum[SAME][k] - alike[k] * sum[LOOKED][k]) / (1 - alike[k]);
 		all += sum[LOOKED][k];
 	}
 	return more > CONTRADICTS * all;
 }
 
 void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
-		     double slowed, double left, double alike, double length_s,
-		     struct survival *ret)
+		     double slowed, double left, double sample, double alike, const float *missed,
+		     double length_s, struct survival *ret)
 {
-	double sum[SUMS][SURVIVAL_CLASSES], before = 1;
+	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], before = 1;
 	bool by_contents = false;
 	struct ends ends;
 
 	add_ages(groups, n, without, per_alloc_s, slowed, sum);
-	solve_ends(sum, left, survival__age_class(length_s), &ends);
-	if (alike < MOST_ALIKE)
-		by_contents = solve_contents(sum, alike, ends.s, ret->s, &ret->known_s) &&
-			      !is_mutated(sum, &ends, alike);
+	solve_ends(sum, left, sample, survival__age_class(length_s), &ends);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		looks_alike[k] = fmax(alike, missed ? (double)missed[k] : 0);
+	by_contents = solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s) &&
+		      !is_mutated(sum, &ends, looks_alike);
 	if (!by_contents)
 		ret->known_s = ends.known_s;
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {

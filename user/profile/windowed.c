@@ -15,6 +15,13 @@
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
 
+double windowed_born__trust(const struct windowed_born *born)
+{
+	double square = born->bytes * born->bytes;
+
+	return square > 0 ? square / (square + WINDOWED_FEW * born->squares) : 0;
+}
+
 /* --- strata --- */
 
 struct stratum {
@@ -426,7 +433,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 static void figure(struct context *c, int without, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
-	double end = c->run->end_s, born = 0, alive = 0;
+	double end = c->run->end_s, born = 0, alive = 0, samples = 0, sample;
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
 	memset(c->left, 0, c->strata->n * sizeof(*c->left));
@@ -439,16 +446,18 @@ static void figure(struct context *c, int without, struct figures *ret)
 		c->rates[h] += b->bytes;
 		c->left[h] += b->left_bytes;
 		if (!c->run->windows[b->window].continuous) {
-			born += b->bytes;
-			alive += b->left_bytes;
+			born += b->bytes * windowed_born__trust(b);
+			alive += b->left_bytes * windowed_born__trust(b);
+			samples += (double)b->samples;
 		}
 	}
 	to_rates(c->run, c->strata, without, c->rates);
+	sample = samples > 0 ? born / samples : 1;
 	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without,
-			c->strata->per_alloc_s, c->strata->ends_slowed, born > 0 ? alive / born : 1,
-			stack->alike, end, &c->survival);
+			c->strata->per_alloc_s, c->strata->ends_slowed, born > 0 ? alive / born : 1, sample,
+			stack->alike, stack->missed, end, &c->survival);
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s,
-			c->strata->ends_slowed, 1, stack->alike, end, &c->cohort);
+			c->strata->ends_slowed, 1, sample, stack->alike, stack->missed, end, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);

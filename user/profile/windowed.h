@@ -84,6 +84,14 @@ struct windowed_born {
 	double left_bytes; /* of these: what was alive at the window's end */
 };
 
+/* How much a window's births count for what becomes of blocks, of 1: what few samples stand for is
+ * more chance than window. S differs between windows, and by sampling; where a window is known by n
+ * samples, and n_0 = WINDOWED_FEW have as much of the latter as there is of the former, the best
+ * weights of windows are as n / (n + n_0) (DerSimonian and Laird, Controlled Clinical Trials 7,
+ * 1986). n: that many samples of the same size have its variance. */
+#define WINDOWED_FEW 8 /* S(1 - S) / n_0 at S = 1/2 is 0.18^2 */
+double windowed_born__trust(const struct windowed_born *born);
+
 struct windowed_stack {
 	const struct windowed_born *born; /* ascending by window */
 	size_t n_born;
@@ -94,6 +102,9 @@ struct windowed_stack {
 	const struct survival_ages *cohort;
 	/* chance that two blocks of its size have equal contents; 1 where too few are known */
 	double alike;
+	/* SURVIVAL_CLASSES: share of the ends that contents at that age do not show, for the address
+	 * has the same ones again. NULL: none */
+	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;
 };

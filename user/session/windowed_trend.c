@@ -247,6 +247,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			.groups = stack->groups,
 			.cohort = stack->cohort,
 			.alike = stack->alike,
+			.missed = stack->missed,
 			.small = stack->sized > 0 ? stack->small / stack->sized : 0,
 		};
 		stacks[i] = &room[i];

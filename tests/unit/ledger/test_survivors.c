@@ -312,6 +312,70 @@ static void test_alike(void **state)
 	end(&f);
 }
 
+/* Blocks 4 to 7 look as before half a second after their birth. Those before them, of the same
+ * stack, are freed in every window: so these would be, too, if contents are no proof of life. */
+static void test_freed_and_looks_the_same(void **state)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1);
+	const int class = survival__age_class(0.5);
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	for (size_t i = 0; i < 4; i++)
+		memory[i][0] ^= 1;
+	look(&f, 11 * S);
+	for (uint64_t at = 12 * S; at < 16 * S; at += S) {
+		meet(&f, at, 0, 0, 1);
+		for (size_t i = 0; i < 4; i++)
+			tell(&f, i, &first, at + MS, END_FREED);
+		harvest(&f);
+	}
+	window(&f, 20 * S, 4, 4, 1);
+	look(&f, 20 * S + 500 * MS);
+	assert_int_equal(survivors__compare(&f.s), 0);
+	assert_true((double)stack_of(&f, 1)->missed[class] > 0.9);
+	/* at other ages nothing was missed: those before them had changed, and nothing was asked */
+	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
+	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
+	/* A window in which six such frees would have come to these at that rate, and none did. */
+	meet(&f, 20 * S + 600 * MS, 0, 0, 1);
+	f.s.windows[f.s.n_windows - 1].end_ns += 20 * MS;
+	harvest(&f);
+	assert_int_equal(survivors__compare(&f.s), 0);
+	assert_true((double)stack_of(&f, 1)->missed[class] == 0);
+	end(&f);
+}
+
+/* One sample that stands for many counts by what it is, not by what it stands for. */
+static void test_few_samples_count_for_less(void **state)
+{
+	const struct survivors_window w = {
+		.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 65536, .allocs = 100};
+	struct abi_live live = block_of(10 * S + 1, 1);
+	const uint64_t addr = FIRST;
+	double counted;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	live.interval = 65536;
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, &addr, &live, 1, read_memory, NULL),
+			 0);
+	harvest(&f);
+	window(&f, 20 * S, 1, 20, 1);
+	look(&f, 21 * S);
+	assert_true(stack_of(&f, 1)->born[0].bytes > 60000);
+	counted = (double)stack_of(&f, 1)->groups[0].looked[survival__age_class(11)];
+	assert_true(fabs(counted / stack_of(&f, 1)->born[0].bytes - 1.0 / 9) < 0.001);
+	assert_true(fabs((double)stack_of(&f, 1)->groups[0].pairs[survival__age_class(10.02)] -
+			 counted) < 1e-3 * counted);
+	counted = (double)stack_of(&f, 1)->groups[1].looked[survival__age_class(1)];
+	assert_true(counted == 20 * SIZE); /* each block was a sample */
+	end(&f);
+}
+
 /* Half is let go: what is known of the rest is about the same share. */
 static void test_let_go(void **state)
 {
@@ -399,6 +463,7 @@ static void test_stretch(void **state)
 	const uint64_t addrs[] = {FIRST, FIRST + SIZE};
 	const struct survivors_stack *stack;
 	struct fixture f;
+	double part;
 
 	(void)state;
 	begin(&f);
@@ -420,8 +485,11 @@ static void test_stretch(void **state)
 	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
 	look(&f, 30 * S);
 	assert_non_null(stack->cohort);
-	assert_true((double)stack->cohort->looked[survival__age_class(10)] == SIZE);
-	assert_true((double)stack->cohort->same[survival__age_class(10)] == SIZE);
+	/* one of ten, in a stretch of eleven samples */
+	part = SIZE * windowed_born__trust(&stack->born[0]);
+	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
+	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
+	assert_true(fabs((double)stack->cohort->same[survival__age_class(10)] - part) < 1e-3);
 	end(&f);
 }
 
@@ -499,6 +567,8 @@ int main(void)
 		cmocka_unit_test(test_contents),
 		cmocka_unit_test(test_not_filled_in),
 		cmocka_unit_test(test_alike),
+		cmocka_unit_test(test_freed_and_looks_the_same),
+		cmocka_unit_test(test_few_samples_count_for_less),
 		cmocka_unit_test(test_let_go),
 		cmocka_unit_test(test_let_go_of_addresses),
 		cmocka_unit_test(test_stretch),

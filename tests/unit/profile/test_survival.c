@@ -74,11 +74,11 @@ static void nothing_seen_is_nothing_known(void **state)
 	struct survival s;
 
 	(void)state;
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 	assert_true(survival__at(&s, 30) == 1);
 	assert_true(fabs(survival__area(&s, 30) - 30) < 1e-6);
-	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 }
 
@@ -92,10 +92,10 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 		ages.watched[k] = (float)(1e6 / PER_ALLOC_S);
 		ages.ended[k] = (float)(RATE * 1e6);
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_exponential(&s, RATE, 0.02);
 	/* by a clock of which the window had ten times as much they were ten times as old */
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 10, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 10, 1, 1, 1, NULL, RUN_S, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }
 
@@ -106,7 +106,7 @@ static void frees_at_addresses_tell_of_old_ages(void **state)
 
 	(void)state;
 	add_frees(&ages, RATE);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_true(s.known_s > RUN_S / 2);
 	assert_exponential(&s, RATE, 0.015);
@@ -120,13 +120,56 @@ static void contents_are_believed_where_they_differ(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0.25);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0.25, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0.25, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	/* most of them are alike by chance: frees tell */
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0.75, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0.75, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
+}
+
+/* Contents that look unchanged whatever is freed say nothing, and those of other ages do. */
+static void contents_that_miss_ends_are_no_evidence(void **state)
+{
+	struct survival_ages ages = {};
+	float missed[SURVIVAL_CLASSES] = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	add_contents(&ages, RATE, 0);
+	for (int k = 30; survival__class_end(k) < 2; k++) {
+		ages.same[k] = ages.looked[k];
+		missed[k] = 0.9f;
+	}
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, missed, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_CONTENTS);
+	assert_exponential(&s, RATE, 0.015);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		missed[k] = 0.9f;
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, missed, RUN_S, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+}
+
+/* Of young ages a hundredth of one block was watched, as it were, and a free seen each time: that is
+ * chance, where all other ages say how often it comes. */
+static void few_frees_are_as_those_of_all_ages(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	for (int k = 0; survival__class_end(k) < 0.3; k++)
+		ages.pairs[k] = ages.exposed[k] = ages.frees[k] = 0;
+	for (int k = 20; survival__class_end(k) < 0.3; k++) {
+		ages.pairs[k] = 1e2f;
+		ages.exposed[k] = (float)(1e2 * WINDOW_S / PER_ALLOC_S);
+		ages.frees[k] = 1e2f;
+	}
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1e6, 1, NULL, RUN_S, &s);
+	assert_exponential(&s, RATE, 0.05);
 }
 
 /* All contents change, and hardly anything is freed: they are written to while they live. */
@@ -138,7 +181,7 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	(void)state;
 	add_frees(&ages, RATE / 1000);
 	add_contents(&ages, 100 * RATE, 0);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE / 1000, 0.015);
 }
@@ -151,9 +194,9 @@ static void one_group_can_be_left_out(void **state)
 	(void)state;
 	add_frees(&ages[0], RATE);
 	add_frees(&ages[1], 10 * RATE);
-	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_exponential(&s, RATE, 0.015);
-	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, 1, RUN_S, &s);
+	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
 	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
 }
 
@@ -165,13 +208,13 @@ static void half_of_them_live_so_long(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
 	assert_true(fabs(survival__half_life(&s) - log(2) / RATE) < 0.05 * log(2) / RATE);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		ages.same[k] = ages.looked[k];
 		ages.frees[k] = 0;
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 0, RUN_S, &s);
+	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
 	assert_true(isinf(survival__half_life(&s)));
 }
 
@@ -183,6 +226,8 @@ int main(void)
 		cmocka_unit_test(the_window_of_birth_tells_of_young_ages),
 		cmocka_unit_test(frees_at_addresses_tell_of_old_ages),
 		cmocka_unit_test(contents_are_believed_where_they_differ),
+		cmocka_unit_test(contents_that_miss_ends_are_no_evidence),
+		cmocka_unit_test(few_frees_are_as_those_of_all_ages),
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
 		cmocka_unit_test(one_group_can_be_left_out),
 		cmocka_unit_test(half_of_them_live_so_long),

@@ -24,6 +24,19 @@ static void test_classes_of_age(void **state)
 		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 }
 
+/* n / (n + 8), by what n samples of one size would have for a variance. */
+static void test_trust(void **state)
+{
+	const struct windowed_born eight = {.samples = 8, .bytes = 8 * 65536.0,
+					    .squares = 8 * 65536.0 * 65536},
+				   certain = {.samples = 3, .bytes = 3000}, nothing = {};
+
+	(void)state;
+	assert_near(windowed_born__trust(&eight), 0.5, 1e-9);
+	assert_near(windowed_born__trust(&certain), 1, 1e-9);
+	assert_near(windowed_born__trust(&nothing), 0, 1e-9);
+}
+
 /* Whatever is born stays: all of the run's births are live, and what grows is what is born. */
 static void leaks(double alike)
 {
@@ -456,6 +469,7 @@ static void test_balance(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trust),
 		cmocka_unit_test(test_classes_of_age),
 		cmocka_unit_test(test_leak_distinct),
 		cmocka_unit_test(test_leak_with_equal_contents),
