@@ -42,6 +42,7 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
  * among other code, and of an allocation and its free that come rarely. */
 struct measured {
 	double ns[2][INSN_CLASSES][2], among_ns[2][INSN_CLASSES][2], rare_ns[2];
+	double pair_ns[2]; /* with probes: an allocation and its free, unsampled and sampled */
 };
 
 static int compare_double(const void *a, const void *b)
@@ -129,6 +130,14 @@ static void call_stub(const void *stub)
 	((const struct self_stub *)stub)->call(64);
 }
 
+/* Of a block whose address the stub returns. */
+static void call_pair(const void *nothing)
+{
+	(void)nothing;
+	self__stub(INSN_PUSH, 0).call(64);
+	self__stub(INSN_PUSH, 1).call(64);
+}
+
 static void calibration_child(struct measured *m, int commands, int answers, pid_t parent)
 {
 	char byte;
@@ -150,9 +159,15 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 					measure_among(call_stub, &stub, CALIBRATION_CALLS);
 			}
 		m->rare_ns[probed] = measure_rare(INSN_PUSH);
+		m->pair_ns[0] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
+	if (read(commands, &byte, 1) != 1)
+		_exit(1);
+	m->pair_ns[1] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
+	if (write(answers, &byte, 1) != 1)
+		_exit(1);
 	_exit(0);
 }
 
@@ -236,6 +251,28 @@ static double rare_ns(const struct measured *m, const struct calibration *usual,
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
 
+/* The child's blocks are samples, each: what one costs beyond an unsampled pair and its stack. */
+static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
+			     const struct measured *m, const int *commands, const int *answers,
+			     double *ret_ns)
+{
+	struct abi_process_cpu before, after;
+	int rc = capture__set_interval(c, pid, 1);
+
+	if (!rc)
+		rc = capture__counters(c, process, &before);
+	if (!rc)
+		rc = ask_child(commands[1], answers[0]);
+	if (!rc)
+		rc = capture__counters(c, process, &after);
+	if (!rc && after.samples > before.samples)
+		*ret_ns = fmax(m->pair_ns[1] - m->pair_ns[0] -
+				       (double)(after.stack_ns - before.stack_ns) /
+					       (double)(after.samples - before.samples),
+			       0);
+	return rc;
+}
+
 int capture__calibrate(struct capture *c, struct calibration *ret)
 {
 	double stacks = 0;
@@ -266,8 +303,11 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 	if (!rc) {
 		capture__activate(c);
 		rc = ask_child(commands[1], answers[0]);
-		capture__deactivate(c);
 		stacks = stacks_ns(c, process);
+		if (!rc && c->skel->rodata->config.interval > 1)
+			rc = calibrate_samples(c, pid, process, m, commands, answers,
+					       &ret->sample_ns);
+		capture__deactivate(c);
 	}
 	capture__detach(c);
 	capture__clear_tables(c);
@@ -455,6 +495,12 @@ double calibration__cost_ns(const struct calibration *calibration, const struct 
 	return cost_ns(calibration, capture__cost_of(point));
 }
 
+double calibration__samples_ns(const struct calibration *calibration,
+			       const struct abi_process_cpu *counters)
+{
+	return calibration->sample_ns * (double)counters->samples + (double)counters->stack_ns;
+}
+
 double calibration__total_ns(const struct calibration *calibration,
 			     const struct abi_process_cpu *counters)
 {
@@ -462,7 +508,7 @@ double calibration__total_ns(const struct calibration *calibration,
 
 	for (int cost = 0; cost < ABI_COSTS; cost++)
 		total += (double)counters->calls[cost] * cost_ns(calibration, cost);
-	return total + (double)counters->stack_ns;
+	return total + calibration__samples_ns(calibration, counters);
 }
 
 double region_calibration__total_ns(const struct region_calibration *calibration,

@@ -285,6 +285,9 @@ void capture_drain__free(struct capture_drain *drain);
  * capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
+	/* more than that, and the stack, of a sampled allocation and its free: a return, tables. 0:
+	 * each call is a sample */
+	double sample_ns;
 	double rare_ns; /* more than that, of each call, where they are few: the caches have lost
 			 * the kernel's code and tables since the last one
 			 * (calibration__rarity_ns()) */
@@ -318,7 +321,11 @@ double calibration__rarity_ns(const struct calibration *calibration, uint64_t ca
 /* Nanoseconds that one call costs at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
 
-/* Nanoseconds that all calls counted, and their stacks, have cost. */
+/* Nanoseconds that samples, and their stacks, have cost beyond their calls. */
+double calibration__samples_ns(const struct calibration *calibration,
+			       const struct abi_process_cpu *counters);
+
+/* Nanoseconds that all calls counted, and samples, have cost. */
 double calibration__total_ns(const struct calibration *calibration,
 			     const struct abi_process_cpu *counters);
 

@@ -14,7 +14,7 @@
 		", @function\n" #name ":\n" body "ret\n.size " #name ", . - " #name                \
 		"\n.popsection\n")
 
-STUB(memtrace_alloc_push, "push %rbx\npop %rbx\n");
+STUB(memtrace_alloc_push, "push %rbx\npop %rbx\nmov %rdi, %rax\n");
 STUB(memtrace_alloc_jump, "test %rsp, %rsp\njne 1f\nnop\n1:\n");
 STUB(memtrace_alloc_nop, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n");
 STUB(memtrace_alloc_step, "mov %rdi, %rax\n");

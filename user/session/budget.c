@@ -31,8 +31,6 @@
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 /* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
 #define MOST_THINNED 64
-/* what a sample costs beyond an unsampled call and its stack: a return, three tables */
-#define SAMPLE_NS 900
 #define HELD_NS	  500000000 /* what was known so long ago is not compared with */
 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
 #define NICE -10
@@ -49,23 +47,16 @@ static double regions_cost_of(const struct session *s, const struct abi_process_
 	       (double)counters->region_stack_ns;
 }
 
-/* Beyond that of their calls. (Where each call is a sample, this is what calls are calibrated to
- * cost.) */
-static double returns_cost_of(const struct session *s, const struct abi_process_cpu *counters)
-{
-	return s->calibrated && s->interval > 1 ? SAMPLE_NS * (double)counters->samples : 0;
-}
-
 static double samples_cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
-	return s->calibrated ? returns_cost_of(s, counters) + (double)counters->stack_ns : 0;
+	return s->calibrated ? calibration__samples_ns(&s->calibration, counters) : 0;
 }
 
 static double cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
 	double calls = s->calibrated ? calibration__total_ns(&s->calibration, counters) : 0;
 
-	return calls + returns_cost_of(s, counters) + regions_cost_of(s, counters);
+	return calls + regions_cost_of(s, counters);
 }
 
 bool budget__cost_known(const struct session *s)
@@ -147,7 +138,8 @@ static void adapt_shared(struct session *s, struct target *t, double cost_ns, do
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
 
 	if (cost_ns < s->max_steady_overhead * cpu_ns)
-		wanted = SAMPLES_SHARE * s->max_steady_overhead * cpu_ns / SAMPLE_NS;
+		wanted = SAMPLES_SHARE * s->max_steady_overhead * cpu_ns /
+			 fmax(s->calibration.sample_ns, 1);
 	if (wanted > 1 && wanted < SAMPLES_WANTED)
 		samples *= SAMPLES_WANTED / wanted;
 	if (wanted > 1)
