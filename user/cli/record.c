@@ -26,7 +26,6 @@
 
 struct snapshot_run {
 	struct record_config *config;
-	enum snapshot_cause cause;
 	int status;
 };
 
@@ -34,15 +33,15 @@ static int write_snapshot(void *ctx, const struct profile *profile)
 {
 	struct snapshot_run *run = ctx;
 
-	if (record_write_files(run->config, profile, run->cause, NULL))
+	if (record_write_files(run->config, profile, NULL))
 		run->status = EXIT_FAILED;
 	return 0;
 }
 
 /* A failure is told at once, and in the end: the tracing goes on. */
-static int take_snapshot(struct record_config *c, struct session *s, enum snapshot_cause cause)
+static int take_snapshot(struct record_config *c, struct session *s)
 {
-	struct snapshot_run run = {c, cause, 0};
+	struct snapshot_run run = {c, 0};
 	int rc;
 
 	if (!trace_config__writes_files(&c->trace)) {
@@ -54,7 +53,7 @@ static int take_snapshot(struct record_config *c, struct session *s, enum snapsh
 		complain("no snapshot: %s", strerror(-rc));
 	else if (c->verbose)
 		complain("snapshot %u", c->snapshots.n + 1);
-	snapshots__written(&c->snapshots, cause);
+	snapshots__written(&c->snapshots);
 	return rc ? EXIT_FAILED : run.status;
 }
 
@@ -202,21 +201,19 @@ static bool take_signal(int signal_fd, struct session *s, struct snapshots *snap
 static int keep_snapshots(struct record_config *c, struct session *s, struct status_line *line,
 			  double *ret_took_s)
 {
-	enum snapshot_cause cause;
 	struct session_status st;
 	double start;
 	int status;
 
 	session__status(s, &st);
-	cause = snapshots__due(&c->snapshots, st.elapsed_s, st.alloc_bytes,
-			       st.live_bytes + st.grown_bytes);
-	if (cause == SNAPSHOT_NONE)
+	if (!snapshots__due(&c->snapshots, st.elapsed_s, st.alloc_bytes,
+			    st.live_bytes + st.grown_bytes))
 		return 0;
 	clear_status(line);
 	session__await_gap(s);
 	start = clock__monotonic_s();
 	session__expect_long_work(s, true);
-	status = take_snapshot(c, s, cause);
+	status = take_snapshot(c, s);
 	session__expect_long_work(s, false);
 	*ret_took_s = clock__monotonic_s() - start;
 	return status;
@@ -470,7 +467,7 @@ int cmd_record(int argc, char **argv)
 		status = fail(&err);
 	} else {
 		for (size_t i = 0; i < n_profiles; i++)
-			if (record_write_files(&config, profiles[i], SNAPSHOT_FINAL, profiles[i]))
+			if (record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;
 		if (!session__command(session))
 			release_signals(signal_fd, &signals);

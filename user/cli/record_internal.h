@@ -23,7 +23,6 @@ struct record_config {
 	struct trace_config trace;
 	char *const *command;
 	bool threads, each_thread, sites, lifetimes, resident; /* tables besides */
-	bool jeprof_names;
 	struct snapshots snapshots;
 	struct written *written;
 	size_t n_written;
@@ -50,11 +49,10 @@ int record_check_outputs(const struct record_config *c, struct error *err);
 /* Where tables and JSON go: a command has standard output for itself. */
 void record_choose_output(struct record_config *c);
 
-/* A profile's files, for that cause. told: the profile itself, of the last ones, which learns of
+/* A profile's files. told: the profile itself, of the last ones, which learns of
  * their paths; NULL: of a snapshot, which are remembered until then. These three return 0, or
  * EXIT_FAILED where that was said. */
-int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
-		       struct profile *told);
+int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
 

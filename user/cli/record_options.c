@@ -116,8 +116,6 @@ static const struct option_row output_rows[] = {
 	 .man = "Bytes have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
 	 .help = "a snapshot when live memory is higher than ever by 5 %"},
-	{"jeprof-names", .flag = offsetof(struct record_config, jeprof_names),
-	 .help = "files named as jemalloc names its own"},
 	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
 	 .help = "one JSON object per process instead of the table",
 	 .man = "Into FILE, or where the table would go. -: standard output."},

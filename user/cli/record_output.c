@@ -62,15 +62,14 @@ static int tell_file(void *told, const struct profile *p, const char *path)
 	return profile__add_file(told, path);
 }
 
-int record_write_files(struct record_config *c, const struct profile *p, enum snapshot_cause cause,
-		       struct profile *told)
+int record_write_files(struct record_config *c, const struct profile *p, struct profile *told)
 {
 	char number[32] = "";
 	int status = 0;
 
-	if (cause != SNAPSHOT_FINAL || c->jeprof_names)
-		snapshots__name(&c->snapshots, cause, c->jeprof_names, number);
-	if (told && tell_snapshots(c, told))
+	if (!told)
+		snapshots__name(&c->snapshots, number);
+	else if (tell_snapshots(c, told))
 		status = no_memory();
 	return trace_config__write_files(&c->trace, p, &c->view, number,
 					 told ? tell_file : remember, told ? (void *)told : c)

@@ -40,45 +40,33 @@ double snapshots__look_every_s(const struct snapshots *s)
 	return s->every_s > 0 ? fmax(LOOK_EVERY_S, fmin(1, s->every_s / 10)) : INFINITY;
 }
 
-enum snapshot_cause snapshots__due(struct snapshots *s, double elapsed_s, double alloc_bytes,
-				   double live_bytes)
+bool snapshots__due(struct snapshots *s, double elapsed_s, double alloc_bytes, double live_bytes)
 {
-	enum snapshot_cause cause = SNAPSHOT_NONE;
+	bool due = s->asked;
 
+	s->asked = false;
 	if (s->at_peaks && live_bytes > SNAPSHOT_RISE * s->peak_bytes) {
 		s->peak_bytes = live_bytes;
-		cause = SNAPSHOT_PEAK;
+		due = true;
 	}
 	if (s->every_s > 0 && elapsed_s >= s->every_s * (s->intervals + 1.0)) {
 		s->intervals = (unsigned)(elapsed_s / s->every_s);
-		cause = SNAPSHOT_INTERVAL;
+		due = true;
 	}
 	if (s->every_bytes && alloc_bytes >= (double)s->every_bytes * ((double)s->multiples + 1)) {
 		s->multiples = (uint64_t)(alloc_bytes / (double)s->every_bytes);
-		cause = SNAPSHOT_INTERVAL;
+		due = true;
 	}
-	if (s->asked)
-		cause = SNAPSHOT_ASKED;
-	s->asked = false;
-	return cause;
+	return due;
 }
 
-const char *snapshots__name(const struct snapshots *s, enum snapshot_cause cause, bool jeprof,
-			    char *buf)
+const char *snapshots__name(const struct snapshots *s, char *buf)
 {
-	static const char letters[SNAPSHOT_CAUSES] = {'-', 'i', 'u', 'm', 'f'};
-
-	if (!jeprof)
-		snprintf(buf, SIZE, "%04u", s->n + 1);
-	else if (cause == SNAPSHOT_FINAL)
-		snprintf(buf, SIZE, "%u.f", s->n);
-	else
-		snprintf(buf, SIZE, "%u.%c%u", s->n, letters[cause], s->n_of[cause]);
+	snprintf(buf, SIZE, "%04u", s->n + 1);
 	return buf;
 }
 
-void snapshots__written(struct snapshots *s, enum snapshot_cause cause)
+void snapshots__written(struct snapshots *s)
 {
 	s->n++;
-	s->n_of[cause]++;
 }

@@ -179,7 +179,7 @@ static void write_snapshot(struct run *run)
 		top_view__say(run->view, true, "nothing is written: no format was asked for (-f)");
 		return;
 	}
-	snapshots__name(&run->snapshots, SNAPSHOT_ASKED, false, number);
+	snapshots__name(&run->snapshots, number);
 	stream = open_memstream(&names, &size);
 	if (!stream)
 		return;
@@ -191,7 +191,7 @@ static void write_snapshot(struct run *run)
 		top_view__say(run->view, false, "written:%s", names);
 	else if (!size && !failed)
 		top_view__say(run->view, true, "nothing to write yet");
-	snapshots__written(&run->snapshots, SNAPSHOT_ASKED);
+	snapshots__written(&run->snapshots);
 }
 
 /* What was shown last may be older than the end. */

@@ -33,17 +33,17 @@ static void test_by_time(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	assert_int_equal(snapshots__due(&s, 9.9, 1e12, 1e12), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 10, 0, 0), SNAPSHOT_INTERVAL);
-	assert_int_equal(snapshots__due(&s, 10.1, 0, 0), SNAPSHOT_NONE);
+	assert_false(snapshots__due(&s, 9.9, 1e12, 1e12));
+	assert_true(snapshots__due(&s, 10, 0, 0));
+	assert_false(snapshots__due(&s, 10.1, 0, 0));
 	/* late: the next come at their times again, none twice */
-	assert_int_equal(snapshots__due(&s, 47, 0, 0), SNAPSHOT_INTERVAL);
-	assert_int_equal(snapshots__due(&s, 49.9, 0, 0), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 50, 0, 0), SNAPSHOT_INTERVAL);
+	assert_true(snapshots__due(&s, 47, 0, 0));
+	assert_false(snapshots__due(&s, 49.9, 0, 0));
+	assert_true(snapshots__due(&s, 50, 0, 0));
 
 	s = (struct snapshots){.every_s = 0.3};
 	for (int tenth = 0; tenth <= 600; tenth++)
-		n += snapshots__due(&s, tenth / 10.0, 0, 0) == SNAPSHOT_INTERVAL;
+		n += snapshots__due(&s, tenth / 10.0, 0, 0);
 	assert_in_range(n, 195, 200); /* but for rounding: a tenth late is not lost */
 }
 
@@ -52,12 +52,12 @@ static void test_by_bytes(void **state)
 	struct snapshots s = {.every_bytes = 1000};
 
 	(void)state;
-	assert_int_equal(snapshots__due(&s, 1, 999, 0), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 2, 1000, 0), SNAPSHOT_INTERVAL);
-	assert_int_equal(snapshots__due(&s, 3, 1999, 0), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 4, 7300, 0), SNAPSHOT_INTERVAL);
-	assert_int_equal(snapshots__due(&s, 5, 7999, 0), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 6, 8000, 0), SNAPSHOT_INTERVAL);
+	assert_false(snapshots__due(&s, 1, 999, 0));
+	assert_true(snapshots__due(&s, 2, 1000, 0));
+	assert_false(snapshots__due(&s, 3, 1999, 0));
+	assert_true(snapshots__due(&s, 4, 7300, 0));
+	assert_false(snapshots__due(&s, 5, 7999, 0));
+	assert_true(snapshots__due(&s, 6, 8000, 0));
 }
 
 static void test_at_peaks(void **state)
@@ -65,14 +65,14 @@ static void test_at_peaks(void **state)
 	struct snapshots s = {.at_peaks = true};
 
 	(void)state;
-	assert_int_equal(snapshots__due(&s, 0, 0, 0), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 1, 0, 100), SNAPSHOT_PEAK);
-	assert_int_equal(snapshots__due(&s, 2, 0, 105), SNAPSHOT_NONE); /* by 5 %, not more */
-	assert_int_equal(snapshots__due(&s, 3, 0, 50), SNAPSHOT_NONE);
+	assert_false(snapshots__due(&s, 0, 0, 0));
+	assert_true(snapshots__due(&s, 1, 0, 100));
+	assert_false(snapshots__due(&s, 2, 0, 105)); /* by 5 %, not more */
+	assert_false(snapshots__due(&s, 3, 0, 50));
 	/* below the highest still */
-	assert_int_equal(snapshots__due(&s, 4, 0, 104), SNAPSHOT_NONE);
-	assert_int_equal(snapshots__due(&s, 5, 0, 106), SNAPSHOT_PEAK);
-	assert_int_equal(snapshots__due(&s, 6, 0, 110), SNAPSHOT_NONE);
+	assert_false(snapshots__due(&s, 4, 0, 104));
+	assert_true(snapshots__due(&s, 5, 0, 106));
+	assert_false(snapshots__due(&s, 6, 0, 110));
 }
 
 static void test_when_asked(void **state)
@@ -80,32 +80,25 @@ static void test_when_asked(void **state)
 	struct snapshots s = {.asked = true, .every_s = 10};
 
 	(void)state;
-	assert_int_equal(snapshots__due(&s, 1, 0, 0), SNAPSHOT_ASKED);
-	assert_int_equal(snapshots__due(&s, 2, 0, 0), SNAPSHOT_NONE); /* once */
+	assert_true(snapshots__due(&s, 1, 0, 0));
+	assert_false(snapshots__due(&s, 2, 0, 0)); /* once */
 	s = (struct snapshots){.every_s = 10};
 	assert_true(snapshots__look_every_s(&s) <= 1);
 	s = (struct snapshots){};
 	assert_true(isinf(snapshots__look_every_s(&s)));
 }
 
-/* jemalloc: "<prefix>.<pid>.<seq>.<i|u|m><number of that kind>.heap", and "<seq>.f" at the end
- * (prof_sys.c). */
 static void test_names(void **state)
 {
 	struct snapshots s = {};
 	char name[32];
 
 	(void)state;
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, false, name), "0001");
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, true, name), "0.i0");
-	snapshots__written(&s, SNAPSHOT_INTERVAL);
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_ASKED, true, name), "1.m0");
-	snapshots__written(&s, SNAPSHOT_ASKED);
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_INTERVAL, true, name), "2.i1");
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_PEAK, true, name), "2.u0");
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_FINAL, true, name), "2.f");
+	assert_string_equal(snapshots__name(&s, name), "0001");
+	snapshots__written(&s);
+	assert_string_equal(snapshots__name(&s, name), "0002");
 	s.n = 9999;
-	assert_string_equal(snapshots__name(&s, SNAPSHOT_PEAK, false, name), "10000");
+	assert_string_equal(snapshots__name(&s, name), "10000");
 }
 
 int main(void)
