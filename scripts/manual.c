@@ -97,6 +97,7 @@ static void put_sentence(const char *text, FILE *to)
 struct page {
 	FILE *to;
 	const char *title;
+	bool debug; /* is put: those of such groups, or of all others */
 };
 
 static int put_option(void *ctx, const struct option_group *group, const struct option_row *row)
@@ -104,7 +105,9 @@ static int put_option(void *ctx, const struct option_group *group, const struct 
 	struct page *page = ctx;
 	char by_default[256];
 
-	if (!page->title || strcmp(page->title, group->title))
+	if (group->debug != page->debug)
+		return 0;
+	if (!page->debug && (!page->title || strcmp(page->title, group->title)))
 		fprintf(page->to, ".SS \"%s\"\n", group->title);
 	page->title = group->title;
 	fputs(".TP\n", page->to);
@@ -127,6 +130,13 @@ static int put_option(void *ctx, const struct option_group *group, const struct 
 	if (row->man)
 		put_sentence(row->man, page->to);
 	return 0;
+}
+
+static int has_debug_options(void *ctx, const struct option_group *group,
+			     const struct option_row *row)
+{
+	(void)ctx, (void)row;
+	return group->debug;
 }
 
 static void put_upper(const char *text, FILE *to)
@@ -174,6 +184,13 @@ static void put_page(const char *directory, const struct command *command)
 			 ? command->status
 			 : "0: all is well. 1: it failed, standard error says why. 2: wrong use.",
 		 page.to);
+	if (command__each_option(command, has_debug_options, NULL)) {
+		fputs(".SH DEBUGGING\n"
+		      "For work on memtrace itself: these may change or go without notice.\n",
+		      page.to);
+		page.debug = true;
+		command__each_option(command, put_option, &page);
+	}
 	fputs(".SH SEE ALSO\n", page.to);
 	for (const struct command *const *c = commands; *c; c++)
 		if (*c != command)
@@ -195,8 +212,8 @@ static int put_word_of_option(void *ctx, const struct option_group *group,
 {
 	struct completion *c = ctx;
 
-	(void)group;
-	fprintf(c->to, " --%s", row->name);
+	if (!group->debug)
+		fprintf(c->to, " --%s", row->name);
 	return 0;
 }
 
@@ -252,7 +269,8 @@ static int put_fish_option(void *ctx, const struct option_group *group,
 {
 	struct completion *c = ctx;
 
-	(void)group;
+	if (group->debug)
+		return 0;
 	fputs("complete -c memtrace -n '", c->to);
 	if (c->command == commands[0]) {
 		fputs("not __fish_seen_subcommand_from", c->to);

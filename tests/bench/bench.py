@@ -1483,7 +1483,7 @@ def measure_stalls(threads, seconds, traced):
     child = Child([STALLS, "--threads", str(threads)])
     pid = int(child.line_like(r"^ready (\d+)")[1])
     child.tell("go")
-    tracer = memtrace("--max-overhead", "20", "--window-period", "200") if traced else untraced
+    tracer = memtrace("--max-overhead", "20", "--debug-window-period", "200") if traced else untraced
     with tracer(pid):
         time.sleep(seconds)
     child.tell("stop")

@@ -19,7 +19,7 @@ LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
 # On a busy machine it takes the kernel hundreds of ms to take probes out: it is paid for later, but not in a run of
 # some seconds.
 TOLERATED = 12
-SHORT = ("--window-period", "100")  # for tests: many windows in little time
+SHORT = ("--debug-window-period", "100")  # for tests: many windows in little time
 
 
 class Restless(Endless):
@@ -158,7 +158,7 @@ def budget_stopped_target():
 
 def exec_in_window(*preload):
     with Restless(*preload) as target:
-        with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--window-period", "200") as tracer:
+        with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
             in_window(target.pid)
             target.say("exec")
@@ -291,7 +291,7 @@ def budget_nothing_leaks():
         targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
         tracer = stack.enter_context(
             Tracer("-p", ",".join(str(t.pid) for t in targets), "--max-overhead", "20", *LIMIT[2:],
-                   "--window-period", "10"))
+                   "--debug-window-period", "10"))
         pid, begin = tracer.process.pid, time.monotonic()
         time.sleep(2)
         programs = own_programs(pid)

@@ -71,7 +71,7 @@ def regions_truth(kind):
 def regions_truth_at_syscalls():
     """The same program and the same answer, seen at the system calls."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions",
-                                         "--regions-at", "syscalls")
+                                         "--debug-regions-at", "syscalls")
     expect_words(log, "regions: at the system calls")
     check_all(truth, profiles, change)
     expect_equal({p["kind"] for p in profiles["regions"]["probes"]}, {"tracepoint"},
@@ -87,10 +87,10 @@ def regions_of_static():
     check_all(truth, profiles, change)
     with Target("truth_regions_static") as target:
         expect_words(memtrace("check", target.pid).out, "regions .*system calls.*static")
-        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--debug-regions-at", "libc")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "static")
-        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions", "--regions-at", "libc")
+        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions", "--debug-regions-at", "libc")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "libc")
 
@@ -120,7 +120,7 @@ def regions_beside_heap():
 def regions_of_command():
     """From a command's first instruction to its end, in a table."""
     program = os.path.join(PROGS, "truth_regions")
-    for options in ((), ("--regions-at", "syscalls")):
+    for options in ((), ("--debug-regions-at", "syscalls")):
         result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-", "--max-overhead", "off",
                       *options, "--", program, "--auto"])
         expect_equal(result.status, 0, result)
@@ -262,7 +262,7 @@ def regions_of_python():
               "threads = [threading.Thread(target=work) for i in range(4)]\n"
               "[t.start() for t in threads]; [t.join() for t in threads]\n"
               "print('done', flush=True); sys.stdin.readline()\n")
-    for options in ((), ("--regions-at", "syscalls")):
+    for options in ((), ("--debug-regions-at", "syscalls")):
         target = start([need_tool("python3"), "-u", "-c", script])
         read_line(target, target.stdout)
         with Tracer("-p", target.pid, "--what", "regions", "-f", "none", "--json",

@@ -172,7 +172,7 @@ static int print_option(void *ctx, const struct option_group *group, const struc
 	FILE *to = lister->to, *text;
 	size_t column;
 
-	if (group->man_only)
+	if (group->debug)
 		return 0;
 	if (!lister->title || strcmp(lister->title, group->title))
 		fprintf(to, "%s%s:\n", lister->title ? "\n" : "", group->title);

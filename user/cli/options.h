@@ -34,7 +34,9 @@ struct option_group {
 	const char *title;
 	const struct option_row *rows; /* up to one without a name */
 	size_t offset; /* of what its rows fill in, in the command's configuration */
-	bool man_only; /* --help does not list them */
+	/* For work on memtrace itself: named --debug-..., in a section of their own at the end of
+	 * the manual, and neither in --help nor in completions. */
+	bool debug;
 };
 
 /* What a command is asked for, and all that people are told of that. */

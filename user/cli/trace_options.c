@@ -432,10 +432,13 @@ const struct option_row trace_view_rows[] = {
 };
 
 const struct option_row trace_debug_rows[] = {
-	{"regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
-	 .help = "where regions are seen (default: libc where that sees all)"},
-	{"window-period", .arg = "MS", .take = take_window_period, .help = "mean time between windows",
-	 .man = "For tests: a thousand windows in a minute."},
+	{"debug-regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
+	 .help = "where regions are seen (default: libc where that sees all)",
+	 .man = "At the functions of libc, or at the system calls, which the default takes where not all calls go "
+		"through libc."},
+	{"debug-window-period", .arg = "MS", .take = take_window_period,
+	 .help = "mean time between windows",
+	 .man = "10 to 10000. For tests: a thousand windows in a minute."},
 	{},
 };
 /* clang-format on */

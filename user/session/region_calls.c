@@ -158,7 +158,7 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	if (s->everywhere && s->region_place == REGIONS_LIBC)
 		return error__set(
 			err, -EINVAL,
-			"--regions-at libc is for up to a few processes given by -p, or a "
+			"--debug-regions-at libc is for up to a few processes given by -p, or a "
 			"command: those that come by themselves are seen at the system "
 			"calls");
 	if (s->everywhere)
