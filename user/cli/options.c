@@ -119,6 +119,9 @@ int command__parse(const struct command *command, void *config, int argc, char *
 		if (opt == ':')
 			return usage_error(command->name, "%s needs a value", argv[optind - 1]);
 		row = find_option(&p, opt);
+		if (row < 0 && optopt >= LONG_OPTION)
+			return usage_error(command->name, "--%s takes no value",
+					   p.rows[optopt - LONG_OPTION]->name);
 		if (row < 0)
 			return unknown_option(command->name, argv);
 		rc = take_option(command, p.groups[row], p.rows[row], config);

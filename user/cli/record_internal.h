@@ -22,7 +22,7 @@ struct written {
 struct record_config {
 	struct trace_config trace;
 	char *const *command;
-	bool threads, each_thread, sites, lifetimes, resident; /* tables besides */
+	bool threads, sites, lifetimes, resident; /* tables besides */
 	struct snapshots snapshots;
 	struct written *written;
 	size_t n_written;

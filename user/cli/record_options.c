@@ -67,18 +67,6 @@ TAKE_OPTION(sort)
 			   value);
 }
 
-TAKE_OPTION(threads)
-{
-	struct record_config *c = config;
-
-	(void)row;
-	if (value && strcmp(value, "each"))
-		return usage_error(command, "--threads or --threads=each, not '%s'", value);
-	c->threads = true;
-	c->each_thread = value != NULL;
-	return 0;
-}
-
 TAKE_OPTION(modules)
 {
 	struct record_config *c = config;
@@ -149,9 +137,10 @@ static const struct option_row view_rows[] = {
 	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, too, by that file's rules"},
-	{"threads", .arg = "each", .arg_optional = true, .take = take_threads,
+	{"threads", .flag = offsetof(struct record_config, threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "By pools of threads, or each. Of what is traced continuously."},
+	 .man = "By pools: threads whose names differ in numbers only. Of what is traced continuously. --json has "
+		"each thread by itself."},
 	{"sites", .flag = offsetof(struct record_config, sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
 	 .man = "Of what is traced continuously."},

@@ -120,8 +120,7 @@ static int put_views(const struct record_config *c, const struct profile *profil
 	if (profile__is_regions(profile) || profile__is_growth(profile))
 		return 0; /* they stand below the heap's */
 	if (c->threads)
-		rc = sink__puts(sink, "\n")
-			     ?: encode_threads(profile, options, c->each_thread, sink);
+		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, sink);
 	if (!rc && c->sites)
 		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
 	if (!rc && c->lifetimes)

@@ -77,10 +77,10 @@ struct table_options {
 	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
 };
 
-/* Who allocated, who freed whose memory and who owns what is left, by thread (each) or by pool,
- * threads whose names differ in numbers only; and a matrix of the first of them. Of windows: who
+/* Who allocated, who freed whose memory and who owns what is left, by pool of threads whose names
+ * differ in numbers only; and a matrix of the first of them. Of windows: who
  * owns what is live, with its interval. For people, as are the next two. */
-int encode_threads(const struct profile *profile, const struct table_options *options, bool each,
+int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
 /* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated

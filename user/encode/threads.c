@@ -52,27 +52,27 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 }
 
 /* "worker-#", or with its tid where it is one thread's. */
-static char *pool_name(const struct pool *pool, bool fold)
+static char *pool_name(const struct pool *pool)
 {
 	_cleanup_free_ char *name = text_printable(pool->name);
 	char *label;
 
 	if (!name)
 		return NULL;
-	if (fold && pool->n_threads > 1)
+	if (pool->n_threads > 1)
 		return asprintf(&label, "%s", name) < 0 ? NULL : label;
 	return asprintf(&label, "%s (%u)", name, pool->tid) < 0 ? NULL : label;
 }
 
-static int put_pools(const struct profile *profile, const struct pools *pools, bool fold,
-		     size_t top, struct sink *sink)
+static int put_pools(const struct profile *profile, const struct pools *pools, size_t top,
+		     struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	int err;
 
 	for (size_t i = 0; i < pools->n && i < top; i++) {
 		const struct pool *pool = &pools->list[i];
-		_cleanup_free_ char *name = pool_name(pool, fold);
+		_cleanup_free_ char *name = pool_name(pool);
 
 		if (!name)
 			return -ENOMEM;
@@ -103,7 +103,7 @@ static bool has_others(const struct pools *pools)
 #define OTHERS "(others)"
 
 /* Rows: whose memory. Columns: who freed it. */
-static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
+static int put_pairs(const struct pools *pools, struct sink *sink)
 {
 	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED,
 	       n = shown + has_others(pools);
@@ -113,7 +113,7 @@ static int put_pairs(const struct pools *pools, bool fold, struct sink *sink)
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_free_ char *name = i < shown ? pool_name(&pools->list[i], fold) : NULL;
+		_cleanup_free_ char *name = i < shown ? pool_name(&pools->list[i]) : NULL;
 
 		if (i < shown)
 			headings[i] = name ? text_shorten(name, PAIR_WIDTH) : NULL;
@@ -141,13 +141,13 @@ static const struct grid_column owners[] = {
 };
 
 /* Of windows it is known whose the memory is, as far as it is known what lives. */
-static int put_owners(const struct profile *profile, bool fold, size_t top, struct sink *sink)
+static int put_owners(const struct profile *profile, size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = owners,
 						   .n_columns = sizeof(owners) / sizeof(owners[0])};
 	_cleanup_(pools__clear) struct pools pools = {};
 	size_t n = 0;
-	int rc = pools__make(profile, fold, &pools);
+	int rc = pools__make(profile, &pools);
 
 	if (rc)
 		return rc;
@@ -158,7 +158,7 @@ static int put_owners(const struct profile *profile, bool fold, size_t top, stru
 		n++;
 	for (size_t i = 0; i < n && i < top; i++) {
 		const struct pool *pool = &pools.list[i];
-		_cleanup_free_ char *name = pool_name(pool, fold);
+		_cleanup_free_ char *name = pool_name(pool);
 		char bytes[16], interval[32], objects[32];
 
 		if (!name)
@@ -176,7 +176,7 @@ static int put_owners(const struct profile *profile, bool fold, size_t top, stru
 	return rc ? rc : sink->error;
 }
 
-int encode_threads(const struct profile *profile, const struct table_options *options, bool each,
+int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink)
 {
 	_cleanup_(pools__clear) struct pools pools = {};
@@ -184,16 +184,16 @@ int encode_threads(const struct profile *profile, const struct table_options *op
 	int rc;
 
 	if (!profile->n_transfers && profile__is_windowed(profile))
-		return put_owners(profile, !each, top, sink);
+		return put_owners(profile, top, sink);
 	if (!profile->n_transfers)
 		return sink__puts(
 			sink,
 			"threads: who freed whose memory is known of what is traced continuously from "
 			"its allocation to its free, and of none here\n");
-	rc = pools__make(profile, !each, &pools);
+	rc = pools__make(profile, &pools);
 	if (!rc)
-		rc = put_pools(profile, &pools, !each, top, sink);
+		rc = put_pools(profile, &pools, top, sink);
 	if (!rc)
-		rc = put_pairs(&pools, !each, sink);
+		rc = put_pairs(&pools, sink);
 	return rc;
 }

@@ -78,9 +78,8 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* Makes a pool of each name, or thread; pool_of[thread] is its number. */
-static int name_pools(const struct profile *profile, bool fold, struct pools *pools,
-		      size_t *pool_of)
+/* Makes a pool of each name; pool_of[thread] is its number. */
+static int name_pools(const struct profile *profile, struct pools *pools, size_t *pool_of)
 {
 	_cleanup_free_ struct named *named = calloc(profile->n_threads + 1, sizeof(*named));
 
@@ -91,15 +90,12 @@ static int name_pools(const struct profile *profile, bool fold, struct pools *po
 
 		named[i].tid = thread->tid;
 		named[i].thread = i;
-		if (fold)
-			pool__name(thread->name, named[i].name);
-		else
-			memcpy(named[i].name, thread->name, sizeof(thread->name));
+		pool__name(thread->name, named[i].name);
 	}
 	if (profile->n_threads)
 		qsort(named, profile->n_threads, sizeof(*named), by_name);
 	for (size_t i = 0; i < profile->n_threads; i++) {
-		if (!i || !fold || strcmp(named[i].name, named[i - 1].name)) {
+		if (!i || strcmp(named[i].name, named[i - 1].name)) {
 			struct pool *pool = &pools->list[pools->n++];
 
 			memcpy(pool->name, named[i].name, sizeof(pool->name));
@@ -213,7 +209,7 @@ static int order_pools(const struct profile *profile, struct pools *pools, size_
 	return 0;
 }
 
-int pools__make(const struct profile *profile, bool fold, struct pools *ret)
+int pools__make(const struct profile *profile, struct pools *ret)
 {
 	_cleanup_free_ size_t *pool_of = calloc(profile->n_threads + 1, sizeof(*pool_of));
 	int rc;
@@ -221,7 +217,7 @@ int pools__make(const struct profile *profile, bool fold, struct pools *ret)
 	*ret = (struct pools){.list = calloc(profile->n_threads + 1, sizeof(*ret->list))};
 	if (!pool_of || !ret->list)
 		return -ENOMEM;
-	rc = name_pools(profile, fold, ret, pool_of);
+	rc = name_pools(profile, ret, pool_of);
 	if (rc)
 		return rc;
 	sum(profile, ret, pool_of);

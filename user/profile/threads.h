@@ -3,7 +3,6 @@
 #ifndef MEMTRACE_PROFILE_THREADS_H
 #define MEMTRACE_PROFILE_THREADS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "profile/profile.h"
@@ -11,7 +10,7 @@
 #define POOL_NAME    20
 #define POOLS_PAIRED 12
 
-/* Threads of one name: those of a pool, whose names differ in their numbers ("worker-#"), or one.
+/* Threads whose names differ in their numbers only ("worker-#"), or one.
  * What it owns are blocks that it allocated, wherever they are used. Bytes; estimates. */
 struct pool {
 	char name[POOL_NAME];
@@ -39,8 +38,8 @@ struct pools {
 	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1];
 };
 
-/* fold: by pool; else by thread. 0 or -ENOMEM; to be cleared in both cases. */
-int pools__make(const struct profile *profile, bool fold, struct pools *ret);
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int pools__make(const struct profile *profile, struct pools *ret);
 void pools__clear(struct pools *pools);
 
 #endif

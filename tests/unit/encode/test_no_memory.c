@@ -62,7 +62,7 @@ static int svg(const struct profile *p, struct sink *sink)
 
 static int threads(const struct profile *p, struct sink *sink)
 {
-	return encode_threads(p, &(struct table_options){.top = 20}, true, sink);
+	return encode_threads(p, &(struct table_options){.top = 20}, sink);
 }
 
 static int sites(const struct profile *p, struct sink *sink)

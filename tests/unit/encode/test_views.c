@@ -14,7 +14,7 @@
 
 static int threads(const struct profile *profile, struct sink *sink)
 {
-	return encode_threads(profile, &table_options, false, sink);
+	return encode_threads(profile, &table_options, sink);
 }
 
 static int lifetimes(const struct profile *profile, struct sink *sink)

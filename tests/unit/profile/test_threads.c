@@ -67,7 +67,7 @@ static void threads_of_a_pool_are_one(void **state)
 	struct pools pools;
 
 	(void)state;
-	assert_int_equal(pools__make(p, true, &pools), 0);
+	assert_int_equal(pools__make(p, &pools), 0);
 	assert_int_equal(pools.n, 2);
 	check(&pools.list[0], "work-#", 2, 1050, 300, 340, 410, 200);
 	check(&pools.list[1], "io", 1, 0, 0, 0, 0, 107);
@@ -76,23 +76,6 @@ static void threads_of_a_pool_are_one(void **state)
 	assert_true(pools.freed[0][1] == 100);
 	assert_true(pools.freed[0][POOLS_PAIRED] == 40);
 	assert_true(pools.freed[POOLS_PAIRED][1] == 7);
-	pools__clear(&pools);
-	profile__free(p);
-}
-
-static void each_thread_by_itself(void **state)
-{
-	struct profile *p = example();
-	struct pools pools;
-
-	(void)state;
-	assert_int_equal(pools__make(p, false, &pools), 0);
-	assert_int_equal(pools.n, 3);
-	check(&pools.list[0], "work-1", 1, 1000, 300, 300, 400, 0);
-	check(&pools.list[1], "work-22", 1, 50, 0, 40, 10, 200);
-	check(&pools.list[2], "io", 1, 0, 0, 0, 0, 107);
-	assert_true(pools.freed[0][1] == 200);
-	assert_true(pools.freed[1][0] == 0);
 	pools__clear(&pools);
 	profile__free(p);
 }
@@ -114,7 +97,7 @@ static void many_pools(void **state)
 		add_transfer(p, i + 1, (i * 7 + 3) % 100 + 1, 10);
 	}
 	assert_int_equal(profile__sort(p), 0);
-	assert_int_equal(pools__make(p, true, &pools), 0);
+	assert_int_equal(pools__make(p, &pools), 0);
 	assert_int_equal(pools.n, 100);
 	assert_string_equal(pools.list[0].name, "jj");
 	for (size_t i = 0; i <= POOLS_PAIRED; i++)
@@ -132,7 +115,7 @@ static void nobody(void **state)
 
 	(void)state;
 	assert_int_equal(profile__sort(p), 0);
-	assert_int_equal(pools__make(p, true, &pools), 0);
+	assert_int_equal(pools__make(p, &pools), 0);
 	assert_int_equal(pools.n, 0);
 	pools__clear(&pools);
 	profile__free(p);
@@ -164,7 +147,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_of_a_pool_are_one),
-		cmocka_unit_test(each_thread_by_itself),
 		cmocka_unit_test(many_pools),
 		cmocka_unit_test(nobody),
 		cmocka_unit_test(ages_have_classes),
