@@ -427,6 +427,10 @@ def processes_wrong_selection():
     for options, words in ((["--comm", ""], ["comm", "value"]),
                            (["--user", "nobody-knows"], ["no user", "nobody-knows"]),
                            (["--sort", "size"], ["growth", "size"]),
+                           (["--sort", "rss", "-p", "1"], ["--sort", "processes", "-a"]),
+                           (["--sort", "rss", "--", "true"], ["--sort", "processes", "-a"]),
+                           (["--sort", "rss", "-a", "--json"], ["--sort", "--json"]),
+                           (["--sort", "rss", "-a", "-q"], ["--sort", "--quiet"]),
                            (["-F"], ["which process"])):
         result = memtrace(*options, "-d", "1")
         expect_equal(result.status, 2, result)

@@ -28,7 +28,7 @@ struct record_config {
 	size_t n_written;
 	struct modules *modules; /* NULL: none were given */
 	struct view_options view;
-	bool weight_given, churn;
+	bool weight_given, sort_given, churn;
 	enum process_sort sort;
 	unsigned top;
 	bool json;

@@ -60,6 +60,7 @@ TAKE_OPTION(sort)
 	struct record_config *c = config;
 
 	(void)row;
+	c->sort_given = true;
 	for (c->sort = 0; c->sort < PROCESS_SORTS; c->sort++)
 		if (!strcmp(value, process_sort__name(c->sort)))
 			return 0;
@@ -114,7 +115,8 @@ static const struct option_row output_rows[] = {
 	 .take = take_top,
 	 .help = "rows of the table"},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
-	 .take = take_sort, .help = "processes by growth, live or rss"},
+	 .take = take_sort, .help = "processes by growth, live or rss",
+	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have ended come last."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .flag = offsetof(struct record_config, quiet),
@@ -218,6 +220,14 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (c->weight_given && c->trace.leaks)
 		return usage_error("record",
 				   "--leaks orders the table by growth: either that or --weight");
+	if (c->sort_given && !c->trace.selection.given)
+		return usage_error("record",
+				   "--sort orders the table of processes, which comes with -a, "
+				   "--comm, -F and the like: a pid or a command has its own table");
+	if (c->sort_given && (c->json || c->quiet))
+		return usage_error("record",
+				   "--sort orders the table of processes: either that or %s",
+				   c->json ? "--json" : "--quiet");
 	if (c->churn && (c->trace.leaks || c->weight_given))
 		return usage_error("record", "one table: --churn, --leaks or --weight");
 	if (c->churn && !(c->trace.what & WHAT_HEAP))
