@@ -546,7 +546,7 @@ help:
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
-	'                  SECONDS=60 METHODS=windowed,continuous,growth JOBS=1' \
+	'                  SECONDS=60 METHODS=windowed,continuous,faults JOBS=1' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
 	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
 	'                  RUNS=4 SECONDS=40 JOBS=1 MEMTRACE=PATH of another binary' \

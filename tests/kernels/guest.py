@@ -122,7 +122,7 @@ for missing in set(KINDS) - set(harness.kinds()):
 
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
-            "regions_truth_at_syscalls", "growth_truth",
+            "regions_truth_at_syscalls", "page_faults_truth",
             *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
 
 

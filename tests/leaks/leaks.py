@@ -7,7 +7,7 @@ build/leaks/results.jsonl: what is there is not run again. Needs root, and `make
 usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
        tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from what is kept
 
-  ONLY=churn,cache   programs; METHODS=windowed,continuous,growth; RUNS=20 of each; SECONDS=60 of tracing
+  ONLY=churn,cache   programs; METHODS=windowed,continuous,faults; RUNS=20 of each; SECONDS=60 of tracing
   JOBS=1             runs at a time: programs take a core each, and threads two
   RESULTS=FILE       another file of results
 
@@ -58,7 +58,7 @@ PROGRAMS = {
 METHODS = {
     "windowed": ["--leaks", "--max-overhead", "5"],
     "continuous": ["--leaks", "--max-overhead", "off"],
-    "growth": ["--what", "growth"],
+    "faults": ["--what", "faults"],
 }
 STATUS = re.compile(r"^memtrace: (?:.*, )?(\d+) s, .*: fastest growth .*?\([^)]*\) (.+)$", re.M)
 
@@ -137,14 +137,14 @@ def sum_of(a, b):
 def rows_of(profiles, method):
     """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks that read
     the same are one; what an allocator takes from the kernel is left out, for it stands there for its
-    blocks. Method growth knows no rates: what has become resident, per second."""
+    blocks. Method faults knows no rates: what has become resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
             key = tuple(f for f in stack["frames"] if f not in ALLOCATORS)
             if stack.get("allocators_own"):
                 continue
-            if method == "growth":
+            if method == "faults":
                 figure = [stack["live_bytes"] / profile["duration_s"], None, None]
             else:
                 figure = [stack.get(name) for name in ("growth_bytes_per_s", "growth_low", "growth_high")]
@@ -180,7 +180,7 @@ def judge(profiles, log, method, truths):
 
 def options_of(program, method):
     options = list(METHODS[method])
-    if program == "mmap" and method != "growth":
+    if program == "mmap" and method != "faults":
         options += ["--what", "heap,regions"]
     return options
 
@@ -235,9 +235,13 @@ def key_of(record):
 def read_results(path):
     try:
         with open(path) as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]
+            records = [json.loads(line) for line in file if line.endswith("\n")]
     except FileNotFoundError:
         return []
+    for record in records:
+        if record.get("method") == "growth":  # as older files call it
+            record["method"] = "faults"
+    return records
 
 
 def describe(record):
@@ -378,7 +382,7 @@ def coverage_rows(groups, methods):
     yield ["**all**", *row("all", PROGRAMS)]
 
 
-def growth_rows(groups, methods):
+def faults_rows(groups, methods):
     for program in PROGRAMS:
         cells = []
         for method in methods:
@@ -391,7 +395,7 @@ def growth_rows(groups, methods):
         if all(cell == "-" for cell in cells):
             continue
         heads = collections.Counter(r["top"][0][0] if r["top"] else "nothing"
-                                    for r in groups.get((program, "growth"), []) if not r["first"])
+                                    for r in groups.get((program, "faults"), []) if not r["first"])
         yield [program, *cells, ", ".join(f"{head} ({n})" for head, n in heads.most_common(2)) or "-"]
 
 
@@ -402,7 +406,7 @@ def tables(results):
         if record["asked_s"] == seconds:
             groups[record["program"], record["method"]].append(record)
     methods = [m for m in METHODS if any(key[1] == m for key in groups)]
-    timed = [m for m in methods if m != "growth"]
+    timed = [m for m in methods if m != "faults"]
     yield f"""# Finding leaks
 
 Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores
@@ -435,16 +439,16 @@ the interval; *after* seconds first so, of what is printed every ten. *Estimate*
 How often the printed 95 % interval of growth contains the truth.
 """
         yield from markdown(["program", *timed], coverage_rows(groups, timed))
-    if "growth" in methods:
+    if "faults" in methods:
         yield """## Page faults instead of probes
 
-Do the stacks of `--what growth` name the leak, and what does it cost? *Slower*: the program, in per cent;
+Do the stacks of `--what faults` name the leak, and what does it cost? *Slower*: the program, in per cent;
 *own*: memtrace's CPU, s. Where the leak is not first, the pages are first written to by others, whose
 memory the leaked blocks then take.
 """
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),
-                             "growth: who else is first (runs)"], growth_rows(groups, methods))
+                             "faults: who else is first (runs)"], faults_rows(groups, methods))
 
 
 def command(usage, settings, known, document, tables_of, run_them):

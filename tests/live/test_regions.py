@@ -206,10 +206,10 @@ FEW = 40 * 4096
 
 
 @test(beside=True)
-def growth_truth():
+def page_faults_truth():
     """Every fault: pages by who touched them first and that are still there."""
-    truth, profiles, _, _ = trace("truth_growth", "--what", "growth", "-i", "1")
-    profile = profiles["growth"]
+    truth, profiles, _, _ = trace("truth_faults", "--what", "faults", "-i", "1")
+    profile = profiles["faults"]
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(held.get(name, [0])[0], wanted, f"bytes of {name}")
@@ -222,12 +222,12 @@ def growth_truth():
 
 
 @test(beside=True)
-def growth_sampled():
+def page_faults_sampled():
     """One page in 16: the largest is known to a fifth (3,000 pages: 194 samples)."""
     # with regions beside it, and the limit of overhead that these have unless told otherwise
-    for what in ("growth", "growth,regions"):
-        truth, profiles, _, _ = trace("truth_growth", "--what", what, "-i", "64K", limit=())
-        profile = profiles["growth"]
+    for what in ("faults", "faults,regions"):
+        truth, profiles, _, _ = trace("truth_faults", "--what", what, "-i", "64K", limit=())
+        profile = profiles["faults"]
         got = by_function(profile, truth["functions"])["touch"][0]
         wanted = truth["functions"]["touch"]
         expect(abs(got - wanted) < 0.35 * wanted, f"{got} instead of {wanted}")
@@ -235,21 +235,21 @@ def growth_sampled():
 
 
 @test(beside=True)
-def growth_with_regions():
-    """Both, of a command; growth and the heap exclude each other."""
+def page_faults_with_regions():
+    """Both, of a command; faults and the heap exclude each other."""
     with place() as directory:
-        result = run([MEMTRACE, "--what", "growth,regions", "-i", "1", "-o", directory + "/out", "--",
-                      os.path.join(PROGS, "truth_growth"), "--auto"])
+        result = run([MEMTRACE, "--what", "faults,regions", "-i", "1", "-o", directory + "/out", "--",
+                      os.path.join(PROGS, "truth_faults"), "--auto"])
         expect_equal(result.status, 0, result)
         files = sorted(name.split(".", 2)[2] for name in os.listdir(directory))
-        expect_equal(files, ["growth.collapsed", "growth.heap", "regions.collapsed", "regions.heap"],
+        expect_equal(files, ["faults.collapsed", "faults.heap", "regions.collapsed", "regions.heap"],
                      "files")
-        collapsed = next(f for f in os.listdir(directory) if f.endswith("growth.collapsed"))
+        collapsed = next(f for f in os.listdir(directory) if f.endswith("faults.collapsed"))
         with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
             # who touched it is the leaf, and stays
             expect_words(file.read(), r"main;touch \d+$")
     expect_words(result.err, "^first touched and still there: ", "^live regions: ")
-    expect_equal(memtrace("--what", "heap,growth", "-p", "1").status, 2, "heap,growth")
+    expect_equal(memtrace("--what", "heap,faults", "-p", "1").status, 2, "heap,faults")
 
 
 @test(beside=True)

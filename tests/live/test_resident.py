@@ -176,7 +176,7 @@ def table_rows(text):
 def resident_table():
     """What a reader can add up himself; of a command, which was seen from its start; without its regions."""
     with Target("truth_resident") as target:
-        for options in ((), ("--what", "heap"), ("--what", "regions"), ("--what", "growth")):
+        for options in ((), ("--what", "heap"), ("--what", "regions"), ("--what", "faults")):
             result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", *options)
             expect_equal(result.status, 0, result)
             rows, (total, difference, status) = table_rows(result.out)

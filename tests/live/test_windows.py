@@ -230,7 +230,7 @@ def windows_wrong_limits():
         result = memtrace("-p", "1", "--max-overhead", value)
         expect_equal(result.status, 2, result)
         expect_words(result.err, "share of CPU time")
-    for options in (("-p", str(os.getpid()), "--what", "growth"), ("-a", "--what", "regions"),
+    for options in (("-p", str(os.getpid()), "--what", "faults"), ("-a", "--what", "regions"),
                     ("-a", "--probe-kind", "perf")):
         result = memtrace(*options, "--max-overhead", "5", "-d", "1")
         expect_equal(result.status, 1, result)

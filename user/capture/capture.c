@@ -133,8 +133,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_map__set_map_flags(skel->maps.mappings, 0);
 	}
 
-	bpf_program__set_autoload(skel->progs.growth_user, o->growth);
-	bpf_program__set_autoload(skel->progs.growth_kernel, o->growth);
+	bpf_program__set_autoload(skel->progs.fault_user, o->faults);
+	bpf_program__set_autoload(skel->progs.fault_kernel, o->faults);
 	bpf_program__set_autoload(skel->progs.region_session, o->regions && kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_entry, o->regions && kind != PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_return, o->regions && kind != PROBE_SESSION);
@@ -272,13 +272,13 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 	}
 	free(c->counters);
 	free(c);
-	if (options->growth || options->regions)
+	if (options->faults || options->regions)
 		return error__set(
 			err, rc,
 			"what %s needs does not work on this kernel: %s (tracepoints of "
 			"%s by BTF, Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
-			options->growth ? "growth" : "regions", strerror(-rc),
-			options->growth ? "page faults" : "system calls");
+			options->faults ? "faults" : "regions", strerror(-rc),
+			options->faults ? "page faults" : "system calls");
 	if (options->kind >= 0)
 		return error__set(err, rc, "probes of the kind %s do not work on this kernel: %s",
 				  probe_kind__name((enum probe_kind)options->kind),

@@ -35,7 +35,7 @@ struct capture_options {
 	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
-	bool growth;		/* page faults are recorded, in the place of allocations */
+	bool faults;		/* page faults are recorded, in the place of allocations */
 	bool windows;		/* capture__watch_ends() will be called */
 	/* what all probes cost together is to be known: capture__machine_counters() */
 	bool machine;
@@ -182,9 +182,9 @@ void capture__detach_regions(struct capture *capture, pid_t pid);
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
-/* Sees page faults of traced processes, through tracepoints, as options->growth asked for; to be
+/* Sees page faults of traced processes, through tracepoints, as options->faults asked for; to be
  * called again after capture__detach(), as which calibrating ends. */
-int capture__attach_growth(struct capture *capture, struct error *err);
+int capture__attach_faults(struct capture *capture, struct error *err);
 
 /* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
  * within capture__events(). NULL: nobody. */

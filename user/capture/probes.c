@@ -628,11 +628,11 @@ void capture__detach_region_syscalls(struct capture *c)
 	links__close(c, &(struct link_choice){0, ON_SYSCALLS, ANY_OBJECT});
 }
 
-int capture__attach_growth(struct capture *c, struct error *err)
+int capture__attach_faults(struct capture *c, struct error *err)
 {
-	int rc = attach_program(c, c->skel->progs.growth_user, ON_FAULTS);
+	int rc = attach_program(c, c->skel->progs.fault_user, ON_FAULTS);
 
 	if (!rc)
-		rc = attach_program(c, c->skel->progs.growth_kernel, ON_FAULTS);
+		rc = attach_program(c, c->skel->progs.fault_kernel, ON_FAULTS);
 	return rc ? error__set(err, rc, "cannot see page faults: %s", strerror(-rc)) : 0;
 }

@@ -117,7 +117,7 @@ static int put_views(const struct record_config *c, const struct profile *profil
 {
 	int rc = 0;
 
-	if (profile__is_regions(profile) || profile__is_growth(profile))
+	if (profile__is_regions(profile) || profile__is_faults(profile))
 		return 0; /* they stand below the heap's */
 	if (c->threads)
 		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, sink);

@@ -95,13 +95,13 @@ static int parse_formats(const char *command, const char *text, struct trace_con
 
 static int parse_what(const char *command, const char *text, struct trace_config *c)
 {
-	static const char *const names[] = {"heap", "regions", "growth"}; /* enum session_what */
+	static const char *const names[] = {"heap", "regions", "faults"}; /* enum session_what */
 	int rc = parse_names(command, text, names, 3,
-			     "there is no '%s' to profile: heap, regions, growth", &c->what);
+			     "there is no '%s' to profile: heap, regions, faults", &c->what);
 
-	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_GROWTH))
-		return usage_error(command, "growth is what does without the heap's probes: one "
-					    "or the other");
+	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_FAULTS))
+		return usage_error(command,
+				   "faults does without the heap's probes: one or the other");
 	return rc;
 }
 
@@ -366,9 +366,9 @@ const struct option_row trace_target_rows[] = {
 	{"container", .arg = "ID", .take = take_selection,
 	 .help = "processes in that container, also new ones"},
 	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too"},
-	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions growth", .take = take_what,
-	 .help = "heap; regions: mmap and brk; growth: page faults",
-	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. growth is memory "
+	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults", .take = take_what,
+	 .help = "heap; regions: mmap and brk; faults: page faults",
+	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. faults is memory "
 		"that becomes resident, by page faults: it needs no allocator, and cannot be combined with heap."},
 	{},
 };
@@ -548,7 +548,7 @@ bool trace_config__writes_files(const struct trace_config *c)
 static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {
-	const char *part = what == WHAT_REGIONS ? "regions." : what == WHAT_GROWTH ? "growth." : "";
+	const char *part = what == WHAT_REGIONS ? "regions." : what == WHAT_FAULTS ? "faults." : "";
 	char *path;
 
 	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part,
@@ -590,7 +590,7 @@ bool trace_config__is_aside(const struct trace_config *c, const struct profile *
 unsigned trace_what(const struct profile *p)
 {
 	return profile__is_regions(p)  ? WHAT_REGIONS
-	       : profile__is_growth(p) ? WHAT_GROWTH
+	       : profile__is_faults(p) ? WHAT_FAULTS
 				       : WHAT_HEAP;
 }
 

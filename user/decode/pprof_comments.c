@@ -11,8 +11,10 @@
 #define MAX_AGE_S    1e9
 #define MAX_COUNTERS 1000
 
+#define OLD_FAULTS "growth" /* what files of older versions call faults */
+
 /* Of COMMENT_WHAT and COMMENT_MODE. */
-static const char *const whats[] = {"heap", "regions", "growth", NULL};
+static const char *const whats[] = {"heap", "regions", "faults", OLD_FAULTS, NULL};
 static const char *const modes[] = {"continuous", "windowed", NULL};
 
 /* The value's word in the list; NULL: it is none of these. */
@@ -125,7 +127,7 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	if (!strcmp(key, COMMENT_WHAT) && !profile->what) {
 		const char *what = find_word(whats, value);
 
-		profile->what = what ? what : whats[0];
+		profile->what = !what ? whats[0] : strcmp(what, OLD_FAULTS) ? what : "faults";
 	} else if (!strcmp(key, COMMENT_MODE) && !profile->mode) {
 		profile->mode = find_word(modes, value);
 	} else if (!strcmp(key, COMMENT_COMM) && !*profile->comm) {

@@ -39,7 +39,7 @@ int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 /* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h
  * says what is where, and decode/decode.h reads all of it back. Readers open with inuse_space,
- * leave out the functions that were probed (drop_frames; not of growth), and show the comments with
+ * leave out the functions that were probed (drop_frames; not of faults), and show the comments with
  * `pprof -comments`. Only mappings that stacks go through, and the program's, are written. Strings
  * are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
@@ -165,7 +165,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 /* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8
  * have the offending bytes replaced by U+FFFD. Keys:
  *
- *   what ("heap", "regions" or "growth"), pid, comm, not_traced (why: where no call of its
+ *   what ("heap", "regions" or "faults"), pid, comm, not_traced (why: where no call of its
  *   allocator was to be seen), duration_s, planned_s (where -d told), ended (true: during the run),
  *   children_cpu_s (of a command's children, where these were not traced), mode ("continuous" or
  *   "windowed"), interval_bytes, asked_interval_bytes (where the former is coarser), alloc_calls,
@@ -183,7 +183,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  *	unchanged} (of sampled blocks; mode windowed)
  *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it
  *   was too
- *	dear to go on) of regions; resident_change_bytes (null when unknown) of growth
+ *	dear to go on) of regions; resident_change_bytes (null when unknown) of faults
  *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder,
  *   blocks_per_s, blocks_low, blocks_high (windowed)}:
  *	struct process_growth; of a heap that was traced for long enough

@@ -118,15 +118,15 @@ static int put_refused(const struct profile *profile, struct sink *sink)
 	return refused ? sink__printf(sink, "NOT PROBED: %s\n", refused) : 0;
 }
 
-/* Growth: page faults in the place of allocations. */
-static void put_growth_head(const struct profile *profile, const struct estimate *live,
+/* Page faults in the place of allocations. */
+static void put_faults_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
 	bool exact = profile__is_exact(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(sink,
-		     "memtrace: pid %d (%s), %.1f s %s, growth: %s of %s page fault%s recorded\n",
+		     "memtrace: pid %d (%s), %.1f s %s, faults: %s of %s page fault%s recorded\n",
 		     (int)profile->pid, comm, profile->duration_s,
 		     profile->mode ? profile->mode : "", with_commas(profile->samples, a),
 		     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
@@ -384,8 +384,8 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 	put_broken(profile, sink);
 	if (profile__is_regions(profile))
 		put_regions_head(profile, &live, sink, comm);
-	else if (profile__is_growth(profile))
-		put_growth_head(profile, &live, sink, comm);
+	else if (profile__is_faults(profile))
+		put_faults_head(profile, &live, sink, comm);
 	else if (!profile->mode)
 		put_foreign_head(profile, &live, sink, comm);
 	else

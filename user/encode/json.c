@@ -585,7 +585,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
 	if (profile__is_regions(profile))
 		put_kinds(&json, profile);
-	if (profile__is_growth(profile))
+	if (profile__is_faults(profile))
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
 	if (profile->has_growth && !profile__is_regions(profile))
 		put_process_growth(&json, &profile->growth, profile__is_windowed(profile));

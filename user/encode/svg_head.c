@@ -75,7 +75,7 @@ static const char *what_it_is(const struct profile *profile)
 	}
 	if (profile__is_regions(profile))
 		return "live regions";
-	if (profile__is_growth(profile))
+	if (profile__is_faults(profile))
 		return "memory first touched and still there";
 	return profile__is_windowed(profile) ? "live heap, from windows" : "live heap";
 }
@@ -97,7 +97,7 @@ const char *svg_what(const struct profile *profile)
 	}
 	if (profile__is_lower_bound(profile))
 		return "live, at least";
-	if (profile__is_growth(profile))
+	if (profile__is_faults(profile))
 		return "still there";
 	return profile__is_windowed(profile) ? "live, from windows" : "live";
 }
@@ -106,7 +106,7 @@ const char *svg_unit(const struct profile *profile)
 {
 	if (profile__is_regions(profile))
 		return "piece";
-	return profile__is_growth(profile) ? "page" : "object";
+	return profile__is_faults(profile) ? "page" : "object";
 }
 
 /* "12.0 MiB (95 %: 10.4 - 13.8 MiB) in 13,836 objects" */
@@ -150,7 +150,7 @@ static int put_sampling(FILE *out, const struct profile *profile)
 	if (profile__is_regions(profile)) {
 		fprintf(out, "%s%s calls that took memory",
 			profile__is_surely_exact(profile) ? "exact: " : "", calls);
-	} else if (profile__is_growth(profile)) {
+	} else if (profile__is_faults(profile)) {
 		fprintf(out, "%s of %s page fault%s recorded", samples, calls,
 			plural(profile->alloc_calls));
 	} else if (!profile->mode || !profile->interval_bytes) {

@@ -199,7 +199,7 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
 	/* who touches memory says who holds it */
-	if (profile->leaf_holds || profile__is_growth(profile))
+	if (profile->leaf_holds || profile__is_faults(profile))
 		return 0;
 	do {
 		if (first + 1 >= n)

@@ -41,7 +41,7 @@ static void check_counters(const struct profile *profile, const struct estimate 
 	uint64_t withdrawn = profile__lost_count(profile, "probes_withdrawn");
 	bool regions = profile__is_regions(profile); /* these are the heap's counters */
 
-	if (frees && !regions && !profile__is_windowed(profile) && !profile__is_growth(profile))
+	if (frees && !regions && !profile__is_windowed(profile) && !profile__is_faults(profile))
 		add(all, CONTRADICTION_FREES_UNSEEN, false, live->objects, (double)frees);
 	if (blocks && !regions)
 		add(all, CONTRADICTION_BLOCKS_UNSEEN, false, live->objects, (double)blocks);
@@ -168,7 +168,7 @@ static void check_threads(const struct profile *profile, struct contradictions *
 
 struct contradictions profile__contradictions(const struct profile *profile)
 {
-	bool heap = !profile__is_regions(profile) && !profile__is_growth(profile);
+	bool heap = !profile__is_regions(profile) && !profile__is_faults(profile);
 	bool whole = !profile__lost_count(profile, LOST_FILTERED);
 	struct estimate live = profile__live(profile);
 	struct contradictions all = {};

@@ -104,7 +104,7 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 	if ((fact->of == FACT_OF_GROWING && !profile->has_growth) ||
 	    (fact->of == FACT_OF_WINDOWED && !profile__is_windowed(profile)) ||
 	    (fact->of == FACT_OF_REGIONS && !profile__is_regions(profile)) ||
-	    (fact->of == FACT_OF_FAULTS && !profile__is_growth(profile)) ||
+	    (fact->of == FACT_OF_FAULTS && !profile__is_faults(profile)) ||
 	    (fact->of == FACT_OF_HOST_COST && !profile->own.host_known))
 		return true;
 	if (fact->absent == -1) /* negative: not known */

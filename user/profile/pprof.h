@@ -161,7 +161,7 @@ extern const struct pprof_value_name {
 #define LABEL_OLDER "older_%gs_ppm" /* by age: the share of what is live that is older */
 
 /* Comments besides pprof_facts[]. */
-#define COMMENT_WHAT	 "what" /* heap, regions or growth */
+#define COMMENT_WHAT	 "what" /* heap, regions or faults; of older files growth for faults */
 #define COMMENT_MODE	 "mode" /* continuous or windowed */
 #define COMMENT_COMM	 "comm"
 #define COMMENT_EXE	 "exe"
@@ -188,7 +188,7 @@ enum pprof_fact_of {
 	FACT_OF_GROWING, /* those with has_growth */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
-	FACT_OF_FAULTS,	   /* what: growth */
+	FACT_OF_FAULTS,	   /* what: faults */
 	FACT_OF_HOST_COST, /* those with own.host_known */
 };
 

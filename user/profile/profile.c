@@ -303,9 +303,9 @@ double profile__watched_s(const struct profile *profile)
 	return profile->windows_s + profile->continuous_s;
 }
 
-bool profile__is_growth(const struct profile *profile)
+bool profile__is_faults(const struct profile *profile)
 {
-	return profile->what && !strcmp(profile->what, "growth");
+	return profile->what && !strcmp(profile->what, "faults");
 }
 
 double profile__own_growth(const struct profile *profile)
@@ -355,7 +355,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 bool profile__is_upper_bound(const struct profile *profile)
 {
 	/* of pages it is no loss: they are given back without a call, and touched again */
-	if (profile__is_growth(profile))
+	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) ||
 	       (profile__is_exact(profile) && ((!profile__is_regions(profile) &&

@@ -214,7 +214,7 @@ enum profile_weight {
 
 struct profile {
 	/* the run */
-	const char *what; /* "heap", "regions" or "growth"; static; NULL is "heap" */
+	const char *what; /* "heap", "regions" or "faults"; static; NULL is "heap" */
 	pid_t pid;
 	/* name of the process, as it is: encoders see to what is not printable */
 	char comm[64];
@@ -388,9 +388,9 @@ int profile__sort(struct profile *profile);
  * -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 
-/* Is it a profile of regions, of growth? */
+/* Is it a profile of regions, of page faults? */
 bool profile__is_regions(const struct profile *profile);
-bool profile__is_growth(const struct profile *profile);
+bool profile__is_faults(const struct profile *profile);
 /* Of regions: by how much those that no allocator has taken for itself grow, bytes per second. */
 double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow (what an allocator takes for itself left out)? */

@@ -205,7 +205,7 @@ static int open_pagemap(const struct build *b)
 {
 	char path[32];
 
-	if (!b->growth || b->target->ended)
+	if (!b->faults || b->target->ended)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", b->target->info.pid);
 	return open(path, O_RDONLY | O_CLOEXEC);
@@ -519,9 +519,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!p || !site_of)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
-	p->what = b->growth ? "growth" : "heap";
-	p->has_life = !b->growth && !budget__is_windowed(&b->target->budget);
-	p->has_ages = !b->growth;
+	p->what = b->faults ? "faults" : "heap";
+	p->has_life = !b->faults && !budget__is_windowed(&b->target->budget);
+	p->has_ages = !b->faults;
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
@@ -541,9 +541,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = b->target->budget.survivors.n_windows ? trend__add_windowed(b, p, &sites)
 							   : add_live(b, p, &sites);
-	if (!rc && !b->growth && !b->target->budget.survivors.n_windows)
+	if (!rc && !b->faults && !b->target->budget.survivors.n_windows)
 		rc = trend__add_growth(b, p, &sites);
-	if (!rc && b->growth)
+	if (!rc && b->faults)
 		balance(p);
 	if (!rc && p->has_life)
 		rc = add_transfers(b, p);

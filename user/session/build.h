@@ -121,7 +121,7 @@ struct build {
 	struct symbolizer *symbolizer;
 	const struct series *series; /* NULL: none */
 	uint64_t begin_ns, end_ns;   /* of the run, or of what the target had of it; monotonic */
-	bool growth;		     /* what stands in the heap's tables are pages */
+	bool faults;		     /* what stands in the heap's tables are pages */
 	uint64_t interval, asked_interval; /* the coarsest, and what was asked for */
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;

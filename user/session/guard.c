@@ -55,8 +55,8 @@ void guard__restore(struct session *s)
 		restore_heap(s);
 	if (s->what & WHAT_REGIONS)
 		region_calls__restore(s);
-	if (s->what & WHAT_GROWTH)
-		capture__attach_growth(s->capture, NULL);
+	if (s->what & WHAT_FAULTS)
+		capture__attach_faults(s->capture, NULL);
 }
 
 void guard__wait(void *ctx)

@@ -359,11 +359,11 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 	*ret_refuse = false;
 	if (!(s->max_overhead > 0))
 		return 0;
-	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_GROWTH)
+	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_FAULTS)
 		return error__set(
 			err, -ENOTSUP,
 			"a limit of overhead is kept for the heap and, of a command or of "
-			"up to %d processes given by -p, for regions, so far; not for growth",
+			"up to %d processes given by -p, for regions, so far; not for faults",
 			SESSION_SEPARATE);
 	if (!budget__cost_known(s))
 		return error__set(
@@ -433,7 +433,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		s->what |= WHAT_REGIONS;
 	s->region_place = s->regions_if_easy ? REGIONS_LIBC : o->region_place;
 	capture_options.regions = s->what & WHAT_REGIONS;
-	capture_options.growth = s->what & WHAT_GROWTH;
+	capture_options.faults = s->what & WHAT_FAULTS;
 	s->resident = o->resident;
 	s->selection = o->selection;
 	choose_returns(s, o);
@@ -488,7 +488,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	rc = begin_guard(s, err);
 	if (rc)
 		goto fail;
-	rc = s->what & WHAT_GROWTH ? capture__attach_growth(s->capture, err) : 0;
+	rc = s->what & WHAT_FAULTS ? capture__attach_faults(s->capture, err) : 0;
 	if (rc)
 		goto fail;
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);

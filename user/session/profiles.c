@@ -47,7 +47,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.begin_ns = start_ns,
 		.end_ns = end_ns,
 		.symbolizer = s->symbolizer,
-		.growth = s->what & WHAT_GROWTH,
+		.faults = s->what & WHAT_FAULTS,
 		.interval = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval,
 		.asked_interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
@@ -88,7 +88,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 			return rc;
 		build.regions_growth = profile__own_growth(regions);
 	}
-	if (s->what & (WHAT_HEAP | WHAT_GROWTH)) {
+	if (s->what & (WHAT_HEAP | WHAT_FAULTS)) {
 		rc = build__profile(&build, &list->at[list->n]);
 		if (rc) {
 			profile__free(regions);

@@ -35,7 +35,7 @@ struct session_selection {
 enum session_what {
 	WHAT_HEAP = 1,	  /* what the allocator hands out */
 	WHAT_REGIONS = 2, /* what is taken from the kernel: mmap, munmap, mremap, brk */
-	WHAT_GROWTH = 4,  /* what becomes resident, by page faults; not beside the heap */
+	WHAT_FAULTS = 4,  /* what becomes resident, by page faults; not beside the heap */
 };
 
 /* Where the calls of WHAT_REGIONS are seen. */

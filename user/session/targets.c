@@ -479,7 +479,7 @@ void targets__read(struct session *s, struct target *t)
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	if (s->what & WHAT_GROWTH) /* it is asked for of those that have ended, too */
+	if (s->what & WHAT_FAULTS) /* it is asked for of those that have ended, too */
 		targets__read_size(t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);

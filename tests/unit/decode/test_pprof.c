@@ -170,6 +170,22 @@ static char *packed(const struct profile *profile, size_t *ret_len)
 	return text.bytes;
 }
 
+/* What is in the gzip file; free() it. */
+static uint8_t *unpacked(const char *bytes, size_t len, size_t *ret_len)
+{
+	uint8_t *plain = malloc(1 << 16);
+	z_stream zip = {.next_in = (Bytef *)bytes,
+			.avail_in = (uInt)len,
+			.next_out = plain,
+			.avail_out = 1 << 16};
+
+	assert_int_equal(inflateInit2(&zip, MAX_WBITS + 16), Z_OK);
+	assert_int_equal(inflate(&zip, Z_FINISH), Z_STREAM_END);
+	*ret_len = zip.total_out;
+	inflateEnd(&zip);
+	return plain;
+}
+
 static struct profile *round_trip(const struct profile *profile)
 {
 	size_t len;
@@ -327,7 +343,7 @@ static void all_of_our_own_comes_back(void **state)
 	profile__free(profile);
 }
 
-static void regions_and_growth_come_back(void **state)
+static void regions_and_faults_come_back(void **state)
 {
 	struct profile *profile = new_profile(1), *again;
 
@@ -344,16 +360,45 @@ static void regions_and_growth_come_back(void **state)
 	assert_true(again->earlier_gone_bytes == 0);
 	assert_near(again->regions_followed_s, 4.5, 0);
 	profile__free(again);
-	profile->what = "growth";
+	profile->what = "faults";
 	profile->resident_change_bytes = -123;
 	again = round_trip(profile);
-	assert_true(profile__is_growth(again));
+	assert_true(profile__is_faults(again));
 	assert_near(again->resident_change_bytes, -123, 0);
 	assert_true(again->earlier_gone_bytes == -1); /* not known */
 	profile__free(again);
 	profile->resident_change_bytes = NAN;
 	again = round_trip(profile);
 	assert_true(isnan(again->resident_change_bytes));
+	profile__free(again);
+	profile__free(profile);
+}
+
+/* Files of the time in which faults were called growth. */
+static void faults_are_read_by_their_old_name(void **state)
+{
+	static const char name[] = "what: faults", old[] = "what: growth";
+	struct profile *profile = new_profile(1), *again;
+	uint8_t *plain, *at;
+	size_t len;
+	char *bytes;
+
+	(void)state;
+	profile->what = "faults";
+	profile->resident_change_bytes = 8192;
+	STACK(profile, 1, 4096, 1, "memset", "f", "main");
+	end_profile(profile);
+	bytes = packed(profile, &len);
+	plain = unpacked(bytes, len, &len);
+	at = memmem(plain, len, name, strlen(name));
+	assert_non_null(at);
+	memcpy(at, old, strlen(old));
+	again = decoded_bytes(plain, len);
+	assert_true(profile__is_faults(again));
+	assert_string_equal(again->what, "faults");
+	assert_near(again->resident_change_bytes, 8192, 0);
+	free(bytes);
+	free(plain);
 	profile__free(again);
 	profile__free(profile);
 }
@@ -511,20 +556,11 @@ static void odd_addresses_do_no_harm(void **state)
 static void damage_does_no_harm(void **state)
 {
 	struct profile *profile = rich();
-	size_t len;
+	size_t len, plain_len;
 	char *bytes = packed(profile, &len);
-	uint8_t *plain = malloc(1 << 16);
-	uLongf plain_len;
-	z_stream zip = {.next_in = (Bytef *)bytes,
-			.avail_in = (uInt)len,
-			.next_out = plain,
-			.avail_out = 1 << 16};
+	uint8_t *plain = unpacked(bytes, len, &plain_len);
 
 	(void)state;
-	assert_int_equal(inflateInit2(&zip, MAX_WBITS + 16), Z_OK);
-	assert_int_equal(inflate(&zip, Z_FINISH), Z_STREAM_END);
-	plain_len = zip.total_out;
-	inflateEnd(&zip);
 	survives_damage((const uint8_t *)foreign, sizeof(foreign) - 1, 3000);
 	survives_damage(plain, plain_len, 3000);
 	/* gzip's sums see it all */
@@ -568,7 +604,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_profiles_are_read),
 		cmocka_unit_test(all_of_our_own_comes_back),
-		cmocka_unit_test(regions_and_growth_come_back),
+		cmocka_unit_test(regions_and_faults_come_back),
+		cmocka_unit_test(faults_are_read_by_their_old_name),
 		cmocka_unit_test(totals_are_kept),
 		cmocka_unit_test(huge_numbers_saturate),
 		cmocka_unit_test(what_was_unknown_stays_unknown),

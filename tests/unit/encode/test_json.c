@@ -149,7 +149,7 @@ static void unknown_numbers_are_null(void **state)
 	}
 }
 
-/* What only regions, and only growth, say. */
+/* What only regions, and only faults, say. */
 static void other_profiles_have_their_own(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -175,7 +175,7 @@ static void other_profiles_have_their_own(void **state)
 	assert_non_null(strstr(text, "\"regions_followed_s\":0.250,"));
 	free(text);
 
-	profile->what = "growth";
+	profile->what = "faults";
 	profile->resident_change_bytes = -123;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"resident_change_bytes\":-123,"));

@@ -223,20 +223,20 @@ static void names_cannot_break_it(void **state)
 }
 
 /* Of stacks that say who holds memory nothing is left out. */
-static void growth_drops_no_frames(void **state)
+static void faults_drop_no_frames(void **state)
 {
 	struct profile *profile = new_profile(1);
 	uint8_t *bytes;
 	size_t len;
 
 	(void)state;
-	profile->what = "growth";
+	profile->what = "faults";
 	profile->resident_change_bytes = NAN;
 	STACK(profile, 1, 4096, 1, "memset", "f");
 	end_profile(profile);
 	bytes = unpacked(profile, &len);
 	assert_false(HOLDS(bytes, len, "^("));
-	assert_true(HOLDS(bytes, len, "what: growth"));
+	assert_true(HOLDS(bytes, len, "what: faults"));
 	assert_false(HOLDS(bytes, len, "resident_change_bytes"));
 	free(bytes);
 	profile__free(profile);
@@ -248,7 +248,7 @@ int main(void)
 		cmocka_unit_test(bytes_are_as_promised),
 		cmocka_unit_test(inlined_functions_come_innermost_first),
 		cmocka_unit_test(names_cannot_break_it),
-		cmocka_unit_test(growth_drops_no_frames),
+		cmocka_unit_test(faults_drop_no_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

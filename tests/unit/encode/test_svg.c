@@ -185,7 +185,7 @@ static void other_memory_has_its_own_words(void **state)
 	assert_says(text, ": live regions: 4.0 KiB in 1 piece\n");
 	assert_says(text, "exact: 1 calls that took memory");
 	free(text);
-	profile->what = "growth";
+	profile->what = "faults";
 	text = read_back(profile, NULL);
 	assert_says(text, ": memory first touched and still there: 4.0 KiB in 1 page\n");
 	assert_says(text, "1 of 1 page fault recorded");

@@ -382,7 +382,7 @@ static void bytes_have_units(void **state)
 		assert_string_equal(format_bytes(cases[i].bytes, buf), cases[i].text);
 }
 
-static void regions_and_growth_have_heads_of_their_own(void **state)
+static void regions_and_faults_have_heads_of_their_own(void **state)
 {
 	struct profile *profile = new_profile(1);
 	char *text;
@@ -409,7 +409,7 @@ static void regions_and_growth_have_heads_of_their_own(void **state)
 	assert_has(text, "; INCOMPLETE: 3 calls found no room and are missing");
 	free(text);
 
-	profile->what = "growth";
+	profile->what = "faults";
 	profile->resident_change_bytes = -4096;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "first touched and still there: AT LEAST ");
@@ -552,7 +552,7 @@ int main(void)
 		cmocka_unit_test(what_is_the_allocators_own_comes_last),
 		cmocka_unit_test(windows_are_told),
 		cmocka_unit_test(a_stretch_without_windows_is_told),
-		cmocka_unit_test(regions_and_growth_have_heads_of_their_own),
+		cmocka_unit_test(regions_and_faults_have_heads_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void frees_that_nobody_saw(void **state)
 	assert_none(p);
 	assert_false(profile__is_upper_bound(p));
 	p->mode = "continuous";
-	p->what = "growth"; /* pages are given back without a call */
+	p->what = "faults"; /* pages are given back without a call */
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
 	p->what = "regions"; /* the counter is the heap's */

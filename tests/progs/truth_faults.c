@@ -14,7 +14,7 @@ static char *map(size_t pages)
 		       0);
 
 	if (p == MAP_FAILED) {
-		perror("truth_growth: mmap");
+		perror("truth_faults: mmap");
 		_exit(99);
 	}
 	madvise(p, pages * PAGE, MADV_NOHUGEPAGE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Growth of resident memory, without a probe in anybody's code: a page of anonymous memory comes to
- * be when it is first written to, by a page fault. Each counts as an allocation of a page at that
+/* What becomes resident, without a probe in anybody's code: a page of anonymous memory comes to be
+ * when it is first written to, by a page fault. Each counts as an allocation of a page at that
  * address, sampled like others. That a page was given back shows when it faults again, or at the
  * end in the page map, which also tells files' pages from anonymous ones. (bpf_find_vma() could
  * here, but interrupts are off: vma.bpf.h.) */
@@ -49,7 +49,7 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 }
 
 SEC("tp_btf/page_fault_user")
-int BPF_PROG(growth_user, unsigned long address, struct pt_regs *regs, unsigned long error)
+int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned long error)
 {
 	fault(address, regs, error);
 	return 0;
@@ -57,7 +57,7 @@ int BPF_PROG(growth_user, unsigned long address, struct pt_regs *regs, unsigned 
 
 /* The kernel touches it first: read() into a new buffer. */
 SEC("tp_btf/page_fault_kernel")
-int BPF_PROG(growth_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
+int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
 {
 	fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error);
 	return 0;
