@@ -97,7 +97,7 @@ static void put_sentence(const char *text, FILE *to)
 struct page {
 	FILE *to;
 	const char *title;
-	bool debug; /* is put: those of such groups, or of all others */
+	bool debug; /* options for debugging are put, or all others */
 };
 
 static int put_option(void *ctx, const struct option_group *group, const struct option_row *row)
@@ -105,7 +105,7 @@ static int put_option(void *ctx, const struct option_group *group, const struct 
 	struct page *page = ctx;
 	char by_default[256];
 
-	if (group->debug != page->debug)
+	if ((group->kind == OPTIONS_DEBUG) != page->debug)
 		return 0;
 	if (!page->debug && (!page->title || strcmp(page->title, group->title)))
 		fprintf(page->to, ".SS \"%s\"\n", group->title);
@@ -132,13 +132,6 @@ static int put_option(void *ctx, const struct option_group *group, const struct 
 	return 0;
 }
 
-static int has_debug_options(void *ctx, const struct option_group *group,
-			     const struct option_row *row)
-{
-	(void)ctx, (void)row;
-	return group->debug;
-}
-
 static void put_upper(const char *text, FILE *to)
 {
 	for (; *text; text++)
@@ -148,10 +141,10 @@ static void put_upper(const char *text, FILE *to)
 static void put_page(const char *directory, const struct command *command)
 {
 	bool first = command == commands[0];
-	char name[64];
+	char name[32];
 	struct page page = {};
 
-	snprintf(name, sizeof(name), "memtrace%s%s", first ? "" : "-", first ? "" : command->name);
+	command__page(command, name);
 	page.to = create(directory, "man1", name, ".1");
 	fputs(".TH ", page.to);
 	put_upper(name, page.to);
@@ -170,6 +163,8 @@ static void put_page(const char *directory, const struct command *command)
 	}
 	fputs(".fi\n.SH DESCRIPTION\n", page.to);
 	put_text(command->about, page.to);
+	if (command->man)
+		put_text(command->man, page.to);
 	if (first) {
 		fputs(".SH COMMANDS\n", page.to);
 		for (const struct command *const *c = commands + 1; *c; c++) {
@@ -184,7 +179,7 @@ static void put_page(const char *directory, const struct command *command)
 			 ? command->status
 			 : "0: all is well. 1: it failed, standard error says why. 2: wrong use.",
 		 page.to);
-	if (command__each_option(command, has_debug_options, NULL)) {
+	if (command__has_options(command, OPTIONS_DEBUG)) {
 		fputs(".SH DEBUGGING\n"
 		      "For work on memtrace itself: these may change or go without notice.\n",
 		      page.to);
@@ -212,7 +207,7 @@ static int put_word_of_option(void *ctx, const struct option_group *group,
 {
 	struct completion *c = ctx;
 
-	if (!group->debug)
+	if (group->kind != OPTIONS_DEBUG)
 		fprintf(c->to, " --%s", row->name);
 	return 0;
 }
@@ -269,7 +264,7 @@ static int put_fish_option(void *ctx, const struct option_group *group,
 {
 	struct completion *c = ctx;
 
-	if (group->debug)
+	if (group->kind == OPTIONS_DEBUG)
 		return 0;
 	fputs("complete -c memtrace -n '", c->to);
 	if (c->command == commands[0]) {

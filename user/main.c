@@ -15,8 +15,7 @@ static void print_help(FILE *to)
 	      ": which code in a running process holds or leaks memory\n"
 	      "\n"
 	      "  memtrace -p PID[,PID...] [OPTIONS]     profile running processes\n"
-	      "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its first "
-	      "allocation\n"
+	      "  memtrace [OPTIONS] -- COMMAND ARGS...  profile a command from its start\n"
 	      "  memtrace top -p PID|-a [OPTIONS]       the same, live on the screen\n"
 	      "  memtrace report FILE                   read a profile again\n"
 	      "  memtrace diff OLD NEW [...]            what has grown between them\n"
@@ -27,8 +26,9 @@ static void print_help(FILE *to)
 	      to);
 	for (const struct command *const *c = commands; *c; c++)
 		fprintf(to, "  %-8s %s\n", (*c)->name, (*c)->summary);
-	fputs("\n`memtrace COMMAND --help` says more. Options of record:\n\n", to);
-	command__print_options(&command_record, to);
+	fputs("\n`memtrace COMMAND --help` lists the options of a command. Without COMMAND it\n"
+	      "is record.\n",
+	      to);
 }
 
 /* A closed standard stream would become whatever is opened next, and be written to as if it were

@@ -276,6 +276,8 @@ def input_help():
         result = memtrace(*options)
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, *words)
+        lines = result.out.splitlines()
+        expect(len(lines) <= 50 and max(map(len, lines)) <= 80, "more than two screens:", result.out)
 
 
 # --- places to write to ---

@@ -233,7 +233,7 @@ static const struct option_row rows[] = {
 	{},
 };
 
-static const struct option_group groups[] = {{"What to look for", rows, 0, false}, {}};
+static const struct option_group groups[] = {{"What to look for", rows, 0, OPTIONS_USUAL}, {}};
 
 const struct command command_check = {
 	.name = "check",

@@ -145,8 +145,8 @@ static const struct option_row output_rows[] = {
 /* clang-format on */
 
 static const struct option_group groups[] = {
-	{"What to compare", compare_rows, 0, false},
-	{"Output", output_rows, 0, false},
+	{"What to compare", compare_rows, 0, OPTIONS_USUAL},
+	{"Output", output_rows, 0, OPTIONS_USUAL},
 	{},
 };
 

@@ -73,7 +73,7 @@ static const struct option_row rows[] = {
 };
 /* clang-format on */
 
-static const struct option_group groups[] = {{"Output", rows, 0, false}, {}};
+static const struct option_group groups[] = {{"Output", rows, 0, OPTIONS_USUAL}, {}};
 
 const struct command command_leaks = {
 	.name = "leaks",

@@ -12,6 +12,7 @@
 #define LONG_OPTION 256 /* and the row's number: what getopt_long() returns for it */
 #define TEXT_COLUMN 26
 #define COLUMNS	    80
+#define PAGE_NAME   32
 
 static int take_help(void *config, const char *name, const struct option_row *row,
 		     const char *value)
@@ -53,6 +54,25 @@ int command__each_option(const struct command *command,
 			rc = each(ctx, last ? &common : group, row);
 	}
 	return rc;
+}
+
+static int is_of_kind(void *kind, const struct option_group *group, const struct option_row *row)
+{
+	(void)row;
+	return group->kind == *(const enum option_group_kind *)kind;
+}
+
+bool command__has_options(const struct command *command, enum option_group_kind kind)
+{
+	return command__each_option(command, is_of_kind, &kind);
+}
+
+const char *command__page(const struct command *command, char *buf)
+{
+	bool first = command == commands[0];
+
+	snprintf(buf, PAGE_NAME, "memtrace%s%s", first ? "" : "-", first ? "" : command->name);
+	return buf;
 }
 
 /* --- parsing --- */
@@ -175,7 +195,7 @@ static int print_option(void *ctx, const struct option_group *group, const struc
 	FILE *to = lister->to, *text;
 	size_t column;
 
-	if (group->debug)
+	if (group->kind != OPTIONS_USUAL)
 		return 0;
 	if (!lister->title || strcmp(lister->title, group->title))
 		fprintf(to, "%s%s:\n", lister->title ? "\n" : "", group->title);
@@ -200,13 +220,6 @@ static int print_option(void *ctx, const struct option_group *group, const struc
 	return 0;
 }
 
-void command__print_options(const struct command *command, FILE *to)
-{
-	struct lister lister = {to, NULL};
-
-	command__each_option(command, print_option, &lister);
-}
-
 /* Sentences, as wide as the screen is. */
 static void print_text(const char *text, FILE *to)
 {
@@ -225,6 +238,9 @@ static void print_text(const char *text, FILE *to)
 
 void command__print_help(const struct command *command, FILE *to)
 {
+	struct lister lister = {to, NULL};
+	char page[PAGE_NAME];
+
 	for (const char *line = command->usage; *line;) {
 		size_t len = strcspn(line, "\n");
 
@@ -234,9 +250,8 @@ void command__print_help(const struct command *command, FILE *to)
 	fputc('\n', to);
 	print_text(command->about, to);
 	fputc('\n', to);
-	command__print_options(command, to);
-	if (command->status) {
-		fputc('\n', to);
-		print_text(command->status, to);
-	}
+	command__each_option(command, print_option, &lister);
+	if (command__has_options(command, OPTIONS_RARE))
+		fprintf(to, "\nRarely needed options are in the manual: man %s\n",
+			command__page(command, page));
 }

@@ -29,14 +29,21 @@ struct option_row {
 	static int take_##what(void *config, const char *command, const struct option_row *row,    \
 			       const char *value)
 
+/* Where options are told: usual ones everywhere. */
+enum option_group_kind {
+	OPTIONS_USUAL,
+	OPTIONS_RARE, /* not in --help, which has to fit on two screens */
+	/* For work on memtrace itself: named --debug-..., in a section of their own at the end of
+	 * the manual, and neither in --help nor in completions. */
+	OPTIONS_DEBUG,
+};
+
 /* Rows under one title; the title of the group before is not repeated. */
 struct option_group {
 	const char *title;
 	const struct option_row *rows; /* up to one without a name */
 	size_t offset; /* of what its rows fill in, in the command's configuration */
-	/* For work on memtrace itself: named --debug-..., in a section of their own at the end of
-	 * the manual, and neither in --help nor in completions. */
-	bool debug;
+	enum option_group_kind kind;
 };
 
 /* What a command is asked for, and all that people are told of that. */
@@ -46,8 +53,9 @@ struct command {
 	const char *summary;		   /* a line */
 	const char *usage;		   /* lines, each what follows "memtrace " */
 	const char *about;		   /* sentences */
+	const char *man;		   /* what the manual says besides; NULL: nothing */
 	const struct option_group *groups; /* up to one without rows */
-	const char *status;		   /* of its exit; NULL: as every command */
+	const char *status;		   /* of its exit, in the manual; NULL: as every command */
 	bool stops;			   /* at the first word that is no option */
 };
 
@@ -58,8 +66,7 @@ extern const struct command *const commands[];
  * memtrace after --help and --version. */
 int command__parse(const struct command *command, void *config, int argc, char **argv);
 
-/* What --help lists, at most 80 columns wide. */
-void command__print_options(const struct command *command, FILE *to);
+/* What --help says, at most 80 columns wide and two screens of 25 lines long. */
 void command__print_help(const struct command *command, FILE *to);
 
 /* Calls each() for every option, those that all commands have at the end, until it returns other
@@ -68,6 +75,13 @@ int command__each_option(const struct command *command,
 			 int (*each)(void *ctx, const struct option_group *group,
 				     const struct option_row *row),
 			 void *ctx);
+
+/* Has the command options of the kind? */
+bool command__has_options(const struct command *command, enum option_group_kind kind);
+
+/* What its manual page is called: "memtrace" of the first of commands[], else "memtrace-NAME".
+ * buf: >= 32 bytes; returns buf. */
+const char *command__page(const struct command *command, char *buf);
 
 /* "-n, --top N": left of its text. */
 void option_row__print_name(const struct option_row *row, FILE *to);

@@ -100,9 +100,9 @@ TAKE_OPTION(every)
 
 /* clang-format off: a row reads as a sentence */
 static const struct option_row output_rows[] = {
-	{"every", .arg = "SECONDS|BYTES", .take = take_every,
-	 .help = "also snapshots: so often, or each time that much has been allocated",
-	 .man = "Bytes have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
+	{"every", .arg = "TIME|BYTES", .take = take_every,
+	 .help = "snapshots, too: so often, or per BYTES allocated",
+	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
 	 .help = "a snapshot when live memory is higher than ever by 5 %"},
 	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
@@ -130,7 +130,7 @@ static const struct option_row view_rows[] = {
 	 .help = "stacks by what they allocate per second",
 	 .man = "Whatever is freed again, and how long that lived."},
 	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
-	 .take = take_view, .help = "stacks by live, objects, allocated, freed, growth or peak",
+	 .take = take_view, .help = "by live, objects, allocated, freed, growth or peak",
 	 .man = "Stacks of the table, collapsed and svg: by live (bytes, the default), objects, allocated and freed "
 		"(bytes of the run), growth (bytes per second), or peak (bytes at the highest moment: the default of "
 		"a COMMAND's table)."},
@@ -158,13 +158,14 @@ static const struct option_row view_rows[] = {
 
 #define OF_TRACE offsetof(struct record_config, trace)
 static const struct option_group groups[] = {
-	{"What to trace", trace_target_rows, OF_TRACE, false},
-	{"How", trace_how_rows, OF_TRACE, false},
-	{"Output", trace_output_rows, OF_TRACE, false},
-	{"Output", output_rows, 0, false},
-	{"Views", trace_view_rows, OF_TRACE, false},
-	{"Views", view_rows, 0, false},
-	{"Debugging", trace_debug_rows, OF_TRACE, true},
+	{"What to trace", trace_target_rows, OF_TRACE, OPTIONS_USUAL},
+	{"How", trace_how_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Output", trace_output_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Output", output_rows, 0, OPTIONS_USUAL},
+	{"Views", trace_view_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Views", view_rows, 0, OPTIONS_USUAL},
+	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{},
 };
 
@@ -175,11 +176,11 @@ const struct command command_record = {
 	.usage = "[record] -p PID[,PID...] [OPTIONS]\n"
 		 "[record] -a|--comm NAME|... [OPTIONS]\n"
 		 "[record] [OPTIONS] -- COMMAND ARGS...",
-	.about =
-		"Profiles the heap of running processes, or of a command from its first allocation. "
-		"Writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed "
-		"(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
-		"report). Ends on Ctrl-C, SIGTERM, after the duration or with the target.",
+	.about = "Profiles the heap of running processes, or of a command from its first "
+		 "allocation, until Ctrl-C, the end of -d or that of the processes.",
+	.man = "Writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed "
+	       "(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
+	       "report). SIGTERM ends it as Ctrl-C does.",
 	.groups = groups,
 	.status = "Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with "
 		  "a COMMAND that of the command, 128+N when signal N ended it.",

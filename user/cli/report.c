@@ -531,9 +531,9 @@ static const struct option_row output_rows[] = {
 /* clang-format on */
 
 static const struct option_group groups[] = {
-	{"Views", view_rows, 0, false},
-	{"Less of it, in all views", filter_rows, 0, false},
-	{"Output", output_rows, 0, false},
+	{"Views", view_rows, 0, OPTIONS_USUAL},
+	{"Less of it, in all views", filter_rows, 0, OPTIONS_USUAL},
+	{"Output", output_rows, 0, OPTIONS_USUAL},
 	{},
 };
 

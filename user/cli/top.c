@@ -68,12 +68,13 @@ static const struct option_row delay_rows[] = {
 
 #define OF_TRACE offsetof(struct top_config, trace)
 static const struct option_group groups[] = {
-	{"What to trace", trace_target_rows, OF_TRACE, false},
-	{"How", trace_how_rows, OF_TRACE, false},
-	{"Output", delay_rows, 0, false},
-	{"Output", trace_output_rows, OF_TRACE, false},
-	{"Views", trace_view_rows, OF_TRACE, false},
-	{"Debugging", trace_debug_rows, OF_TRACE, true},
+	{"What to trace", trace_target_rows, OF_TRACE, OPTIONS_USUAL},
+	{"How", trace_how_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Output", delay_rows, 0, OPTIONS_USUAL},
+	{"Output", trace_output_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Views", trace_view_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{},
 };
 

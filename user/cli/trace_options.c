@@ -367,7 +367,7 @@ const struct option_row trace_target_rows[] = {
 	 .help = "processes in that container, also new ones"},
 	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too"},
 	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults", .take = take_what,
-	 .help = "heap; regions: mmap and brk; faults: page faults",
+	 .help = "heap, regions (mmap, brk) or faults",
 	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. faults is memory "
 		"that becomes resident, by page faults: it needs no allocator, and cannot be combined with heap."},
 	{},
@@ -377,13 +377,35 @@ const struct option_row trace_how_rows[] = {
 	{.name = "duration", .letter = 'd', .arg = "SECONDS", .take = take_duration, .help = "how long (default: until told to end)",
 	 .man = "Fractions are allowed."},
 	{.name = "interval", .letter = 'i', .arg = "BYTES", .by_default = "512K", .take = take_interval,
-	 .help = "mean bytes between samples; 1: every allocation",
-	 .man = "K, M and G are allowed. With 1 the numbers are exact."},
+	 .help = "bytes between samples; 1: every call",
+	 .man = "The mean, in allocated bytes. K, M and G are allowed. With 1 the numbers are exact."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
-	 .help = "share of a process's CPU time that tracing may cost; off: no limit",
-	 .man = "Of a core, where the process leaves that idle. A process for which tracing costs more is traced in "
+	 .help = "share of CPU time that tracing may cost, or off",
+	 .man = "Of the process's own, or of a core, where the process leaves that idle. off: no limit. A process for which tracing costs more is traced in "
 		"random short windows. The default is 5 all the time, else 1 in windows; there is no limit with "
 		"-i 1 and for a COMMAND. With 5 there are more windows, and answers come sooner."},
+	{},
+};
+
+const struct option_row trace_output_rows[] = {
+	{.name = "output", .letter = 'o', .arg = "PREFIX", .by_default = "memtrace", .take = take_output,
+	 .help = "of files; -: the table to stdout",
+	 .man = "With a directory's name and a slash: files in it. A COMMAND's table goes to standard error, with - to "
+		"standard output. - may be given besides a prefix."},
+	{.name = "format", .letter = 'f', .arg = "LIST",
+	 .values = "heap collapsed pprof svg symbolized none", .take = take_formats,
+	 .help = "heap,collapsed (default), pprof, svg, symbolized, none",
+	 .man = "Names, separated by commas. svg is a flame graph. symbolized is heap with its names, for jeprof without the program."},
+	{},
+};
+
+const struct option_row trace_view_rows[] = {
+	{"leaks", .flag = offsetof(struct trace_config, leaks), .help = "stacks by growth",
+	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told otherwise."},
+	{},
+};
+
+const struct option_row trace_rare_rows[] = {
 	{"max-host-overhead", .arg = "PCT", .by_default = "2", .take = take_max_host_overhead,
 	 .help = "share of the machine's CPU time that tracing many processes may cost",
 	 .man = "With -a, --comm and the like. off: no limit."},
@@ -411,23 +433,6 @@ const struct option_row trace_how_rows[] = {
 	 .help = "linkers' names instead of C++ and Rust ones"},
 	{"no-inline", .flag = offsetof(struct trace_config, symbolize.no_lines),
 	 .help = "no inlined functions, files and lines"},
-	{},
-};
-
-const struct option_row trace_output_rows[] = {
-	{.name = "output", .letter = 'o', .arg = "PREFIX", .by_default = "memtrace", .take = take_output,
-	 .help = "of the files; -: the table of a COMMAND goes to standard output",
-	 .man = "A COMMAND's table goes to standard error otherwise. - may be given besides a prefix."},
-	{.name = "format", .letter = 'f', .arg = "LIST", .by_default = "heap,collapsed",
-	 .values = "heap collapsed pprof svg symbolized none", .take = take_formats,
-	 .help = "heap, collapsed, pprof, svg, symbolized, none",
-	 .man = "svg is a flame graph. symbolized is heap with its names, for jeprof without the program."},
-	{},
-};
-
-const struct option_row trace_view_rows[] = {
-	{"leaks", .flag = offsetof(struct trace_config, leaks), .help = "stacks by growth",
-	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told otherwise."},
 	{},
 };
 

@@ -44,7 +44,7 @@ void trace_config__init(struct trace_config *config);
 
 /* Rows that fill in a struct trace_config. */
 extern const struct option_row trace_target_rows[], trace_how_rows[], trace_output_rows[],
-	trace_view_rows[], trace_debug_rows[];
+	trace_view_rows[], trace_rare_rows[], trace_debug_rows[];
 
 /* Once all are taken in: what follows from one for another. 0; EXIT_USAGE with a message, of what
  * is useless together. */

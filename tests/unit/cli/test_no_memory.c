@@ -29,7 +29,7 @@ struct option_value {
 static const struct option_row *row_of(const char *name)
 {
 	const struct option_row *const tables[] = {trace_target_rows, trace_how_rows,
-						   trace_output_rows};
+						   trace_output_rows, trace_rare_rows};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const struct option_row *row = tables[i]; row->name; row++)
