@@ -228,8 +228,10 @@ TAKE_OPTION(function)
 
 static const struct option_row rows[] = {
 	{"alloc", .arg = "FILE:FUNCTION(size=N)->ret", .take = take_function,
-	 .help = "a function of your own allocator, as for record: is it there, and where?"},
-	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "one that frees"},
+	 .help = "a function of your own allocator, as for record: is it there, and where?",
+	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "one that frees",
+	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
 	{},
 };
 

@@ -124,7 +124,8 @@ static const struct option_row output_rows[] = {
 	 .arg = "N",
 	 .by_default = "20",
 	 .take = take_top,
-	 .help = "rows of the table"},
+	 .help = "rows of the table",
+	 .man = "What the other stacks add is told in a line."},
 	{.name = "format",
 	 .letter = 'f',
 	 .arg = "NAME",
@@ -134,12 +135,14 @@ static const struct option_row output_rows[] = {
 	 .help = "table, json, collapsed or svg",
 	 .man = "collapsed is lines of root;caller;leaf OLD NEW, for flamegraph.pl. svg is a flame graph of the last "
 		"file in the colours of growth. These two cannot be combined with --per-process."},
-	{"json", .take = take_json, .help = "the same as -f json"},
+	{"json", .take = take_json, .help = "the same as -f json",
+	 .man = "One object on one line, with all stacks."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
 	 .take = take_output,
-	 .help = "into this file (default: standard output)"},
+	 .help = "into this file (default: standard output)",
+	 .man = "In any format; a table is as wide there as its names are."},
 	{},
 };
 /* clang-format on */

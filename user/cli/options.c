@@ -33,8 +33,10 @@ static int take_version(void *config, const char *name, const struct option_row 
 }
 
 static const struct option_row common_rows[] = {
-	{"help", .letter = 'h', .help = "this list", .take = take_help},
-	{"version", .help = "the version", .take = take_version},
+	{"help", .letter = 'h', .take = take_help, .help = "this list",
+	 .man = "The manual tells more of each option."},
+	{"version", .take = take_version, .help = "the version",
+	 .man = "A line: memtrace and the number."},
 	{},
 };
 static const struct option_group common = {.title = "Others", .rows = common_rows};

@@ -104,7 +104,9 @@ static const struct option_row output_rows[] = {
 	 .help = "snapshots, too: so often, or per BYTES allocated",
 	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
-	 .help = "a snapshot when live memory is higher than ever by 5 %"},
+	 .help = "a snapshot when live memory is higher than ever by 5 %",
+	 .man = "May be given with --every. Where making snapshots would take more than a tenth of the time, some "
+		"are left out."},
 	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
 	 .help = "one JSON object per process instead of the table",
 	 .man = "Into FILE, or where the table would go. -: standard output."},
@@ -113,15 +115,21 @@ static const struct option_row output_rows[] = {
 	 .arg = "N",
 	 .by_default = "20",
 	 .take = take_top,
-	 .help = "rows of the table"},
+	 .help = "rows of the table",
+	 .man = "What is left out is counted in a last line."},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
 	 .take = take_sort, .help = "processes by growth, live or rss",
 	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have ended come last."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .flag = offsetof(struct record_config, quiet),
-	 .help = "no table, no status line"},
-	{.name = "verbose", .letter = 'v', .take = take_verbose, .help = "say what is done"},
+	 .help = "no table, no status line",
+	 .man = "Errors are told all the same, and files are written."},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .take = take_verbose,
+	 .help = "say what is done",
+	 .man = "Where each probe sits, the kind of probe, and each snapshot. On standard error."},
 	{},
 };
 
@@ -138,7 +146,10 @@ static const struct option_row view_rows[] = {
 	 .help = "their first frame tells the thread, process or module",
 	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
 	{"modules", .arg = "FILE", .take = take_modules,
-	 .help = "live memory by component, too, by that file's rules"},
+	 .help = "live memory by component, too, by that file's rules",
+	 .man = "A rule a line: a component, which may be a path; function, module (the mapped file) or file (the "
+		"source file); and a POSIX extended regular expression that matches the name. A stack is of the "
+		"component of the frame nearest to the allocation that a rule matches."},
 	{"threads", .flag = offsetof(struct record_config, threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
 	 .man = "By pools: threads whose names differ in numbers only. Of what is traced continuously. --json has "
@@ -147,7 +158,8 @@ static const struct option_row view_rows[] = {
 	 .help = "by stack: allocated, freed, lowest, current, highest",
 	 .man = "Of what is traced continuously."},
 	{"lifetimes", .flag = offsetof(struct record_config, lifetimes),
-	 .help = "by stack: how old objects were when they were freed"},
+	 .help = "by stack: how old objects were when they were freed",
+	 .man = "In powers of ten from 10 us on. Of windows they are estimated."},
 	{"rss", .flag = offsetof(struct record_config, resident),
 	 .help = "what the resident set is made of",
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are looked at, too, unless "

@@ -62,7 +62,9 @@ TAKE_OPTION(delay)
 
 static const struct option_row delay_rows[] = {
 	{"delay", .arg = "SECONDS", .by_default = "1", .take = take_delay,
-	 .help = "how often the screen is made new"},
+	 .help = "how often the screen is made new",
+	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are made new less often than "
+		"that."},
 	{},
 };
 

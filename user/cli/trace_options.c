@@ -355,17 +355,28 @@ TAKE_OPTION(window_period)
 
 /* clang-format off: a row reads as a sentence */
 const struct option_row trace_target_rows[] = {
-	{.name = "pid", .letter = 'p', .arg = "PID[,PID...]", .take = take_pids, .help = "these processes"},
-	{.name = "all", .letter = 'a', .take = take_selection, .help = "every process, also new ones"},
+	{.name = "pid", .letter = 'p', .arg = "PID[,PID...]", .take = take_pids, .help = "these processes",
+	 .man = "Numbers, separated by commas, at most 256. Each has a table and files of its own."},
+	{.name = "all", .letter = 'a', .take = take_selection, .help = "every process, also new ones",
+	 .man = "What is shown is a table of processes. record writes files of each where -o or -f asks for them. So it "
+		"is with --comm, --exe, --user, --cgroup and --container; of these a process has to fit all that are "
+		"given."},
 	{"comm", .arg = "NAME", .take = take_selection, .help = "processes of that name, also new ones",
 	 .man = "May be given several times."},
-	{"exe", .arg = "GLOB", .take = take_selection, .help = "processes of that program, also new ones"},
+	{"exe", .arg = "GLOB", .take = take_selection, .help = "processes of that program, also new ones",
+	 .man = "The program's whole path has to match, as in '/usr/sbin/nginx*'. * stands for any characters, ? for "
+		"one, [...] for one of these."},
 	{"user", .arg = "USER", .take = take_selection, .help = "processes of that user, also new ones",
 	 .man = "A name or a number. May be given several times."},
-	{"cgroup", .arg = "PATH", .take = take_selection, .help = "processes in that cgroup, also new ones"},
+	{"cgroup", .arg = "PATH", .take = take_selection, .help = "processes in that cgroup, also new ones",
+	 .man = "Of version 2, with all below it. PATH is as /proc/PID/cgroup has it, /system.slice/x.service, or "
+		"the name of its directory in /sys/fs/cgroup."},
 	{"container", .arg = "ID", .take = take_selection,
-	 .help = "processes in that container, also new ones"},
-	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too"},
+	 .help = "processes in that container, also new ones",
+	 .man = "Docker's, podman's, Kubernetes' or LXC's. ID is at least 8 characters of the id that its cgroup is "
+		"named by."},
+	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too",
+	 .man = "Those that are there and those to come, whatever they run. What is shown is a table of processes."},
 	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults", .take = take_what,
 	 .help = "heap, regions (mmap, brk) or faults",
 	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. faults is memory "
@@ -413,26 +424,40 @@ const struct option_row trace_rare_rows[] = {
 	 .help = "a function that allocates, too",
 	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. ->*N: the block is "
 		"stored where argument N points. ptr=N: it is a realloc of that. throws: an exception may leave it."},
-	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "a function that frees, too"},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "a function that frees, too",
+	 .man = "Argument N is the block that it frees. --alloc and --free may be given several times."},
 	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,
-	 .help = "session, multi or perf instead of the best that works"},
+	 .help = "session, multi or perf instead of the best that works",
+	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},
 	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
 	 .help = "read results at ret instructions; costs more",
 	 .man = "No call returns through a probe. It is chosen by itself on kernels whose return probes would kill."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
-	 .help = "samples of living blocks to hold"},
+	 .help = "samples of living blocks to hold",
+	 .man = "Of all processes together. Where that is not enough samples are dropped, and figures say \"at "
+		"least\"."},
 	{"max-stacks", .arg = "N", .by_default = "65536", .take = take_max_stacks,
-	 .help = "distinct stacks to hold"},
+	 .help = "distinct stacks to hold",
+	 .man = "Of all processes together. Where that is not enough samples are dropped, and figures say \"at "
+		"least\"."},
 	{"max-frames", .arg = "N", .by_default = "127", .take = take_max_frames,
-	 .help = "addresses per stack, at most 127"},
+	 .help = "addresses per stack, at most 127",
+	 .man = "From the allocating function on, at least 2. Of a stack that is longer the outermost callers are "
+		"missing."},
 	{"max-unwind", .arg = "BYTES", .by_default = "96M", .take = take_max_unwind,
-	 .help = "kernel memory for unwind tables"},
+	 .help = "kernel memory for unwind tables",
+	 .man = "K, M and G are allowed, at least 64K. Stacks end in files whose tables find no room, which are "
+		"counted."},
 	{"max-symbols", .arg = "BYTES", .by_default = "256M", .take = take_max_symbols,
-	 .help = "memory for symbol tables"},
+	 .help = "memory for symbol tables",
+	 .man = "K, M and G are allowed. Tables that were not used for longest make room, and are read again when "
+		"they are needed."},
 	{"no-demangle", .flag = offsetof(struct trace_config, symbolize.raw_names),
-	 .help = "linkers' names instead of C++ and Rust ones"},
+	 .help = "linkers' names instead of C++ and Rust ones",
+	 .man = "In the table and in all files: _ZN3foo3barEv for foo::bar()."},
 	{"no-inline", .flag = offsetof(struct trace_config, symbolize.no_lines),
-	 .help = "no inlined functions, files and lines"},
+	 .help = "no inlined functions, files and lines",
+	 .man = "A frame is the function that the linker knows, without what debug information tells of it."},
 	{},
 };
 
