@@ -306,11 +306,9 @@ static void put_change(struct json *json, const struct diff *diff, const struct 
 
 int encode_diff_json(const struct diff *diff, struct sink *sink)
 {
-	struct json document = {.sink = sink, .first = true};
-	struct json json = json__open(&document, NULL, "{"), item, list;
+	struct json json = json__open_document(sink, profile__what(diff->profiles[0])), item, list;
 	int rc;
 
-	json__put_text(&json, "what", profile__what(diff->profiles[0]));
 	json__put_text(&json, "measure", is_live(diff) ? "live" : "growth");
 	json__put_bool(&json, "one_run", diff->one_run);
 	json__put_bool(&json, "exact", diff->exact);
@@ -456,11 +454,10 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 {
-	struct json document = {.sink = sink, .first = true};
-	struct json json = json__open(&document, NULL, "{"), list, item;
+	struct json json = json__open_document(sink, profile__what(replicas->profiles[0]));
+	struct json list, item;
 	int rc = 0;
 
-	json__put_text(&json, "what", profile__what(replicas->profiles[0]));
 	json__put_text(&json, "measure", replicas->measure == DIFF_GROWTH ? "growth" : "live");
 	json__put_bool(&json, "per_second", replicas->per_second);
 	json__put_warnings(&json, replicas->warnings);

@@ -162,65 +162,13 @@ struct process_table_options {
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
-/* One JSON object on one line, ended by a newline. Bytes are integers; names that are not UTF-8
- * have the offending bytes replaced by U+FFFD. Keys:
+/* JSON: one object on one line, ended by a newline. docs/json.md says what each key means, and
+ * docs/memtrace.schema.json where it stands. Bytes are integers; names that are not UTF-8 have the
+ * offending bytes replaced by U+FFFD.
  *
- *   what ("heap", "regions" or "faults"), pid, comm, not_traced (why: where no call of its
- *   allocator was to be seen), duration_s, planned_s (where -d told), ended (true: during the run),
- *   children_cpu_s (of a command's children, where these were not traced), mode ("continuous" or
- *   "windowed"), interval_bytes, asked_interval_bytes (where the former is coarser), alloc_calls,
- *   free_calls, samples, live_bytes, live_bytes_low, live_bytes_high, live_objects (these three
- *   null when unknown), overhead_pct (null when unknown), stacks_complete_pct (the same) peak_s
- *   (after the start: when the process held most), peak_bytes, peak_bytes_low, peak_bytes_high
- *	(as of live bytes, with the largest variance that sampling can have made: no more is known
- *	of the samples of that moment than their sum), peak_objects (then; of what is traced
- *	continuously)
- *   contradictions [{rule, figure, fact, sure (nothing but an error explains it), text}]: where
- *   figures
- *	contradict each other or the process's own facts, by the rules of profile/contradictions.h,
- *	which says what figure and fact are
- *   windows {n, seconds, continuous_seconds}, evidence {born, freed, replaced, unmapped, changed,
- *	unchanged} (of sampled blocks; mode windowed)
- *   kinds {name: live bytes}, earlier_gone_bytes (null when unknown), regions_followed_s (when it
- *   was too
- *	dear to go on) of regions; resident_change_bytes (null when unknown) of faults
- *   process_growth {bytes_per_s, attributed, attributed_low, attributed_high, regions, remainder,
- *   blocks_per_s, blocks_low, blocks_high (windowed)}:
- *	struct process_growth; of a heap that was traced for long enough
- *   resident {vmrss_bytes, smaps_bytes (what the rows add up to), heap_bytes (of the heap's
- *   mappings: its two rows),
- *	swap_bytes, huge_bytes, hugetlb_bytes, lines_skipped, from_start, regions_followed, rows
- *	[{kind (of RESIDENT_KINDS), name (path, or owner; where there is one), bytes (of heap it may
- *	be negative), low, high (null: not known; of the heap's two rows where it was profiled),
- *	anonymous_bytes, swap_bytes, mappings (not of heap_live)}]}: of the process's first object,
- *	where that was asked for and it had not ended
- *   stacks [{live_bytes, live_bytes_low, live_bytes_high, live_objects, alloc_bytes,
- *   alloc_bytes_low, alloc_bytes_high (these two of windows), alloc_objects (alloc_ is null when
- *   unknown),
- *	growth_bytes_per_s, growth_low, growth_high and survival, older [[age in s, share]] (for
- *	long enough), growth_replaces (true: struct profile_site.replaces), peak_bytes,
- *	peak_bytes_low, peak_bytes_high, peak_objects (when the process held most),
- *	freed_bytes, freed_objects, freed_by_age, live_by_age [objects of 10 us and less, 100 us,
- *	... 1000 s, more] (struct site_life; the latter not of a file), half_life_us,
- *	half_life_low_us, half_life_high_us (of windows; null: not known), low_bytes, low_objects,
- *	high_bytes, high_objects (these four of what is traced continuously), allocators_own (true,
- *	of regions), frames [leaf first], lines}] (those with anything live, or all)
- *   threads [{tid, name}], transfers [{owner, freer, samples, objects, bytes}]: struct
- *   profile_transfer (of what is
- *	traced continuously)
- *   refused (which functions could not be probed, why, and what follows: a sentence; where there
- *   are any) lost {name: count} (every counter), probes [{function, object, offset, instruction,
- *   emulated, kind}] memtrace {cpu_pct (of one core), overhead_host_pct, user_bytes, kernel_bytes
- *   (or
- *	kernel_bytes_at_most)} (where known: what the whole run cost memtrace itself, and the
- *	machine)
- *   snapshots [path] (if any were written while it went on)
- *   modules [{component ("database/keys"; null: what no rule claims), live_bytes, live_bytes_low,
- *	live_bytes_high, live_objects, stacks, low_bytes, high_bytes (of what is traced
- *	continuously; at least, and at most: sums of its stacks', which need not fall together),
- *	growth_bytes_per_s, growth_low, growth_high (for long enough)}] (of encode_json_with()
- *	modules; a component has what those below it have, too)
- *   files [path] */
+ * ENCODE_JSON_VERSION is the key "version". It grows when a key is removed or changes its meaning,
+ * not when one is added. */
+#define ENCODE_JSON_VERSION 1
 int encode_json(const struct profile *profile, struct sink *sink);
 
 struct json_options {
@@ -243,21 +191,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
  * top, width and color are used. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
-/* One JSON object on one line:
- *
- *   what, measure ("live": bytes; "growth": bytes per second), one_run, exact, seconds (null when
- *	unknown), least_growth_bytes_per_s (would have been found in 95 of 100 cases; null when
- *	unknown)
- *   profiles [{file (that it was read from), pid, comm, start_unix_s (null when unknown),
- *   duration_s, interval_bytes (0: unknown),
- *	asked_interval_bytes (as above),
- *	mode, lost {name: count}, contradictions as in encode_json()}]
- *   warnings [sentence]
- *   total {...}, stacks [{...}] with from, to, change, low, high (null when unknown), bytes_per_s,
- *	bytes_per_s_low, bytes_per_s_high (of live bytes, when seconds are known), p_grows,
- *	p_shrinks (null when unknown), grows, shrinks, rises, falls, values [of each profile], trend
- *	{bytes_per_s, low, high} (per step, when seconds are not known; of four profiles or more);
- *	stacks also allocators_own (true), frames, lines as in encode_json() */
+/* JSON of a diff, as encode_json() writes it. */
 int encode_diff_json(const struct diff *diff, struct sink *sink);
 
 /* "root;caller;leaf OLD NEW\n": first and last, as difffolded.pl writes it for flamegraph.pl,
@@ -269,13 +203,7 @@ int encode_diff_collapsed(const struct diff *diff, struct sink *sink);
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink);
 
-/* One JSON object on one line:
- *
- *   what, measure, per_second (live bytes are divided by the length of the run), warnings replicas
- *   [{profile (from 1), file, pid, comm, total, others (median), excess, abnormal_stacks, lost
- *   {name: count},
- *	contradictions as in encode_json()}] by rank
- *   abnormal [{profile, value, others, p, values [of each], frames, lines}] */
+/* JSON of replicas, as encode_json() writes it. */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
 /* For people: does it leak, and where? Stacks ranked by evidence, each in a sentence with its
@@ -286,22 +214,8 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
 
-/* One JSON object on one line, of all stacks that grow, surely or perhaps, by the same evidence:
- *
- *   what, seconds (that growth was looked at), lost {name: count}, contradictions as in
- *   encode_json(); file, pid, comm of a profile, profiles and warnings as in
- *	encode_diff_json() of a diff
- *   judged (it could be told how sure growth is), surely_grow (stacks), growth_of ("process": of
- *   its anonymous memory;
- *	"stacks": of all of them together), growth_bytes_per_s (of that; null when unknown),
- *	least_growth_bytes_per_s (as in encode_diff_json())
- *   stacks [{surely_grows, growth_bytes_per_s, growth_low, growth_high (null when unknown),
- *   growth_replaces (as in
- *	encode_json()), live_bytes, frames, lines;
- *	freed_with_age ("hardly any", "some" or "most"), young_s, young_held, old_s, old_held (the
- *	share that was still held of what got that old), oldest_s (some is older), rises of steps:
- *	where they are
- * known}] */
+/* JSON of all stacks that grow, surely or perhaps, by the same evidence, as encode_json() writes
+ * it. */
 int encode_leaks_json(const struct profile *profile, struct sink *sink);
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 

@@ -76,6 +76,16 @@ struct json json__open(struct json *json, const char *key, const char *bracket)
 	return (struct json){.sink = json->sink, .first = true};
 }
 
+struct json json__open_document(struct sink *sink, const char *what)
+{
+	struct json document = {.sink = sink, .first = true};
+	struct json json = json__open(&document, NULL, "{");
+
+	json__put_uint(&json, "version", ENCODE_JSON_VERSION);
+	json__put_text(&json, "what", what);
+	return json;
+}
+
 void json__put_text(struct json *json, const char *key, const char *text)
 {
 	json__key(json, key);
@@ -542,12 +552,10 @@ static int put_modules(struct json *json, const struct profile *profile,
 int encode_json_with(const struct profile *profile, const struct json_options *options,
 		     struct sink *sink)
 {
-	struct json document = {.sink = sink, .first = true}, json, list;
+	struct json json = json__open_document(sink, profile__what(profile)), list;
 	struct estimate live = profile__live(profile);
 	int rc = 0;
 
-	json = json__open(&document, NULL, "{");
-	json__put_text(&json, "what", profile->what ? profile->what : "heap");
 	json__put_uint(&json, "pid", (uint64_t)profile->pid);
 	json__put_text(&json, "comm", profile->comm);
 	if (profile->not_traced)

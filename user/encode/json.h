@@ -26,6 +26,10 @@ void json__key(struct json *json, const char *key);
  * into it. Who opened it writes the bracket that closes it. */
 struct json json__open(struct json *json, const char *key, const char *bracket);
 
+/* The object that a document is, with its first members: "version" (ENCODE_JSON_VERSION) and "what"
+ * (of profile__what()). Who opened it writes "}\n". */
+struct json json__open_document(struct sink *sink, const char *what);
+
 /* Members of an object. Numbers that are no integers have three decimals; those that JSON has no
  * form of are null. */
 void json__put_text(struct json *json, const char *key, const char *text);
@@ -40,17 +44,17 @@ void json__put_item(struct json *list, double value);
 /* "lost": {"name": count, ...} */
 void json__put_lost(struct json *json, const struct profile *profile);
 
-/* "contradictions": encode_json() says what is in it. 0 or -ENOMEM. */
+/* "contradictions". 0 or -ENOMEM. */
 int json__put_contradictions(struct json *json, const struct profile *profile);
 
 /* "file" (where it was read from one), "pid", "comm" */
 void json__put_identity(struct json *json, const struct profile *profile);
 
-/* "profiles" (0 or -ENOMEM) and "warnings": encode_diff_json() says what is in them. */
+/* "profiles" (0 or -ENOMEM) and "warnings". */
 int json__put_profiles(struct json *json, const struct diff *diff);
 void json__put_warnings(struct json *json, unsigned warnings);
 
-/* "resident": encode_json() says what is in it. */
+/* "resident" */
 void json__put_resident(struct json *json, const struct resident *resident);
 
 /* "frames" of a stack, leaf first, and "lines", where any is known, beside them: "file:line" or

@@ -492,13 +492,12 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 int encode_leaks_json(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_(finding__clear) struct finding finding = {};
-	struct json document = {.sink = sink, .first = true}, json;
+	struct json json;
 	int err = find_in_profile(profile, &finding);
 
 	if (err)
 		return err;
-	json = json__open(&document, NULL, "{");
-	json__put_text(&json, "what", profile__what(profile));
+	json = json__open_document(sink, profile__what(profile));
 	json__put_identity(&json, profile);
 	json__put_real(&json, "seconds", profile->duration_s);
 	json__put_lost(&json, profile);
@@ -596,13 +595,12 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
 {
 	_cleanup_(finding__clear) struct finding finding = {};
-	struct json document = {.sink = sink, .first = true}, json;
+	struct json json;
 	int err = find_in_diff(diff, &finding);
 
 	if (err)
 		return err;
-	json = json__open(&document, NULL, "{");
-	json__put_text(&json, "what", profile__what(diff->profiles[0]));
+	json = json__open_document(sink, profile__what(diff->profiles[0]));
 	json__put_real(&json, "seconds", diff->seconds);
 	err = json__put_profiles(&json, diff);
 	json__put_warnings(&json, diff->warnings);

@@ -13,7 +13,7 @@
 static void the_keys_are_as_promised(void **state)
 {
 	static const char expected[] =
-		"{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,"
+		"{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,"
 		"\"mode\":\"continuous\","
 		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
 		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,\"contradictions\":[],"
@@ -160,7 +160,7 @@ static void other_profiles_have_their_own(void **state)
 	profile->kind_bytes[REGION_OF_STACK] = 8192;
 	profile->earlier_gone_bytes = 4096;
 	text = encoded(encode_json, profile);
-	assert_non_null(strstr(text, "{\"what\":\"regions\","));
+	assert_non_null(strstr(text, "{\"version\":1,\"what\":\"regions\","));
 	assert_non_null(strstr(text, "\"kinds\":{\"anonymous\":0,\"file\":0,\"stack\":8192,"
 				     "\"hugetlb\":0,\"brk\":0,\"other\":0},"
 				     "\"earlier_gone_bytes\":4096,"));

@@ -106,7 +106,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 	assert_int_equal(encode_leaks_json(profile, &json_sink), 0);
 	assert_has(
 		json.bytes,
-		"{\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"seconds\":60.000,\"lost\":{},\"contradictions\":[],"
+		"{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"seconds\":60.000,\"lost\":{},\"contradictions\":[],"
 		"\"judged\":true,\"surely_grow\":3,\"growth_of\":\"process\",\"growth_bytes_per_s\":409600.000,"
 		"\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
 		"\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,\"growth_high\":122880.000,");
@@ -356,7 +356,7 @@ static void a_difference_tells_leaks(void **state)
 		"when?\n");
 	assert_int_equal(encode_diff_leaks_json(diff, &json_sink), 0);
 	assert_has(json.bytes,
-		   "{\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
+		   "{\"version\":1,\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
 	assert_has(json.bytes, ",\"warnings\":[],\"judged\":true,\"surely_grow\":1,");
 	assert_has(json.bytes, "\"live_bytes\":92161.000,\"freed_with_age\":\"hardly any\",");
 	assert_has(json.bytes,
