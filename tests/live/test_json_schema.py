@@ -4,10 +4,11 @@ import copy
 import json
 import os
 import re
+import signal
 import sys
 import time
 
-from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, memtrace, place, test)
+from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, memtrace, place, test, wait_until)
 
 try:
     import jsonschema
@@ -146,14 +147,19 @@ def json_schema_of_comparisons():
     with place() as directory:
         with Endless("leaking", "churn", "--rate", "20000") as target:
             for name in "ab":
-                with Tracer("-p", target.pid, "-i", "16K", "--max-overhead", "off", "--every", "2", "-f", "pprof", "-o",
+                with Tracer("-p", target.pid, "-i", "16K", "--max-overhead", "off", "-f", "pprof", "-o",
                             f"{directory}/{name}", "--json") as tracer:
-                    time.sleep(9)
+                    for i in range(1, 5):
+                        time.sleep(2)
+                        tracer.process.send_signal(signal.SIGUSR1)
+                        path = f"{directory}/{name}.{target.pid}.{i:04}.pb.gz"
+                        wait_until(lambda path=path: os.path.exists(path), f"snapshot {i}")
+                    time.sleep(1)
                     documents = check("profile", tracer.stop().out)
                 expect_keys(documents, "snapshots", "growth_low")
             target.stop()
         snapshots = documents[0]["snapshots"]
-        expect(len(snapshots) >= 4, "snapshots:", snapshots)
+        expect_equal(len(snapshots), 4, "snapshots")
         last = [f"{directory}/{name}.{documents[0]['pid']}.pb.gz" for name in "ab"]
         steps = check("diff", memtrace("diff", "--json", *snapshots).out)
         expect_keys(steps, "trend", "bytes_per_s_low", "values", "p_grows", "start_unix_s")
