@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What memtrace keeps of what it was started with, and what it can do without root. The sets are those of
 docs/safety.md."""
+import contextlib
 import json
 import os
 import re
@@ -50,9 +51,19 @@ def check_kept(pid, wanted):
     expect_equal(status(pid)["NoNewPrivs"], "1", "no_new_privs")
 
 
-def keepers(pid):
+def children(pid, name):
+    """Those of that name. Others, such as the one that is forked to measure costs, may end while they are looked at."""
+    found = []
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return [child for child in file.read().split() if status(child)["Name"] == "mt-keeper"]
+        for child in file.read().split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if status(child)["Name"] == name:
+                    found.append(child)
+    return found
+
+
+def keepers(pid):
+    return children(pid, "mt-keeper")
 
 
 def without_root(*added):
@@ -195,15 +206,8 @@ def capabilities_to_end_a_command():
     """One that has become another user gets the signals that memtrace passes on."""
     process = start([MEMTRACE, "-v", "-f", "none", "--", need_tool("setpriv"), f"--reuid={NOBODY}", "--clear-groups",
                      "sleep", "100"])
-    pid = None
-
-    def sleeps():
-        nonlocal pid
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
-            pid = next((c for c in file.read().split() if status(c)["Name"] == "sleep"), None)
-        return pid
-    wait_until(sleeps, "the command")
-    expect_equal(capabilities(pid), set(), "the command's")
+    wait_until(lambda: children(process.pid, "sleep"), "the command")
+    expect_equal(capabilities(children(process.pid, "sleep")[0]), set(), "the command's")
     process.terminate()
     expect_equal(process.wait(60), 128 + 15, "status")
     end(process)
