@@ -56,7 +56,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels check-layers check-static check-scripts check-manual uninstall test test-long bench leaks \
+.PHONY: all install deps demo check check-live check-kernels kernels-table check-layers check-static check-scripts check-manual uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -456,6 +456,7 @@ check-static:
 check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
 	$(Q)scripts/check-docs
+	$(Q)scripts/kernels-table --check
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
 check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
@@ -466,6 +467,10 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 # fetch them once. What is missing is a failure.
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
+
+# Which test runs on which kernel: the table of docs/kernels-tests.md.
+kernels-table:
+	$(Q)scripts/kernels-table
 
 test: deps
 	$(Q)$(MAKE) all progs $(addprefix $(B)/bench/,bare_traps names tables)
@@ -541,6 +546,7 @@ help:
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
 	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
+	'make kernels-table  docs/kernels-tests.md: which of these tests runs on which kernel' \
 	'make test         deps, build, check, and the short ones of check-live (root)' \
 	'make test-long    the others, which repeat much or take long, check-kernels and check-packages (root)' \
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \

@@ -39,7 +39,7 @@ OTHERS = ("truth_basic", "stacks_as_declared")
 
 @test_each_kind
 def threads_in_small(kind):
-    """As truth_threads."""
+    """As truth_threads: several threads allocate and free each other's blocks."""
     truth, profile, _ = harness.trace_script(kind, "truth_threads", "--blocks", "300")
     test_truth.check_exact(truth, profile)
 
@@ -50,7 +50,7 @@ test_newborn.PROCESSES = 10
 
 @test_each_kind
 def sampled_in_small(kind):
-    """As test_sampled's sampled: 40 draws, of which 80 % must hold the truth. 38 draws do not with a
+    """As test_sampled's sampled: of 40 draws 80 % must hold the truth. 38 draws do not with a
     probability of 5e-4."""
     told = []
     for attempt in range(2):
@@ -65,9 +65,9 @@ def sampled_in_small(kind):
 
 @test_each_kind
 def harmless_in_small(kind):
-    """Exceptions through the allocator. Then, with the target in the allocator all the time, a normal
-    end, SIGKILL while tracing and SIGKILL at a random moment of attaching: it goes on, and no probe
-    is left."""
+    """Exceptions through the allocator, and no probe left by a killed memtrace. With the target in
+    the allocator all the time, a normal end, SIGKILL while tracing and SIGKILL at a random moment
+    of attaching: it goes on, and no probe is left."""
     options = ("-q", "-i", "1", "-f", "none", "--probe-kind", kind)
     args = ("--rounds", "30", "--exit", "3")
     result = memtrace(*options, "--", os.path.join(PROGS, "cxx_throw"), "--auto", *args)
@@ -94,9 +94,9 @@ def harmless_in_small(kind):
 
 @test
 def best_kind_sampled():
-    """The kind that memtrace chooses, with an interval that the verifier sees as a constant. 20,000
-    pairs of 4,000 bytes at 512 KiB: 152.6 samples, standard deviation 12.4. Their stacks go through
-    libc's own frames to the process's start, which only tables can do."""
+    """The kind that memtrace chooses, and whole stacks by tables. The verifier sees its interval as
+    a constant. 20,000 pairs of 4,000 bytes at 512 KiB: 152.6 samples, standard deviation 12.4.
+    Their stacks go through libc's own frames to the process's start, which only tables can do."""
     profile = test_stacks.trace_command("512K", os.path.join(PROGS, "churn"), "--auto", "--pairs",
                                         "20000", "--size", "4000")
     kind = {p["kind"] for p in profile["probes"] if p["function"] != "free"}

@@ -3,6 +3,7 @@
 # emulation, no KVM, no root) from an initramfs of busybox, Python, build/memtrace, the target
 # programs and the live tests, and runs the core of these there (guest.py).
 # Usage: tests/kernels/run.sh [6.1|6.12]...     (default: both, at once)
+#        tests/kernels/run.sh --list    prints each one's package and kinds of probe (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.
 # Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (280) is the limit for each guest.
@@ -20,6 +21,7 @@ boot_timeout_s=${BOOT_TIMEOUT_S:-280}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+all_series='6.1 6.12'
 
 cannot() {
     echo "kernels: $*" >&2
@@ -32,7 +34,7 @@ kernel_meta() {
     case $1 in
     6.1) echo linux-image-cloud-amd64 ;;
     6.12) echo linux-image-6.12-cloud-amd64 ;;
-    *) cannot "no kernel '$1': 6.1, 6.12" ;;
+    *) cannot "no kernel '$1': $all_series" ;;
     esac
 }
 kernel_kinds() {
@@ -156,6 +158,12 @@ run_kernel() {
     echo "kernels: $series: ok, $(($(date +%s) - started)) s"
 }
 
+if [ "${1:-}" = --list ]; then
+    for series in $all_series; do
+        echo "$series $(kernel_meta "$series") $(kernel_kinds "$series")"
+    done
+    exit 0
+fi
 need qemu-system-x86_64 qemu-system-x86
 need busybox busybox-static
 need cpio cpio
@@ -166,7 +174,8 @@ done
 if ldd "$(command -v busybox)" >/dev/null 2>&1; then
     cannot "busybox needs shared libraries: apt-get install busybox-static"
 fi
-[ $# -gt 0 ] || set -- 6.1 6.12
+# shellcheck disable=SC2086 # a list
+[ $# -gt 0 ] || set -- $all_series
 for series; do
     kernel_meta "$series" >/dev/null
     fetch_kernel "$series"

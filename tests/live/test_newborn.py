@@ -100,7 +100,7 @@ def trace_newborns(program, wanted, *args, options=()):
 
 @test_each_kind
 def newborn_stacks(kind):
-    """Of a known program, from the first instructions of main on."""
+    """Stacks of a known program, from the first instructions of main on."""
     return trace_newborns(NEWBORN, STACKS, options=("--probe-kind", kind))
 
 

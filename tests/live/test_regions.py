@@ -56,7 +56,7 @@ def check_all(truth, profiles, change):
 
 @test_each_kind(beside=True)
 def regions_truth(kind):
-    """By libc's functions."""
+    """Regions by libc's functions."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
     expect_words(log, r"regions: at mmap, .* of /.*libc\.so\.6$")
     expect_equal(set(profiles), {"regions"}, "profiles")
@@ -69,7 +69,7 @@ def regions_truth(kind):
 
 @test(beside=True)
 def regions_truth_at_syscalls():
-    """The same program and the same answer, seen at the system calls."""
+    """Regions seen at the system calls: the same program, and the same answer."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions",
                                          "--debug-regions-at", "syscalls")
     expect_words(log, "regions: at the system calls")

@@ -102,7 +102,7 @@ def chains_are_built_as_said():
 
 @test_each_kind(beside=True)
 def stacks_as_declared(kind):
-    """What each program says of each block's stack: deep chains, callbacks of C and C++, signal
+    """Each block's stack is what the program says: deep chains, callbacks of C and C++, signal
     handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
     traced; in code with tables, with frame pointers, with both in turn."""
     return trace_chains(CHAINS, "--probe-kind", kind)

@@ -86,6 +86,7 @@ def check_collapsed(path, profile):
 
 @test_each_kind(beside=True)
 def truth_basic(kind):
+    """Every live block with its function, exact, and the files that are written."""
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_basic", prefix=directory + "/out")
         check_exact(truth, profile)
