@@ -446,18 +446,17 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	return more > CONTRADICTS * all;
 }
 
-void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
-		     double slowed, double left, double sample, double alike, const float *missed,
-		     double length_s, struct survival *ret)
+void survival__solve(const struct survival_ages *groups, size_t n, int without,
+		     const struct survival_terms *t, struct survival *ret)
 {
 	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], before = 1;
 	bool by_contents = false;
 	struct ends ends;
 
-	add_ages(groups, n, without, per_alloc_s, slowed, sum);
-	solve_ends(sum, left, sample, survival__age_class(length_s), &ends);
+	add_ages(groups, n, without, t->per_alloc_s, t->slowed, sum);
+	solve_ends(sum, t->left, t->sample, survival__age_class(t->length_s), &ends);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
-		looks_alike[k] = fmax(alike, missed ? (double)missed[k] : 0);
+		looks_alike[k] = fmax(t->alike, t->missed ? (double)t->missed[k] : 0);
 	by_contents = solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s) &&
 		      !is_mutated(sum, &ends, looks_alike);
 	if (!by_contents)

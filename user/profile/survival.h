@@ -71,16 +71,24 @@ struct half_life {
 	double s, low_s, high_s; /* seconds; the ends of its interval */
 };
 
-/* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1: all).
- * per_alloc_s: net seconds for a call that allocates, in windows. slowed: blocks end by the wall
- * clock, of which windows have so many times as much; 1: by the process's own. left: share of its
- * bytes that was alive when the windows of their birth ended. sample: bytes that one block counts,
- * on the average. alike: chance that two of its blocks
- * have equal contents. missed: of struct windowed_stack. length_s: of the run; nobody asks for
- * older ages. */
-void survival__solve(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
-		     double slowed, double left, double sample, double alike, const float *missed,
-		     double length_s, struct survival *ret);
+/* What else decides how long a stack's blocks live. */
+struct survival_terms {
+	double per_alloc_s; /* net seconds for a call that allocates, in windows */
+	/* blocks end by the wall clock, of which windows have so many times as much; 1: by the
+	 * process's own */
+	double slowed;
+	double left;   /* share of its bytes that was alive when the windows of their birth ended */
+	double sample; /* bytes that one block counts, on the average */
+	double alike;  /* chance that two of its blocks have equal contents */
+	/* struct windowed_stack */
+	const float *missed;
+	double length_s; /* of the run; nobody asks for older ages */
+};
+
+/* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1:
+ * all). */
+void survival__solve(const struct survival_ages *groups, size_t n, int without,
+		     const struct survival_terms *terms, struct survival *ret);
 
 /* S at an age, and its integral from 0 to it, seconds. */
 double survival__at(const struct survival *survival, double age_s);

@@ -433,7 +433,14 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 static void figure(struct context *c, int without, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
-	double end = c->run->end_s, born = 0, alive = 0, samples = 0, sample;
+	double end = c->run->end_s, born = 0, alive = 0, samples = 0;
+	struct survival_terms terms = {
+		.per_alloc_s = c->strata->per_alloc_s,
+		.slowed = c->strata->ends_slowed,
+		.alike = stack->alike,
+		.missed = stack->missed,
+		.length_s = end,
+	};
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
 	memset(c->left, 0, c->strata->n * sizeof(*c->left));
@@ -452,12 +459,12 @@ static void figure(struct context *c, int without, struct figures *ret)
 		}
 	}
 	to_rates(c->run, c->strata, without, c->rates);
-	sample = samples > 0 ? born / samples : 1;
-	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without,
-			c->strata->per_alloc_s, c->strata->ends_slowed, born > 0 ? alive / born : 1, sample,
-			stack->alike, stack->missed, end, &c->survival);
-	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, c->strata->per_alloc_s,
-			c->strata->ends_slowed, 1, sample, stack->alike, stack->missed, end, &c->cohort);
+	terms.left = born > 0 ? alive / born : 1;
+	terms.sample = samples > 0 ? born / samples : 1;
+	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, &terms,
+			&c->survival);
+	terms.left = 1;
+	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);

@@ -43,6 +43,16 @@ static void add_contents(struct survival_ages *ages, double rate, double alike)
 	}
 }
 
+/* At all that is the same in each test. */
+static void solve(const struct survival_ages *ages, size_t n, int without,
+		  struct survival_terms *terms, struct survival *s)
+{
+	terms->per_alloc_s = PER_ALLOC_S;
+	terms->left = 1;
+	terms->length_s = RUN_S;
+	survival__solve(ages, n, without, terms, s);
+}
+
 static void assert_exponential(const struct survival *s, double rate, double error)
 {
 	static const double ages[] = {0.1, 1, 3, 10, 30};
@@ -74,11 +84,11 @@ static void nothing_seen_is_nothing_known(void **state)
 	struct survival s;
 
 	(void)state;
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 	assert_true(survival__at(&s, 30) == 1);
 	assert_true(fabs(survival__area(&s, 30) - 30) < 1e-6);
-	survival__solve(NULL, 0, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(NULL, 0, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 }
 
@@ -92,10 +102,10 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 		ages.watched[k] = (float)(1e6 / PER_ALLOC_S);
 		ages.ended[k] = (float)(RATE * 1e6);
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
 	/* by a clock of which the window had ten times as much they were ten times as old */
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 10, 1, 1, 1, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }
 
@@ -106,7 +116,7 @@ static void frees_at_addresses_tell_of_old_ages(void **state)
 
 	(void)state;
 	add_frees(&ages, RATE);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_true(s.known_s > RUN_S / 2);
 	assert_exponential(&s, RATE, 0.015);
@@ -120,11 +130,11 @@ static void contents_are_believed_where_they_differ(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0.25);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0.25, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	/* most of them are alike by chance: frees tell */
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0.75, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
 }
@@ -143,12 +153,14 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 		ages.same[k] = ages.looked[k];
 		missed[k] = 0.9f;
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, missed, RUN_S, &s);
+	solve(&ages, 1, ALL,
+	      &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
 		missed[k] = 0.9f;
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, missed, RUN_S, &s);
+	solve(&ages, 1, ALL,
+	      &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
@@ -168,7 +180,7 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 		ages.exposed[k] = (float)(1e2 * WINDOW_S / PER_ALLOC_S);
 		ages.frees[k] = 1e2f;
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1e6, 1, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1e6, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.05);
 }
 
@@ -181,7 +193,7 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	(void)state;
 	add_frees(&ages, RATE / 1000);
 	add_contents(&ages, 100 * RATE, 0);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE / 1000, 0.015);
 }
@@ -194,9 +206,9 @@ static void one_group_can_be_left_out(void **state)
 	(void)state;
 	add_frees(&ages[0], RATE);
 	add_frees(&ages[1], 10 * RATE);
-	survival__solve(ages, 2, 1, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(ages, 2, 1, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.015);
-	survival__solve(ages, 2, ALL, PER_ALLOC_S, 1, 1, 1, 1, NULL, RUN_S, &s);
+	solve(ages, 2, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
 }
 
@@ -208,13 +220,13 @@ static void half_of_them_live_so_long(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0);
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_true(fabs(survival__half_life(&s) - log(2) / RATE) < 0.05 * log(2) / RATE);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		ages.same[k] = ages.looked[k];
 		ages.frees[k] = 0;
 	}
-	survival__solve(&ages, 1, ALL, PER_ALLOC_S, 1, 1, 1, 0, NULL, RUN_S, &s);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_true(isinf(survival__half_life(&s)));
 }
 
