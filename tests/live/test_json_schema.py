@@ -110,14 +110,14 @@ def json_schema_of_a_profile():
 
 @test(beside=True)
 def json_schema_of_page_faults():
-    with Target("truth_growth") as target:
-        with Tracer("-p", target.pid, "--what", "growth,regions", "-f", "none", "--json") as tracer:
+    with Target("truth_faults") as target:
+        with Tracer("-p", target.pid, "--what", "faults,regions", "-f", "none", "--json") as tracer:
             target.go()
             text = tracer.stop().out
         target.quit()
     documents = check("profile", text)
     expect_keys(documents, "resident_change_bytes", "kinds")
-    expect_equal({d["what"] for d in documents}, {"growth", "regions"}, "what")
+    expect_equal({d["what"] for d in documents}, {"faults", "regions"}, "what")
 
 
 @test(beside=True, long=True)
