@@ -15,11 +15,12 @@ import subprocess
 import termios
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, place, start, test,
-                     test_each_kind, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace, place,
+                     start, test, test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
 from test_top import Screen
+from test_truth import check_exact
 
 BACK_S = 1.0
 SPEED = 0.5  # of the untraced one, which differs by a third from round to round; a probe leaves a hundredth
@@ -354,3 +355,153 @@ def stall_unfilled_memory():
                 expect_equal({n["memory_unanswered"] for n in lost}, {1}, "reads that were given up")
                 expect_equal(changed_text(target.pid), [], "code changed after the end")
     return f"ended after {took:.2f} s"
+
+
+def unread_pipe():
+    """Both ends of a pipe without any room, whose reader sleeps."""
+    reader, writer = os.pipe()
+    flags = fcntl.fcntl(writer, fcntl.F_GETFL)
+    fcntl.fcntl(writer, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"." * 4096)
+    fcntl.fcntl(writer, fcntl.F_SETFL, flags)
+    return reader, writer
+
+
+@test(long=True)
+def stall_unread_output():
+    """Standard output, the errors too, or a FIFO that nobody opens: memtrace captures until its time is over or it is told to end,
+    takes its probes out and writes its files; then it waits for the reader, and a signal ends that."""
+    for what in "duration", "SIGINT", "errors", "fifo":
+        reader, writer = unread_pipe()
+        with place() as directory, Busy() as target:
+            options = ["-d", "2"] if what == "duration" else []
+            if what == "fifo":
+                os.mkfifo(directory + "/fifo")
+                options = [f"--json={directory}/fifo"]
+            process = start([MEMTRACE, "-p", target.pid, "-o", directory + "/out", *options], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL if what == "fifo" else writer,
+                            stderr=writer if what == "errors" else subprocess.DEVNULL)
+            try:
+                wait_until(lambda: changed_text(target.pid), "its probes are in place")
+                target.check_speed() # it becomes busy, and the limit is kept
+                if what != "duration":
+                    process.send_signal(signal.SIGINT)
+                files = lambda: [name for name in os.listdir(directory) if name.endswith((".heap", ".collapsed"))]
+                wait_until(lambda: len(files()) == 2, "its files are written", 20)
+                wait_withdrawn(target.pid)
+                time.sleep(0.5)
+                expect(process.poll() is None, f"{what}: it did not wait for who reads")
+                target.check_speed()
+                began = time.monotonic()
+                process.terminate()
+                expect_equal(process.wait(5), -signal.SIGTERM, f"{what}: status")
+            finally:
+                end(process)
+                os.close(reader)
+                os.close(writer)
+    return f"ended {time.monotonic() - began:.2f} s after the last signal"
+
+
+def of_name(pid, name):
+    """Children of that name."""
+    found = []
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        for child in file.read().split():
+            with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="utf-8") as comm:
+                if comm.read() == name + "\n":
+                    found.append(int(child))
+    return found
+
+
+def hang(pid):
+    """Those of its helpers that wait for FUSE, which no signal ends."""
+    hung = []
+    for forker in of_name(pid, "mt-files"):
+        for child in of_name(forker, "mt-files"):
+            with contextlib.suppress(OSError), open(f"/proc/{child}/wchan", encoding="utf-8") as file:
+                hung += [child] if file.read() == "request_wait_answer" else []
+    return hung
+
+
+def silent(directory, *args, file=os.path.join(PROGS, "leaking_plugin.so")):
+    mount_point = os.path.join(directory, "mount")
+    os.makedirs(mount_point, exist_ok=True)
+    return Target("silent", "--dir", mount_point, "--file", file, *args)
+
+
+def trace_silent(directory, answers, select, released):
+    """Seconds to the end, what was said, and what was lost, by pid."""
+    report = os.path.join(directory, "json")
+    with Busy() as target, silent(directory, "--answers", answers) as mute:
+        with Tracer(*select(target, mute), f"--json={report}", "-f", "none") as tracer:
+            expect_equal(mute.go(), {"silent": 1}, "the file system")
+            wait_until(lambda: hang(tracer.process.pid), "a process of memtrace's waits for the file")
+            target.check_speed()
+            hung = hang(tracer.process.pid)
+            if released:
+                expect_equal(mute.go(), {"silent": 0}, "the file system")
+                wait_until(lambda: not hang(tracer.process.pid), "the process has its answer")
+            began = time.monotonic()
+            tracer.process.send_signal(signal.SIGTERM)
+            expect_equal(tracer.wait(10).status, 0, "status")
+            took = time.monotonic() - began
+            expect(took < 5, f"memtrace took {took:.1f} s to end")
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+        expect(mute.alive(), "the target of the silent file is dead")
+        if not released:
+            mute.go()
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in hung), "who was left behind has ended")
+        expect_equal(mute.quit(), 0, "status of silent")
+    with open(report, encoding="utf-8") as file:
+        lost = {p["pid"]: p["lost"] for p in map(json.loads, file)}
+    expect(all(n["files_unanswered"] >= 1 for n in lost.values()), "files_unanswered", lost)
+    return took
+
+
+@test(long=True)
+def stall_silent_file():
+    """A target maps a file of FUSE whose server says nothing any more, or from some moment on. Who asks it hangs, SIGKILL
+    or not; so memtrace does not, goes on, and ends."""
+    for answers, released in ("0", False), ("1", True), ("3", False):
+        with place() as directory:
+            took = trace_silent(directory, answers, lambda *_: ("--comm", "churn", "--comm", "silent"), released)
+    return f"ended after {took:.2f} s"
+
+
+@test
+def stall_silent_file_of_pid():
+    """The same of processes that are named."""
+    with place() as directory:
+        return f"ended after {trace_silent(directory, '0', lambda a, b: ('-p', a.pid, '-p', b.pid), False):.2f} s"
+
+
+@test
+def stall_silent_before():
+    """The file is silent before memtrace comes: it traces what can be read, and check ends as well."""
+    with place() as directory, silent(directory) as mute:
+        expect_equal(mute.go(), {"silent": 1}, "the file system")
+        began = time.monotonic()
+        result = memtrace("check", mute.pid)
+        expect_equal(result.status, 0, result)
+        result = memtrace("-p", mute.pid, "-d", "1", *JSON, timeout=30)
+        took = time.monotonic() - began
+        expect_equal(result.status, 0, result)
+        expect(result.json()["lost"]["files_unanswered"] >= 1, result.json()["lost"])
+        expect_equal(changed_text(mute.pid), [], "code changed after the end")
+        mute.go()
+        expect_equal(mute.quit(), 0, "status of silent")
+    return f"both ended after {took:.1f} s"
+
+
+@test_each_kind(long=True)
+def stall_program_of_fuse(kind):
+    """A program that lies on FUSE, which answers: as exact as any other."""
+    with place() as directory, silent(directory, "--run", file=os.path.join(PROGS, "truth_basic_static")) as target:
+        with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *JSON) as tracer:
+            truth = target.go()
+            profile = tracer.stop().json()
+        expect_equal(profile["lost"]["files_unanswered"], 0, "files_unanswered")
+        check_exact(truth, profile)
+        expect_equal(target.quit(), 0, "status of the target")

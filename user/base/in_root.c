@@ -4,27 +4,40 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/far.h"
 
 #define MAX_TRIES 16
+#ifndef RESOLVE_CACHED /* Linux 5.12 */
+#define RESOLVE_CACHED 0x20
+#endif
+
+/* What goes to mt-files. */
+struct sought {
+	bool follow;
+	char path[FAR_MAX_BYTES - 64];
+};
 
 /* A handle on whatever has that name. The kernel answers EAGAIN when anything at all on the machine
  * was renamed while it walked over a "..": nobody's fault, but one can also provoke it for ever. */
-static int find(int root_fd, const char *path, bool follow)
+static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	long fd = -1;
 
 	for (int i = 0; i < MAX_TRIES; i++) {
 		fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-		if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
+		if (fd >= 0 || resolve || (errno != EAGAIN && errno != EINTR))
 			break;
 	}
 	return fd < 0 ? -errno : (int)fd;
@@ -33,26 +46,62 @@ static int find(int root_fd, const char *path, bool follow)
 /* O_PATH runs no open method of a FIFO or device, and going on through the descriptor leaves no
  * moment in which the name could come to mean something else. O_NONBLOCK because a lease would
  * delay even a regular file's open. */
-int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *ret_stat)
+static int open_there(int root_fd, const struct sought *sought, struct stat *ret_stat)
 {
-	_cleanup_close_ int handle = find(root_fd, path, follow);
+	_cleanup_close_ int handle = find(root_fd, sought->path, sought->follow, 0);
 	char reopen[64];
-	struct stat st;
 	int fd;
 
 	if (handle < 0)
 		return handle;
-	if (fstat(handle, &st) < 0)
+	if (fstat(handle, ret_stat) < 0)
 		return -errno;
-	if (S_ISLNK(st.st_mode))
+	if (S_ISLNK(ret_stat->st_mode))
 		return -ELOOP;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(ret_stat->st_mode))
 		return -EINVAL;
 	snprintf(reopen, sizeof(reopen), "/proc/self/fd/%d", handle);
 	fd = open(reopen, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
+	return fd < 0 ? -errno : fd;
+}
+
+/* In mt-files. */
+static int open_and_keep(int root_fd, const void *in, void *out)
+{
+	int fd = open_there(root_fd, in, out);
+
+	return fd < 0 ? fd : far__keep(fd);
+}
+
+int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *ret_stat)
+{
+	size_t len = strlen(path);
+	struct sought sought = {.follow = follow};
+	struct stat st;
+	struct statx root;
+	struct far_work work = {.fn = open_and_keep,
+				.fd = root_fd,
+				.in = &sought,
+				.in_bytes = offsetof(struct sought, path) + len + 1,
+				.out = &st,
+				.out_bytes = sizeof(st)};
+	int fd;
+
+	if (len >= sizeof(sought.path))
+		return -ENAMETOOLONG;
+	/* Most are not there, which the kernel often knows without asking anybody. */
+	fd = find(root_fd, path, follow, RESOLVE_CACHED);
+	if (fd == -ENOENT)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	if (statx(root_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root))
 		return -errno;
-	if (ret_stat)
+	/* of places as many as there are roots: none is a device's */
+	work.key = 1ULL << 63 | ((uint64_t)root.stx_dev_minor << 40 ^ root.stx_ino);
+	memcpy(sought.path, path, len + 1);
+	fd = far__do(&work);
+	if (fd >= 0 && ret_stat)
 		*ret_stat = st;
 	return fd;
 }

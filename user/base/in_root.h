@@ -12,7 +12,9 @@
  * stay below it, and links of /proc, which would not, are refused. follow: may the last component
  * be a symbolic link? A descriptor (close-on-exec, non-blocking) with what fstat says of it in
  * *ret_stat (may be NULL), or negative errno: -ENOENT there is none; -ELOOP a symbolic link that
- * may not be followed; -EINVAL not a regular file. No FIFO blocks it and no device notices it. */
+ * may not be followed; -EINVAL not a regular file; -ETIMEDOUT, -EBUSY a file system that does not
+ * answer (base/far.h: of a file of FUSE it is a copy). No FIFO blocks it and no device notices it.
+ */
 int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *ret_stat);
 
 #endif

@@ -192,6 +192,8 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 	a->object = part->object;
 	a->points = calloc(n_used, sizeof(*a->points));
 	a->fd = alloc_files__open(s->files, s->pid, entry);
+	if (a->fd >= 0)
+		a->fd = maps__to_probe(a->fd, s->pid, entry);
 	if (a->fd < 0)
 		return error__set(err, a->fd, "cannot open %s of pid %d: %s", entry->path, s->pid,
 				  strerror(-a->fd));

@@ -104,8 +104,8 @@ static int examine(struct region_source *s, pid_t pid, const struct map_entry *e
 	if (!s->path)
 		return -ENOMEM;
 	s->file = entry->file;
-	s->fd = take_fd(&fd);
-	return 1;
+	s->fd = maps__to_probe(take_fd(&fd), pid, entry);
+	return s->fd < 0 ? s->fd : 1;
 }
 
 /* The executable mapping of the file that holds addr. */
@@ -146,7 +146,8 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 			rc = examine(s, pid, entry);
 	}
 	if (rc < 0)
-		return error__set(err, rc, "out of memory");
+		return error__set(err, rc, "cannot look at the C library of pid %d: %s", pid,
+				  strerror(-rc));
 	if (!rc && loading)
 		return error__set(err, -ENOENT, "no C library yet in pid %d", pid);
 	if (!rc || (n <= 0 && !loading && !s->syscalls))

@@ -272,7 +272,8 @@ int cmd_check(int argc, char **argv)
 		return usage_error("check", "--alloc and --free are looked for in a process: "
 					    "give its pid");
 
-	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err))
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    privileges__begin_files(&err))
 		return fail(&err);
 	privileges__override(false);
 	privileged = !privileges__missing(missing, sizeof(missing));

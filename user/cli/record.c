@@ -380,7 +380,7 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 	if (c->command && launch__fork(c->command, launch, err))
 		return err->code;
 	nowait__begin();
-	rc = privileges__limit(PRIVILEGES_OPENING, &use, err);
+	rc = privileges__limit(PRIVILEGES_OPENING, &use, err) ?: privileges__begin_files(err);
 	/* before the files: root may write where others may not */
 	if (!rc)
 		rc = session__check_machine(err);

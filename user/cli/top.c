@@ -364,7 +364,8 @@ int cmd_top(int argc, char **argv)
 	if (terminal__check(&err))
 		return fail(&err);
 	nowait__begin();
-	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err))
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    privileges__begin_files(&err))
 		return fail(&err);
 	/* In a directory of another user's root needs a capability for it. It is kept then only. */
 	privileges__override(trace_config__check_files(&config.trace, false, &refused) == -EACCES);

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/far.h"
 #include "base/io.h"
 #include "base/search.h"
 
@@ -452,23 +454,30 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-int maps__open_file(pid_t pid, const struct map_entry *entry)
+/* A mapping, as it goes to mt-files. */
+struct mapped {
+	pid_t pid;
+	uint64_t start, end;
+	struct file_id file;
+	char path[FAR_MAX_BYTES - 64]; /* "": none that can be opened */
+};
+
+static void name_link(const struct mapped *m, char link[96])
+{
+	snprintf(link, 96, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, m->pid, m->start, m->end);
+}
+
+static int open_mapped(const struct mapped *m)
 {
 	_cleanup_free_ char *in_root = NULL;
 	char link[96];
 	int fd, root_fd;
 
-	if (!entry->file.inode)
-		return -ENOENT;
-	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
-		return open_vdso(entry);
-
 	/* The kernel's own link to the mapped file: right even when the file is deleted or its
 	 * name taken over. But the process may have mapped another one there since. */
-	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, entry->start,
-		 entry->end);
+	name_link(m, link);
 	fd = open_regular(link, NULL);
-	if (fd >= 0 && !is_file(fd, &entry->file)) {
+	if (fd >= 0 && !is_file(fd, &m->file)) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -477,16 +486,70 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 
 	/* Not allowed to follow it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), or the mapping has
 	 * changed its extent since. */
-	if (!entry->path || entry->path[0] != '/')
+	if (!*m->path)
 		return -ENOENT;
-	if (asprintf(&in_root, "/proc/%d/root%s", pid, entry->path) < 0) {
+	if (asprintf(&in_root, "/proc/%d/root%s", m->pid, m->path) < 0) {
 		in_root = NULL;
 		return -ENOMEM;
 	}
-	root_fd = open_regular(in_root, &entry->file);
+	root_fd = open_regular(in_root, &m->file);
 	if (root_fd >= 0)
 		return root_fd;
-	fd = open_regular(entry->path, &entry->file);
+	fd = open_regular(m->path, &m->file);
 	/* Another file under that name inside the target's root says more than none outside it. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
+}
+
+/* In mt-files. */
+static int open_and_keep(int none, const void *in, void *out)
+{
+	int fd = open_mapped(in);
+
+	(void)none, (void)out;
+	return fd < 0 ? fd : far__keep(fd);
+}
+
+int maps__open_file(pid_t pid, const struct map_entry *entry)
+{
+	struct mapped m;
+	struct far_work work = {.fn = open_and_keep,
+				.key = (uint64_t)entry->file.dev_major << 32 |
+				       entry->file.dev_minor,
+				.fd = -1,
+				.in = &m};
+	size_t len = entry->path && entry->path[0] == '/' ? strlen(entry->path) : 0;
+
+	if (!entry->file.inode)
+		return -ENOENT;
+	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
+		return open_vdso(entry);
+	memset(&m, 0, sizeof(m)); /* also what lies between: it is compared */
+	m.pid = pid;
+	m.start = entry->start;
+	m.end = entry->end;
+	m.file = entry->file;
+	if (len < sizeof(m.path))
+		memcpy(m.path, entry->path, len);
+	work.in_bytes = offsetof(struct mapped, path) + (len < sizeof(m.path) ? len : 0) + 1;
+	return far__do(&work);
+}
+
+int maps__to_probe(int opened, pid_t pid, const struct map_entry *entry)
+{
+	_cleanup_close_ int fd = opened;
+	const struct mapped m = {.pid = pid, .start = entry->start, .end = entry->end};
+	_cleanup_close_ int handle = -1;
+	struct file_id own;
+	struct statx st;
+	char link[96];
+
+	if (!far__is_copy(fd))
+		return take_fd(&fd);
+	name_link(&m, link);
+	handle = open(link, O_PATH | O_CLOEXEC);
+	if (handle < 0 ||
+	    statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st))
+		return -errno;
+	own = (struct file_id){st.stx_dev_major, st.stx_dev_minor, st.stx_ino};
+	return file_id__equal(&own, &entry->file) ? take_fd(&handle) : -ESTALE;
 }

@@ -60,7 +60,13 @@ void maps__free(struct maps *maps);
  * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE:
  * another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks
  * on a FIFO or device. Of the vdso it is a copy of our own, which all 64-bit processes have alike,
- * in memory (-ENOENT when the entry's size is another). */
+ * in memory (-ENOENT when the entry's size is another). Of a file of FUSE it is a copy
+ * (base/far.h); -ETIMEDOUT, -EBUSY: it does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
+
+/* fd, of maps__open_file() and taken over, is to tell the kernel where a probe goes: of a copy it is
+ * the very file as an O_PATH descriptor, which asks its file system nothing, not when it is closed
+ * either. A descriptor, or negative errno; -ESTALE: another file is mapped there now. */
+int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

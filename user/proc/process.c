@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/in_root.h"
+#include "base/far.h"
 #include "base/io.h"
 #include "base/vector.h"
 
@@ -132,13 +133,29 @@ static bool is_among(const char *words, const char *word)
 	return false;
 }
 
-static bool is_compat32(int dir_fd)
+#define IDENT_BYTES (EI_CLASS + 1)
+
+/* In mt-files. */
+static int read_ident(int dir_fd, const void *in, void *out)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	unsigned char ident[EI_CLASS + 1];
 
-	return fd >= 0 && pread(fd, ident, sizeof(ident), 0) == sizeof(ident) &&
-	       memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32;
+	(void)in;
+	return fd >= 0 && pread(fd, out, IDENT_BYTES, 0) == IDENT_BYTES ? FAR_NO_FD : -EIO;
+}
+
+static bool is_compat32(int dir_fd)
+{
+	unsigned char ident[IDENT_BYTES];
+	struct far_work work = {
+		.fn = read_ident, .fd = dir_fd, .out = ident, .out_bytes = sizeof(ident)};
+	struct statx st;
+
+	if (statx(dir_fd, "exe", AT_STATX_DONT_SYNC, STATX_INO, &st))
+		return false;
+	work.key = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
+	return far__do(&work) >= 0 && memcmp(ident, ELFMAG, SELFMAG) == 0 &&
+	       ident[EI_CLASS] == ELFCLASS32;
 }
 
 int process__read(pid_t pid, struct process_info *ret_info)

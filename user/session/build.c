@@ -383,6 +383,7 @@ static int add_lost(const struct build *b, struct profile *p)
 		{"processes_refused", b->processes_refused}, {"profiles_forgotten", b->forgotten},
 		{"files_refused", b->files_refused},	     {"probes_refused", b->probes_refused},
 		{"probes_withdrawn", b->probes_withdrawn},   {"memory_unanswered", b->unanswered},
+		{"files_unanswered", b->files_unanswered},
 	};
 	const struct abi_process_cpu *c = &b->target->counters;
 	int rc = 0;

@@ -131,7 +131,7 @@ struct build {
 	const char *not_traced; /* as in the profile */
 	uint64_t watch_lost, missed_runs, events_lost, ends_lost, processes_refused, forgotten,
 		files_refused;
-	uint64_t probes_refused, probes_withdrawn, unanswered;
+	uint64_t probes_refused, probes_withdrawn, unanswered, files_unanswered;
 };
 
 /* The sites of one process among the drained ones, and what number each has in its profile. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/far.h"
 #include "session/budget.h"
 #include "session/internal.h"
 
@@ -31,6 +32,7 @@ void guard__expect(struct session *s, bool long_work)
 		s->max_overhead > 0 && !long_work ? GUARD_LIMITED_MS : GUARD_UNLIMITED_MS;
 
 	capture__set_patience(s->capture, s->launch.held ? 0 : patience_ms);
+	far__hurry(!s->launch.held && patience_ms == GUARD_LIMITED_MS);
 }
 
 static void restore_heap(struct session *s)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/capabilities.h"
+#include "base/far.h"
 
 /* Values as in linux/capability.h, which may be older than the kernel. */
 #define PERFMON		   38 /* Linux 5.8 */
@@ -131,6 +132,17 @@ int privileges__limit(enum privileges_phase phase, const struct privileges_use *
 	if (!rc && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		rc = -errno;
 	return rc ? error__set(err, rc, "cannot give up capabilities: %s", strerror(-rc)) : 0;
+}
+
+int privileges__begin_files(struct error *err)
+{
+	uint64_t caps = CAPABILITY(CAP_SYS_PTRACE) | CAPABILITY(CAP_DAC_READ_SEARCH);
+	uint64_t now = permitted_now();
+	int rc;
+
+	caps |= CAPABILITY(has(now, CHECKPOINT_RESTORE) ? CHECKPOINT_RESTORE : CAP_SYS_ADMIN);
+	rc = far__begin(caps & now);
+	return rc ? error__set(err, rc, "cannot start mt-files: %s", strerror(-rc)) : 0;
 }
 
 bool privileges__override(bool wanted)

@@ -50,6 +50,10 @@ bool privileges__have(int cap);
 int privileges__limit(enum privileges_phase phase, const struct privileges_use *use,
 		      struct error *err);
 
+/* After privileges__limit(), and before there is anything to hold: begins the process that opens
+ * targets' files (base/far.h), with the capabilities for that. 0, or negative errno with err. */
+int privileges__begin_files(struct error *err);
+
 /* Files are to be written where this user may not (wanted): takes CAP_DAC_OVERRIDE into use; else
  * gives it up. Is it there? */
 bool privileges__override(bool wanted);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/far.h"
 #include "capture/snapshot.h"
 #include "proc/own.h"
 #include "session/books.h"
@@ -63,6 +64,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.probes_refused = s->probes_refused,
 		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
 		.unanswered = memory__given_up(),
+		.files_unanswered = far__given_up(),
 		.not_traced = files__not_traced(s, t),
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),

@@ -4,6 +4,7 @@
  * program's path is nothing that it could judge: it asks once per file, and again when that has
  * changed. */
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,12 +109,14 @@ int selection__scan(struct session *s, struct error *err)
 /* By its time of change: numbers of inodes are not everywhere what the kernel has. */
 static bool still_runs(pid_t pid, const struct abi_program *program)
 {
-	struct stat now;
+	struct statx now;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return !stat(path, &now) && (uint64_t)now.st_ctim.tv_sec == program->changed_s &&
-	       (uint32_t)now.st_ctim.tv_nsec == program->changed_ns;
+	/* what the kernel compares it with; its file system is not asked and cannot hang us */
+	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_CTIME, &now) &&
+	       (uint64_t)now.stx_ctime.tv_sec == program->changed_s &&
+	       now.stx_ctime.tv_nsec == program->changed_ns;
 }
 
 void selection__judge(struct session *s, const struct abi_event *event)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/far.h"
 #include "ledger/resident.h"
 #include "proc/maps.h"
 #include "proc/own.h"
@@ -265,6 +266,7 @@ void session__stop(struct session *s)
 	for (size_t i = 0; i < s->n_targets; i++)
 		region_calls__compare(s->targets[i]);
 	read_resident(s);
+	far__hurry(false);
 	/* The targets come first: all that follows they need not wait for. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
