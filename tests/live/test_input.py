@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Wrong input, missing rights, full disks: a clear message, the right status, nothing left."""
+import contextlib
+import json
 import os
 import random
 import re
@@ -8,8 +10,9 @@ import sys
 import time
 
 from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect,
-                     expect_equal, expect_words, kinds, memtrace, need_tool, place, run, start,
+                     expect_equal, expect_words, kinds, memtrace, need_tool, place, read_line, run, start,
                      test, wait_until)
+from test_harmless import changed_text
 
 QUICK = ("-d", "0.1", "-q", "-f", "none")
 
@@ -281,6 +284,70 @@ def input_help():
 
 
 # --- places to write to ---
+
+def with_descriptors(n, *args):
+    return [need_tool("prlimit"), f"--nofile={n}:{n}", MEMTRACE, *args]
+
+
+@test(beside=True)
+def input_few_descriptors():
+    """Fewer descriptors than it needs: it says how many it may have and how many it needs, and begins nothing. With as many
+    as it has asked for it captures all, and writes all of it."""
+    with Target("truth_basic") as target:
+        for select in (("-p", target.pid), ("--comm", "truth_basic")):
+            for n in (6, 12, 64):
+                result = run(with_descriptors(n, *select, *QUICK))
+                expect_equal(result.status, 1, result)
+                expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
+                expect_equal(changed_text(target.pid), [], "code that is changed")
+    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # without a pid, which needs four more
+    refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs {needed + 4} at least")
+    for options in (), ("--what", "heap,regions"):
+        with Target("truth_basic") as target, place() as directory:
+            tracer = start(with_descriptors(needed + 4, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-o",
+                                            directory + "/out", *options))
+            try:
+                while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
+                    pass
+                truth = target.go()
+                tracer.send_signal(2)
+                out, err = tracer.communicate(timeout=60)
+            finally:
+                end(tracer)
+            expect_equal(tracer.returncode, 0, err)
+            profile = json.loads(out.splitlines()[0])
+            expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+            expect(profile["files"] and all(os.path.getsize(path) for path in profile["files"]), "files", profile["files"])
+
+
+@test
+def input_few_descriptors_for_many():
+    """More processes than descriptors: what is not traced is told, what was captured is written."""
+    with contextlib.ExitStack() as stack, place() as directory:
+        targets = [stack.enter_context(Target("truth_basic")) for _ in range(60)]
+        tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1", "--max-overhead", "off", "--json", "-o",
+                                        directory + "/out"))
+        try:
+            while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
+                pass
+            truths = {target.pid: target.go() for target in targets[::12]}  # what all have is more than the tables hold
+            tracer.send_signal(2)
+            out, err = tracer.communicate(timeout=60)
+        finally:
+            end(tracer)
+        expect_equal(tracer.returncode, 0, err)
+        profiles = {p["pid"]: p for p in map(json.loads, out.splitlines())}
+        whole = 0
+        for pid, truth in truths.items():
+            expect(pid in profiles, f"pid {pid} is missing")
+            if profiles[pid].get("not_traced"):
+                continue
+            whole += 1
+            expect_equal(profiles[pid]["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+            files = profiles[pid]["files"]
+            expect(files and all(os.path.getsize(path) for path in files), "files", files)
+    return f"{whole} of {len(truths)} traced"
+
 
 def refused_before_start(target, output, *words, runner=run):
     """Told before anything is traced: -d 30 would take longer than the test is given."""

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 char *printable(char *text)
 {
@@ -48,7 +49,15 @@ void complain(const char *fmt, ...)
 
 int fail(const struct error *err)
 {
+	struct rlimit limit;
+
 	complain("%s", err->text);
+	/* of probes of the kind perf there are many for each process */
+	if (err->code == -EMFILE && !strstr(err->text, "ulimit") &&
+	    !getrlimit(RLIMIT_NOFILE, &limit))
+		complain("it may have %llu files open (ulimit -Hn): as root, raise the limit with "
+			 "`ulimit -n 4096` (systemd: LimitNOFILE=4096)",
+			 (unsigned long long)limit.rlim_cur);
 	return EXIT_FAILED;
 }
 

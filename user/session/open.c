@@ -60,6 +60,10 @@ int session__check_pid(pid_t pid, struct error *err)
 	return 0;
 }
 
+/* Besides those of targets' files: tables, programs, links, and one for each CPU. */
+#define LEAST_DESCRIPTORS  96
+#define DESCRIPTORS_OF_PID 4
+
 int session__check_machine(struct error *err)
 {
 	char missing[256];
@@ -389,31 +393,48 @@ static int begin_guard(struct session *s, struct error *err)
 	return 0;
 }
 
+/* A descriptor per mapped file, and the links: as many as we may have. Too few are told before
+ * anything is captured that could not be written then. */
+static int raise_descriptors(size_t n_pids, struct error *err)
+{
+	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
+			 DESCRIPTORS_OF_PID * n_pids;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return error__set(err, -errno, "cannot read the limit of open files: %s",
+				  strerror(errno));
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max >= least)
+		return 0;
+	return error__set(
+		err, -EMFILE,
+		"memtrace may have %llu files open (ulimit -Hn) and needs %llu at least: "
+		"as root, raise the limit with `ulimit -n 4096` (systemd: LimitNOFILE=4096)",
+		(unsigned long long)limit.rlim_max, (unsigned long long)least);
+}
+
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
 {
 	struct watch_handlers handlers;
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct symbolize_options symbolize_options = o->symbolize;
-	struct rlimit limit;
 	struct session *s;
 	bool refuse;
 	int rc;
 
 	rc = session__check_machine(err);
+	if (!rc)
+		rc = raise_descriptors(o->n_pids, err);
 	if (rc)
 		return rc;
-	/* A descriptor per mapped file, and the links. */
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error__set(err, -ENOMEM, "out of memory");
 	if (o->command) {
 		s->launch = *o->launch;
 		*o->launch = (struct launch){};
-	}
-	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	symbolize_options.waiting = (struct stream_waiting){guard__wait, s};
 	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
