@@ -285,6 +285,44 @@ def input_help():
 
 # --- places to write to ---
 
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def check_says(select):
+    """Bytes at once, and of it for the CPUs."""
+    line = re.search(rf"^ *{select} .*", memtrace("check").out, re.M)
+    expect(line, f"check says nothing of {select}")
+    return [float(n) * UNITS[unit] for n, unit in re.findall(r"([\d.]+) (B|KiB|MiB|GiB)\b", line[0])][:2]
+
+
+def tables_of(pid):
+    """Bytes of its kernel tables, and of those that have a part for each CPU, as the kernel counts them. Each once."""
+    found = {}
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}", encoding="utf-8") as file:
+            info = dict(line.split(":", 1) for line in file if ":" in line)
+            if "map_type" in info:
+                found[info["map_id"]] = int(info["memlock"]), int(info["map_type"]) == 6  # PERCPU_ARRAY
+    return sum(n for n, _ in found.values()), sum(n for n, each_cpu in found.values() if each_cpu)
+
+
+@test
+def check_kernel_memory():
+    """What check says beforehand of the kernel's memory is what the kernel counts then, up to what is recorded meanwhile and the
+    buffers for the news of mappings, half a megabyte for each CPU, which it counts elsewhere."""
+    cpus = os.sysconf("SC_NPROCESSORS_CONF")
+    with Target("truth_basic") as target:
+        for select, args in (("-p", ("-p", target.pid)), ("-a,", ("--comm", "truth_basic"))):
+            said, for_cpus = check_says(select)
+            with Tracer(*args, "--what", "heap,regions", "-q", "-f", "none") as tracer:
+                counted, counted_cpus = tables_of(tracer.process.pid)
+            buffers = cpus * 129 * 4096
+            expect(abs(said - buffers - counted) < 0.03 * counted, f"{select} {said} B said, {counted} B counted")
+            expect(abs(for_cpus - buffers - counted_cpus) < 0.1 * counted_cpus + (64 << 10) * cpus,
+                   f"{select} for CPUs {for_cpus} B said, {counted_cpus} B counted")
+    return f"{said / 2**20:.1f} MiB said, {(counted + buffers) / 2**20:.1f} counted"
+
+
 def with_descriptors(n, *args):
     return [need_tool("prlimit"), f"--nofile={n}:{n}", MEMTRACE, *args]
 

@@ -86,12 +86,40 @@ static uint32_t rows_mask(uint32_t n)
 	return mask;
 }
 
-static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
-		     const struct capture_options *o)
+void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *o)
 {
 	/* one more for the calibration's child */
 	uint32_t max_processes = (o->max_processes ? o->max_processes : DEFAULT_PROCESSES) + 1;
+
+	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
+	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
+	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
+	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
+	/* row 0 is nobody's */
+	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.peaks, max_processes + 1);
+	bpf_map__set_max_entries(skel->maps.free_processes, max_processes);
+	bpf_map__set_max_entries(skel->maps.headless, max_processes);
+	if (o->regions)
+		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
+	if (o->windows)
+		bpf_map__set_max_entries(skel->maps.ends, END_RING);
+	if (!hash_maps_may_grow()) {
+		bpf_map__set_map_flags(skel->maps.live, 0);
+		bpf_map__set_map_flags(skel->maps.sites, 0);
+		bpf_map__set_map_flags(skel->maps.stacks, 0);
+		bpf_map__set_map_flags(skel->maps.threads, 0);
+		bpf_map__set_map_flags(skel->maps.transfers, 0);
+		bpf_map__set_map_flags(skel->maps.mappings, 0);
+	}
+}
+
+static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
+		     const struct capture_options *o)
+{
 	struct memtrace_bpf *skel = memtrace_bpf__open();
+	uint32_t max_processes;
 	struct abi_config *config;
 	int rc;
 
@@ -109,29 +137,13 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	skel->rodata->returns_always = kind != PROBE_SESSION;
 	skel->rodata->count_machine = o->machine;
 
-	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
-	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
-	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
-	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
-	/* row 0 is nobody's */
-	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
-	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);
-	bpf_map__set_max_entries(skel->maps.peaks, max_processes + 1);
-	bpf_map__set_max_entries(skel->maps.free_processes, max_processes);
+	capture__size_maps(skel, o);
+	max_processes = bpf_map__max_entries(skel->maps.free_processes);
 	skel->rodata->process_rows = rows_mask(max_processes);
-	bpf_map__set_max_entries(skel->maps.headless, max_processes);
 	memcpy((void *)&skel->rodata->selection, &o->selection, sizeof(o->selection));
 	((struct abi_selection *)&skel->rodata->selection)->self = (uint32_t)getpid();
 
 	skel->rodata->use_tables = use_tables;
-	if (!hash_maps_may_grow()) {
-		bpf_map__set_map_flags(skel->maps.live, 0);
-		bpf_map__set_map_flags(skel->maps.sites, 0);
-		bpf_map__set_map_flags(skel->maps.stacks, 0);
-		bpf_map__set_map_flags(skel->maps.threads, 0);
-		bpf_map__set_map_flags(skel->maps.transfers, 0);
-		bpf_map__set_map_flags(skel->maps.mappings, 0);
-	}
 
 	bpf_program__set_autoload(skel->progs.fault_user, o->faults);
 	bpf_program__set_autoload(skel->progs.fault_kernel, o->faults);
@@ -140,10 +152,6 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_program__set_autoload(skel->progs.region_return, o->regions && kind != PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_sys_enter, o->regions);
 	bpf_program__set_autoload(skel->progs.region_sys_exit, o->regions);
-	if (o->regions)
-		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
-	if (o->windows)
-		bpf_map__set_max_entries(skel->maps.ends, END_RING);
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
 	if (kind != PROBE_PERF) {

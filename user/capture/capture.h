@@ -245,6 +245,20 @@ uint64_t capture__missed_runs(struct capture *capture);
  * to, for this kernel (before Linux 6.4) does not count what they have. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
+/* What the same will be on a machine of so many possible CPUs, from the sizes of the tables. */
+struct capture_footprint {
+	uint64_t at_once;  /* bytes, before anything is recorded, */
+	uint64_t for_cpus; /* of these for the CPUs, each as much */
+	uint64_t at_most;  /* bytes, when all tables are full */
+};
+int capture__footprint(const struct capture_options *options, int cpus,
+		       struct capture_footprint *ret); /* 0 or negative errno */
+
+/* How many processes may be traced at a time when so many are wanted: the more CPUs, the fewer, for
+ * each has counters for each CPU. */
+uint32_t capture__processes_for(uint32_t wanted, int cpus);
+int capture__cpus(void); /* possible ones; 1 when that cannot be told */
+
 /* Ascending; as strcmp. */
 static inline int stack_key__compare(const struct abi_stack_key *a, const struct abi_stack_key *b)
 {

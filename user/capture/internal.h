@@ -9,6 +9,9 @@
 #include "capture/keeper.h"
 #include "memtrace.skel.h"
 
+/* How large the tables are to be, before they are loaded. */
+void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *options);
+
 /* An allocator that is in the kernel's tables. */
 struct known_object {
 	struct file_id file;

@@ -17,7 +17,9 @@
 #define UNWANTED_NS 20000000
 
 /* Per CPU; a record is about 100 bytes, and the whole machine's come here. */
-#define BUFFER_PAGES 128
+#define BUFFER_PAGES 128 /* of each CPU, a power of two: */
+#define LEAST_PAGES  8
+#define MAX_BYTES    (32 << 20) /* of all, where that is more than the least */
 
 /* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time it was made, the
  * only part of sample_id that is asked for. */
@@ -138,6 +140,21 @@ static int compare_time(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
+/* And a page for the head. */
+static uint64_t bytes_of(uint64_t cpus, uint64_t pages)
+{
+	return cpus * (pages + 1) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t pages_for(int cpus)
+{
+	uint64_t pages = BUFFER_PAGES;
+
+	while (pages > LEAST_PAGES && bytes_of((uint64_t)cpus, pages) > MAX_BYTES)
+		pages /= 2;
+	return pages;
+}
+
 int watch__new(const struct watch_handlers *handlers, struct watch **ret)
 {
 	struct perf_event_attr attr = {
@@ -169,7 +186,8 @@ int watch__new(const struct watch_handlers *handlers, struct watch **ret)
 		free(w);
 		return rc;
 	}
-	w->buffer = perf_buffer__new_raw(w->map_fd, BUFFER_PAGES, &attr, on_record, w, NULL);
+	w->buffer = perf_buffer__new_raw(w->map_fd, pages_for(libbpf_num_possible_cpus()), &attr,
+					 on_record, w, NULL);
 	if (!w->buffer) {
 		rc = -errno;
 		watch__free(w);
@@ -196,11 +214,14 @@ int watch__fd(const struct watch *w)
 	return perf_buffer__epoll_fd(w->buffer);
 }
 
+uint64_t watch__bytes_for(int cpus)
+{
+	return bytes_of((uint64_t)cpus, pages_for(cpus));
+}
+
 uint64_t watch__bytes(const struct watch *w)
 {
-	/* and a page for its head */
-	return perf_buffer__buffer_cnt(w->buffer) * (BUFFER_PAGES + 1) *
-	       (uint64_t)sysconf(_SC_PAGESIZE);
+	return bytes_of(perf_buffer__buffer_cnt(w->buffer), pages_for(libbpf_num_possible_cpus()));
 }
 
 void watch__read(struct watch *w)

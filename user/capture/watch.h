@@ -36,6 +36,8 @@ int watch__fd(const struct watch *watch);
 
 /* Memory of its buffers, which is the kernel's, bytes. */
 uint64_t watch__bytes(const struct watch *watch);
+/* The same on a machine of so many CPUs, before there is one. The more CPUs, the less has each. */
+uint64_t watch__bytes_for(int cpus);
 
 /* Takes what there is from the kernel. */
 void watch__read(struct watch *watch);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "encode/encode.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "session/privileges.h"
@@ -106,6 +107,28 @@ static void print_hazards(const struct features *f)
 		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): there "
 		     "are none where a traced process has one.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
+}
+
+static void print_footprint(void)
+{
+	static const char *const names[] = {"-p", "-a, --comm, ..."};
+	int cpus = capture__cpus();
+
+	printf("Kernel memory for tables and buffers, with %d possible CPU%s:\n", cpus,
+	       cpus == 1 ? "" : "s");
+	for (int everywhere = 0; everywhere < 2; everywhere++) {
+		char at_once[20], for_cpus[20], at_most[20];
+		struct capture_footprint sum;
+		uint32_t processes;
+
+		if (session__footprint(everywhere, cpus, &sum, &processes))
+			continue;
+		printf("  %-16s %s at once, %s of it for the CPUs; %s when all tables are full; "
+		       "%u processes at a time\n",
+		       names[everywhere], format_bytes(sum.at_once, at_once),
+		       format_bytes(sum.for_cpus, for_cpus), format_bytes(sum.at_most, at_most),
+		       processes);
+	}
 }
 
 static void print_allocator(const struct allocator *a, const struct session_plan *plan)
@@ -280,6 +303,7 @@ int cmd_check(int argc, char **argv)
 	features__probe(&features);
 	print_kernel(&features, missing, privileged);
 	print_hazards(&features);
+	print_footprint();
 	if (!privileged || !features.btf)
 		return EXIT_FAILED;
 	for (int kind = 0; kind < PROBE_KINDS; kind++)

@@ -85,6 +85,18 @@ int session__check_machine(struct error *err)
 	return 0;
 }
 
+int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
+		       uint32_t *ret_processes)
+{
+	struct capture_options options = {.windows = true, .regions = true};
+
+	*ret_processes = SESSION_SEPARATE;
+	if (everywhere)
+		options.max_processes = *ret_processes =
+			capture__processes_for(SELECTED_PROCESSES, cpus);
+	return capture__footprint(&options, cpus, ret);
+}
+
 /* A process that has a shadow stack. */
 static int has_shadow_stack(pid_t pid, void *ctx)
 {
@@ -483,7 +495,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	if (s->selection) {
 		selection__to_kernel(s->selection, &capture_options.selection);
-		capture_options.max_processes = SELECTED_PROCESSES;
+		capture_options.max_processes =
+			capture__processes_for(SELECTED_PROCESSES, capture__cpus());
 	}
 	capture_options.windows = s->max_overhead > 0;
 	capture_options.machine = s->everywhere && s->max_overhead > 0 && s->what == WHAT_HEAP;

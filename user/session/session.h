@@ -221,6 +221,12 @@ void session_plan__clear(struct session_plan *plan);
  * would send people the wrong way first. */
 int session__check_machine(struct error *err);
 
+/* Memory of the kernel for a run's tables on a machine of so many possible CPUs, and how many
+ * processes it traces at a time: named ones, or those of a selection (everywhere). 0 or negative
+ * errno. */
+int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
+		       uint32_t *ret_processes);
+
 /* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot
  * be traced (no such process, kernel thread, thread of another, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);

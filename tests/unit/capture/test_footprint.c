@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The kernel's memory on machines of more CPUs than this one has. What it is here is compared with
+ * what the kernel says by a live test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "capture/capture.h"
+#include "capture/watch.h"
+
+#define MIB (1ULL << 20)
+
+static struct capture_footprint footprint(uint32_t processes, int cpus)
+{
+	struct capture_options options = {.windows = true, .max_processes = processes};
+	struct capture_footprint ret;
+
+	assert_int_equal(capture__footprint(&options, cpus, &ret), 0);
+	assert_true(ret.for_cpus < ret.at_once);
+	assert_true(ret.at_once < ret.at_most);
+	return ret;
+}
+
+/* Counters 64 MiB, news of mappings 32 MiB, and some 30 KiB for each CPU's walks of stacks. */
+static void test_bounded(void **state)
+{
+	uint64_t last = 0;
+
+	(void)state;
+	for (int cpus = 1; cpus <= 512; cpus *= 2) {
+		uint32_t processes = capture__processes_for(2048, cpus);
+		struct capture_footprint all = footprint(processes, cpus);
+
+		assert_true(all.for_cpus <= 96 * MIB + (uint64_t)cpus * 30 * 1024);
+		assert_true(watch__bytes_for(cpus) <= 33 * MIB);
+		assert_true(all.at_once - all.for_cpus < 48 * MIB);
+		assert_true(processes >= 64 && processes <= 2048);
+		assert_true(all.for_cpus > last || cpus > 32);
+		last = all.for_cpus;
+	}
+}
+
+/* What a CPU costs, it costs once for each. */
+static void test_by_cpu(void **state)
+{
+	struct capture_footprint one = footprint(64, 1), two = footprint(64, 2),
+				 four = footprint(64, 4);
+
+	(void)state;
+	assert_int_equal(two.for_cpus, 2 * one.for_cpus);
+	assert_int_equal(four.for_cpus, 4 * one.for_cpus);
+	assert_int_equal(two.at_once - two.for_cpus, one.at_once - one.for_cpus);
+	assert_int_equal(four.at_most - two.at_most, two.for_cpus);
+}
+
+static void test_processes(void **state)
+{
+	(void)state;
+	assert_int_equal(capture__processes_for(2048, 1), 2048);
+	assert_int_equal(capture__processes_for(2048, 64), 2048);
+	assert_int_equal(capture__processes_for(16, 256), 16);
+	assert_in_range(capture__processes_for(2048, 256), 500, 1024);
+	assert_int_equal(capture__processes_for(2048, 8192), 64); /* a tool has to work */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_by_cpu),
+		cmocka_unit_test(test_processes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
