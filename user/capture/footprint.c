@@ -75,7 +75,10 @@ int capture__footprint(const struct capture_options *options, int cpus,
 		return -errno;
 	capture__size_maps(skel, options);
 	*ret = (struct capture_footprint){};
-	bpf_object__for_each_map(map, skel->obj) add_map(map, (uint64_t)cpus, ret);
+	bpf_object__for_each_map(map, skel->obj)
+	{
+		add_map(map, (uint64_t)cpus, ret);
+	}
 	memtrace_bpf__destroy(skel);
 	ret->at_once += watch__bytes_for(cpus);
 	ret->for_cpus += watch__bytes_for(cpus);
