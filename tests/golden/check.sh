@@ -70,7 +70,7 @@ def near(value, expected, relative):
     assert abs(value - expected) <= relative * expected, (value, expected)
 
 
-keys = """what pid comm duration_s mode interval_bytes alloc_calls free_calls samples live_bytes live_bytes_low
+keys = """version what pid comm duration_s mode interval_bytes alloc_calls free_calls samples live_bytes live_bytes_low
 live_bytes_high live_objects contradictions overhead_pct stacks_complete_pct stacks lost probes files""".split()
 stack_keys = """live_bytes live_bytes_low live_bytes_high live_objects alloc_bytes alloc_objects
 frames""".split()
