@@ -339,12 +339,12 @@ def stall_unfilled_memory():
                     Tracer("--comm", "churn", "--comm", "trap", f"--json={report}", "-f", "none") as tracer:
                 wait_in_place(target.pid)
                 expect_equal(trap.go(), {"trapped": 1}, "the trap")
-                left = lambda: len(os.listdir(f"/proc/{tracer.process.pid}/task")) > 1
-                wait_until(left, "a thread of memtrace's reads what never comes")
+                left = lambda: hang(tracer.process.pid, "handle_userfault")
+                wait_until(left, "a process of memtrace's reads what never comes")
                 target.check_speed()
                 if released:
                     expect_equal(trap.go(), {"trapped": 0}, "the trap")
-                    wait_until(lambda: not left(), "the thread has ended")
+                    wait_until(lambda: not left(), "the process has its answer")
                     expect_equal(trap.quit(), 0, "status of trap")
                 began = time.monotonic()
                 tracer.stop()
@@ -415,13 +415,13 @@ def of_name(pid, name):
     return found
 
 
-def hang(pid):
-    """Those of its helpers that wait for FUSE, which no signal ends."""
+def hang(pid, where="request_wait_answer"):
+    """Those of its helpers that wait for FUSE, which no signal ends, or elsewhere in the kernel."""
     hung = []
     for forker in of_name(pid, "mt-files"):
         for child in of_name(forker, "mt-files"):
             with contextlib.suppress(OSError), open(f"/proc/{child}/wchan", encoding="utf-8") as file:
-                hung += [child] if file.read() == "request_wait_answer" else []
+                hung += [child] if file.read() == where else []
     return hung
 
 
@@ -493,6 +493,32 @@ def stall_silent_before():
         mute.go()
         expect_equal(mute.quit(), 0, "status of silent")
     return f"both ended after {took:.1f} s"
+
+
+@test(long=True)
+def stall_silent_memory():
+    """A target's list of libraries leads into memory that is a page of a silent file. Who reads it cannot be killed, so
+    memtrace does not, and ends."""
+    with place() as directory, Busy() as target:
+        library = os.path.join(directory, "library.so")  # one that is not known yet
+        shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
+        report = os.path.join(directory, "json")
+        mute = silent(directory, "--list", file=library)
+        with Tracer("--comm", "churn", "--comm", "silent", f"--json={report}", "-f", "none") as tracer:
+            expect_equal(mute.go(), {"silent": 1}, "the file system")
+            wait_until(lambda: hang(tracer.process.pid), "a process of memtrace's waits")
+            target.check_speed()
+            began = time.monotonic()
+            tracer.process.send_signal(signal.SIGTERM)
+            expect_equal(tracer.wait(10).status, 0, "status")
+            took = time.monotonic() - began
+            expect(took < 5, f"memtrace took {took:.1f} s to end")
+        mute.go()
+        expect_equal(mute.quit(), 0, "status of silent")
+        with open(report, encoding="utf-8") as file:
+            for lost in (json.loads(line)["lost"] for line in file):
+                expect_equal(lost["memory_unanswered"], 1, "memory_unanswered")
+    return f"ended after {took:.2f} s"
 
 
 @test_each_kind(long=True)

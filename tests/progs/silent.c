@@ -3,11 +3,13 @@
  * --dir DIR for itself only. The one file there, "file", has the content of --file FILE. "go": from
  * now on no request is answered (--answers N: N reads still are, and till then all others), and the
  * mapping becomes code, so that somebody looks. The next "go": all are answered again. Each is
- * answered by {"silent": 1 or 0}.
+ * answered by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of libraries
+ * leads into the memory of the silent file.
  *
  * --run: instead it becomes the program that is in the file, which is always answered. */
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/fuse.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -201,14 +203,15 @@ static void tell(int is)
 
 int main(int argc, char **argv)
 {
+	struct link_map *last;
 	char path[4096];
 	void *code;
 	ssize_t n;
-	int fd;
+	int fd, source;
 
 	truth_init(argc, argv);
-	fd = open(option(argc, argv, "--file"), O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, content, sizeof(content));
+	source = open(option(argc, argv, "--file"), O_RDONLY | O_CLOEXEC);
+	n = source < 0 ? -1 : read(source, content, sizeof(content));
 	must(n > 0, "--file");
 	content_bytes = (size_t)n;
 	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -227,10 +230,19 @@ int main(int argc, char **argv)
 	close(fd); /* which asks the server, as our end shall not */
 	truth_ready();
 	told->silent = true;
-	must(!mprotect(code, 4096, PROT_READ | PROT_EXEC), "mprotect");
+	for (last = _r_debug.r_map; last->l_next;)
+		last = last->l_next;
+	if (truth_flag(argc, argv, "--list")) {
+		last->l_next = code;
+		must(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, source, 0) != MAP_FAILED,
+		     "mmap");
+	} else {
+		must(!mprotect(code, 4096, PROT_READ | PROT_EXEC), "mprotect");
+	}
 	tell(1);
 	truth_await("go");
 	told->silent = false;
+	last->l_next = NULL;
 	tell(0);
 	return truth_finish();
 }

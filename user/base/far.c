@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/magic.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +27,15 @@
 #include "base/io.h"
 
 #define MAX_COPY   (256 << 20)
+#define LOOK_MS	   2
+#define START_MS   2000	   /* until it runs: a busy machine takes its time */
 #define SLOW_NS	   2000000 /* what takes longer is the file system's doing: */
 #define SLOW_SHARE 0.25	   /* of the time for that, */
 #define BURST_MS   5000	   /* and so much at once, */
-#define HURRIED_MS 250	   /* or so much */
+#define HURRIED_MS 200	   /* or so much */
 
 struct request {
+	unsigned number;
 	int (*fn)(int fd, const void *in, void *out); /* the same there: it was forked */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
@@ -40,6 +45,10 @@ struct answer {
 	int rc; /* 0, FAR_NO_FD, negative errno */
 	char out[FAR_MAX_BYTES];
 };
+
+/* The number of the request that was begun last: of one that waits for a CPU nobody is to think
+ * that it waits for an answer. Shared. */
+static atomic_uint *begun;
 
 /* --- messages --- */
 
@@ -97,8 +106,11 @@ static void work_for(int sock)
 	int fd;
 
 	while (receive_message(sock, &request, sizeof(request), &fd) > 0) {
-		int got = request.fn(fd, request.in, answer.out), rc;
-		int gives = got == FAR_NO_FD ? -1 : got;
+		int got, gives, rc;
+
+		atomic_store(begun, request.number);
+		got = request.fn(fd, request.in, answer.out);
+		gives = got == FAR_NO_FD ? -1 : got;
 
 		answer.rc = got < 0 || got == FAR_NO_FD ? got : 0;
 		rc = send_message(sock, &answer,
@@ -164,7 +176,9 @@ int far__begin(uint64_t caps)
 	int pair[2];
 	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+	begun = mmap(NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	if (begun == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
 	pid = fork();
 	if (!pid) {
@@ -240,6 +254,12 @@ static int take_answer(int sock, const struct far_work *work)
 	return answer.rc ? answer.rc : take_fd(&fd);
 }
 
+static int give_up(const struct far_work *work, int rc)
+{
+	++*(work->given_up ? work->given_up : &given_up);
+	return rc;
+}
+
 /* What has come late: true when it is an answer to this. */
 static bool take_late(struct left *l, const struct far_work *work, uint64_t request, int *ret)
 {
@@ -256,22 +276,44 @@ static bool take_late(struct left *l, const struct far_work *work, uint64_t requ
 	return is_asked;
 }
 
-static int leave_behind(struct left *place, uint64_t key, uint64_t request)
+static int leave_behind(struct left *place, const struct far_work *work, uint64_t request)
 {
-	*place = (struct left){worker, key, request};
+	*place = (struct left){worker, work->key, request};
 	worker = 0;
-	given_up++;
+	return give_up(work, -ETIMEDOUT);
+}
+
+/* 0; -ETIMEDOUT: the worker has begun and does not answer. */
+static int wait_for(unsigned number, unsigned patience_ms)
+{
+	double now = clock__monotonic_s(), end_s = now + 1e-3 * START_MS;
+	struct pollfd answer = {.fd = worker, .events = POLLIN};
+	bool has_begun = false;
+
+	for (; now < end_s; now = clock__monotonic_s()) {
+		if (!has_begun && atomic_load(begun) == number) {
+			has_begun = true;
+			end_s = now + 1e-3 * patience_ms;
+		}
+		if (poll(&answer, 1, has_begun ? (int)ceil(1e3 * (end_s - now)) : LOOK_MS) == 1)
+			return 0;
+	}
 	return -ETIMEDOUT;
 }
 
 int far__do(const struct far_work *work)
 {
 	static struct request request;
-	struct pollfd answer = {.events = POLLIN};
+	static unsigned last_number;
+	unsigned patience_ms = work->patience_ms ? work->patience_ms
+			       : is_hurried	 ? FAR_HURRIED_MS
+						 : FAR_PATIENCE_MS;
 	struct left *place = NULL;
 	uint64_t start_ns, asked;
 	double took_ms;
-	int rc, n;
+	bool late;
+	size_t n;
+	int rc;
 
 	if (!forker)
 		return work->fn(work->fd, work->in, work->out);
@@ -282,8 +324,10 @@ int far__do(const struct far_work *work)
 	request.out_bytes = work->out_bytes;
 	if (work->in_bytes)
 		memcpy(request.in, work->in, work->in_bytes);
-	n = (int)(offsetof(struct request, in) + work->in_bytes);
-	asked = work->fd < 0 ? hash__keyed(&request, (size_t)n) : 0;
+	n = offsetof(struct request, in) + work->in_bytes;
+	request.number = 0; /* or no two are alike */
+	asked = work->fd < 0 && !work->never_late ? hash__keyed(&request, n) : 0;
+	request.number = ++last_number;
 	for (size_t i = 0; i < FAR_MAX_LEFT; i++) {
 		if (left[i].sock && take_late(&left[i], work, asked, &rc))
 			return rc;
@@ -291,25 +335,20 @@ int far__do(const struct far_work *work)
 			return -ETIMEDOUT;
 		place = left[i].sock ? place : &left[i];
 	}
-	if (!place || !may_be_slow()) {
-		given_up++;
-		return -EBUSY;
-	}
+	if (!place || !may_be_slow())
+		return give_up(work, -EBUSY);
 	rc = have_worker();
-	if (rc) {
-		given_up += rc == -EPIPE;
-		return rc;
-	}
+	if (rc)
+		return rc == -EPIPE ? give_up(work, rc) : rc;
 	start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	rc = send_message(worker, &request, (size_t)n, work->fd);
-	answer.fd = worker;
-	do
-		n = rc ? 1 : poll(&answer, 1, is_hurried ? FAR_HURRIED_MS : FAR_PATIENCE_MS);
-	while (n < 0 && errno == EINTR);
+	rc = send_message(worker, &request, n, work->fd);
+	late = !rc && wait_for(request.number, patience_ms);
 	took_ms = (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e6;
+	/* not that it had to wait for a CPU */
+	took_ms = late && took_ms > patience_ms ? patience_ms : took_ms;
 	slow_left_ms -= took_ms * 1e6 > SLOW_NS ? took_ms : 0;
-	if (!rc && n != 1)
-		return leave_behind(place, work->key, asked);
+	if (late)
+		return leave_behind(place, work, asked);
 	rc = rc ? rc : take_answer(worker, work);
 	if (rc == -EPIPE) {
 		close(worker);

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAR_MAX_LEFT	16   /* processes left behind: with so many nothing is asked any more */
-#define FAR_MAX_BYTES	8192 /* what goes there, and what comes back */
+#define FAR_MAX_LEFT	16    /* processes left behind: with so many nothing is asked any more */
+#define FAR_MAX_BYTES	65536 /* what goes there, and what comes back */
 #define FAR_PATIENCE_MS 2000
 #define FAR_HURRIED_MS	150 /* while probes are in place; less than the keeper's */
 
@@ -30,6 +30,9 @@ struct far_work {
 	size_t in_bytes;
 	void *out; /* written only when fn succeeds; out_bytes may be 0 */
 	size_t out_bytes;
+	bool never_late;      /* a late answer is good for nobody */
+	unsigned patience_ms; /* 0: as below */
+	uint64_t *given_up;   /* who counts it; NULL: far__given_up() */
 };
 
 /* Forks, before there is anything to hold. caps: what the process keeps of our capabilities. It
@@ -44,7 +47,7 @@ int far__do(const struct far_work *work);
 /* Probes are in place: nobody waits for long. Else for longer: a disk may be slow. */
 void far__hurry(bool hurried);
 
-/* How often somebody gave up, since memtrace began. */
+/* How often somebody gave up a file, since memtrace began. */
 uint64_t far__given_up(void);
 
 /* A file of FUSE is not kept open, for close() asks there as well: fd is closed, and what the file

@@ -22,7 +22,7 @@
 /* What goes to mt-files. */
 struct sought {
 	bool follow;
-	char path[FAR_MAX_BYTES - 64];
+	char path[8192];
 };
 
 /* A handle on whatever has that name. The kernel answers EAGAIN when anything at all on the machine

@@ -459,7 +459,7 @@ struct mapped {
 	pid_t pid;
 	uint64_t start, end;
 	struct file_id file;
-	char path[FAR_MAX_BYTES - 64]; /* "": none that can be opened */
+	char path[8192]; /* "": none that can be opened */
 };
 
 static void name_link(const struct mapped *m, char link[96])

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of other processes, which decide what lies there: a page of userfaultfd or FUSE may never
- * come, and its reader stays in the kernel until SIGKILL. So another thread reads. memtrace waits
- * for that thread for a while and then leaves it behind: the thread ends when the kernel lets it
- * go, or with memtrace. */
+ * come, and who reads it stays in the kernel, of FUSE beyond SIGKILL. So mt-files reads
+ * (base/far.h), which memtrace leaves behind. */
 #ifndef MEMTRACE_PROC_MEMORY_H
 #define MEMTRACE_PROC_MEMORY_H
 
@@ -12,19 +11,18 @@
 #include <sys/types.h>
 
 #define MEMORY_PATIENCE_MS 50 /* from when it reads; less than the keeper's */
-#define MEMORY_MAX_LEFT	   16 /* threads left behind: with so many nothing is read any more */
 
 struct memory_read {
 	uint64_t addr;
-	void *to; /* len bytes */
+	void *to; /* len bytes, at most 48 KiB */
 	size_t len;
 	bool ok; /* told: all of it was there */
 };
 
 /* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: it did not come in time, or
- * an earlier read of pid's memory still has not; -EBUSY: too many have not, or late reads, of all
- * processes together, have taken a quarter of the time; other negative errno (-ESRCH, -EPERM,
- * -ENOMEM). On an error no piece is ok. The thread costs some 40 us. One caller at a time. */
+ * an earlier read of pid's memory still has not; -EBUSY: too many have not, or late answers, of all
+ * processes and files together, have taken a quarter of the time; other negative errno (-ESRCH,
+ * -EPERM, -E2BIG). On an error no piece is ok. One caller at a time. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
 /* One piece. 0, -EFAULT: not all of it is there; or as above. */
