@@ -36,6 +36,9 @@ int books__begin(struct session *s, struct target *t)
 
 void books__free(struct target *t)
 {
+	uint64_t unused;
+
+	run_time__end(&t->budget.run, &unused);
 	survivors__free(&t->budget.survivors);
 	net_clock__free(&t->budget.clock);
 	reallocs__free(&t->budget.reallocs);

@@ -163,12 +163,14 @@ static void restore_interval(void *ctx, struct paced *p, unsigned factor)
 {
 	struct target *t = p->owner;
 	struct session *s = ctx;
+	uint64_t unused;
 
 	put_interval(s, t, s->interval * factor);
 	if (t->budget.stretch)
 		return;
 	/* what it is from now on stands for itself */
 	t->budget.stretch = true;
+	run_time__end(&t->budget.run, &unused);
 	books__rest(s, t);
 }
 
@@ -229,15 +231,26 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
+	/* in a window they would tell of CPU time before it */
+	if (!run_time__runs(&((struct target *)p->owner)->budget.run))
+		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
-/* The same where a window begins or ends. */
+/* The same where a window begins or ends. Its threads' CPU time between these is read for itself:
+ * totals are as of the last tick. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
+	struct target *t = p->owner;
 	double cost, samples, cpu;
+	uint64_t ran_ns;
 
 	read_totals(s, p, &cost, &samples, &cpu);
+	if (edge == NET_CLOCK_BEGINS) {
+		t->budget.begin_cpu_ns = cpu;
+		run_time__begin(&t->budget.run);
+	} else if (run_time__runs(&t->budget.run) && !run_time__end(&t->budget.run, &ran_ns)) {
+		cpu = t->budget.begin_cpu_ns + (double)ran_ns;
+	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
 }
 
@@ -304,6 +317,7 @@ static int open_window(void *ctx, struct paced *p)
 	int rc = 0;
 
 	t->budget.stretch = false;
+	run_time__open(&t->budget.run, t->info.pid);
 	if (s->everywhere) {
 		rc = open_shared(s, t);
 	} else {

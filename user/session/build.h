@@ -10,6 +10,7 @@
 #include "pace/scheduler.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "proc/run_time.h"
 #include "profile/profile.h"
 #include "ledger/reallocs.h"
 #include "ledger/net_clock.h"
@@ -24,6 +25,8 @@ struct budget {
 	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
 	struct reallocs reallocs;   /* and of those that realloc has grown */
 	struct net_clock clock;
+	struct run_time run;	 /* of the window at hand */
+	double begin_cpu_ns;	 /* total when it began */
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
 	int64_t open_net_blocks; /* and the balance of blocks */
 	/* the window at hand is, or became, continuous tracing: it stands for itself */

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/run_time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static void close_all(struct run_time *r)
+{
+	while (r->n > 0)
+		close(r->fds[--r->n]);
+	r->begin_ns = 0;
+}
+
+/* A thread that is gone meanwhile ran before now. */
+static int add_thread(struct run_time *r, pid_t tid)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+		.size = sizeof(attr),
+		.inherit = 1,
+		.inherit_thread = 1, /* Linux 5.13: not what it forks */
+	};
+	long fd;
+
+	if (r->n == RUN_TIME_THREADS)
+		return -E2BIG;
+	fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return errno == ESRCH ? 0 : -errno;
+	r->fds[r->n++] = (int)fd;
+	return 0;
+}
+
+int run_time__open(struct run_time *r, pid_t pid)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *entry;
+	char path[64];
+	int rc = 0;
+
+	close_all(r);
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while (!rc && (entry = readdir(dir)))
+		if (*entry->d_name != '.')
+			rc = add_thread(r, atoi(entry->d_name));
+	if (!rc && !r->n)
+		rc = -ESRCH;
+	if (rc)
+		close_all(r);
+	return rc;
+}
+
+static int sum_up(const struct run_time *r, uint64_t *ret_ns)
+{
+	uint64_t ns;
+
+	*ret_ns = 0;
+	for (int i = 0; i < r->n; i++) {
+		if (read(r->fds[i], &ns, sizeof(ns)) != sizeof(ns))
+			return -EIO;
+		*ret_ns += ns;
+	}
+	return 0;
+}
+
+void run_time__begin(struct run_time *r)
+{
+	if (r->n && (sum_up(r, &r->begin_ns) || !r->begin_ns))
+		close_all(r); /* none has run since it was opened: the next edge is read as ever */
+}
+
+bool run_time__runs(const struct run_time *r)
+{
+	return r->begin_ns;
+}
+
+int run_time__end(struct run_time *r, uint64_t *ret_ns)
+{
+	uint64_t begin_ns = r->begin_ns, ns = 0;
+	int rc = begin_ns ? sum_up(r, &ns) : -ENODATA;
+
+	close_all(r);
+	*ret_ns = rc ? 0 : ns - begin_ns;
+	return rc;
+}
