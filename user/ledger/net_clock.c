@@ -9,7 +9,10 @@
 
 #define NS	    1e-9
 #define APART_NS    200000000ULL
-#define LEAST_NET   0.02
+#define LEAST_NET   0.02 /* of the cost: loops of malloc and free have so much */
+#define GRID	    200
+#define REACH	    3	   /* standard errors */
+#define MUCH	    10	   /* times the cost */
 #define WINDOW	    0.2	   /* share of the CPU time that is cost: more of it not in gaps */
 #define BESIDE	    4	   /* windows, up to which gaps are asked */
 #define LEAST_N	    4	   /* windows, for a spread */
@@ -261,6 +264,41 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
+/* F and its error, from what is known before anything is seen, F0 +- e, and of what windows' CPU
+ * time leaves over when their cost is taken off: that is something in any case. By Bayes' rule over
+ * x = net time / cost: r - x, with r = CPU time / cost, is normal with F0 and e; and before, any
+ * order of x is as likely as another, from LEAST_NET on. */
+static void weigh_net(struct net_clock *c, double before, double error)
+{
+	double cpu = 0, cost = 0, sum = 0, first = 0, second = 0, most, x;
+	struct span span;
+
+	c->felt = before;
+	c->felt_error = error;
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		span_at(c, i, &span);
+		cpu += span.window ? span.cpu_s : 0;
+		cost += span.window ? span.cost_s : 0;
+	}
+	most = cost > 0 ? cpu / cost - before + REACH * error : 0;
+	if (most <= LEAST_NET || most > MUCH) /* nothing is left in any case, or most is */
+		return;
+	for (int i = 0; i <= GRID; i++) {
+		double miss, weight;
+
+		x = LEAST_NET * pow(most / LEAST_NET, (double)i / GRID);
+		miss = (cpu / cost - x - before) / error;
+		weight = exp(-miss * miss / 2);
+		sum += weight;
+		first += weight * log(x);
+		second += weight * log(x) * log(x);
+	}
+	x = exp(first / sum);
+	c->felt = cpu / cost - x;
+	/* of log x; no more than what it was before */
+	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), error);
+}
+
 /* The factor by which the time that work says is the net time; 0: work is no clock here. */
 static double weigh_work(struct net_clock *c)
 {
@@ -268,8 +306,10 @@ static double weigh_work(struct net_clock *c)
 	double before, before_variance, weight, net;
 	bool io = works(c);
 
-	c->felt = io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT;
-	c->felt_error = io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR;
+	if (io)
+		weigh_net(c, NET_CLOCK_FELT_IO, NET_CLOCK_FELT_IO_ERROR);
+	else
+		weigh_net(c, NET_CLOCK_FELT, NET_CLOCK_FELT_ERROR);
 	c->net_error = 0;
 	if (!io || w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
 		return 0;

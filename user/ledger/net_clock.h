@@ -13,13 +13,12 @@
 
 /* In a window a process feels its probes F times as much as its calls and samples are calibrated to
  * cost. What is known of F before anything is seen of a process, mean and standard error: loops of
- * malloc and free, and caches that do little else, 0.95 to 1.27 in six runs, with a mean of 1.13. One
+ * malloc and free, and caches that do little else, 1.00 to 1.16 in four runs of 5 to 7 windows. One
  * that reads and writes finds the probes' code in no cache after its system calls: by its work
- * redis-server 0.7 to 1.3, nginx 1.6 to 1.7 times. (While a sample was taken to cost 900 ns, of 2.2
- * to 3.2 us that it does, these were 1.4 to 1.6, 1.4 to 1.7 and 1.7 to 2.1: docs/windows.md.) Where
- * probes take most of the CPU time, what is left of it is hardly known by that. */
-#define NET_CLOCK_FELT		1.15
-#define NET_CLOCK_FELT_ERROR	0.15
+ * redis-server 0.9 to 1.3, nginx 1.4 to 1.7 times (docs/windows.md). Where probes take most of the
+ * CPU time, what is left of it is hardly known by that. */
+#define NET_CLOCK_FELT		1.1
+#define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.3
 #define NET_CLOCK_FELT_IO_ERROR 0.4
 
