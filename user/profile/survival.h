@@ -21,9 +21,10 @@
  *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new.
  *  A block that lives and is not written to is the same. One that ended is the same when its
  *  successor has equal contents, with the chance q that two blocks of its size are equal: U = S +
- *  (1 - S) q. Where q is small this is the sharper evidence. Contents that change while the block
- *  lives make U too small. But S is no less than 1 - M: where contents contradict that, they are no
- *  evidence. */
+ *  (1 - S) q. Where q is small this is the sharper evidence. At the same address the next one may
+ *  have the same contents for a while, however much blocks differ: q is by age, the larger of both
+ *  (struct windowed_stack). Contents that change while the block lives make U too small. But S is
+ *  no less than 1 - M: where contents contradict that, they are no evidence. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
