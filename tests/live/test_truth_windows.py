@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/truth/truth.py: one test for each row of the first table of docs/windows.md, which lists
+"""A short version of tests/truth/truth.py: one test for each of the "Six failures" of docs/windows.md, which lists
 what windows got wrong on real programs. Truth is the program's own account.
 
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
