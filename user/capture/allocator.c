@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which of the functions that its files offer a process uses. */
+/* Of the allocators' functions in a process's files: which ones the process uses. */
 #include "capture/allocator.h"
 
 #include <errno.h>

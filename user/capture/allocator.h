@@ -50,7 +50,7 @@ struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* of them: capture__attach()'s to keep */
-	size_t n_refused;  /* late ones without probes, those of capture__refusals() aside */
+	size_t n_refused;  /* late ones without probes that capture__refusals() does not list */
 	struct file_id *seen;
 	size_t n_seen;
 	char unknown[256]; /* the file whose malloc is of no known family, or "" */
@@ -70,9 +70,9 @@ enum alloc_scope {
  * copy that a file keeps to itself is an allocator of its own. extra are functions that the user
  * named. files remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
- * With ALLOC_ALL a file that cannot be used is passed over and counted, a malloc that is not known
- * is said in *ret alone, and the process may be gone when the binaries hold its files (-ESRCH when
- * extra cannot be told then).
+ * With ALLOC_ALL a file that cannot be used is passed over and counted. A malloc of no known
+ * allocator is no error: it is named in (*ret)->unknown. The process may have ended if the binaries
+ * hold its files (-ESRCH if there is extra, too).
  *
  * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc is
  * that of an allocator that is not in the table; other negative errno. err says what was found and
@@ -101,7 +101,7 @@ size_t allocators__find_more(struct allocators *allocators, struct alloc_files *
 int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct maps *maps,
 			const struct map_entry **ret, struct error *err);
 
-/* Forgets those in one file. How many are left. */
+/* Forgets those in one file. Returns the number of allocators that are left. */
 size_t allocators__drop(struct allocators *allocators, const struct file_id *file);
 
 void allocators__free(struct allocators *allocators);

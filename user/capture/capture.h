@@ -213,11 +213,11 @@ void capture__beat(struct capture *capture);
 void capture__set_patience(struct capture *capture, unsigned patience_ms);
 /* Is it there? Somebody may have killed it. */
 bool capture__is_kept(struct capture *capture);
-/* When it took the probes out, CLOCK_MONOTONIC; 0: it did not. Those that are placed from then on
- * go as well, until */
+/* When the keeper took the probes out, CLOCK_MONOTONIC; 0: it did not. Probes that are placed from
+ * then on go as well, until capture__accept_withdrawal(). */
 uint64_t capture__withdrawn_ns(const struct capture *capture);
-/* this is called: no probe is in place then, as after capture__pause() of all and
- * capture__detach(). It waits until those that were withdrawn are gone. */
+/* Takes out whatever is left, waits until it is gone, and lets probes be placed again. No probe is
+ * in place then, as after capture__pause() of all and capture__detach(). */
 void capture__accept_withdrawal(struct capture *capture);
 
 /* What a process held at most. 0 or negative errno. */
@@ -318,8 +318,8 @@ struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
 
-/* Measures it likewise: for some hundredths of a second all system calls of the machine pay. The
- * capture was made with regions. 0 or negative errno. */
+/* Measures it on a child, too. Meanwhile, for some hundredths of a second, every system call of the
+ * machine costs more. The capture was made with regions. 0 or negative errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
 /* Nanoseconds that all calls of mmap and its like counted have cost, stacks aside; syscalls: they

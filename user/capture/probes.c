@@ -108,8 +108,8 @@ static int attach_whole(const struct attach *a, const struct group *group, uint3
 	return rc;
 }
 
-/* Does the kernel answer so of an instruction that it takes no probe on? (ENOTSUPP is none of user
- * space's.) */
+/* Does this error mean that the kernel takes no probe on the instruction? (524 is the kernel's
+ * ENOTSUPP, which user space has no name for.) */
 static bool is_refusal(int rc)
 {
 	return rc == -524 || rc == -EOPNOTSUPP || rc == -ENOEXEC || rc == -EINVAL;

@@ -34,17 +34,17 @@ static int helper(void *arg)
 {
 	struct call *call = arg;
 
-	/* Whoever kills memtrace by its process group or by its name shall not hit this one. */
+	/* Killing memtrace by its process group or by its name must not kill this process. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "mt-probes");
 	call->result = call->fn(call->arg);
 	return 0;
 }
 
-/* To change its code the kernel locks the target's address space: who holds that lock shall not
- * wait for a CPU, on a busy machine for tens of milliseconds, in which the target's page faults,
- * mappings and probes wait as well. No signal at its end, so that nobody's wait() for another child
- * meets it. */
+/* To change the target's code the kernel locks its address space, and the target's page faults,
+ * mappings and probes wait for that lock. On a busy machine its holder could wait for a CPU for
+ * tens of milliseconds, so the helper has the highest priority. No signal at its end, so that
+ * nobody's wait() for another child meets it. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
