@@ -137,8 +137,8 @@ static struct sums between(const struct sums *a, const struct sums *b, double pa
 	};
 }
 
-/* What is known of the clock's factor by now: into the run. anon: NaN where the process does not
- * surely grow. */
+/* Sets the run's scale to what is known of the clock's factor by now. anon: NaN where the process
+ * does not surely grow. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
 		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)

@@ -24,7 +24,7 @@ struct build_share {
 
 struct profile_build {
 	struct index_map locations; /* address -> profile->locations; */
-	/* of those from PROFILE_NO_ADDR on by their numbers: index + 1; 0: none */
+	/* addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0: none */
 	uint32_t *named;
 	size_t n_named;		  /* a power of two, or 0 */
 	struct index_map threads; /* tid -> profile->threads */

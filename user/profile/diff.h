@@ -60,7 +60,7 @@
 #include "profile/chance.h"
 #include "profile/profile.h"
 
-/* One-sided: of growth, and of shrinking. */
+/* Chance of a false finding: one-sided, for growth and for shrinking each. */
 #define CHANCE_LEVEL 0.025
 
 /* The degrees of freedom of the error of a profile's growth: it is estimated from so many slices

@@ -359,7 +359,7 @@ static size_t n_unnamed(const struct profile *profile, const struct profile_site
 	return n;
 }
 
-/* The site of a stack with the fewest frames without a name, the last of these: the latest
+/* The site of a stack that has the fewest unnamed frames. Of several, the last: it is the latest
  * profile's. */
 static size_t best_of(const struct matcher *m, size_t first, size_t end)
 {

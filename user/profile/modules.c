@@ -55,8 +55,8 @@ void modules__free(struct modules *m)
 
 /* --- reading the rules --- */
 
-/* The component of that path of len bytes, which is added, with those above it, where it is new. 0
- * or -ENOMEM. */
+/* The component with that path of len bytes. If it is new, it is added, and so are those above it.
+ * 0 or -ENOMEM. */
 static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
 {
 	const char *slash = memrchr(path, '/', len);

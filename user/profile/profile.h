@@ -432,9 +432,9 @@ int profile__written(const struct profile *profile, bool by_thread, struct profi
 /* Memory that a sorted profile takes, bytes; what its allocator adds left out. */
 size_t profile__bytes(const struct profile *profile);
 
-/* Live memory of all sites together. What windows saw may rest on samples that are much closer than
- * those of continuous stretches beside them: one that these happened not to have adds as much as
- * their interval, or all that was allocated then. */
+/* Live memory of all sites together. Windows may sample much more finely than the continuous
+ * stretches of the same run. So the error allows for one sample that a continuous stretch happened
+ * not to take: it weighs one interval there, or all that was allocated then if that is less. */
 struct estimate profile__live(const struct profile *profile);
 
 /* What all sites together held when the process held most. */

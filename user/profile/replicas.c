@@ -16,9 +16,8 @@
 /* One stack in one replica. */
 struct part {
 	struct estimate live;
-	double value, down,
-		/* by intervals: growth, or live bytes; and to the ends of its interval, squared */
-		up;
+	/* growth, or live bytes; down, up: from there to the interval's ends, squared */
+	double value, down, up;
 	bool any;
 	double weight;	   /* bytes that a sample stands for there */
 	size_t i_interval; /* at which it is sampled, of the replicas' */

@@ -162,7 +162,7 @@ static double free_rate(double pairs, double exposed, double frees)
 	return -log1p(-share) / (exposed / pairs);
 }
 
-/* What ends tell, at the ends of classes. */
+/* Survival as frees tell it, at the upper bounds of the classes. */
 struct ends {
 	double s[SURVIVAL_CLASSES];	/* S by the renewal equation */
 	double least[SURVIVAL_CLASSES]; /* it cannot be less */
@@ -240,8 +240,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], double sample, int las
 
 /* --- ends --- */
 
-/* The renewal equation is solved in steps, so many a class: with steps as wide as classes, half as
- * wide as the age is old, lives seem shorter by a tenth. */
+/* The renewal equation is solved in so many steps per class. With steps as wide as classes, each
+ * half as wide as its age, lives seem a tenth too short. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)
 

@@ -45,7 +45,7 @@ struct survival_ages {
 	/* In later windows: pairs of a block and a window; the same times the window's calls that
 	 * allocate; pairs with a free at the address. */
 	float pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
-	/* Contents: what was born and would have been looked at, and what of it is there,
+	/* Contents: bytes of all blocks that were due to be looked at, and of those that were found
 	 * unchanged. */
 	float looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
 	float looked_at[SURVIVAL_CLASSES]; /* sum of the ages of what was looked at, times bytes */
@@ -57,7 +57,7 @@ enum survival_evidence {
 	SURVIVAL_ENDS,	   /* frees at addresses told */
 };
 
-/* At the ends of the classes of age. */
+/* At the upper bounds of the classes of age. */
 struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* its integral from 0 on, seconds */
@@ -75,8 +75,8 @@ struct half_life {
 /* What else decides how long a stack's blocks live. */
 struct survival_terms {
 	double per_alloc_s; /* net seconds for a call that allocates, in windows */
-	/* blocks end by the wall clock, of which windows have so many times as much; 1: by the
-	 * process's own */
+	/* 1: blocks end by the process's own clock. More: they end by the wall clock, of which
+	 * a net second in windows has so many times as much as elsewhere. */
 	double slowed;
 	double left;   /* share of its bytes that was alive when the windows of their birth ended */
 	double sample; /* bytes that one block counts, on the average */
