@@ -23,7 +23,7 @@
 #define MIN_INTERVAL  64
 /* links of a process that are still to go when the next window opens */
 #define MAX_PAUSING 16
-/* that are asked whether they sleep; of a process with more it is not known */
+/* of a process, that are asked whether they sleep; of one with more it is not known */
 #define MAX_THREADS 64
 /* looked at that often when it may become too dear any moment, */
 #define REGIONS_OFTEN_NS  20000000ULL

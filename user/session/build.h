@@ -123,7 +123,7 @@ struct build {
 	const struct target *target;
 	struct symbolizer *symbolizer;
 	const struct series *series; /* NULL: none */
-	uint64_t begin_ns, end_ns;   /* of the run, or of what the target had of it; monotonic */
+	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* what stands in the heap's tables are pages */
 	uint64_t interval, asked_interval; /* the coarsest, and what was asked for */
 	uint64_t start_unix_ns;

@@ -172,8 +172,8 @@ enum file_mark {
 	FILE_REFUSED, /* of it, or of one that came with it, some function cannot be probed */
 };
 
-/* Why no call of the target's allocator is to be seen; static. NULL: it is traced, or has its own
- * probes. */
+/* Why no call of the target's allocator can be seen: a static string. NULL: it is traced, or has
+ * its own probes. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
 /* Lets go of files, and of the probes in them, that no target has mapped any more, now and then. */

@@ -187,7 +187,7 @@ void profiles__settle_ended(struct session *s)
 	capture__drop_records(s->capture, &drain, gone, n_gone, !(s->what & WHAT_REGIONS));
 }
 
-/* What the run has cost ourselves, for all who are told of it. */
+/* Notes in every profile what the run has cost memtrace itself. */
 static void note_own_cost(struct session *s)
 {
 	struct run_cost cost = {.known = true, .host_pct = budget__host_pct(s)};

@@ -30,8 +30,8 @@ int realloc_trend__new(const struct build *build, const struct process_sites *si
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* What they have added is live as far as it is held, in at least one vector: into each site's. 0 or
- * -ENOMEM. */
+/* Adds to each site's live memory what its vectors have grown by, as far as that is still held. It
+ * counts as one object at least. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 

@@ -494,7 +494,7 @@ void targets__note_end(struct session *s, struct target *t)
 
 	if (t->ended)
 		return;
-	/* The last of what it did is told by now, and no news of the pid is its own any more. */
+	/* Takes in the last news of the process: later news of the pid are not its own. */
 	if (s->watch) {
 		watch__read(s->watch);
 		watch__deliver(s->watch);
