@@ -7,8 +7,8 @@
  * the machine has (cores by time), and each no more than a share of what it uses itself. As long as
  * both do, probes stand in everybody's code ("everywhere"), which is as exact as tracing gets. The
  * first limit is a leaky bucket: what was not spent in the last CREDIT is still there, so that the
- * start of a program is no reason to give up. The second is judged over stretches of half a second;
- * a process that is idle for most of the time is given that share of a core.
+ * burst of a program's start does not exceed it. The second is judged over stretches of half a
+ * second; a process that is idle for most of the time is given that share of a core.
  *
  * When one does not hold, probes go out of everybody's code and stand in a few processes at a time,
  * for a window each (windows.h, which keeps the process's own limit). None is opened while the

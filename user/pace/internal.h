@@ -67,7 +67,7 @@ uint64_t pace__due_ns(const struct paced *p);
 
 /* --- shared.c --- */
 
-/* Does what is due. When there is something again. */
+/* Does what is due. Returns when there will be something to do again. */
 uint64_t shared__keep(struct scheduler *sc);
 /* Takes the probes out of everybody's code. end_ns: since when what they saw does not count. */
 void shared__leave(struct scheduler *sc, uint64_t end_ns);

@@ -8,8 +8,8 @@
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
-/* A stretch that shows a smaller factor to fit, and how many times as long that must hold: else it
- * did not show it. */
+/* How long a stretch must be to show that a smaller factor fits, at first and at most, and for how
+ * many such stretches that factor must last: else it was tried too early. */
 #define FINER_NS	(5 * S)
 #define MAX_BACK_OFF_NS (60 * S)
 #define SOON		4

@@ -358,7 +358,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		begin_attempt(w, now_ns);
 		thinning__begin(&w->thinning, 1, now_ns);
 		w->borne_ns = 0;
-		w->debt_ns = 0; /* the other account has paid; no credit, for it may fail */
+		w->debt_ns = 0; /* idle_debt_ns pays for it; no credit, for it may fail */
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;
 	}

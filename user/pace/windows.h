@@ -89,7 +89,7 @@ struct windows {
 	double spare;  /* of one core: what the machine leaves idle, 0..1; the caller's to say */
 	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller's to
 			  * say in gaps */
-	/* of the totals of cost: what samples took; the caller's to say, with each of them */
+	/* what samples took of the total cost; the caller sets it with each total that it gives */
 	double samples_ns;
 	struct thinning thinning; /* how far apart they are to be while tracing is continuous */
 	uint64_t random;	  /* state of the generator */
