@@ -36,7 +36,7 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
-	/* Files may be mapped whole, which costs no memory. */
+	/* The limit leaves room to map the files whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
 			  MEMORY_BYTES + io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
 			  CHILD_OUT_FD))

@@ -11,7 +11,7 @@
 
 #include "symbolize/stream.h"
 
-#define DWARF_MAX_FRAMES 64 /* per address; of more, the outermost inlined ones are left out */
+#define DWARF_MAX_FRAMES 64 /* per address; beyond that the outermost inlined ones are left out */
 
 /* The strings are at most NAME_MAX_BYTES long (longer ones are cut), printable UTF-8, owned. */
 struct dwarf_frame {

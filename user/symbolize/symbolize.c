@@ -104,8 +104,8 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
 }
 
-/* However many files take for ever, together they do not; sound ones take what they need, for they
- * may be read again and again. */
+/* All files that fail share one budget of time: once it is used up, each file has HASTE_S only.
+ * Sound files do not draw on it, for they may be read again and again. */
 static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 			struct symtab **ret_symtab)
 {
