@@ -148,7 +148,7 @@ struct process_table_options {
  * LIVE is what a process allocated during the run and has not freed. All of it came since the run
  * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s (a
  * process that began later grew from nothing), and its interval is LIVE's divided likewise. Of a
- * process traced in windows, whose LIVE is estimated, it is the growth of its stacks
+ * process traced in windows, whose LIVE is estimated, GROWTH/s is the growth of its stacks
  * (profile/growth.h). What the process freed of memory from before the run is not taken off: it is
  * not seen. Where nothing live was sampled, the interval ends at -ln(0.025) R: more would have been
  * sampled with a probability of 97.5 %. ">=": samples were dropped. PEAK is what it held at its
