@@ -125,8 +125,8 @@ static void work_for(int sock)
 	}
 }
 
-/* Gives each socket that comes to a process of its own. What memtrace writes to is not to be held
- * open by one that is left behind. */
+/* Forks a process for each socket that arrives. One that is left behind must not hold open what
+ * memtrace writes to, so all other descriptors are closed first. */
 static void fork_for(int sock, uint64_t caps)
 {
 	int null = open("/dev/null", O_RDWR), fd;

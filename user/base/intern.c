@@ -64,8 +64,8 @@ static int grow_slots(struct intern *intern)
 	return 0;
 }
 
-/* Room for one of len bytes. Allocations double, at powers of two: no capacities have to be
- * kept. */
+/* Room for one of len bytes. The sizes of allocations are powers of two that follow from what is
+ * used, so no capacity has to be stored. */
 static int grow_bytes(struct intern *intern, size_t len)
 {
 	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;
