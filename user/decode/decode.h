@@ -25,9 +25,9 @@
  * Numbers that cannot be are refused where they would go into sums (more than 2^62 bytes or
  * objects, all stacks together), and elsewhere cut to what can be: shares to 0 .. 1, sizes to 0 ..
  * 2^62. Threads whose tid is none that a kernel gives are kept apart under numbers from 2^31 on.
- * Lines of a list of libraries that say nothing are counted as lost: mappings_unreadable. Of
- * everything that a file can have many of, and of the memory that the profile takes, there is a
- * limit (decode/internal.h): 4 million of a kind, 1 GiB.
+ * Lines of a list of libraries that say nothing are counted as lost: mappings_unreadable. There
+ * are limits (decode/internal.h): 4 million of whatever a file can have many of, and 1 GiB for the
+ * memory of the profile.
  *
  * The profile is sorted, with names for all locations ("module+0xoff" or "0xaddr" where the file
  * has none); the caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;

@@ -24,7 +24,7 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* The same of what is not even of protobuf's form: it may be anything. */
+/* The same, where the bytes do not even have protobuf's form: the file may be anything. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,
