@@ -7,9 +7,9 @@
  * through all this, from stack to stack, with these exceptions:
  *
  * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
- * those that lead there from registers and from C's frames on g0, and it moves the stack during a
- * callback: behind C they may point to memory that others use now. For its own return asmcgocall
- * notes the goroutine and how deep its stack was; from there the walk goes on (UNWIND_GO_SWITCH).
+ * those that point there from registers and from C's frames on g0. If the stack moves during a
+ * callback, these point to memory that others may use by then. For its own return asmcgocall notes
+ * the goroutine and how deep its stack was; from there the walk goes on (UNWIND_GO_SWITCH).
  * Where the notes stand differs by version and is taken from the instructions that read them.
  *
  * runtime.cgocall, which calls it: asmcgocall brings rsp back; rbp, when it has no frame of its own

@@ -9,9 +9,9 @@
 #define VERSION_HIDDEN 0x8000 /* .gnu.version: not the default version of this name */
 
 /* The names of .symtab may carry their version, "memalign@GLIBC_2.2.5" (hidden) or
- * "malloc@@GLIBC_2.2.5" (default), where .dynsym has .gnu.version. Cuts it off and remembers where
- * it was a hidden one. One pass over the strings, not one for each symbol: all symbols may name the
- * same endless string. */
+ * "malloc@@GLIBC_2.2.5" (default), where .dynsym has .gnu.version. Cuts the version off and
+ * remembers which ones were hidden. One pass over the strings, not one for each symbol: all symbols
+ * may name the same endless string. */
 static int cut_versions(struct symbol_table *table)
 {
 	char *strings = table->strings;
