@@ -356,8 +356,8 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Does the name of a directory tell of the container itself? What watches over it carries its id
- * as well, right beside it. */
+/* Is the directory the container's own, by its name? The program that watches over a container has
+ * a directory beside it, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
 	static const char *const monitors[] = {"conmon-", "lxc.monitor."};

@@ -104,7 +104,7 @@ static const char *status_value(const char *text, const char *key)
 	return NULL;
 }
 
-/* Whose rights the process has. From status: "Uid: REAL EFFECTIVE SAVED FS". */
+/* The user whose rights the process has. From status: "Uid: REAL EFFECTIVE SAVED FS". */
 static int parse_euid(const char *status, uint32_t *ret_euid)
 {
 	const char *uids = status_value(status, "Uid");

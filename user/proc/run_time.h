@@ -21,12 +21,12 @@ struct run_time {
  * -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. Without success, and before, all
  * is zero. */
 int run_time__open(struct run_time *run, pid_t pid);
-/* From now on. */
+/* Begins to measure. */
 void run_time__begin(struct run_time *run);
 /* Has it begun, and not ended? */
 bool run_time__runs(const struct run_time *run);
-/* Until now, nanoseconds of all threads together; run is all zero again. 0 or negative errno: also
- * when it was not begun. */
+/* Ends it. *ret_ns: CPU time of all threads together since it began; run is all zero again. 0 or
+ * negative errno: also when it was not begun. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
 
 #endif
