@@ -3,8 +3,8 @@
  * each up in the table of live blocks is two calls and, in a large table, a cache miss.
  *
  * A counter for each value of a hash of the table's keys says how many entries have it, or more.
- * Zero: no entry has that key, and nothing needs to be looked up. More: perhaps one has, and the
- * table is asked.
+ * Zero: no entry has that key, and nothing needs to be looked up. Above zero: an entry may have
+ * it, and the table is asked.
  *
  * Too high a counter costs a look-up, too low a one hides a free. So a counter is never below the
  * number of entries, whatever CPUs and user space do at the same time:

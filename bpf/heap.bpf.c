@@ -271,8 +271,8 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 }
 
 /* Throws away what a call at sp has left that did not return: a longjmp, an exception. There is
- * hardly ever anything, and to look for it takes no lock and half the time that to delete nothing
- * takes. */
+ * hardly ever anything. So it looks first: a look-up takes no lock, and half the time of a deletion
+ * that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
