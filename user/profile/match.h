@@ -6,9 +6,9 @@
  *   whatever it is called there: the name of the one that knows it best goes for all (a profile
  *   without debug information beside one with it, a stripped file that goes by two names).
  * - Frames are the same when their functions are: by name, and by the shared library that they are
- *   in. That is the file's name up to ".so", or to a version before that; a program is a program
- *   whatever it is called, so that two versions of it are comparable. Where a profile has no
- *   mappings at all (.collapsed), libraries are left out of account.
+ *   in. That is the file's name up to ".so", or to a version number before that. All programs count
+ *   as one library, whatever they are called, so that two versions of one are comparable. Where a
+ *   profile has no mappings at all (.collapsed), libraries are left out of account.
  * - Stacks are the same when all their frames are, the allocator's left out, as in the table of
  *   one profile: they may differ in return addresses within the same functions. */
 #ifndef MEMTRACE_PROFILE_MATCH_H
