@@ -33,7 +33,7 @@ struct story {
 	/* By the first frame: what of the runtime it called, and what that called in the end, if it
 	 * is of another class; NULL: nothing. Owned. */
 	char *called, *innermost;
-	bool has_own; /* the first one is */
+	bool has_own; /* the first frame is the program's own */
 	bool truncated;
 };
 
