@@ -95,7 +95,7 @@ static const char *parse(const char *text, bool freeing, struct abi_func *func,
 		func->exits |= !strncmp(colon + 1, "_Z", 2) || !strncmp(colon + 1, "_R", 2);
 	}
 	if (*pos)
-		return "there is more behind its end";
+		return "there is text after its end";
 	*ret_colon = colon;
 	return NULL;
 }

@@ -81,7 +81,7 @@ static const struct option_group groups[] = {{"Output", rows, 0, OPTIONS_USUAL},
 const struct command command_leaks = {
 	.name = "leaks",
 	.run = cmd_leaks,
-	.summary = "which code leaks, by one profile or several, in sentences",
+	.summary = "which code leaks, in sentences, by one profile or several",
 	.usage = "leaks [OPTIONS] FILE\n"
 		 "leaks [OPTIONS] OLDEST ... NEWEST",
 	.about =

@@ -116,7 +116,7 @@ static const struct option_row output_rows[] = {
 	 .by_default = "20",
 	 .take = take_top,
 	 .help = "rows of the table",
-	 .man = "What is left out is counted in a last line."},
+	 .man = "A last line counts the rows that are left out."},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
 	 .take = take_sort, .help = "processes by growth, live or rss",
 	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have ended come last."},
@@ -136,12 +136,12 @@ static const struct option_row output_rows[] = {
 static const struct option_row view_rows[] = {
 	{"churn", .flag = offsetof(struct record_config, churn),
 	 .help = "stacks by what they allocate per second",
-	 .man = "Whatever is freed again, and how long that lived."},
+	 .man = "Memory that is freed again counts, too: how much that is, and how long it lived."},
 	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
 	 .take = take_view, .help = "by live, objects, allocated, freed, growth or peak",
-	 .man = "Stacks of the table, collapsed and svg: by live (bytes, the default), objects, allocated and freed "
-		"(bytes of the run), growth (bytes per second), or peak (bytes at the highest moment: the default of "
-		"a COMMAND's table)."},
+	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes, the default), objects, allocated and "
+		"freed (bytes of the run), growth (bytes per second), or peak (bytes at the highest moment: the "
+		"default of a COMMAND's table)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "their first frame tells the thread, process or module",
 	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
@@ -244,7 +244,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (c->churn && (c->trace.leaks || c->weight_given))
 		return usage_error("record", "one table: --churn, --leaks or --weight");
 	if (c->churn && !(c->trace.what & WHAT_HEAP))
-		return usage_error("record", "--churn tells of the heap: --what heap");
+		return usage_error("record", "--churn shows the heap: it needs --what heap");
 	if (c->churn && c->trace.selection.given)
 		return usage_error(
 			"record",
@@ -260,7 +260,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if ((c->threads || c->sites || c->lifetimes) && !(c->trace.what & WHAT_HEAP))
 		return usage_error(
 			"record",
-			"--threads, --sites and --lifetimes tell of the heap: --what heap");
+			"--threads, --sites and --lifetimes show the heap: they need --what heap");
 	if (c->command && c->trace.n_pids)
 		return usage_error("record", "either -p or a command, not both");
 	return 0;

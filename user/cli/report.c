@@ -180,7 +180,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		rc = find_threads(profile, c->thread, &threads);
 	if (rc == -ENOENT || rc == -EINVAL) {
 		complain("%s: there is no thread called '%s' in it%s", c->path, c->thread,
-			 rc == -EINVAL ? ", and it is no regular expression" : "");
+			 rc == -EINVAL ? ", and that is not a regular expression either" : "");
 		return EXIT_FAILED;
 	}
 	if (c->thread && !rc)
@@ -294,8 +294,9 @@ static int check_content(const struct report_config *c, const struct profile *pr
 		complain(
 			"%s: %s", c->path,
 			profile->no_allocated
-				? "it says nothing of what was allocated, only of what is live"
-				: "--thread and --age are known of live memory: --churn without them");
+				? "it does not tell what was allocated, only what is live"
+				: "--churn cannot be combined with --thread or --age: these are known "
+				  "of live memory only");
 		return EXIT_FAILED;
 	}
 	if (!c->table.leaks || profile->has_growth)
@@ -473,7 +474,8 @@ TAKE_OPTION(thread)
 static const struct option_row view_rows[] = {
 	{"tree", .flag = offsetof(struct report_config, table.tree),
 	 .help = "who holds memory and, below each, who called it",
-	 .man = "Every function that holds memory heads a tree of its callers, in the place of the table's rows."},
+	 .man = "Each function that holds memory is the root of a tree of its callers. The trees replace the table's "
+		"rows."},
 	{"min-share", .arg = "PCT", .by_default = "1", .take = take_min_share,
 	 .help = "of a caller in the tree",
 	 .man = "Of the memory of all stacks. Callers with less are left out."},
@@ -482,15 +484,15 @@ static const struct option_row view_rows[] = {
 	 .man = "memtrace's own .pb.gz files of runs that were long enough do: half a minute, or three windows."},
 	{"churn", .flag = offsetof(struct report_config, table.churn),
 	 .help = "stacks by what they allocate per second, and how long that lived",
-	 .man = "Whatever is freed again. The file has to tell what was allocated."},
+	 .man = "Memory that is freed again counts, too. The file has to tell what was allocated."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
 	 .man = "The rules are as of --modules in memtrace(1)."},
 	{"weight", .arg = "WHAT", .by_default = "live",
 	 .values = "live objects allocated freed growth peak", .take = take_view,
 	 .help = "stacks by live, objects, allocated, freed, growth or peak",
-	 .man = "Stacks of the table, collapsed and svg: by live (bytes), objects, allocated and freed (bytes of the "
-		"run), growth (bytes per second), or peak (bytes at the highest moment)."},
+	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes), objects, allocated and freed (bytes "
+		"of the run), growth (bytes per second), or peak (bytes at the highest moment)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "their first frame tells the thread, process or module",
 	 .man = "Of collapsed and svg, and the last one of --tree. A module is a file, or a component of --modules."},
@@ -499,10 +501,11 @@ static const struct option_row view_rows[] = {
 
 static const struct option_row filter_rows[] = {
 	{"focus", .arg = "REGEX", .take = take_focus,
-	 .help = "stacks with a function that the expression is found in",
-	 .man = "A POSIX extended regular expression. Several of them: stacks with one of any."},
+	 .help = "stacks with a function whose name matches",
+	 .man = "A POSIX extended regular expression, which any part of a name may match. If given several times: "
+		"stacks that match one of them."},
 	{"ignore", .arg = "REGEX", .take = take_ignore, .help = "stacks without such a function",
-	 .man = "Several of them: stacks with none of any."},
+	 .man = "If given several times: stacks that match none of them."},
 	{"min-bytes", .arg = "BYTES", .take = take_min_bytes,
 	 .help = "stacks that hold at least that much", .man = "K, M and G are allowed."},
 	{"age", .arg = "[+|-]SECONDS", .take = take_age,
@@ -510,7 +513,7 @@ static const struct option_row filter_rows[] = {
 	 .man = "Of the ages that the file tells. The numbers are estimated."},
 	{"thread", .arg = "NAME", .take = take_thread,
 	 .help = "what threads of that name allocated",
-	 .man = "Where there is no such thread: those in whose names this expression is found."},
+	 .man = "If no thread has that name: threads whose names match it as a regular expression."},
 	{},
 };
 
@@ -521,7 +524,7 @@ static const struct option_row output_rows[] = {
 	 .by_default = "20",
 	 .take = take_top,
 	 .help = "rows of the table",
-	 .man = "What is left out is counted in a last line."},
+	 .man = "A last line counts the rows that are left out."},
 	{.name = "format",
 	 .letter = 'f',
 	 .arg = "NAME",
@@ -542,7 +545,7 @@ static const struct option_row output_rows[] = {
 
 static const struct option_group groups[] = {
 	{"Views", view_rows, 0, OPTIONS_USUAL},
-	{"Less of it, in all views", filter_rows, 0, OPTIONS_USUAL},
+	{"Filters, for all views", filter_rows, 0, OPTIONS_USUAL},
 	{"Output", output_rows, 0, OPTIONS_USUAL},
 	{},
 };

@@ -157,7 +157,7 @@ static double look(struct run *run)
 		rc = top_view__update(run->view, profiles, kept, run->last.elapsed_s);
 	}
 	if (rc)
-		top_view__say(run->view, true, "no new state: %s", strerror(-rc));
+		top_view__say(run->view, true, "cannot update: %s", strerror(-rc));
 	took = clock__monotonic_s() - start;
 	return clock__monotonic_s() + fmax(run->config->delay_s, took / LOOK_SHARE);
 }
@@ -315,7 +315,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 	}
 }
 
-/* Signals end it in order; those of the terminal come when they are waited for. */
+/* The signals in *ret_waiting are read from a descriptor, so that they end it in order. SIGWINCH
+ * and SIGTSTP are blocked but for its ppoll(). */
 static int take_signals(sigset_t *ret_waiting)
 {
 	struct sigaction hangup;

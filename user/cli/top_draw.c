@@ -168,7 +168,7 @@ static void format_known(struct interval interval, char *cell)
 		format_interval(interval, cell, CELL_BYTES);
 }
 
-/* Nothing where it is not known; what may be nothing says so. */
+/* Empty where growth is not known; MAY_BE_0 where it may be nothing. */
 static void format_growth_interval(const struct growth *growth, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)

@@ -11,7 +11,7 @@
 
 #include "profile/profile.h"
 
-/* By what rows are sorted, descending. */
+/* What rows are sorted by, descending. */
 enum top_sort {
 	TOP_BY_LIVE,
 	TOP_BY_GROWTH, /* what surely grows before what may not */

@@ -431,7 +431,8 @@ const struct option_row trace_rare_rows[] = {
 	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},
 	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
 	 .help = "read results at ret instructions; costs more",
-	 .man = "No call returns through a probe. It is chosen by itself on kernels whose return probes would kill."},
+	 .man = "No call returns through a probe. It is the default on kernels whose return probes would kill the "
+		"target."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
 	 .help = "samples of living blocks to hold",
 	 .man = "Of all processes together. Where that is not enough samples are dropped, and figures say \"at "
@@ -463,9 +464,9 @@ const struct option_row trace_rare_rows[] = {
 
 const struct option_row trace_debug_rows[] = {
 	{"debug-regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
-	 .help = "where regions are seen (default: libc where that sees all)",
-	 .man = "At the functions of libc, or at the system calls, which the default takes where not all calls go "
-		"through libc."},
+	 .help = "where regions are seen (default: libc if all calls go through it)",
+	 .man = "At the functions of libc, or at the system calls. The default is the system calls where not all calls "
+		"go through libc."},
 	{"debug-window-period", .arg = "MS", .take = take_window_period,
 	 .help = "mean time between windows",
 	 .man = "10 to 10000. For tests: a thousand windows in a minute."},

@@ -60,7 +60,7 @@ void trace_config__say_missing(const struct trace_config *config, const struct s
 /* Complains of functions that could not be probed, but for the first *told, and counts them in. */
 void say_refused(const struct session *session, size_t *told);
 
-/* What was told of times in which probes were withdrawn. */
+/* How much the user has been told of the times in which probes were withdrawn. */
 struct withdrawn_told {
 	size_t n;
 	double seconds;
