@@ -19,7 +19,7 @@
  * printed, both as shares of CPU time, beside an untraced twin (docs/overhead.md): 1.24 to 1.31 for
  * loops of malloc and free, 1.26 and 1.39 for redis-server; while tracing is continuous 1.03 to
  * 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed
- * (felt_ns), or as often as the process itself has shown (windows__feel(): nginx 1.7 to 2.1).
+ * (felt_ns), or as often as the process itself has shown (windows__feel(): nginx 1.4 to 1.7).
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. Windows of 1.4 % of the time cost it 1 %, and their requests are its p99. So

@@ -9,7 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* docs/windows.md: programs slowed 1 to 20 times */
+#define MOST_HIDDEN 20 /* times: what windows slow programs by, short of bare loops */
 
 /* What is known of them by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
