@@ -19,24 +19,43 @@ static void close_all(struct run_time *r)
 	r->begin_ns = 0;
 }
 
-/* A thread that is gone meanwhile ran before now. */
-static int add_thread(struct run_time *r, pid_t tid)
+static int open_event(pid_t tid, bool disabled)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
 		.config = PERF_COUNT_SW_TASK_CLOCK,
 		.size = sizeof(attr),
-		.inherit = 1,
-		.inherit_thread = 1, /* Linux 5.13: not what it forks */
+		.disabled = disabled,
+		.inherit = !disabled,
+		.inherit_thread = !disabled, /* Linux 5.13: not what it forks */
 	};
-	long fd;
+	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* With the first event of any thread on the machine the kernel changes the code that switches
+ * between threads, and waits for all CPUs to have seen that: 15 ms, where many wait for a CPU
+ * hundreds. One that counts nothing stays as long as we do. */
+static void hold_switch(void)
+{
+	static int held = -1;
+
+	if (held < 0)
+		held = open_event(0, true);
+}
+
+/* A thread that is gone meanwhile ran before now. */
+static int add_thread(struct run_time *r, pid_t tid)
+{
+	int fd;
 
 	if (r->n == RUN_TIME_THREADS)
 		return -E2BIG;
-	fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = open_event(tid, false);
 	if (fd < 0)
-		return errno == ESRCH ? 0 : -errno;
-	r->fds[r->n++] = (int)fd;
+		return fd == -ESRCH ? 0 : fd;
+	r->fds[r->n++] = fd;
 	return 0;
 }
 
@@ -48,6 +67,7 @@ int run_time__open(struct run_time *r, pid_t pid)
 	int rc = 0;
 
 	close_all(r);
+	hold_switch();
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
 	if (!dir)

@@ -17,7 +17,7 @@ struct run_time {
 	uint64_t begin_ns; /* what they had at the beginning; 0: there was none */
 };
 
-/* All of a process's threads get a perf event, which takes up to some hundredths of a second. 0;
+/* All of a process's threads get a perf event. The first time it takes some hundredths of a second. 0;
  * -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. Without success, and before, all
  * is zero. */
 int run_time__open(struct run_time *run, pid_t pid);
