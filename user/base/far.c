@@ -6,6 +6,7 @@
 #include <linux/close_range.h>
 #include <linux/magic.h>
 #include <math.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -42,7 +44,8 @@ struct request {
 };
 
 struct answer {
-	int rc; /* 0, FAR_NO_FD, negative errno */
+	int rc;	     /* 0, FAR_NO_FD, negative errno */
+	bool waited; /* for something else than a CPU */
 	char out[FAR_MAX_BYTES];
 };
 
@@ -98,6 +101,14 @@ static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 
 /* --- in mt-files --- */
 
+/* How often we had nothing to do but to wait. */
+static long waits(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_nvcsw;
+}
+
 /* Works for memtrace until that closes its end. */
 static void work_for(int sock)
 {
@@ -107,11 +118,12 @@ static void work_for(int sock)
 
 	while (receive_message(sock, &request, sizeof(request), &fd) > 0) {
 		int got, gives, rc;
+		long before = waits();
 
 		atomic_store(begun, request.number);
 		got = request.fn(fd, request.in, answer.out);
 		gives = got == FAR_NO_FD ? -1 : got;
-
+		answer.waited = waits() > before;
 		answer.rc = got < 0 || got == FAR_NO_FD ? got : 0;
 		rc = send_message(sock, &answer,
 				  offsetof(struct answer, out) + (got < 0 ? 0 : request.out_bytes),
@@ -234,15 +246,17 @@ static bool may_be_slow(void)
 	return slow_left_ms > 0;
 }
 
-static int take_answer(int sock, const struct far_work *work)
+static int take_answer(int sock, const struct far_work *work, bool *ret_waited)
 {
 	static struct answer answer;
 	_cleanup_close_ int fd = -1;
 	ssize_t n = receive_message(sock, &answer, sizeof(answer), &fd);
 	size_t head = offsetof(struct answer, out);
 
+	*ret_waited = false;
 	if (n < (ssize_t)head) /* it has ended */
 		return -EPIPE;
+	*ret_waited = answer.waited;
 	if (answer.rc < 0)
 		return answer.rc;
 	if ((size_t)n != head + work->out_bytes)
@@ -264,13 +278,13 @@ static int give_up(const struct far_work *work, int rc)
 static bool take_late(struct left *l, const struct far_work *work, uint64_t request, int *ret)
 {
 	struct pollfd late = {.fd = l->sock, .events = POLLIN};
-	bool is_asked;
+	bool is_asked, waited;
 
 	if (poll(&late, 1, 0) != 1)
 		return false;
 	is_asked = request && l->request == request;
 	if (is_asked)
-		*ret = take_answer(l->sock, work);
+		*ret = take_answer(l->sock, work, &waited);
 	close(l->sock);
 	*l = (struct left){};
 	return is_asked;
@@ -310,8 +324,8 @@ int far__do(const struct far_work *work)
 						 : FAR_PATIENCE_MS;
 	struct left *place = NULL;
 	uint64_t start_ns, asked;
+	bool late, waited = false;
 	double took_ms;
-	bool late;
 	size_t n;
 	int rc;
 
@@ -344,12 +358,13 @@ int far__do(const struct far_work *work)
 	rc = send_message(worker, &request, n, work->fd);
 	late = !rc && wait_for(request.number, patience_ms);
 	took_ms = (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e6;
-	/* not that it had to wait for a CPU */
-	took_ms = late && took_ms > patience_ms ? patience_ms : took_ms;
-	slow_left_ms -= took_ms * 1e6 > SLOW_NS ? took_ms : 0;
-	if (late)
+	if (late) {
+		slow_left_ms -= fmin(took_ms, patience_ms);
 		return leave_behind(place, work, asked);
-	rc = rc ? rc : take_answer(worker, work);
+	}
+	rc = rc ? rc : take_answer(worker, work, &waited);
+	/* on a busy machine all takes long */
+	slow_left_ms -= waited && took_ms * 1e6 > SLOW_NS ? took_ms : 0;
 	if (rc == -EPIPE) {
 		close(worker);
 		worker = 0;
