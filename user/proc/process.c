@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/in_root.h"
 #include "base/far.h"
+#include "base/in_root.h"
 #include "base/io.h"
 #include "base/vector.h"
 
@@ -269,18 +269,34 @@ static uint64_t parse_stack_pointer(char *text)
 	return before && before != text ? strtoull(before, NULL, 16) : 0;
 }
 
-size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
+DIR *process__open_threads(pid_t pid)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	char path[320], text[256];
-	size_t n = 0;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && n < max && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/syscall", pid, entry->d_name);
-		if (*entry->d_name == '.' || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	return opendir(path);
+}
+
+pid_t process__next_thread(DIR *threads)
+{
+	struct dirent *entry;
+
+	while (threads && (entry = readdir(threads)))
+		if (*entry->d_name != '.')
+			return atoi(entry->d_name);
+	return 0;
+}
+
+size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
+{
+	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
+	char path[64], text[256];
+	size_t n = 0;
+	pid_t tid;
+
+	while (n < max && (tid = process__next_thread(threads))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+		if (read_text(AT_FDCWD, path, text, sizeof(text)) <= 0)
 			continue;
 		sps[n] = parse_stack_pointer(text);
 		n += sps[n] != 0;
@@ -290,18 +306,14 @@ size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
 
 bool process__sleeps(pid_t pid, size_t max)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
+	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
 	struct process_info thread;
-	struct dirent *entry;
-	char path[320], text[1024];
+	char path[64], text[1024];
 	size_t n = 0;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		if (*entry->d_name == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
+	while ((tid = process__next_thread(threads))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
 		if (n++ == max || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
 		    parse_stat(text, &thread) || strchr("RD", thread.state))
 			return false;

@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_PROC_PROCESS_H
 #define MEMTRACE_PROC_PROCESS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,11 @@ int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 /* The resident set as VmRSS in /proc/PID/status has it, bytes. 0 or negative errno (-ESRCH: it has
  * none any more). */
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
+
+/* The threads of pid, to be closed by the caller. NULL with errno. */
+DIR *process__open_threads(pid_t pid);
+/* The id of the next one; 0: there is none, or threads is NULL. */
+pid_t process__next_thread(DIR *threads);
 
 /* Where the stacks of pid's threads are: the stack pointers of those that are not running just now,
  * at most max, in no order. Their number; 0 where the kernel does not tell. Source:

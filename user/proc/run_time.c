@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/run_time.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "proc/process.h"
 
-static void close_all(struct run_time *r)
+void run_time__close(struct run_time *r)
 {
 	while (r->n > 0)
 		close(r->fds[--r->n]);
@@ -61,24 +58,18 @@ static int add_thread(struct run_time *r, pid_t tid)
 
 int run_time__open(struct run_time *r, pid_t pid)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	char path[64];
-	int rc = 0;
+	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
+	int rc = threads ? 0 : -errno;
+	pid_t tid;
 
-	close_all(r);
+	run_time__close(r);
 	hold_switch();
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	if (!dir)
-		return -errno;
-	while (!rc && (entry = readdir(dir)))
-		if (*entry->d_name != '.')
-			rc = add_thread(r, atoi(entry->d_name));
+	while (!rc && (tid = process__next_thread(threads)))
+		rc = add_thread(r, tid);
 	if (!rc && !r->n)
 		rc = -ESRCH;
 	if (rc)
-		close_all(r);
+		run_time__close(r);
 	return rc;
 }
 
@@ -98,7 +89,7 @@ static int sum_up(const struct run_time *r, uint64_t *ret_ns)
 void run_time__begin(struct run_time *r)
 {
 	if (r->n && (sum_up(r, &r->begin_ns) || !r->begin_ns))
-		close_all(r); /* none has run since it was opened: the next edge is read as ever */
+		run_time__close(r); /* no thread has run since it was opened */
 }
 
 bool run_time__runs(const struct run_time *r)
@@ -109,9 +100,12 @@ bool run_time__runs(const struct run_time *r)
 int run_time__end(struct run_time *r, uint64_t *ret_ns)
 {
 	uint64_t begin_ns = r->begin_ns, ns = 0;
-	int rc = begin_ns ? sum_up(r, &ns) : -ENODATA;
+	int rc;
 
-	close_all(r);
+	if (!begin_ns)
+		return -ENODATA;
+	rc = sum_up(r, &ns);
+	run_time__close(r);
 	*ret_ns = rc ? 0 : ns - begin_ns;
 	return rc;
 }

@@ -17,16 +17,18 @@ struct run_time {
 	uint64_t begin_ns; /* what they had at the beginning; 0: there was none */
 };
 
-/* All of a process's threads get a perf event. The first time it takes some hundredths of a second. 0;
- * -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. Without success, and before, all
- * is zero. */
+/* All of a process's threads get a perf event. The first time that takes some hundredths of a
+ * second. 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. Without success, and
+ * before, all is zero. */
 int run_time__open(struct run_time *run, pid_t pid);
-/* Begins to measure. */
+/* Begins to measure. Where no thread has run since they were opened, they are closed. */
 void run_time__begin(struct run_time *run);
 /* Has it begun, and not ended? */
 bool run_time__runs(const struct run_time *run);
-/* Ends it. *ret_ns: CPU time of all threads together since it began; run is all zero again. 0 or
- * negative errno: also when it was not begun. */
+/* Ends it, and closes all. *ret_ns: CPU time of all threads together since it began. 0; -ENODATA:
+ * it has not begun, and stays as it is; other negative errno. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
+/* Nobody wants to know any more: run is all zero again. */
+void run_time__close(struct run_time *run);
 
 #endif

@@ -36,9 +36,7 @@ int books__begin(struct session *s, struct target *t)
 
 void books__free(struct target *t)
 {
-	uint64_t unused;
-
-	run_time__end(&t->budget.run, &unused);
+	run_time__close(&t->budget.run);
 	survivors__free(&t->budget.survivors);
 	net_clock__free(&t->budget.clock);
 	reallocs__free(&t->budget.reallocs);

@@ -163,14 +163,13 @@ static void restore_interval(void *ctx, struct paced *p, unsigned factor)
 {
 	struct target *t = p->owner;
 	struct session *s = ctx;
-	uint64_t unused;
 
 	put_interval(s, t, s->interval * factor);
 	if (t->budget.stretch)
 		return;
 	/* what it is from now on stands for itself */
 	t->budget.stretch = true;
-	run_time__end(&t->budget.run, &unused);
+	run_time__close(&t->budget.run);
 	books__rest(s, t);
 }
 
@@ -248,7 +247,7 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 	if (edge == NET_CLOCK_BEGINS) {
 		t->budget.begin_cpu_ns = cpu;
 		run_time__begin(&t->budget.run);
-	} else if (run_time__runs(&t->budget.run) && !run_time__end(&t->budget.run, &ran_ns)) {
+	} else if (!run_time__end(&t->budget.run, &ran_ns)) {
 		cpu = t->budget.begin_cpu_ns + (double)ran_ns;
 	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);

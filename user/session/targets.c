@@ -501,6 +501,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 	targets__read(s, t);
 	scheduler__end(&s->scheduler, &t->budget.pace);
+	run_time__close(&t->budget.run); /* of a window that it has ended in */
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)
