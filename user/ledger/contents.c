@@ -118,34 +118,27 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* Of each block that is about to be looked at: net seconds since it was last; 0: it is not. NULL:
- * out of memory. */
-static float *since_last(const struct survivors *s, const struct net_clock *clock, double now_s)
+/* A block whose contents are compared, and counted by stack. */
+static bool is_asked(const struct survivors *s, const struct survivors_block *b)
 {
-	float *since = calloc(s->n_blocks + 1, sizeof(*since));
-	double looked_s = net_clock__at(clock, s->looked_ns);
-
-	for (size_t i = 0; since && i < s->n_blocks; i++) {
-		const struct survivors_block *b = &s->blocks[i];
-		double born_s = net_clock__at(clock, s->windows[b->window].end_ns);
-
-		if (may_live(s, b) && !is_theirs(s, &b->live, b->window))
-			since[i] = (float)fmax(now_s - fmax(looked_s, born_s), 0);
-	}
-	return since;
+	return may_live(s, b) && !is_theirs(s, &b->live, b->window);
 }
 
 int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns,
 		    survivors_reader reader, void *ctx)
 {
-	double now_s = net_clock__at(clock, now_ns);
+	double now_s = net_clock__at(clock, now_ns), last_s = net_clock__at(clock, s->looked_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	_cleanup_free_ float *since = since_last(s, clock, now_s);
+	/* net seconds since the last look, or since the window */
+	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
+	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;
 
-	if (!class || !age || !since)
+	if (!class || !age || !since || !asked)
 		return -ENOMEM;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		asked[i] = is_asked(s, &s->blocks[i]);
 	rc = read_contents(s, may_live, note_later, reader, ctx);
 	if (rc)
 		return rc;
@@ -153,6 +146,7 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	for (uint32_t i = 0; i < s->n_windows; i++) {
 		age[i] = age_of(s, clock, i, now_s);
 		class[i] = survival__age_class(age[i]);
+		since[i] = now_s - fmax(last_s, net_clock__at(clock, s->windows[i].end_ns));
 	}
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];
@@ -174,12 +168,12 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 		struct survival_ages *ages;
 		int k = class[b->window];
 
-		if (since[i] > 0) {
+		if (asked[i] && since[b->window] > 0) {
 			w->asked[k]++;
-			w->asked_s[k] += since[i];
+			w->asked_s[k] += (float)since[b->window];
 			w->changed[k] += b->changed;
 		}
-		if (!may_live(s, b) || is_theirs(s, &b->live, b->window))
+		if (!is_asked(s, b))
 			continue;
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (ages)

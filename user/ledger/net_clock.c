@@ -9,7 +9,8 @@
 
 #define NS	    1e-9
 #define APART_NS    200000000ULL
-#define LEAST_NET   0.02 /* of the cost: loops of malloc and free have so much */
+/* Of the cost, or of the CPU time of which that is most: loops of malloc and free have so much. */
+#define LEAST_NET   0.02
 #define GRID	    200
 #define REACH	    3	   /* standard errors */
 #define MUCH	    10	   /* times the cost */
@@ -306,10 +307,8 @@ static double weigh_work(struct net_clock *c)
 	double before, before_variance, weight, net;
 	bool io = works(c);
 
-	if (io)
-		weigh_net(c, NET_CLOCK_FELT_IO, NET_CLOCK_FELT_IO_ERROR);
-	else
-		weigh_net(c, NET_CLOCK_FELT, NET_CLOCK_FELT_ERROR);
+	weigh_net(c, io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT,
+		  io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR);
 	c->net_error = 0;
 	if (!io || w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
 		return 0;
