@@ -159,7 +159,8 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 					measure_among(call_stub, &stub, CALIBRATION_CALLS);
 			}
 		m->rare_ns[probed] = measure_rare(INSN_PUSH);
-		m->pair_ns[0] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
+		if (probed)
+			m->pair_ns[0] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
