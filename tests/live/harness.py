@@ -5,6 +5,7 @@ Everything started here is ended here, by pid, also when a test fails; everythin
 directory of its own, which is removed. Every wait is bounded."""
 import contextlib
 import functools
+import importlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -153,6 +155,17 @@ def run(args, timeout=PATIENCE_S, input=None, **options):
     finally:
         end(process)
     return Result(args, process.returncode, out, err)
+
+
+def imported(name):
+    """A module of Debian's python3, which another python3 does not find by itself; None: it is not installed."""
+    for path in ([], ["/usr/lib/python3/dist-packages"]):
+        sys.path += path
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            pass
+    return None
 
 
 def read_line(process, stream, timeout=PATIENCE_S):

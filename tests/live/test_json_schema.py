@@ -5,20 +5,12 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 
-from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, memtrace, place, test,
+from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, imported, memtrace, place, test,
                      wait_until)
 
-try:
-    import jsonschema
-except ImportError:  # Debian's, which another python3 does not find by itself
-    sys.path.append("/usr/lib/python3/dist-packages")
-    try:
-        import jsonschema
-    except ImportError:
-        jsonschema = None
+jsonschema = imported("jsonschema")
 
 
 def read(path):

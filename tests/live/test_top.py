@@ -11,21 +11,13 @@ import select
 import shutil
 import signal
 import struct
-import sys
 import termios
 import time
 
 from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS, ROOT, Target, by_function, end,
-                     expect, expect_equal, expect_words, memtrace, place, start, test)
+                     expect, expect_equal, expect_words, imported, memtrace, place, start, test)
 
-try:
-    import pyte
-except ImportError:  # Debian's, which another python3 does not find by itself
-    sys.path.append("/usr/lib/python3/dist-packages")
-    try:
-        import pyte
-    except ImportError:
-        pyte = None
+pyte = imported("pyte")
 
 KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
 # The alternate screen, of rxvt and of xterm. (rxvt has none of the sequences that pyte does not know: to scroll by several
