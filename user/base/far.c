@@ -6,7 +6,6 @@
 #include <linux/close_range.h>
 #include <linux/magic.h>
 #include <math.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAR_MAX_LEFT	16    /* processes left behind: with so many nothing is asked any more */
+#define FAR_MAX_LEFT	16    /* processes left behind: with so many nothing more is asked */
 #define FAR_MAX_BYTES	65536 /* what goes there, and what comes back */
 #define FAR_PATIENCE_MS 2000
 #define FAR_HURRIED_MS	150 /* while probes are in place; less than the keeper's */
@@ -25,7 +25,7 @@
 struct far_work {
 	int (*fn)(int fd, const void *in, void *out);
 	uint64_t key; /* what is not asked while an answer is missing: a device, a root */
-	int fd;	      /* -1: none; then a late answer is good for the next that asks the same */
+	int fd;	      /* -1: none; then a late answer is for who asks the same next */
 	const void *in;
 	size_t in_bytes;
 	void *out; /* written only when fn succeeds; out_bytes may be 0 */

@@ -182,8 +182,9 @@ struct hazards {
 /* sample: bytes that one block counts. last: the class of the run's length. Few frees say little of
  * one age: as often as at all ages they come is taken for what one block's end would have shown
  * (the mean of a Gamma prior that weighs as much as one event, with Poisson's frees: Gelman and
- * others, Bayesian Data Analysis, section 2.6). Where nothing was watched, between the window of birth and
- * the next: the mean of what comes before, as the last decade that is known has it, and after. */
+ * others, Bayesian Data Analysis, section 2.6). Where nothing was watched, between the window of
+ * birth and the next: the mean of what comes before, as the last decade that is known has it, and
+ * after. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], double sample, int last,
 			 struct hazards *ret)
 {

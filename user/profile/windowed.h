@@ -102,8 +102,8 @@ struct windowed_stack {
 	const struct survival_ages *cohort;
 	/* chance that two blocks of its size have equal contents; 1 where too few are known */
 	double alike;
-	/* SURVIVAL_CLASSES: share of the ends that contents at that age do not show, for the address
-	 * has the same ones again. NULL: none */
+	/* SURVIVAL_CLASSES: share of the ends that contents at that age do not show, because the
+	 * address has the same contents again. NULL: none */
 	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;

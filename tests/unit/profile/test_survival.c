@@ -164,8 +164,8 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
-/* Of young ages a hundredth of one block was watched, as it were, and a free seen each time: that is
- * chance, where all other ages say how often it comes. */
+/* Of young ages next to nothing was watched, and a free was seen each time. That is chance: all
+ * other ages say how often frees come. */
 static void few_frees_are_as_those_of_all_ages(void **state)
 {
 	struct survival_ages ages = {};
