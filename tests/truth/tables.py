@@ -5,6 +5,7 @@ import statistics
 
 from crowd import flat
 from judge import COUNTS
+import parts
 from leaks import markdown, percent, read_results, share
 
 MARK = "<!-- Below this line: `make truth-tables`. -->"
@@ -123,6 +124,11 @@ the range. A row of a table is judged when it is, in truth or as printed, {100 *
             by_case[record["case"]].append(record)
         yield from markdown(["case", "stacks", "runs", "windows", "cost, %", "live", "printed / truth", "in", "growth",
                              "printed", "in", "first", "accused", "above"], case_rows(cases if by_case.keys() <= cases.keys() else by_case, by_case))
+        windowed = [r for r in ours if r.get("without")]
+        if windowed:
+            yield f"#### What each part is worth: {name}\n"
+            yield parts.TEXT
+            yield from markdown(parts.HEADER, parts.rows(windowed))
 
 
 def case_list(sets):

@@ -39,6 +39,7 @@ from leaks import keep_all, read_results  # noqa: E402
 from judge import growth_between, judge, rows_of  # noqa: E402,F401
 from account import MOST_GAP_S, Watch  # noqa: E402
 import crowd  # noqa: E402
+import parts  # noqa: E402
 import servers  # noqa: E402
 import synthetic  # noqa: E402
 
@@ -93,6 +94,15 @@ class Tracing:
             raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
         with open(self.json_path, encoding="utf-8") as file:
             return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def profiles_without(directory):
+    """part of the model -> what the same windows say without it (--debug-parts)."""
+    found = {}
+    for name in sorted(os.listdir(directory)):
+        with open(f"{directory}/{name}", encoding="utf-8") as file:
+            found[name.removesuffix(".json")] = json.loads(file.readline())
+    return found
 
 
 def begin_of(path):
@@ -192,13 +202,16 @@ def measure(name, case, seconds, memtrace, twin=None):
         with Watch([subject], subject.every_s) as watch:
             time.sleep(1)
             started = time.monotonic()
-            tracing = Tracing(directory, memtrace, ["-p", subject.pid], seconds, case["options"])
+            os.mkdir(f"{directory}/parts")
+            tracing = Tracing(directory, memtrace, ["-p", subject.pid], seconds,
+                              [*case["options"], f"--debug-parts={directory}/parts"])
             try:
                 mark = subject.mark()
                 time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
                 heap = heap_mappings(subject.pid)
                 profiles, log = tracing.wait(), tracing.log()
                 begin = begin_of(f"{directory}/out.{subject.pid}.pb.gz")
+                without = profiles_without(f"{directory}/parts")
             finally:
                 end(tracing.process)
             wall_s = time.monotonic() - started
@@ -212,6 +225,10 @@ def measure(name, case, seconds, memtrace, twin=None):
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
+    if record["mode"] == "windowed":
+        record["without"] = {part: parts.brief(judge(case, profile, "", series, begin, heap))
+                             for part, profile in without.items()}
+        record["accused_at_end"] = judge(case, profiles[0], "", series, begin, heap)["accused"]
     return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
 
 

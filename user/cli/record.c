@@ -473,6 +473,8 @@ int cmd_record(int argc, char **argv)
 			release_signals(signal_fd, &signals);
 		if (config.json && record_write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
+		if (config.parts_dir && record_write_parts(&config, session))
+			status = EXIT_FAILED;
 		if (!session__met(session))
 			status = say_nothing_traced(&config, session);
 		else if (!config.json && !config.quiet &&

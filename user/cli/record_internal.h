@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/snapshots.h"
 #include "cli/trace_options.h"
+#include "session/session.h"
 
 /* A snapshot's file. */
 struct written {
@@ -33,6 +34,7 @@ struct record_config {
 	unsigned top;
 	bool json;
 	const char *json_path; /* NULL: where tables go */
+	const char *parts_dir; /* for the JSON without each part of the model; NULL: none */
 	FILE *out;	       /* where these go: not where a command writes */
 	const char *out_name;
 	bool quiet, verbose;
@@ -55,5 +57,8 @@ void record_choose_output(struct record_config *c);
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
+/* After the session's profiles are written: what the same windows say without each part of the model
+ * (profile/parts.h), as JSON into the directory that was asked for. 0 or EXIT_FAILED likewise. */
+int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

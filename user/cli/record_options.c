@@ -76,6 +76,17 @@ TAKE_OPTION(modules)
 	return load_modules(value, &c->modules);
 }
 
+TAKE_OPTION(parts)
+{
+	struct record_config *c = config;
+
+	(void)row;
+	if (!*value)
+		return usage_error(command, "--debug-parts needs a directory");
+	c->parts_dir = value;
+	return 0;
+}
+
 /* --weight, --by */
 TAKE_OPTION(view)
 {
@@ -166,6 +177,13 @@ static const struct option_row view_rows[] = {
 		"--what says otherwise."},
 	{},
 };
+
+static const struct option_row debug_rows[] = {
+	{"debug-parts", .arg = "DIR", .take = take_parts,
+	 .help = "what windows say without each part of their model",
+	 .man = "As JSON: DIR/PART.json. For tests, which judge what each part is worth."},
+	{},
+};
 /* clang-format on */
 
 #define OF_TRACE offsetof(struct record_config, trace)
@@ -178,6 +196,7 @@ static const struct option_group groups[] = {
 	{"Views", view_rows, 0, OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
 	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
+	{"Debugging", debug_rows, 0, OPTIONS_DEBUG},
 	{},
 };
 

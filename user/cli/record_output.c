@@ -11,6 +11,7 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 #include "encode/encode.h"
+#include "profile/parts.h"
 #include "session/session.h"
 
 int record_check_outputs(const struct record_config *c, struct error *err)
@@ -197,6 +198,31 @@ int record_write_json(const struct record_config *c, struct profile *const *prof
 
 	return c->json_path ? write_text(c->json_path, encode_objects, &list)
 			    : write_stream(c->out, c->out_name, encode_objects, &list);
+}
+
+int record_write_parts(const struct record_config *c, struct session *session)
+{
+	int status = 0;
+
+	for (unsigned part = 0; part < WINDOWED_N_PARTS && !status; part++) {
+		_cleanup_free_ char *path = NULL;
+		struct profile **profiles = NULL;
+		struct profile_list list = {.config = c};
+
+		session__leave_out(session, 1U << part);
+		if (asprintf(&path, "%s/%s.json", c->parts_dir,
+			     windowed_part__name((enum windowed_part)part)) < 0)
+			path = NULL;
+		if (!path || session__look(session, &profiles, &list.n))
+			return no_memory();
+		list.profiles = profiles;
+		status = write_text(path, encode_objects, &list);
+		for (size_t i = 0; i < list.n; i++)
+			profile__free(profiles[i]);
+		free(profiles);
+	}
+	session__leave_out(session, 0);
+	return status;
 }
 
 /* Standard output is a command's: who reads it from a pipe waits for what the command says, not for

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "profile/parts.h"
 
-#define NS	    1e-9
-#define APART_NS    200000000ULL
+#define NS	 1e-9
+#define APART_NS 200000000ULL
 /* Of the cost, or of the CPU time of which that is most: loops of malloc and free have so much. */
 #define LEAST_NET   0.02
 #define GRID	    200
@@ -282,7 +283,8 @@ static void weigh_net(struct net_clock *c, double before, double error)
 		cost += span.window ? span.cost_s : 0;
 	}
 	most = cost > 0 ? cpu / cost - before + REACH * error : 0;
-	if (most <= LEAST_NET || most > MUCH) /* nothing is left in any case, or most is */
+	/* nothing is left in any case, or most is */
+	if (most <= LEAST_NET || most > MUCH || !windowed_has(c->without, PART_LEFT))
 		return;
 	for (int i = 0; i <= GRID; i++) {
 		double miss, weight;
@@ -310,7 +312,8 @@ static double weigh_work(struct net_clock *c)
 	weigh_net(c, io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT,
 		  io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR);
 	c->net_error = 0;
-	if (!io || w.n < LEAST_N || !(w.net > 0) || !isfinite(w.variance))
+	if (!windowed_has(c->without, PART_WORK) || !io || w.n < LEAST_N || !(w.net > 0) ||
+	    !isfinite(w.variance))
 		return 0;
 	before = w.cpu - c->felt * w.cost;
 	before_variance = pow(c->felt_error * w.cost, 2);
@@ -346,4 +349,11 @@ void net_clock__learn(struct net_clock *c)
 	}
 	if (c->n)
 		c->at[c->n - 1].net_s = total;
+}
+
+void net_clock__leave_out(struct net_clock *c, unsigned without)
+{
+	c->without = without;
+	c->learnt = 0;
+	net_clock__learn(c);
 }

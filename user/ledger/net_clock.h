@@ -52,6 +52,7 @@ struct net_clock {
 	double felt, felt_error; /* F, and its error before work tells; 0: NET_CLOCK_FELT */
 	double net_error;	 /* standard error of the net time of windows, relative: by work; 0:
 				  * by F's error alone */
+	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
 };
 
 void net_clock__free(struct net_clock *clock);
@@ -72,6 +73,8 @@ int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, dou
 /* Finds F from what is known so far, and reckons all net time by it from now on. Of a long run, not
  * each time. */
 void net_clock__learn(struct net_clock *clock);
+/* The same without these parts of the model (profile/parts.h), at once. */
+void net_clock__leave_out(struct net_clock *clock, unsigned without);
 
 /* Net seconds then, linear between points, constant beyond them; of cost likewise. */
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);

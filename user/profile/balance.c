@@ -111,11 +111,11 @@ static double likelihood(const struct windowed_run *run, const struct sums *at, 
 {
 	double ret = 1;
 
-	if (run->bound_bytes > 0 && at->live > 0)
+	if (run->bound_bytes > 0 && at->live > 0 && windowed_has(run->without, PART_MAPPINGS))
 		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
-	if (run->resident_bytes > 0 && at->small > 0)
+	if (run->resident_bytes > 0 && at->small > 0 && windowed_has(run->without, PART_RESIDENT))
 		ret *= normal_below(log(run->resident_bytes / at->small) / live_error);
-	if (anon > 0)
+	if (anon > 0 && windowed_has(run->without, PART_ANON))
 		ret *= at->grows > 0 ? growth_density(log(anon / at->grows),
 						      hypot(ANON_ERROR, grows_error), run->hidden)
 				     : OTHER_THINGS / OTHER_RANGE;
@@ -607,15 +607,21 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 			rc = add_common(run, ret_process->clock_error, stacks, n, results);
 	}
 	windowed_strata__free(strata);
-	if (!rc)
+	if (!rc && windowed_has(run->without, PART_WALL_ENDS))
 		rc = allow_for_ends_by_wall(*run, stacks, n, results);
 	if (rc)
 		return rc;
-	allow_for_wall_clock(run, ret_process, results, n, anon);
-	demand_growth(ret_process, results, n, anon);
-	fit_into(results, stacks, n, run->resident_bytes, true);
-	fit_into(results, stacks, n, run->bound_bytes, false);
-	fit_growth_into(results, stacks, n, run);
-	fit_growth_to_process(results, n, anon);
+	if (windowed_has(run->without, PART_WALL_GROWTH))
+		allow_for_wall_clock(run, ret_process, results, n, anon);
+	if (windowed_has(run->without, PART_SURE))
+		demand_growth(ret_process, results, n, anon);
+	if (windowed_has(run->without, PART_LIMITS)) {
+		fit_into(results, stacks, n, run->resident_bytes, true);
+		fit_into(results, stacks, n, run->bound_bytes, false);
+	}
+	if (windowed_has(run->without, PART_GROWTH_LIMITS)) {
+		fit_growth_into(results, stacks, n, run);
+		fit_growth_to_process(results, n, anon);
+	}
 	return 0;
 }

@@ -179,13 +179,12 @@ struct hazards {
 	double known_s; /* up to that one */
 };
 
-/* sample: bytes that one block counts. last: the class of the run's length. Few frees say little of
- * one age: as often as at all ages they come is taken for what one block's end would have shown
- * (the mean of a Gamma prior that weighs as much as one event, with Poisson's frees: Gelman and
- * others, Bayesian Data Analysis, section 2.6). Where nothing was watched, between the window of
- * birth and the next: the mean of what comes before, as the last decade that is known has it, and
- * after. */
-static void find_hazards(double (*sum)[SURVIVAL_CLASSES], double sample, int last,
+/* last: the class of the run's length. Few frees say little of one age: as often as at all ages they
+ * come is taken for what one block's end would have shown (the mean of a Gamma prior that weighs as
+ * much as one event, with Poisson's frees: Gelman and others, Bayesian Data Analysis, section 2.6).
+ * Where nothing was watched, between the window of birth and the next: the mean of what comes
+ * before, as the last decade that is known has it, and after. */
+static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
 	double ended = 0, watched = 0, before, frees = 0, exposed = 0, mean;
@@ -217,8 +216,9 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], double sample, int las
 		if (!(sum[PAIRS][k] > 0) || !(weight > 0))
 			continue;
 		ret->rate[k] = free_rate(sum[PAIRS][k], weight, sum[FREES][k]);
-		if (mean > 0)
-			ret->rate[k] = (ret->rate[k] * weight + sample) / (weight + sample / mean);
+		if (mean > 0 && windowed_has(t->without, PART_PRIOR))
+			ret->rate[k] =
+				(ret->rate[k] * weight + t->sample) / (weight + t->sample / mean);
 		ret->known = seen[k] = true;
 		ret->known_s = survival__class_end(k);
 	}
@@ -292,18 +292,18 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;
 }
 
-/* left: share of the stack's bytes that was alive at the end of the window of birth. Of these alone
- * is known what becomes of them later, so the equation is solved for what is left of their lives,
- * with successors that live whole ones. last: the class of the run's length. */
-static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, double sample, int last,
+/* Of those alone that were alive at the end of the window of birth is known what becomes of them
+ * later, so the equation is solved for what is left of their lives, with successors that live whole
+ * ones. last: the class of the run's length. */
+static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
 	double ended[STEPS], rest_ended[STEPS] = {}; /* in each step: of all, of what was left */
 	double m[STEPS + 1] = {};		     /* M at the beginnings of steps */
-	double f = 0, rest = 0, frees = 0;
+	double f = 0, rest = 0, frees = 0, left = t->left;
 	struct hazards hazards;
 
-	find_hazards(sum, sample, last, &hazards);
+	find_hazards(sum, t, last, &hazards);
 	ret->known = hazards.known;
 	ret->known_s = hazards.known_s;
 	for (int i = 0; i < PARTS * (last + 1); i++) {
@@ -328,6 +328,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], double left, double samp
 			frees += hazards.rate[class] * width;
 			rest_ended[i] =
 				fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
+			if (!windowed_has(t->without, PART_RENEWAL)) /* it is the block's own */
+				rest_ended[i] = (1 - rest) * -expm1(-hazards.rate[class] * width);
 			rest += rest_ended[i];
 			f = fmax(f, 1 - left * (1 - rest));
 			ret->least[class] = left * (1 - frees);
@@ -455,10 +457,13 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without,
 	struct ends ends;
 
 	add_ages(groups, n, without, t->per_alloc_s, t->slowed, sum);
-	solve_ends(sum, t->left, t->sample, survival__age_class(t->length_s), &ends);
+	solve_ends(sum, t, survival__age_class(t->length_s), &ends);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
-		looks_alike[k] = fmax(t->alike, t->missed ? (double)t->missed[k] : 0);
-	by_contents = solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s) &&
+		looks_alike[k] = fmax(t->alike, t->missed && windowed_has(t->without, PART_MISSED)
+							? (double)t->missed[k]
+							: 0);
+	by_contents = windowed_has(t->without, PART_CONTENTS) &&
+		      solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s) &&
 		      !is_mutated(sum, &ends, looks_alike);
 	if (!by_contents)
 		ret->known_s = ends.known_s;

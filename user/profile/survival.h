@@ -31,6 +31,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "profile/parts.h"
+
 #define SURVIVAL_CLASSES 61 /* of ages: up to 10 us, then six a decade, the last up to 10^5 s */
 
 /* The class of an age in seconds (>= 0), and the end of a class. */
@@ -83,7 +85,8 @@ struct survival_terms {
 	double alike;  /* chance that two of its blocks have equal contents */
 	/* struct windowed_stack */
 	const float *missed;
-	double length_s; /* of the run; nobody asks for older ages */
+	double length_s;  /* of the run; nobody asks for older ages */
+	unsigned without; /* parts of the model that are left out: parts.h */
 };
 
 /* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1:

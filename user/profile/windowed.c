@@ -76,7 +76,8 @@ static void leave_coarse_out(const struct windowed_run *run, struct windowed_str
 static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
 		       size_t n, double from_s, double to_s)
 {
-	size_t parts = n < 2 * STRATUM ? 1 : n / STRATUM;
+	size_t parts =
+		n < 2 * STRATUM || !windowed_has(run->without, PART_STRATA) ? 1 : n / STRATUM;
 
 	for (size_t k = 0; k < parts; k++) {
 		size_t begin = first + n * k / parts, end = first + n * (k + 1) / parts;
@@ -440,6 +441,7 @@ static void figure(struct context *c, int without, struct figures *ret)
 		.alike = stack->alike,
 		.missed = stack->missed,
 		.length_s = end,
+		.without = c->run->without,
 	};
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));

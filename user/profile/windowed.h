@@ -130,6 +130,7 @@ struct windowed_run {
 	double hidden;	   /* by how much net time shows more of what goes by the wall clock, which
 			     * windows do not slow; 0: 1 */
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
+	unsigned without;  /* parts of the model that are left out: parts.h */
 	/* more than all live bytes together cannot be: the heap's mappings; 0: not known */
 	double bound_bytes;
 	/* more than those in small blocks cannot be: anonymous memory that is resident, or swapped

@@ -71,6 +71,7 @@ struct session {
 	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
 	double held_cost_ns;		 /* what tracing had cost the machine */
 	uint64_t window_period_ns;	 /* 0: as always */
+	unsigned without;		 /* parts of the model of windows: session__leave_out() */
 	int timer_fd;			 /* for what is due next; -1: none */
 	int beat_fd;			 /* for telling that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */

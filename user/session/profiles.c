@@ -68,6 +68,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.not_traced = files__not_traced(s, t),
 		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),
+		.without = s->without,
 	};
 	struct profile **profiles, *regions = NULL;
 	size_t first = list->n;
@@ -288,6 +289,13 @@ int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *
 		rc = fn(ctx, list.at[i]);
 	profile_list__clear(&list);
 	return rc;
+}
+
+void session__leave_out(struct session *s, unsigned parts)
+{
+	s->without = parts;
+	for (size_t i = 0; i < s->n_targets; i++)
+		net_clock__leave_out(&s->targets[i]->budget.clock, parts);
 }
 
 int session__look(struct session *s, struct profile ***ret, size_t *ret_n)

@@ -168,6 +168,10 @@ int session__peek(struct session *session, int (*fn)(void *ctx, const struct pro
  * have ended, if they were named. After stop: how things stood then. 0 or negative errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
+/* After stop: what session__look() says from then on is without these parts of the model of windows
+ * (the bits of profile/parts.h). What was decided while it ran stays as it was. */
+void session__leave_out(struct session *session, unsigned parts);
+
 /* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
  * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,
  * until session__detach. */

@@ -87,8 +87,9 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 		.resident_bytes = resident_bytes(&b->target->anon),
+		.without = b->without,
 	};
-	ret->rough = ret->clock_error > CLOCK_ROUGH;
+	ret->rough = ret->clock_error > CLOCK_ROUGH && windowed_has(b->without, PART_ROUGH);
 	/* what a second of net time in windows stands for, and a second of the wall */
 	if (net > 0 && ret->wall_s > 0)
 		ret->hidden = ret->end_s / net /

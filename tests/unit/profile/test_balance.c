@@ -201,6 +201,9 @@ static void test_who_is_unsure_gives(void **state)
 	assert_near(r[0].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
 	assert_near(r[0].live_bytes + r[1].live_bytes, sure.run.bound_bytes,
 		    0.0001 * sure.run.bound_bytes);
+	sure.run.without = 1U << PART_LIMITS | 1U << PART_MAPPINGS;
+	assert_int_equal(0, balance__estimate(&sure.run, stacks, 2, &unknown, &process, r));
+	assert_true(r[0].live_bytes + r[1].live_bytes > 1.3 * sure.run.bound_bytes);
 }
 
 /* They grow by more than the process does: likewise. What both may grow by is left as it was. */

@@ -139,6 +139,26 @@ static void contents_are_believed_where_they_differ(void **state)
 	assert_exponential(&s, RATE, 0.015);
 }
 
+/* Each part of the model can be left out, and then says nothing (profile/parts.h). */
+static void parts_can_be_left_out(void **state)
+{
+	struct survival_terms terms = {.slowed = 1, .sample = 1, .alike = 0, .left = 1};
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE);
+	add_contents(&ages, RATE / 4, 0);
+	terms.without = 1U << PART_CONTENTS;
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_exponential(&s, RATE, 0.015);
+	/* what ends at random ends as it did the first time, whoever comes next */
+	terms.without |= 1U << PART_RENEWAL;
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_exponential(&s, RATE, 0.015);
+}
+
 /* Contents that look unchanged whatever is freed say nothing, and those of other ages do. */
 static void contents_that_miss_ends_are_no_evidence(void **state)
 {
@@ -238,6 +258,7 @@ int main(void)
 		cmocka_unit_test(the_window_of_birth_tells_of_young_ages),
 		cmocka_unit_test(frees_at_addresses_tell_of_old_ages),
 		cmocka_unit_test(contents_are_believed_where_they_differ),
+		cmocka_unit_test(parts_can_be_left_out),
 		cmocka_unit_test(contents_that_miss_ends_are_no_evidence),
 		cmocka_unit_test(few_frees_are_as_those_of_all_ages),
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
