@@ -204,6 +204,32 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 	assert_exponential(&s, RATE, 0.05);
 }
 
+/* Buffers that live 25 ms: of what was born before a later window hardly anything is watched at
+ * ages near that, and at old ones addresses that nobody uses again. */
+static void dead_addresses_say_nothing_of_the_young(void **state)
+{
+	struct survival_terms terms = {.slowed = 1, .sample = 1e6, .alike = 1};
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	for (int k = 0; survival__class_end(k) < 0.01; k++) {
+		ages.watched[k] = (float)(1e8 / PER_ALLOC_S);
+		ages.ended[k] = (float)(40 * 1e8);
+	}
+	for (int k = 0; survival__class_end(k) < RUN_S; k++) {
+		double pairs = survival__class_end(k) < 0.1 ? 0
+			       : survival__class_end(k) < 1 ? 1e5
+							    : 1e9;
+
+		ages.pairs[k] = (float)pairs;
+		ages.exposed[k] = (float)(pairs * WINDOW_S / PER_ALLOC_S);
+		ages.frees[k] = (float)(pairs / 1e4);
+	}
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_true(survival__at(&s, 0.5) < 0.05);
+}
+
 /* All contents change, and hardly anything is freed: they are written to while they live. */
 static void contents_that_change_in_use_are_no_evidence(void **state)
 {
@@ -261,6 +287,7 @@ int main(void)
 		cmocka_unit_test(parts_can_be_left_out),
 		cmocka_unit_test(contents_that_miss_ends_are_no_evidence),
 		cmocka_unit_test(few_frees_are_as_those_of_all_ages),
+		cmocka_unit_test(dead_addresses_say_nothing_of_the_young),
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
 		cmocka_unit_test(one_group_can_be_left_out),
 		cmocka_unit_test(half_of_them_live_so_long),
