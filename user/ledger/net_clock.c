@@ -15,7 +15,8 @@
 #define GRID	    200
 #define REACH	    3	   /* standard errors */
 #define MUCH	    10	   /* times the cost */
-#define WINDOW	    0.2	   /* share of the CPU time that is cost: more of it not in gaps */
+#define IN_GAPS	    0.2	   /* share of the CPU time that is cost: no more of it in gaps, */
+#define IN_WINDOWS  0.02   /* and no less where it is to tell what probes take */
 #define BESIDE	    4	   /* windows, up to which gaps are asked */
 #define LEAST_N	    4	   /* windows, for a spread */
 #define DOUBT	    3	   /* standard errors */
@@ -159,8 +160,8 @@ static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 			     b->work - a->work,
 			     false,
 			     false};
-	ret->gap = ret->cost_s <= WINDOW * ret->cpu_s;
-	ret->window = a->window && !ret->gap;
+	ret->window = a->window && ret->cost_s > IN_WINDOWS * ret->cpu_s;
+	ret->gap = !ret->window && ret->cost_s <= IN_GAPS * ret->cpu_s;
 	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
 }
 

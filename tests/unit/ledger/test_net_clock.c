@@ -61,9 +61,9 @@ static void test_room(void **state)
 	net_clock__free(&c);
 }
 
-/* Windows of 30 ms, of which probes take nine tenths at the calibrated price times felt, among gaps
- * of half a second; share: of the work that goes by the wall clock instead. */
-static struct net_clock run_of(double felt, double share, int n)
+/* Windows of 30 ms, of which probes take the part `taken` at the calibrated price times felt, among
+ * gaps of half a second; share: of the work that goes by the wall clock instead. */
+static struct net_clock run_at(double taken, double felt, double share, int n)
 {
 	struct net_clock c = {};
 	double cpu = 0, cost = 0, work = 0;
@@ -71,7 +71,7 @@ static struct net_clock run_of(double felt, double share, int n)
 
 	net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_ENDS);
 	for (int i = 0; i < n; i++) {
-		double price = 0.03 * 0.9 / felt, net;
+		double price = 0.03 * taken / felt, net;
 
 		now += S / 2;
 		cpu += 0.5e9;
@@ -92,6 +92,11 @@ static struct net_clock run_of(double felt, double share, int n)
 		net_clock__learn(&c);
 	}
 	return c;
+}
+
+static struct net_clock run_of(double felt, double share, int n)
+{
+	return run_at(0.9, felt, share, n);
 }
 
 /* F is what it was before anything was seen, but for what its windows must have left over. */
@@ -152,9 +157,19 @@ static void test_work_tells_what_is_felt(void **state)
 }
 
 /* What a timer reads and writes does not. */
+/* Also where probes take a quarter, by a calibrated cost of a tenth: memcached. */
+static void test_work_tells_what_little_cost_is_felt(void **state)
+{
+	struct net_clock c = run_at(0.25, 2.5, 0, 20);
+
+	(void)state;
+	assert_true(fabs(c.felt - 2.5) < NET_CLOCK_FELT_IO_ERROR);
+	net_clock__free(&c);
+}
+
 static void test_work_by_the_clock_is_not_believed(void **state)
 {
-	struct net_clock c = run_of(1.3, 1, 20);
+	struct net_clock c = run_of(NET_CLOCK_FELT_IO, 1, 20);
 
 	(void)state;
 	assert_as_before(&c, NET_CLOCK_FELT_IO, NET_CLOCK_FELT_IO_ERROR);
@@ -218,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_something_is_left),
 		cmocka_unit_test(test_work_tells_what_is_felt),
+		cmocka_unit_test(test_work_tells_what_little_cost_is_felt),
 		cmocka_unit_test(test_work_by_the_clock_is_not_believed),
 		cmocka_unit_test(test_few_windows_teach_nothing),
 		cmocka_unit_test(test_little_work_is_none),
