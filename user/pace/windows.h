@@ -15,11 +15,11 @@
  * length is uniform within half of its mean to either side.
  *
  * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
- * kernel's code in no cache, and probes that come and go hold it up. Throughput lost by cost
- * printed, both as shares of CPU time, beside an untraced twin (docs/overhead.md): 1.24 to 1.31 for
- * loops of malloc and free, 1.26 and 1.39 for redis-server; while tracing is continuous 1.03 to
- * 1.09. So what windows cost counts WINDOWS_FELT times, in the debt and in what is printed
- * (felt_ns), or as often as the process itself has shown (windows__feel(): nginx 1.4 to 1.7).
+ * kernel's code in no cache, and probes that come and go hold it up. Throughput lost by calibrated
+ * cost, both as shares of CPU time, beside an untraced twin (docs/overhead.md): for loops of malloc
+ * and free 1.0 to 1.3, mean 1.2; while tracing is continuous 1.03 to 1.09. So what windows cost
+ * counts WINDOWS_FELT times, in the debt and in what is printed (felt_ns), or as often as the
+ * process itself has shown (windows__feel(): nginx 1.4 to 1.7).
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. Windows of 1.4 % of the time cost it 1 %, and their requests are its p99. So
@@ -71,7 +71,7 @@
 
 #include "pace/thinning.h"
 
-#define WINDOWS_FELT	  1.35
+#define WINDOWS_FELT	  1.2
 #define WINDOWS_FELT_MOST 3
 /* after probes came: what their coming has held up is made up for, and not counted. Their cost is
  * the window's, which begins then. */
