@@ -64,6 +64,9 @@ def main():
     expect((wrong["first_right"], wrong["accused"], wrong["looks"]), (False, [["drop"]] * 2, 2), "false accusations")
     expect(wrong["live_above_heap"], True, "more than there is room for")
     expect(judged(case={"grows": []})["first_right"], None, "nothing grows")
+    pages = [judged(stack(["malloc", "keep_it"], (690, 690, 690), (41, 30, 50)), case={"grain": grain})["stacks"]["keep"]
+             for grain in (100, 120)]
+    expect([row["live_in"] for row in pages], [False, True], "an account by pages")
 
 
 main()

@@ -83,11 +83,11 @@ def rows_of(profile, groups):
     return rows
 
 
-def holds(figure, truth):
-    """Whether the interval holds the truth; None: there is no interval, or no truth."""
+def holds(figure, truth, grain=0):
+    """Whether the interval holds the truth, which is known to +- grain; None: there is no interval, or no truth."""
     if truth is None or figure[1] is None or figure[2] is None:
         return None
-    return figure[1] <= truth <= figure[2]
+    return figure[1] - grain <= truth <= figure[2] + grain
 
 
 def width(figure, truth):
@@ -123,12 +123,13 @@ def first_right(order, grows, any_of_them):
 
 def judge(case, profile, log, series, begin, heap):
     """case: name, groups, grows (names of those that grow by design), zero (of those that grow by nothing on the
-    average, though not between two moments), may (that may grow or not), any. series: accounts from before begin until after the end; begin:
+    average, though not between two moments), may (that may grow or not), any, grain (bytes in which the account counts: a
+    server that takes memory by the page has at one moment up to a page more or less than lies between two accounts). series: accounts from before begin until after the end; begin:
     when tracing began. heap: sizes of mappings at the end."""
     end = begin + profile["duration_s"]
     quarter = begin + profile["duration_s"] / 4
     rows, looks = rows_of(profile, case["groups"]), looks_of(log, case["groups"])
-    total_truth = at(series, end, lambda a: a.get("total_since"))
+    total_truth, grain = at(series, end, lambda a: a.get("total_since")), case.get("grain", 0)
     total = [profile["live_bytes"], profile["live_bytes_low"], profile["live_bytes_high"]]
     whole = max(total[0] if total_truth is None else total_truth, 1)
     stacks = {}
@@ -145,7 +146,7 @@ def judge(case, profile, log, series, begin, heap):
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"], "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
             # what is there and not printed is missed, where it is enough to be sampled (of four intervals, in 98 %)
-            "live_in": holds(row["live"], live_truth) if printed or live_truth is None else
+            "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth) if printed else (False if name in case["grows"] else None),
             "live_width": width(row["live"], live_truth), "growth_width": width(row["growth"], growth_truth)}
@@ -161,7 +162,7 @@ def judge(case, profile, log, series, begin, heap):
         "mode": profile["mode"], "n_windows": windows["n"], "windows_s": windows["seconds"],
         "continuous_s": windows["continuous_seconds"], "duration_s": profile["duration_s"],
         "overhead_pct": profile["overhead_pct"], "samples": profile["samples"],
-        "stacks": stacks, "total": {"live": total, "truth": total_truth, "in": holds(total, total_truth)},
+        "stacks": stacks, "total": {"live": total, "truth": total_truth, "in": holds(total, total_truth, grain)},
         "growth_total": {"truth": growth_between(series, quarter, end, lambda a: a.get("total_live")), **process},
         "heap": heap, "live_above_heap": bool(heap) and profile["live_bytes"] > heap["size"],
         "low_above_heap": bool(heap) and (profile["live_bytes_low"] or 0) > heap["size"],

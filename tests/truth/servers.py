@@ -275,6 +275,9 @@ while True:
 """
 
 
+SLAB_PAGE = 1 << 20  # memcached's -I
+
+
 class Memcached(Subject):
     def set_up(self):
         self.tables = []  # (when, bytes)
@@ -570,15 +573,17 @@ DEVELOP.update({
                                shares={"arena": 1}),
     "nginx_shim_leak": server("nginx: connections of ab that are kept; a leak by a preloaded library", Nginx,
                               SHIM, "-k", grows=["shim_forget"], shim=20),
+    "memcached_shim_leak": server("memcached: 10,000 keys; a leak by a preloaded library", Memcached, SHIM,
+                                  grows=["shim_forget"], keys=10000, shim=10),
 })
 
 JUDGE = {
     "memcached_steady": server("memcached: 10,000 keys are set again and again", Memcached,
-                               SLABS, truth="delta", keys=10000, shares={"slabs": 1}),
+                               SLABS, truth="delta", keys=10000, shares={"slabs": 1}, grain=SLAB_PAGE),
     "memcached_grows": server("memcached: new keys", Memcached, SLABS, truth="delta", keys=10**9,
-                              grows=["slabs"], shares={"slabs": 1}),
-    "memcached_shim_leak": server("memcached: 10,000 keys; a leak by a preloaded library", Memcached, SHIM,
-                                  grows=["shim_forget"], keys=10000, shim=10),
+                              grows=["slabs"], shares={"slabs": 1}, grain=SLAB_PAGE),
+    "memcached_few_shim_leak": server("memcached: 100 keys; a leak by a preloaded library", Memcached, SHIM,
+                                      grows=["shim_forget"], keys=100, shim=40),
     "postgres_steady": server("postgres: a backend of pgbench, selects", Postgres, CONTEXTS, "-S", shares={"contexts": 1}),
     "postgres_update": server("postgres: a backend of pgbench, its mixed transactions", Postgres, CONTEXTS,
                               shares={"contexts": 1}),
