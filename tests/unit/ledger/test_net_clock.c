@@ -156,7 +156,6 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* What a timer reads and writes does not. */
 /* Also where probes take a quarter, by a calibrated cost of a tenth: memcached. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
@@ -167,6 +166,7 @@ static void test_work_tells_what_little_cost_is_felt(void **state)
 	net_clock__free(&c);
 }
 
+/* What a timer reads and writes does not. */
 static void test_work_by_the_clock_is_not_believed(void **state)
 {
 	struct net_clock c = run_of(NET_CLOCK_FELT_IO, 1, 20);
