@@ -20,177 +20,21 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
-#include "base/intern.h"
+#include "encode/pprof_parts.h"
 #include "encode/table.h"
 #include "encode/text.h"
-#include "profile/pprof.h"
 
-#define CHUNK	       65536
 #define MAX_DROP       16   /* names of allocators' functions that readers leave out, at most; */
 #define MAX_DROP_BYTES 100  /* of each */
 #define CLEARLY	       1.01 /* more, before it is said */
-
-/* A message that grows. */
-struct message {
-	char *bytes;
-	size_t len, room;
-	bool failed; /* out of memory */
-};
-
-/* What was written of one value so far, and what it was before rounding. */
-struct carry {
-	double sum;
-	uint64_t written;
-};
-
-/* What a mapping is written with. */
-struct mapping_use {
-	uint64_t id;			/* 0: no location lies in it */
-	bool functions, files, inlined; /* are known of some of them */
-};
-
 /* of all threads of all stacks: some 500 MB, which zlib makes small */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
-struct pprof {
-	const struct profile *profile;
-	struct sink *sink;
-	z_stream zip;
-	struct intern strings;
-	struct intern functions; /* three numbers: name, why it has none (0: it has), file */
-	struct carry carry[VALUES];
-	uint64_t max_value; /* of one sample, so that no sum overflows */
-	struct message message, part;
-	struct mapping_use *uses; /* by mapping */
-	bool threads_left_out;	  /* they would be too many */
-	int error;
-};
-
-/* --- the wire --- */
-
-static void message__append(struct message *m, const void *data, size_t len)
-{
-	if (m->room - m->len < len) {
-		size_t room = m->room ? m->room : 256;
-		char *bytes;
-
-		while (room - m->len < len)
-			room *= 2;
-		bytes = realloc(m->bytes, room);
-		if (!bytes) {
-			m->failed = true;
-			return;
-		}
-		m->bytes = bytes;
-		m->room = room;
-	}
-	if (len)
-		memcpy(m->bytes + m->len, data, len);
-	m->len += len;
-}
-
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-	size_t n = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		to[n++] = (uint8_t)value | 0x80;
-	to[n++] = (uint8_t)value;
-	return n;
-}
-
-static void message__varint(struct message *m, uint64_t value)
-{
-	uint8_t bytes[10];
-
-	message__append(m, bytes, put_varint(bytes, value));
-}
-
-/* A field that is 0 is not written: that is what its absence means. */
-static void message__uint(struct message *m, int field, uint64_t value)
-{
-	if (!value)
-		return;
-	message__varint(m, (uint64_t)field << 3 | WIRE_VARINT);
-	message__varint(m, value);
-}
-
-static void message__bytes(struct message *m, int field, const void *data, size_t len)
-{
-	message__varint(m, (uint64_t)field << 3 | WIRE_BYTES);
-	message__varint(m, len);
-	message__append(m, data, len);
-}
-
-/* --- the file --- */
-
-static void deflate_some(struct pprof *p, const void *data, size_t len, int flush)
-{
-	Bytef out[CHUNK];
-
-	p->zip.next_in = (z_const Bytef *)data;
-	p->zip.avail_in = (uInt)len;
-	do {
-		p->zip.next_out = out;
-		p->zip.avail_out = sizeof(out);
-		if (deflate(&p->zip, flush) == Z_STREAM_ERROR)
-			p->error = -EIO;
-		if (!p->error)
-			p->error = sink__write(p->sink, out, sizeof(out) - p->zip.avail_out);
-	} while (!p->zip.avail_out && !p->error);
-}
-
-/* A field of the profile itself. */
-static void put_field(struct pprof *p, int field, const void *data, size_t len)
-{
-	uint8_t head[20];
-	size_t n = put_varint(head, (uint64_t)field << 3 | WIRE_BYTES);
-
-	n += put_varint(head + n, len);
-	deflate_some(p, head, n, Z_NO_FLUSH);
-	/* zlib counts in 32 bits; one message has a few KB. */
-	if (len > UINT32_MAX)
-		p->error = -EOVERFLOW;
-	else if (!p->error)
-		deflate_some(p, data, len, Z_NO_FLUSH);
-}
-
-/* Writes p->message as that field, and empties it. */
-static void put_message(struct pprof *p, int field)
-{
-	if ((p->message.failed || p->part.failed) && !p->error)
-		p->error = -ENOMEM;
-	if (!p->error)
-		put_field(p, field, p->message.bytes, p->message.len);
-	p->message.len = 0;
-}
-
-static void put_number(struct pprof *p, int field, uint64_t value)
-{
-	uint8_t bytes[20];
-	size_t n = put_varint(bytes, (uint64_t)field << 3 | WIRE_VARINT);
-
-	n += put_varint(bytes + n, value);
-	if (value && !p->error)
-		deflate_some(p, bytes, n, Z_NO_FLUSH);
-}
-
-/* The number of a text in the table of strings, made printable. */
-static uint64_t string(struct pprof *p, const char *text)
-{
-	_cleanup_free_ char *printable = text_printable(text);
-	uint32_t number = 0;
-
-	if (!printable || intern__add(&p->strings, printable, strlen(printable), &number) < 0)
-		p->error = -ENOMEM;
-	return number;
-}
-
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
 {
-	message__uint(&p->message, VALUE_TYPE_TYPE, string(p, type));
-	message__uint(&p->message, VALUE_TYPE_UNIT, string(p, unit));
-	put_message(p, field);
+	message__uint(&p->message, VALUE_TYPE_TYPE, pprof__string(p, type));
+	message__uint(&p->message, VALUE_TYPE_UNIT, pprof__string(p, unit));
+	pprof__put_message(p, field);
 }
 
 /* --- samples --- */
@@ -204,10 +48,10 @@ static void add_label(struct pprof *p, const char *key, const char *text, int64_
 		      const char *unit)
 {
 	p->part.len = 0;
-	message__uint(&p->part, LABEL_KEY, string(p, key));
-	message__uint(&p->part, LABEL_STR, text ? string(p, text) : 0);
+	message__uint(&p->part, LABEL_KEY, pprof__string(p, key));
+	message__uint(&p->part, LABEL_STR, text ? pprof__string(p, text) : 0);
 	message__uint(&p->part, LABEL_NUM, (uint64_t)number);
-	message__uint(&p->part, LABEL_NUM_UNIT, unit ? string(p, unit) : 0);
+	message__uint(&p->part, LABEL_NUM_UNIT, unit ? pprof__string(p, unit) : 0);
 	message__bytes(&p->message, SAMPLE_LABEL, p->part.bytes, p->part.len);
 }
 
@@ -347,7 +191,7 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		add_label(p, LABEL_COMM, profile->comm, 0, NULL);
 	if (objects > 0)
 		add_label(p, LABEL_BYTES, NULL, to_signed(p, bytes / objects), "bytes");
-	put_message(p, PROFILE_SAMPLE);
+	pprof__put_message(p, PROFILE_SAMPLE);
 }
 
 /* What is live belongs to threads by what each holds, and of all that was allocated, that much; the
@@ -414,7 +258,7 @@ static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapp
 		p->error = -ENOMEM;
 		return 0;
 	}
-	return string(p, name);
+	return pprof__string(p, name);
 }
 
 static void put_mapping(struct pprof *p, size_t index)
@@ -428,12 +272,12 @@ static void put_mapping(struct pprof *p, size_t index)
 	message__uint(&p->message, MAPPING_OFFSET, mapping->off);
 	message__uint(&p->message, MAPPING_FILENAME, mapping_name(p, mapping));
 	message__uint(&p->message, MAPPING_BUILD_ID,
-		      mapping->build_id ? string(p, mapping->build_id) : 0);
+		      mapping->build_id ? pprof__string(p, mapping->build_id) : 0);
 	message__uint(&p->message, MAPPING_HAS_FUNCTIONS, use->functions);
 	message__uint(&p->message, MAPPING_HAS_FILENAMES, use->files);
 	message__uint(&p->message, MAPPING_HAS_LINE_NUMBERS, use->files);
 	message__uint(&p->message, MAPPING_HAS_INLINE_FRAMES, use->inlined);
-	put_message(p, PROFILE_MAPPING);
+	pprof__put_message(p, PROFILE_MAPPING);
 }
 
 /* Those in which a location lies. Readers take the first one for the program. */
@@ -476,8 +320,8 @@ static void put_mappings(struct pprof *p)
 static uint64_t function(struct pprof *p, const struct profile_location *location,
 			 const struct profile_frame *frame, bool outer)
 {
-	uint32_t key[3] = {(uint32_t)string(p, frame->name), 0,
-			   frame->file ? (uint32_t)string(p, frame->file) : 0};
+	uint32_t key[3] = {(uint32_t)pprof__string(p, frame->name), 0,
+			   frame->file ? (uint32_t)pprof__string(p, frame->file) : 0};
 	uint32_t number = 0;
 
 	if (outer && location->reason != UNRESOLVED_NAMED) {
@@ -485,7 +329,7 @@ static uint64_t function(struct pprof *p, const struct profile_location *locatio
 
 		snprintf(reason, sizeof(reason), REASON_SYSTEM_NAME,
 			 unresolved_reason__name(location->reason));
-		key[1] = (uint32_t)string(p, reason);
+		key[1] = (uint32_t)pprof__string(p, reason);
 	}
 	if (intern__add(&p->functions, key, sizeof(key), &number) < 0)
 		p->error = -ENOMEM;
@@ -514,7 +358,7 @@ static void put_locations(struct pprof *p)
 			message__uint(&p->part, LINE_LINE, frame->line);
 			message__bytes(&p->message, LOCATION_LINE, p->part.bytes, p->part.len);
 		}
-		put_message(p, PROFILE_LOCATION);
+		pprof__put_message(p, PROFILE_LOCATION);
 	}
 }
 
@@ -529,7 +373,7 @@ static void put_functions(struct pprof *p)
 		message__uint(&p->message, FUNCTION_NAME, key[0]);
 		message__uint(&p->message, FUNCTION_SYSTEM_NAME, key[1]);
 		message__uint(&p->message, FUNCTION_FILENAME, key[2]);
-		put_message(p, PROFILE_FUNCTION);
+		pprof__put_message(p, PROFILE_FUNCTION);
 	}
 }
 
@@ -552,7 +396,7 @@ static void put_comment(struct pprof *p, const char *fmt, ...)
 		p->error = -ENOMEM;
 	}
 	if (!p->error)
-		put_number(p, PROFILE_COMMENT, string(p, text));
+		pprof__put_number(p, PROFILE_COMMENT, pprof__string(p, text));
 }
 
 static void put_facts(struct pprof *p)
@@ -687,7 +531,7 @@ static void put_drop_frames(struct pprof *p)
 		if (regex.failed)
 			p->error = -ENOMEM;
 		else
-			put_number(p, PROFILE_DROP_FRAMES, string(p, regex.bytes));
+			pprof__put_number(p, PROFILE_DROP_FRAMES, pprof__string(p, regex.bytes));
 	}
 	free(regex.bytes);
 	intern__clear(&names);
@@ -699,7 +543,7 @@ static void put_strings(struct pprof *p)
 		size_t len;
 		const void *text = intern__get(&p->strings, i, &len);
 
-		put_field(p, PROFILE_STRING_TABLE, text, len);
+		pprof__put_field(p, PROFILE_STRING_TABLE, text, len);
 	}
 }
 
@@ -719,7 +563,7 @@ static void put_profile(struct pprof *p)
 	const struct profile *profile = p->profile;
 	double duration_ns = profile->duration_s * 1e9;
 
-	string(p, ""); /* number 0 */
+	pprof__string(p, ""); /* number 0 */
 	for (int i = 0; i < VALUES; i++)
 		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
 	p->threads_left_out = are_threads_too_many(profile);
@@ -729,14 +573,15 @@ static void put_profile(struct pprof *p)
 	put_locations(p);
 	put_functions(p);
 	put_drop_frames(p);
-	put_number(p, PROFILE_TIME_NANOS, profile->start_unix_ns);
-	put_number(p, PROFILE_DURATION_NANOS, to_integer(duration_ns));
+	pprof__put_number(p, PROFILE_TIME_NANOS, profile->start_unix_ns);
+	pprof__put_number(p, PROFILE_DURATION_NANOS, to_integer(duration_ns));
 	if (profile->interval_bytes) {
 		put_value_type(p, PROFILE_PERIOD_TYPE, PERIOD_TYPE, PERIOD_UNIT);
-		put_number(p, PROFILE_PERIOD, profile->interval_bytes);
+		pprof__put_number(p, PROFILE_PERIOD, profile->interval_bytes);
 	}
 	put_comments(p);
-	put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, pprof_values[VALUE_INUSE_SPACE].type));
+	pprof__put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
+			  pprof__string(p, pprof_values[VALUE_INUSE_SPACE].type));
 	put_strings(p);
 }
 
@@ -757,7 +602,7 @@ int encode_pprof(const struct profile *profile, struct sink *sink)
 	}
 	put_profile(&p);
 	if (!p.error)
-		deflate_some(&p, NULL, 0, Z_FINISH);
+		pprof__deflate(&p, NULL, 0, Z_FINISH);
 	deflateEnd(&p.zip);
 	intern__clear(&p.strings);
 	intern__clear(&p.functions);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the room: the parts of the writer of pprof. pprof_write has the wire format and the
+ * gzip file, pprof has what any reader of pprof knows. The first error stays in struct pprof;
+ * after it nothing more is written. */
+#ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
+#define MEMTRACE_ENCODE_PPROF_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zlib.h>
+
+#include "base/intern.h"
+#include "base/sink.h"
+#include "profile/pprof.h"
+
+/* A message that grows. */
+struct message {
+	char *bytes;
+	size_t len, room;
+	bool failed; /* out of memory */
+};
+
+/* What was written of one value so far, and what it was before rounding. */
+struct carry {
+	double sum;
+	uint64_t written;
+};
+
+/* What a mapping is written with. */
+struct mapping_use {
+	uint64_t id;			/* 0: no location lies in it */
+	bool functions, files, inlined; /* are known of some of them */
+};
+
+struct pprof {
+	const struct profile *profile;
+	struct sink *sink;
+	z_stream zip;
+	struct intern strings;
+	struct intern functions; /* three numbers: name, why it has none (0: it has), file */
+	struct carry carry[VALUES];
+	uint64_t max_value; /* of one sample, so that no sum overflows */
+	struct message message, part;
+	struct mapping_use *uses; /* by mapping */
+	bool threads_left_out;	  /* they would be too many */
+	int error;
+};
+
+/* --- the wire --- */
+
+void message__append(struct message *m, const void *data, size_t len);
+void message__varint(struct message *m, uint64_t value);
+/* A field that is 0 is not written: that is what its absence means. */
+void message__uint(struct message *m, int field, uint64_t value);
+void message__bytes(struct message *m, int field, const void *data, size_t len);
+
+/* --- the file --- */
+
+/* Packs len bytes into the file; flush as of zlib's deflate(). */
+void pprof__deflate(struct pprof *p, const void *data, size_t len, int flush);
+
+/* Writes p->message as that field of the profile, and empties it. */
+void pprof__put_message(struct pprof *p, int field);
+
+/* Fields of the profile itself; a number that is 0 is not written. */
+void pprof__put_field(struct pprof *p, int field, const void *data, size_t len);
+void pprof__put_number(struct pprof *p, int field, uint64_t value);
+
+/* The number of a text in the table of strings, made printable. */
+uint64_t pprof__string(struct pprof *p, const char *text);
+
+#endif
