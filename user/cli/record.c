@@ -422,8 +422,8 @@ int cmd_record(int argc, char **argv)
 	options = trace_config__session_options(&config.trace);
 	options.command = config.command;
 	options.launch = &launch;
-	options.regions_if_easy |= config.resident && !config.trace.what_given;
-	options.resident = config.resident;
+	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
+	options.resident = config.more.resident;
 	options.ret_command_status = &wait_status;
 	/* A command does not inherit a handler, as it would a mask. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "cli/output.h"
+#include "cli/render.h"
 #include "cli/snapshots.h"
 #include "cli/trace_options.h"
 #include "session/session.h"
@@ -23,7 +24,7 @@ struct written {
 struct record_config {
 	struct trace_config trace;
 	char *const *command;
-	bool threads, sites, lifetimes, resident; /* tables besides */
+	struct more_tables more;
 	struct snapshots snapshots;
 	struct written *written;
 	size_t n_written;

@@ -161,17 +161,17 @@ static const struct option_row view_rows[] = {
 	 .man = "A rule a line: a component, which may be a path; function, module (the mapped file) or file (the "
 		"source file); and a POSIX extended regular expression that matches the name. A stack is of the "
 		"component of the frame nearest to the allocation that a rule matches."},
-	{"threads", .flag = offsetof(struct record_config, threads),
+	{"threads", .flag = offsetof(struct record_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
 	 .man = "By pools: threads whose names differ in numbers only. Of what is traced continuously. --json has "
 		"each thread by itself."},
-	{"sites", .flag = offsetof(struct record_config, sites),
+	{"sites", .flag = offsetof(struct record_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
 	 .man = "Of what is traced continuously."},
-	{"lifetimes", .flag = offsetof(struct record_config, lifetimes),
+	{"lifetimes", .flag = offsetof(struct record_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
 	 .man = "In powers of ten from 10 us on. Of windows they are estimated."},
-	{"rss", .flag = offsetof(struct record_config, resident),
+	{"rss", .flag = offsetof(struct record_config, more.resident),
 	 .help = "what the resident set is made of",
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are looked at, too, unless "
 		"--what says otherwise."},
@@ -272,11 +272,11 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error(
 			"record",
 			"--modules shows what is in one process: name it by -p, or run a command");
-	if (c->resident && c->trace.selection.given)
+	if (c->more.resident && c->trace.selection.given)
 		return usage_error(
 			"record",
 			"--rss shows what is in one process: name it by -p, or run a command");
-	if ((c->threads || c->sites || c->lifetimes) && !(c->trace.what & WHAT_HEAP))
+	if ((c->more.threads || c->more.sites || c->more.lifetimes) && !(c->trace.what & WHAT_HEAP))
 		return usage_error(
 			"record",
 			"--threads, --sites and --lifetimes show the heap: they need --what heap");

@@ -93,39 +93,11 @@ static int encode_objects(const void *what, struct sink *sink)
 		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
 		const struct json_options options = {
 			.modules = aside ? NULL : c->modules,
-			.all_stacks = c->sites || c->lifetimes || c->churn,
+			.all_stacks = c->more.sites || c->more.lifetimes || c->churn,
 			.peak_stacks = c->command || c->view.weight == WEIGHT_PEAK};
 
 		rc = encode_json_with(list->profiles[i], &options, sink);
 	}
-	return rc;
-}
-
-static int put_leaks(const struct record_config *c, const struct profile *profile,
-		     const struct table_options *options, struct sink *sink)
-{
-	if (profile->has_growth)
-		return sink__puts(sink, "\n") ?: encode_leaks(profile, options, sink);
-	if (trace_config__is_aside(&c->trace, profile))
-		return 0;
-	return sink__printf(sink, "\nmemtrace: pid %d: which stacks leak cannot be told: %s\n",
-			    (int)profile->pid, leaks__refusal(profile));
-}
-
-/* The tables that were asked for besides. */
-static int put_views(const struct record_config *c, const struct profile *profile,
-		     const struct table_options *options, struct sink *sink)
-{
-	int rc = 0;
-
-	if (profile__is_regions(profile) || profile__is_faults(profile))
-		return 0; /* they stand below the heap's */
-	if (c->threads)
-		rc = sink__puts(sink, "\n") ?: encode_threads(profile, options, sink);
-	if (!rc && c->sites)
-		rc = sink__puts(sink, "\n") ?: encode_sites(profile, options, sink);
-	if (!rc && c->lifetimes)
-		rc = sink__puts(sink, "\n") ?: encode_lifetimes(profile, options, sink);
 	return rc;
 }
 
@@ -149,13 +121,13 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 {
 	struct process_table_options processes = {.sort = c->sort, .top = c->top};
 	struct sink sink = sink__to_stream(c->out);
-	struct table_options options = {.top = c->top, .leaks = c->trace.leaks};
+	struct render_options options = {.table = {.top = c->top, .leaks = c->trace.leaks}};
 	int rc = 0;
 
-	fit_descriptor(&options, fileno(c->out));
+	fit_descriptor(&options.table, fileno(c->out));
 	if (c->trace.selection.given) {
-		processes.width = options.width;
-		processes.color = options.color;
+		processes.width = options.table.width;
+		processes.color = options.table.color;
 		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
 		size_t n_rows = 0;
 
@@ -166,24 +138,20 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
 	for (size_t i = 0; i < n && !rc && !c->trace.selection.given; i++) {
-		if (trace_config__is_aside(&c->trace, profiles[i]) &&
-		    !(c->trace.leaks && profile__leaks(profiles[i])))
+		bool aside = trace_config__is_aside(&c->trace, profiles[i]);
+
+		if (aside && !(c->trace.leaks && profile__leaks(profiles[i])))
 			continue;
 		if (i)
 			sink__puts(&sink, "\n");
-		options.churn = c->churn && trace_what(profiles[i]) == WHAT_HEAP;
-		options.weight = options.churn ? WEIGHT_LIVE : table_weight(c, profiles[i]);
-		rc = encode_table(profiles[i], &options, &sink);
-		if (!rc && c->trace.leaks)
-			rc = put_leaks(c, profiles[i], &options, &sink);
-		if (!rc)
-			rc = put_views(c, profiles[i], &options, &sink);
-		if (!rc && c->modules && !trace_config__is_aside(&c->trace, profiles[i]))
-			rc = sink__puts(&sink, "\n")
-				     ?: encode_modules(profiles[i], c->modules, false, &sink);
-		if (!rc && c->resident && (!i || profiles[i - 1]->pid != profiles[i]->pid))
-			rc = sink__puts(&sink, "\n")
-				     ?: encode_resident(profiles[i], &options, &sink);
+		options.table.churn = c->churn && trace_what(profiles[i]) == WHAT_HEAP;
+		options.table.weight =
+			options.table.churn ? WEIGHT_LIVE : table_weight(c, profiles[i]);
+		options.leaks = c->trace.leaks && (profiles[i]->has_growth || !aside);
+		options.more = c->more;
+		options.more.resident &= !i || profiles[i - 1]->pid != profiles[i]->pid;
+		options.modules = aside ? NULL : c->modules;
+		rc = render_tables(profiles[i], &options, &sink);
 	}
 	if (rc || fflush(c->out)) {
 		complain("cannot write to %s: %s", c->out_name, strerror(rc ? -rc : errno));

@@ -15,12 +15,14 @@
 #include "cli/names.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/render.h"
 #include "decode/decode.h"
 #include "encode/encode.h"
 #include "profile/filter.h"
 #include "profile/match.h"
 
-#define MAX_REGEX 32
+#define MAX_REGEX   32
+#define MORE_TABLES "--threads" /* for people */
 
 struct report_config {
 	const char *path, *output, *thread;
@@ -28,6 +30,7 @@ struct report_config {
 	struct modules *modules; /* NULL: none were given */
 	struct view_options view;
 	struct table_options table;
+	struct more_tables more;
 	const struct profile *profile; /* that was read */
 	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
 	size_t n_focus, n_ignore;
@@ -220,9 +223,10 @@ static int reduce(const struct report_config *c, struct profile *profile)
 static int encode(const void *what, struct sink *sink)
 {
 	const struct report_config *c = what;
+	const struct render_options options = {.table = c->table, .more = c->more};
 
 	return c->modules && !c->view.root ? encode_modules(c->profile, c->modules, true, sink)
-					   : encode_table(c->profile, &c->table, sink);
+					   : render_tables(c->profile, &options, sink);
 }
 
 static int encode_with_modules(const void *what, struct sink *sink)
@@ -286,6 +290,35 @@ static int write_out(struct report_config *c, const struct profile *profile)
 	return write_text(NULL, encode, c);
 }
 
+/* The file does not say that; how (of record) would have it. EXIT_FAILED. */
+static int say_lacking(const struct report_config *c, const struct profile *profile,
+		       const char *what, const char *how)
+{
+	if (profile__is_regions(profile) || profile__is_faults(profile))
+		complain("%s: it does not say %s: it is a profile of %s", c->path, what,
+			 profile->what);
+	else if (!profile->mode)
+		complain("%s: it does not say %s: memtrace's own .pb.gz files do", c->path, what);
+	else if (!profile->own_version)
+		complain("%s: it does not say %s: an older memtrace wrote it, or another program "
+			 "wrote it again; record -f pprof does",
+			 c->path, what);
+	else
+		complain("%s: it does not say %s: record -f pprof %s does", c->path, what, how);
+	return EXIT_FAILED;
+}
+
+/* Which tables besides cannot be made of it. 0; EXIT_FAILED, said. */
+static int check_more(const struct report_config *c, const struct profile *profile)
+{
+	const struct more_tables *more = &c->more;
+	bool owners = profile__is_windowed(profile) && profile->n_threads;
+
+	if (more->threads && !profile->n_transfers && !owners)
+		return say_lacking(c, profile, "who freed whose memory", "--max-overhead off");
+	return 0;
+}
+
 /* What was asked for and the file does not have. */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
@@ -299,6 +332,8 @@ static int check_content(const struct report_config *c, const struct profile *pr
 				  "of live memory only");
 		return EXIT_FAILED;
 	}
+	if (check_more(c, profile))
+		return EXIT_FAILED;
 	if (!c->table.leaks || profile->has_growth)
 		return 0;
 	complain("%s: it says nothing of growth; memtrace's own .pb.gz files do", c->path);
@@ -339,6 +374,13 @@ static int check_together(struct report_config *c)
 		return usage_error("report", "-n goes with tables");
 	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "either -f or --tree, --leaks, --churn, --modules");
+	if (more_tables__any(&c->more) && (c->format || of_modules))
+		return usage_error("report", MORE_TABLES " stands below the table: without -f and "
+							 "--modules");
+	if (c->more.threads &&
+	    (c->thread || c->age_s > 0 || c->n_focus || c->n_ignore || c->min_bytes))
+		return usage_error("report",
+				   "--threads shows the whole process: no filter goes with it");
 	if (c->view.weight != WEIGHT_LIVE && !views &&
 	    (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
@@ -485,6 +527,10 @@ static const struct option_row view_rows[] = {
 	{"churn", .flag = offsetof(struct report_config, table.churn),
 	 .help = "stacks by what they allocate per second, and how long that lived",
 	 .man = "Memory that is freed again counts, too. The file has to tell what was allocated."},
+	{"threads", .flag = offsetof(struct report_config, more.threads),
+	 .help = "who allocated, who freed whose memory, who owns it",
+	 .man = "Below the table, by pools: threads whose names differ in numbers only. Of what was traced "
+		"continuously; of windows who owns what is live."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
 	 .man = "The rules are as of --modules in memtrace(1)."},

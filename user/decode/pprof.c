@@ -68,6 +68,8 @@ int decode_pprof(const struct input *in, struct making *making)
 		rc = pprof_places__read(&places, &file);
 	if (!rc)
 		rc = pprof_samples__read(&file, &places);
+	if (!rc && file.own)
+		rc = pprof_own__read(&file);
 	if (!rc)
 		rc = making__sort(making);
 	if (!rc)

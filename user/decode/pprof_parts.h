@@ -2,7 +2,8 @@
 /* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages
  * of a file refer to each other by number and may come in any order, so the tables are read first
  * (pprof_file), then what the comments say (pprof_comments), then mappings and locations
- * (pprof_places), to which the samples refer (pprof_samples), and at last the names of the
+ * (pprof_places), to which the samples refer (pprof_samples), the fields of our own (pprof_own), and
+ * at last the names of the
  * locations that are in the profile (pprof_names).
  *
  * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is
@@ -120,6 +121,11 @@ void pprof_places__clear(struct pprof_places *places);
 
 /* Adds all samples to the profile's sites. */
 int pprof_samples__read(const struct pprof_file *file, const struct pprof_places *places);
+
+/* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
+
+/* Reads those of a profile that memtrace has written. -EINVAL: also a number that cannot be. */
+int pprof_own__read(const struct pprof_file *file);
 
 /* --- pprof_names: functions, and what locations say of them --- */
 

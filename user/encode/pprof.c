@@ -185,6 +185,8 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		p->message.len = 0;
 		return;
 	}
+	if (thread)
+		p->named[thread - profile->threads] = true;
 	if (profile->pid)
 		add_label(p, LABEL_PID, NULL, profile->pid, NULL);
 	if (*profile->comm)
@@ -580,6 +582,7 @@ static void put_profile(struct pprof *p)
 		pprof__put_number(p, PROFILE_PERIOD, profile->interval_bytes);
 	}
 	put_comments(p);
+	pprof_own__put(p);
 	pprof__put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
 			  pprof__string(p, pprof_values[VALUE_INUSE_SPACE].type));
 	put_strings(p);
@@ -594,10 +597,12 @@ int encode_pprof(const struct profile *profile, struct sink *sink)
 		n_samples += profile->sites[i].n_threads;
 	p.max_value = (uint64_t)INT64_MAX / (n_samples + 1);
 	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
+	p.named = calloc(profile->n_threads + 1, sizeof(*p.named));
 	/* 16: gzip's frame; its time stays 0, so that equal profiles are equal files */
-	if (!p.uses || deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
+	if (!p.uses || !p.named || deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
 				    Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(p.uses);
+		free(p.named);
 		return -ENOMEM;
 	}
 	put_profile(&p);
@@ -609,5 +614,6 @@ int encode_pprof(const struct profile *profile, struct sink *sink)
 	free(p.message.bytes);
 	free(p.part.bytes);
 	free(p.uses);
+	free(p.named);
 	return p.error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to the room: the parts of the writer of pprof. pprof_write has the wire format and the
- * gzip file, pprof has what any reader of pprof knows. The first error stays in struct pprof;
+ * gzip file, pprof has what any reader of pprof knows, pprof_own what only memtrace does. The first error stays in struct pprof;
  * after it nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
@@ -44,6 +44,7 @@ struct pprof {
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
 	bool threads_left_out;	  /* they would be too many */
+	bool *named;		  /* by thread: a sample names it */
 	int error;
 };
 
@@ -69,5 +70,10 @@ void pprof__put_number(struct pprof *p, int field, uint64_t value);
 
 /* The number of a text in the table of strings, made printable. */
 uint64_t pprof__string(struct pprof *p, const char *text);
+
+/* --- pprof_own: the fields of our own --- */
+
+/* Those of the profile, of which no other field tells. */
+void pprof_own__put(struct pprof *p);
 
 #endif

@@ -18,8 +18,11 @@
  * are shared out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
  *
  * Comments are lines "key: value", pprof_facts[] and those that are named beside it. Readers show
- * all of them above each report; so what says nothing is left out, and the probes, of which nothing
- * later depends. */
+ * all of them above each report; so what says nothing is left out.
+ *
+ * What no other reader could use is in fields of our own (enum pprof_own_field and what follows
+ * it), numbered from 1000 on, which readers of protobuf skip. They are lost where another tool
+ * writes the file again. Real numbers in them are packed doubles, so that they are not rounded. */
 #ifndef MEMTRACE_PROFILE_PPROF_H
 #define MEMTRACE_PROFILE_PPROF_H
 
@@ -96,6 +99,30 @@ enum pprof_function_field {
 	FUNCTION_SYSTEM_NAME, /* of a frame without a name: why, REASON_SYSTEM_NAME */
 	FUNCTION_FILENAME,
 	FUNCTION_START_LINE,
+};
+
+/* Of the profile, memtrace's own. */
+enum pprof_own_field {
+	PROFILE_OWN_VERSION = 1000, /* PPROF_OWN_VERSION; older files have none of these fields */
+	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile's has_life */
+	PROFILE_OWN_THREAD = 1002,  /* one that no sample names */
+	PROFILE_OWN_TRANSFER = 1003,
+};
+
+/* It grows when a field changes its meaning, not when one is added. */
+#define PPROF_OWN_VERSION 1
+
+enum pprof_own_thread_field {
+	OWN_THREAD_TID = 1,
+	OWN_THREAD_NAME, /* a text */
+};
+
+/* struct profile_transfer */
+enum pprof_own_transfer_field {
+	OWN_TRANSFER_OWNER = 1,
+	OWN_TRANSFER_FREER,
+	OWN_TRANSFER_SAMPLES,
+	OWN_TRANSFER_AMOUNT, /* doubles: objects, bytes */
 };
 
 /* Protobuf's wire types: the low three bits of a field's tag. */

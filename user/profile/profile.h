@@ -222,6 +222,7 @@ struct profile {
 	/* why no call of its allocator was to be seen; static; NULL: it was traced */
 	const char *not_traced;
 	const char *file; /* that it was read from, profile__keep(); NULL: of this run */
+	unsigned own_version; /* of a file of memtrace's: PPROF_OWN_VERSION; 0: an older one */
 	const char *mode; /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */
 	bool leaf_holds;  /* stacks begin with who allocates: the allocator was left out */

@@ -77,9 +77,14 @@ static struct profile *rich(void)
 		{.start = 0x800000, .end = 0x900000, .perms = "rw-p", .path = (char *)"[heap]"},
 	};
 	const uint64_t a[] = {0x600011, 0x400011, 0x400021, 0x300001}, b[] = {0x600011, 0x400031};
+	static const struct profile_transfer transfers[] = {
+		{.owner = 10, .samples = UINT64_MAX, .objects = 1 / 3.0, .bytes = 1e15 / 7},
+		{.owner = 10, .freer = 10, .samples = 2, .objects = 2.5, .bytes = 0},
+		{.owner = 11, .freer = 12, .samples = 0, .objects = 0, .bytes = 77.125},
+	};
 	struct profile *p = new_profile(65536);
 	struct profile_frame *frames;
-	size_t sites[2], main, worker;
+	size_t sites[2], main, worker, idle;
 
 	p->what = "heap";
 	p->exe = strdup("/usr/bin/leaky");
@@ -116,6 +121,9 @@ static struct profile *rich(void)
 	assert_int_equal(profile__add_site(p, b, 2, false, &sites[1]), 0);
 	assert_int_equal(profile__add_thread(p, 10, "main", &main), 0);
 	assert_int_equal(profile__add_thread(p, 11, "worker", &worker), 0);
+	assert_int_equal(profile__add_thread(p, 12, "holds nothing", &idle), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(profile__add_transfer(p, &transfers[i]), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(profile__add_live(p, sites[0], main, 100), 0);
 	assert_int_equal(profile__add_live(p, sites[0], worker, 50000), 0);
@@ -308,6 +316,20 @@ static void assert_same_locations(const struct profile *p, const struct profile 
 	}
 }
 
+/* Not rounded. */
+static void assert_same_transfers(const struct profile *p, const struct profile *q)
+{
+	assert_int_equal(p->n_transfers, q->n_transfers);
+	for (size_t i = 0; i < p->n_transfers; i++) {
+		const struct profile_transfer *a = &p->transfers[i], *b = &q->transfers[i];
+
+		assert_int_equal(a->owner, b->owner);
+		assert_int_equal(a->freer, b->freer);
+		assert_true(a->samples == b->samples && a->objects == b->objects &&
+			    a->bytes == b->bytes);
+	}
+}
+
 static void all_of_our_own_comes_back(void **state)
 {
 	struct profile *profile = rich(), *again = round_trip(profile), *third;
@@ -319,8 +341,12 @@ static void all_of_our_own_comes_back(void **state)
 	assert_same_sites(profile, again);
 	assert_same_locations(profile, again);
 	assert_false(again->leaf_holds);
-	assert_int_equal(again->n_threads, 2);
+	assert_int_equal(again->own_version, PPROF_OWN_VERSION);
+	assert_int_equal(again->n_threads, 3);
 	assert_string_equal(again->threads[1].name, "worker");
+	assert_int_equal(again->threads[2].tid, 12);
+	assert_string_equal(again->threads[2].name, "holds nothing");
+	assert_same_transfers(profile, again);
 	assert_int_equal(again->n_mappings, 2); /* of the third nothing is used */
 	assert_int_equal(again->n_lost, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -341,6 +367,58 @@ static void all_of_our_own_comes_back(void **state)
 	profile__free(third);
 	profile__free(again);
 	profile__free(profile);
+}
+
+/* Our own fields, and behind them these: what is wrong is told with its place. NULL: nothing is. */
+static void assert_own(const char *fields, size_t len, const char *why)
+{
+	struct profile *profile = rich(), *again;
+	size_t n, packed_len;
+	char *bytes = packed(profile, &packed_len), text[200];
+	uint8_t *plain = unpacked(bytes, packed_len, &n);
+
+	memcpy(plain + n, fields, len);
+	snprintf(text, sizeof(text), "FILE: byte %s", why ? why : "");
+	if (!why) {
+		again = decoded_bytes(plain, n + len);
+		assert_same_sites(profile, again);
+		profile__free(again);
+	} else {
+		struct error err = {};
+
+		assert_int_equal(decode_bytes("FILE", plain, n + len, &again, &err), -EINVAL);
+		if (!strstr(err.text, why))
+			fail_msg("%s: not in %s", why, err.text);
+	}
+	free(plain);
+	free(bytes);
+	profile__free(profile);
+}
+
+#define OWN(fields, why) assert_own(fields, sizeof(fields) - 1, why)
+#define TRANSFER	 "\xda\x3e" /* 1003 */
+
+static void own_fields_may_be_hostile(void **state)
+{
+	(void)state;
+	OWN("\xc0\x3e\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL); /* version */
+	OWN("\xf8\x3e\x01\x82\x3f\x02hi", NULL); /* 1007, 1008: of a later version */
+	OWN("\xc2\x3e\x00", "bytes where a number is due");
+	OWN("\xd8\x3e\x00", "a number where a message is due");
+	OWN("\xd2\x3e\x05\x08\x07\x10\xff\x7f", "a text that is not in the table of strings");
+	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf0\x3f",
+	    NULL);
+	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf8\x7f",
+	    "a number that cannot be"); /* NaN */
+	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\xbf\0\0\0\0\0\0\xf0\x3f",
+	    "a number that cannot be"); /* -1 */
+	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x7f\0\0\0\0\0\0\xf0\x3f",
+	    "a number that cannot be"); /* infinite */
+	OWN(TRANSFER "\x0e\x08\x07\x10\x08\x22\x08\0\0\0\0\0\0\xf0\x3f",
+	    "fewer numbers than there should be");
+	OWN(TRANSFER "\x04\x08\x07\x20\x08", "a number where a message is due");
+	OWN(TRANSFER "\x02\x10\x08", "a number of a thread that cannot be");
+	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "a number of a thread that cannot be");
 }
 
 static void regions_and_faults_come_back(void **state)
@@ -604,6 +682,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_profiles_are_read),
 		cmocka_unit_test(all_of_our_own_comes_back),
+		cmocka_unit_test(own_fields_may_be_hostile),
 		cmocka_unit_test(regions_and_faults_come_back),
 		cmocka_unit_test(faults_are_read_by_their_old_name),
 		cmocka_unit_test(totals_are_kept),
