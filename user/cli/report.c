@@ -22,7 +22,7 @@
 #include "profile/match.h"
 
 #define MAX_REGEX   32
-#define MORE_TABLES "--threads" /* for people */
+#define MORE_TABLES "--threads, --sites, --lifetimes" /* for people */
 
 struct report_config {
 	const char *path, *output, *thread;
@@ -304,7 +304,7 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 			 "wrote it again; record -f pprof does",
 			 c->path, what);
 	else
-		complain("%s: it does not say %s: record -f pprof %s does", c->path, what, how);
+		complain("%s: it does not say %s: record -f pprof%s does", c->path, what, how);
 	return EXIT_FAILED;
 }
 
@@ -315,7 +315,12 @@ static int check_more(const struct report_config *c, const struct profile *profi
 	bool owners = profile__is_windowed(profile) && profile->n_threads;
 
 	if (more->threads && !profile->n_transfers && !owners)
-		return say_lacking(c, profile, "who freed whose memory", "--max-overhead off");
+		return say_lacking(c, profile, "who freed whose memory", " --max-overhead off");
+	if (more->sites && !profile->has_life)
+		return say_lacking(c, profile, "what stacks held at least and at most",
+				   " --max-overhead off");
+	if (more->lifetimes && !profile->has_ages)
+		return say_lacking(c, profile, "how old objects were when they were freed", "");
 	return 0;
 }
 
@@ -375,12 +380,16 @@ static int check_together(struct report_config *c)
 	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "either -f or --tree, --leaks, --churn, --modules");
 	if (more_tables__any(&c->more) && (c->format || of_modules))
-		return usage_error("report", MORE_TABLES " stands below the table: without -f and "
+		return usage_error("report", MORE_TABLES " stand below the table: without -f and "
 							 "--modules");
 	if (c->more.threads &&
 	    (c->thread || c->age_s > 0 || c->n_focus || c->n_ignore || c->min_bytes))
 		return usage_error("report",
 				   "--threads shows the whole process: no filter goes with it");
+	if ((c->more.sites || c->more.lifetimes) && (c->thread || c->age_s > 0))
+		return usage_error("report",
+				   "--sites and --lifetimes cannot be combined with --thread or "
+				   "--age: these are known of live memory only");
 	if (c->view.weight != WEIGHT_LIVE && !views &&
 	    (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
@@ -531,6 +540,12 @@ static const struct option_row view_rows[] = {
 	 .help = "who allocated, who freed whose memory, who owns it",
 	 .man = "Below the table, by pools: threads whose names differ in numbers only. Of what was traced "
 		"continuously; of windows who owns what is live."},
+	{"sites", .flag = offsetof(struct report_config, more.sites),
+	 .help = "by stack: allocated, freed, lowest, current, highest",
+	 .man = "Below the table. Of what was traced continuously."},
+	{"lifetimes", .flag = offsetof(struct report_config, more.lifetimes),
+	 .help = "by stack: how old objects were when they were freed",
+	 .man = "Below the table. In powers of ten from 10 us on. Of windows they are estimated."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
 	 .man = "The rules are as of --modules in memtrace(1)."},

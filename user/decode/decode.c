@@ -162,6 +162,7 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		profile->sites[*ret_site].survival[i] = profile->sites[*ret_site].older[i] = NAN;
 	profile->sites[*ret_site].growth.low = profile->sites[*ret_site].growth.high = NAN;
+	profile->sites[*ret_site].freed_objects = profile->sites[*ret_site].freed_bytes = NAN;
 	return 0;
 }
 
@@ -366,6 +367,8 @@ int making__finish(struct making *making)
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
+		if (!profile->no_allocated && !isnan(site->freed_bytes))
+			continue; /* the file says it */
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}

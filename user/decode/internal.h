@@ -83,8 +83,8 @@ void making__clear(struct making *making);
 /* -EFBIG for this reason. */
 int making__refuse(struct making *making, const char *static_why);
 
-/* The site of a stack of addresses, leaf first, a new one (survival and growth not known) if it is
- * the first time. 0; -EFBIG; -ENOMEM. */
+/* The site of a stack of addresses, leaf first, a new one (survival, growth and what was freed
+ * not known) if it is the first time. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
 /* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have

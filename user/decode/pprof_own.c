@@ -11,8 +11,8 @@
 
 #define MAX_TID INT32_MAX /* the kernel has none beyond */
 
-/* Takes n packed doubles, each a number of at least low and at most MAX_VALUE. */
-static int take_reals(const struct pprof_file *file, const struct field *field, double low,
+/* Takes n packed doubles, each of 0 to most. */
+static int take_reals(const struct pprof_file *file, const struct field *field, double most,
 		      double *ret, size_t n)
 {
 	int rc = wire__want_bytes(file->input, field);
@@ -27,11 +27,97 @@ static int take_reals(const struct pprof_file *file, const struct field *field, 
 		memcpy(&wire, field->bytes.pos + i * sizeof(wire), sizeof(wire));
 		wire = le64toh(wire);
 		memcpy(&ret[i], &wire, sizeof(wire));
-		if (!(ret[i] >= low && ret[i] <= MAX_VALUE))
+		if (!(ret[i] >= 0 && ret[i] <= most))
 			return pprof_file__bad(file, field->at, "a number that cannot be");
 	}
 	return 0;
 }
+
+/* --- samples --- */
+
+int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
+			       double ret[OWN_REMAINDERS])
+{
+	bool done = false;
+	uint64_t number;
+	int rc;
+
+	for (int i = 0; (rc = wire__next_number(file->input, field, &done, &number)) > 0; i++) {
+		double parts = (double)(int64_t)(number >> 1 ^ -(number & 1));
+
+		if (i >= OWN_REMAINDERS)
+			continue;
+		if (!(fabs(parts) <= 2 * OWN_PARTS))
+			return pprof_file__bad(file, field->at, "a number that cannot be");
+		ret[i] = parts / OWN_PARTS;
+	}
+	return rc;
+}
+
+static int read_stack_part(const struct pprof_file *file, const struct field *part,
+			   struct pprof_own_stack *ret)
+{
+	double numbers[4] = {};
+	int rc;
+
+	switch (part->number) {
+	case OWN_STACK_FREED:
+		ret->has_freed = true;
+		return take_reals(file, part, MAX_VALUE, ret->freed, 2);
+	case OWN_STACK_LIFE:
+		rc = take_reals(file, part, MAX_VALUE, numbers, 4);
+		ret->life.low_objects = numbers[0];
+		ret->life.low_bytes = numbers[1];
+		ret->life.high_objects = numbers[2];
+		ret->life.high_bytes = numbers[3];
+		return rc;
+	case OWN_STACK_LIVING:
+		return take_reals(file, part, MAX_VALUE, ret->life.living, PROFILE_AGES);
+	case OWN_STACK_HALF_LIFE:
+		rc = take_reals(file, part, INFINITY, numbers, 3);
+		ret->life.half_life = (struct half_life){numbers[0], numbers[1], numbers[2]};
+		return rc;
+	case OWN_STACK_PEAK:
+		ret->has_peak = true;
+		return take_reals(file, part, MAX_VALUE, ret->peak, 2);
+	default:
+		return 0;
+	}
+}
+
+int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
+			  struct pprof_own_stack *ret)
+{
+	struct bytes in = field->bytes;
+	struct field part;
+	int rc = wire__want_bytes(file->input, field);
+
+	ret->any = true;
+	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
+		rc = read_stack_part(file, &part, ret);
+	return rc;
+}
+
+void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site *site)
+{
+	double ended[PROFILE_AGES];
+
+	if (!own->any)
+		return;
+	if (own->has_freed) {
+		site->freed_objects = own->freed[0];
+		site->freed_bytes = own->freed[1];
+	}
+	if (own->has_peak) {
+		site->peak_objects = own->peak[0];
+		site->peak_bytes = own->peak[1];
+	}
+	memcpy(ended, site->life.ended, sizeof(ended));
+	site->life = own->life;
+	memcpy(site->life.ended, ended, sizeof(ended));
+}
+
+/* --- the profile --- */
 
 static int read_thread(const struct pprof_file *file, const struct field *field)
 {
@@ -66,7 +152,9 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 	int rc = pprof_file__members(file, field->bytes, members, 3);
 
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
-		rc = part.number == OWN_TRANSFER_AMOUNT ? take_reals(file, &part, 0, amount, 2) : 0;
+		rc = part.number == OWN_TRANSFER_AMOUNT
+			     ? take_reals(file, &part, MAX_VALUE, amount, 2)
+			     : 0;
 	if (rc)
 		return rc;
 	if (!owner || owner > MAX_TID || freer > MAX_TID)
@@ -93,6 +181,9 @@ static int read_field(const struct pprof_file *file, const struct field *field)
 		profile->own_version =
 			(unsigned)(field->value < UINT32_MAX ? field->value : UINT32_MAX);
 		return rc;
+	case PROFILE_OWN_LIFE:
+		profile->has_life = field->value;
+		return wire__want_number(file->input, field);
 	case PROFILE_OWN_THREAD:
 		return wire__want_bytes(file->input, field) ?: read_thread(file, field);
 	case PROFILE_OWN_TRANSFER:
@@ -106,6 +197,7 @@ int pprof_own__read(const struct pprof_file *file)
 {
 	struct bytes in = wire__message(file->input);
 	struct field field;
+	struct profile *profile = file->making->profile;
 	int rc = 0;
 
 	while (!rc && (rc = wire__next(file->input, &in, &field)) > 0) {
@@ -113,5 +205,6 @@ int pprof_own__read(const struct pprof_file *file)
 		if (rc == -EFBIG)
 			rc = pprof_file__too_much(file, field.at);
 	}
+	profile->no_living = !profile->own_version;
 	return rc;
 }

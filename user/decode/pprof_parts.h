@@ -124,8 +124,27 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 
 /* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
 
-/* Reads those of a profile that memtrace has written. -EINVAL: also a number that cannot be. */
+/* All return -EINVAL also for a number that cannot be. The file is one that memtrace has written. */
+
+/* Reads those of the profile. */
 int pprof_own__read(const struct pprof_file *file);
+
+/* What rounding took from the values of a sample. */
+int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
+			       double ret[OWN_REMAINDERS]);
+
+/* What a sample's own field says of its stack. */
+struct pprof_own_stack {
+	bool any, has_freed, has_peak;
+	double freed[2], peak[2]; /* objects, bytes */
+	struct site_life life;	  /* but ended */
+};
+
+int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
+			  struct pprof_own_stack *ret);
+
+/* Gives the stack what was read; of several samples of one stack the last one counts. */
+void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site *site);
 
 /* --- pprof_names: functions, and what locations say of them --- */
 

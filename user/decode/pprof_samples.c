@@ -63,6 +63,8 @@ struct samples {
 	int64_t values[PPROF_MAX_TYPES];
 	size_t n_values;
 	struct labels labels;
+	double remainders[OWN_REMAINDERS]; /* of the values, in units of these */
+	struct pprof_own_stack own;
 };
 
 static int read_stack(struct samples *samples, struct field *field)
@@ -262,8 +264,11 @@ static void use_label(struct samples *samples, const struct label *label)
 static double value_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];
+	double rounded = at < 0 ? 0 : (double)samples->values[at];
 
-	return at < 0 ? 0 : (double)samples->values[at];
+	if (value >= OWN_REMAINDERS || samples->remainders[value] == 0)
+		return rounded;
+	return fmax(rounded + samples->remainders[value], 0);
 }
 
 /* What is live of the sample, with its error: as told, or as sampling by the period makes it. */
@@ -333,7 +338,8 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	int rc;
 
 	for (int i = 0; i < VALUE_GROWTH; i++)
-		if (value_of(samples, (enum pprof_value)i) < 0)
+		if (samples->file->value_at[i] >= 0 &&
+		    samples->values[samples->file->value_at[i]] < 0)
 			return pprof_file__bad(
 				samples->file, at,
 				"a negative value: it is the difference of two profiles");
@@ -358,6 +364,7 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site->peak_bytes += labels->peak_bytes;
 	for (int i = 0; i < PROFILE_AGES; i++)
 		site->life.ended[i] += labels->freed[i];
+	pprof_own__set_stack(&samples->own, site);
 	if (samples->profile->has_growth)
 		add_growth(&site->growth, value_of(samples, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
@@ -384,6 +391,14 @@ static int read_part(struct samples *samples, struct field *part)
 		if (!rc)
 			use_label(samples, &label);
 		return rc;
+	case SAMPLE_OWN_REMAINDERS:
+		return samples->file->own ? pprof_own__read_remainders(samples->file, part,
+								       samples->remainders)
+					  : 0;
+	case SAMPLE_OWN_STACK:
+		return samples->file->own
+			       ? pprof_own__read_stack(samples->file, part, &samples->own)
+			       : 0;
 	default:
 		return 0;
 	}
@@ -397,6 +412,8 @@ static int read_sample(struct samples *samples, const struct field *field)
 	int rc = 0;
 
 	samples->labels = (struct labels){};
+	samples->own = (struct pprof_own_stack){};
+	memset(samples->remainders, 0, sizeof(samples->remainders));
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		samples->labels.survival[i] = samples->labels.older[i] = NAN;
 	samples->n_addrs = samples->n_values = 0;

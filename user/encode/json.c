@@ -320,7 +320,7 @@ static void put_lifetimes(struct json *stack, const struct profile *profile,
 	json__put_uint(stack, "freed_bytes", to_integer(site->freed_bytes));
 	json__put_uint(stack, "freed_objects", to_integer(site->freed_objects));
 	put_ages(stack, "freed_by_age", site->life.ended);
-	if (!profile->file)
+	if (!profile->no_living)
 		put_ages(stack, "live_by_age", site->life.living);
 	if (profile__is_windowed(profile))
 		put_half_life(stack, &site->life.half_life);

@@ -155,6 +155,7 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 {
 	const struct profile *profile = p->profile;
 	double objects = share->value[VALUE_INUSE_OBJECTS], bytes = share->value[VALUE_INUSE_SPACE];
+	uint64_t written[VALUES] = {};
 	bool any = false;
 
 	if (!(objects > 0)) {
@@ -170,16 +171,20 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 		uint64_t value = i == VALUE_GROWTH ? (uint64_t)to_signed(p, share->value[i])
 						   : take(p, i, share->value[i]);
 
+		written[i] = value;
 		any = any || value;
 		message__varint(&p->part, value);
 	}
 	message__bytes(&p->message, SAMPLE_VALUE, p->part.bytes, p->part.len);
+	any |= pprof_own__add_remainders(p, share->value, written);
 	if (thread) {
 		if (*thread->name)
 			add_label(p, LABEL_THREAD, thread->name, 0, NULL);
 		add_label(p, LABEL_TID, NULL, thread->tid, NULL);
-	} else if (add_site_labels(p, site) || !site->n_threads) {
-		any = true;
+	} else {
+		any |= add_site_labels(p, site);
+		any |= pprof_own__add_stack(p, site);
+		any |= !site->n_threads;
 	}
 	if (!any) {
 		p->message.len = 0;
@@ -599,8 +604,9 @@ int encode_pprof(const struct profile *profile, struct sink *sink)
 	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
 	p.named = calloc(profile->n_threads + 1, sizeof(*p.named));
 	/* 16: gzip's frame; its time stays 0, so that equal profiles are equal files */
-	if (!p.uses || !p.named || deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
-				    Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (!p.uses || !p.named ||
+	    deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
+			 Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(p.uses);
 		free(p.named);
 		return -ENOMEM;

@@ -3,6 +3,7 @@
 #include "encode/pprof_parts.h"
 
 #include <endian.h>
+#include <math.h>
 #include <string.h>
 
 static void message__reals(struct message *m, int field, const double *values, size_t n)
@@ -14,6 +15,81 @@ static void message__reals(struct message *m, int field, const double *values, s
 		wire[i] = htole64(wire[i]);
 	}
 	message__bytes(m, field, wire, n * sizeof(*wire));
+}
+
+/* All 0: that is what its absence means. */
+static bool add_known(struct message *m, int field, const double *values, size_t n)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++)
+		any |= values[i] != 0;
+	if (any)
+		message__reals(m, field, values, n);
+	return any;
+}
+
+bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
+			       const uint64_t written[OWN_REMAINDERS])
+{
+	int64_t parts[OWN_REMAINDERS];
+	bool any = false;
+
+	for (int i = 0; i < OWN_REMAINDERS; i++) {
+		double remainder = fmax(values[i], 0) - (double)written[i];
+
+		/* what is cut to what readers can add up stays so */
+		parts[i] = fabs(remainder) < 2 ? llround(OWN_PARTS * remainder) : 0;
+		any |= parts[i] != 0;
+	}
+	if (!any)
+		return false;
+	p->part.len = 0;
+	for (int i = 0; i < OWN_REMAINDERS; i++)
+		message__varint(&p->part, (uint64_t)parts[i] << 1 ^ (uint64_t)(parts[i] >> 63));
+	message__bytes(&p->message, SAMPLE_OWN_REMAINDERS, p->part.bytes, p->part.len);
+	p->part.len = 0;
+	return true;
+}
+
+/* Do readers know it from what was allocated and what lives? */
+static bool is_difference(double freed, double allocated, double live)
+{
+	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;
+}
+
+bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
+{
+	const struct profile *profile = p->profile;
+	const struct site_life *life = &site->life;
+	const double freed[] = {site->freed_objects, site->freed_bytes},
+		     heights[] = {life->low_objects, life->low_bytes, life->high_objects,
+				  life->high_bytes},
+		     half_life[] = {life->half_life.s, life->half_life.low_s,
+				    life->half_life.high_s},
+		     peak[] = {site->peak_objects, site->peak_bytes};
+	struct message *m = &p->part;
+	bool any = false;
+
+	m->len = 0;
+	if (!profile->no_allocated &&
+	    !(is_difference(freed[0], site->alloc_objects, site->live.objects) &&
+	      is_difference(freed[1], site->alloc_bytes, site->live.bytes))) {
+		message__reals(m, OWN_STACK_FREED, freed, 2);
+		any = true;
+	}
+	if (profile->has_life)
+		any |= add_known(m, OWN_STACK_LIFE, heights, 4);
+	if (profile->has_ages && !profile->no_living)
+		any |= add_known(m, OWN_STACK_LIVING, life->living, PROFILE_AGES);
+	if (profile->has_ages)
+		any |= add_known(m, OWN_STACK_HALF_LIFE, half_life, 3);
+	if (profile->has_peak && (peak[0] != rint(peak[0]) || peak[1] != rint(peak[1])))
+		any |= add_known(m, OWN_STACK_PEAK, peak, 2);
+	if (any)
+		message__bytes(&p->message, SAMPLE_OWN_STACK, m->bytes, m->len);
+	m->len = 0;
+	return any;
 }
 
 /* Those that no sample names. */
@@ -47,6 +123,7 @@ static void put_transfers(struct pprof *p)
 void pprof_own__put(struct pprof *p)
 {
 	pprof__put_number(p, PROFILE_OWN_VERSION, PPROF_OWN_VERSION);
+	pprof__put_number(p, PROFILE_OWN_LIFE, p->profile->has_life);
 	put_threads(p);
 	put_transfers(p);
 }

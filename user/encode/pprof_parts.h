@@ -73,6 +73,14 @@ uint64_t pprof__string(struct pprof *p, const char *text);
 
 /* --- pprof_own: the fields of our own --- */
 
+/* Adds to p->message what rounding took from a sample's values, of which written[] is left. True:
+ * there is any. */
+bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
+			       const uint64_t written[OWN_REMAINDERS]);
+
+/* Adds to p->message what belongs to the sample of a stack as such. True: there is any. */
+bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site);
+
 /* Those of the profile, of which no other field tells. */
 void pprof_own__put(struct pprof *p);
 

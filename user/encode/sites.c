@@ -193,7 +193,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		sink__puts(sink, beside ? "  " : "\n");
 		if (beside)
 			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
-		if (!rc && g->live.objects > 0) {
+		if (!rc && g->live.objects > 0 && !profile->no_living) {
 			sink__printf(sink, "%12s  live  %12s ", "",
 				     with_commas(to_integer(g->live.objects), live));
 			put_ages(g->life.living, sink);

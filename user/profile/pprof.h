@@ -109,6 +109,26 @@ enum pprof_own_field {
 	PROFILE_OWN_TRANSFER = 1003,
 };
 
+/* Of a sample, memtrace's own. */
+enum pprof_own_sample_field {
+	/* what rounding took from the values up to VALUE_INUSE_SPACE: signed numbers (zigzag),
+	 * packed, in parts of OWN_PARTS */
+	SAMPLE_OWN_REMAINDERS = 1000,
+	SAMPLE_OWN_STACK = 1001, /* of the sample without a thread */
+};
+
+#define OWN_PARTS      65536.0
+#define OWN_REMAINDERS (VALUE_INUSE_SPACE + 1)
+
+/* Of the stack; each is packed doubles, and absent where all are 0. */
+enum pprof_own_stack_field {
+	OWN_STACK_FREED = 1, /* objects, bytes; absent: what was allocated and is not live */
+	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
+	OWN_STACK_LIVING, /* by class of age */
+	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
+	OWN_STACK_PEAK,	     /* objects, bytes */
+};
+
 /* It grows when a field changes its meaning, not when one is added. */
 #define PPROF_OWN_VERSION 1
 

@@ -237,8 +237,9 @@ struct profile {
 	bool has_growth; /* of each site, and of the process */
 	struct process_growth growth;
 	bool has_life; /* of each site: life.low_ and high_; of what is traced continuously */
-	/* of each site: life.ended, and life.living but of files; of windows they are estimates */
+	/* of each site: life.ended, and life.living; of windows they are estimates */
 	bool has_ages;
+	bool no_living; /* but not life.living: it is of a file that does not say it */
 	bool has_peak; /* of each site; of what is traced continuously */
 	double peak_s; /* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */

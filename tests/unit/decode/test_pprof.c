@@ -142,6 +142,17 @@ static struct profile *rich(void)
 	p->sites[sites[0]].replaces = true;
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
+	p->has_life = true; /* of windows it is not, but a file may have both */
+	p->sites[sites[0]].life.low_objects = 1 / 3.0;
+	p->sites[sites[0]].life.low_bytes = 100;
+	p->sites[sites[0]].life.high_objects = 1e9 / 7;
+	p->sites[sites[0]].life.high_bytes = 1e15;
+	p->sites[sites[0]].life.living[0] = 0.125;
+	p->sites[sites[0]].life.living[9] = 1e6 / 9;
+	p->sites[sites[0]].life.half_life = (struct half_life){0.1, 0.01, INFINITY};
+	p->sites[sites[1]].life.half_life = (struct half_life){INFINITY, 3, INFINITY};
+	p->sites[sites[0]].freed_objects = 4000.25;
+	p->sites[sites[0]].freed_bytes = 5e5 / 3;
 	p->sites[sites[0]].peak_objects = 777;
 	p->sites[sites[0]].peak_bytes = 123456;
 	p->sites[sites[0]].alloc_variance = 4e8;
@@ -225,8 +236,19 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 	assert_true(p->start_unix_ns == q->start_unix_ns);
 	assert_near(q->duration_s, p->duration_s, 1e-12);
 	assert_int_equal(p->has_growth, q->has_growth);
+	assert_int_equal(p->has_life, q->has_life);
+	assert_int_equal(p->no_living, q->no_living);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		assert_near(q->survival_age_s[i], p->survival_age_s[i], 1e-5);
+}
+
+/* Not rounded, but for what is in labels. */
+static void assert_same_life(const struct site_life *a, const struct site_life *b)
+{
+	assert_true(a->low_objects == b->low_objects && a->low_bytes == b->low_bytes);
+	assert_true(a->high_objects == b->high_objects && a->high_bytes == b->high_bytes);
+	assert_memory_equal(a->living, b->living, sizeof(a->living));
+	assert_memory_equal(&a->half_life, &b->half_life, sizeof(a->half_life));
 }
 
 static void assert_same_sites(const struct profile *p, const struct profile *q)
@@ -235,13 +257,16 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 	for (size_t i = 0; i < p->n_sites; i++) {
 		const struct profile_site *a = &p->sites[i], *b = &q->sites[i];
 
-		/* values are within one of what they were */
-		assert_true(fabs(a->live.bytes - b->live.bytes) < 3);
-		assert_true(fabs(a->live.objects - b->live.objects) < 3);
+		/* each sample is told in parts of 65536 */
+		assert_true(fabs(a->live.bytes - b->live.bytes) < 1e-4);
+		assert_true(fabs(a->live.objects - b->live.objects) < 1e-4);
 		if (a->live.most > 0)
 			assert_near(b->live.most, a->live.most, 1);
-		assert_true(fabs(a->alloc_bytes - b->alloc_bytes) < 4);
-		assert_true(fabs(a->alloc_objects - b->alloc_objects) < 4);
+		assert_true(fabs(a->alloc_bytes - b->alloc_bytes) < 1e-4);
+		assert_true(fabs(a->alloc_objects - b->alloc_objects) < 1e-4);
+		assert_true(fabs(a->freed_bytes - b->freed_bytes) < 1e-4);
+		assert_true(fabs(a->freed_objects - b->freed_objects) < 1e-4);
+		assert_same_life(&a->life, &b->life);
 		assert_int_equal(a->live.samples, b->live.samples);
 		assert_int_equal(a->live.sampled_bytes, b->live.sampled_bytes);
 		assert_near(b->live.variance, a->live.variance, 1e-4);
@@ -265,8 +290,8 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		for (size_t k = 0; k < a->n_threads; k++) {
 			assert_int_equal(p->threads[a->threads[k].thread].tid,
 					 q->threads[b->threads[k].thread].tid);
-			assert_true(fabs(a->threads[k].bytes - b->threads[k].bytes) < 2);
-			assert_true(fabs(a->threads[k].objects - b->threads[k].objects) < 2);
+			assert_true(fabs(a->threads[k].bytes - b->threads[k].bytes) < 1e-4);
+			assert_true(fabs(a->threads[k].objects - b->threads[k].objects) < 1e-4);
 		}
 		if (!p->has_growth)
 			continue;
