@@ -22,7 +22,7 @@
 #include "profile/match.h"
 
 #define MAX_REGEX   32
-#define MORE_TABLES "--threads, --sites, --lifetimes" /* for people */
+#define MORE_TABLES "--threads, --sites, --lifetimes and --rss" /* for people */
 
 struct report_config {
 	const char *path, *output, *thread;
@@ -321,6 +321,10 @@ static int check_more(const struct report_config *c, const struct profile *profi
 				   " --max-overhead off");
 	if (more->lifetimes && !profile->has_ages)
 		return say_lacking(c, profile, "how old objects were when they were freed", "");
+	if (more->resident && !profile->resident)
+		return say_lacking(c, profile, "what the resident set is made of",
+				   profile->ended ? " --rss of a process that outlives the run"
+						  : " --rss");
 	return 0;
 }
 
@@ -384,8 +388,9 @@ static int check_together(struct report_config *c)
 							 "--modules");
 	if (c->more.threads &&
 	    (c->thread || c->age_s > 0 || c->n_focus || c->n_ignore || c->min_bytes))
-		return usage_error("report",
-				   "--threads shows the whole process: no filter goes with it");
+		return usage_error(
+			"report",
+			"--threads and --rss show the whole process: no filter goes with them");
 	if ((c->more.sites || c->more.lifetimes) && (c->thread || c->age_s > 0))
 		return usage_error("report",
 				   "--sites and --lifetimes cannot be combined with --thread or "
@@ -546,6 +551,9 @@ static const struct option_row view_rows[] = {
 	{"lifetimes", .flag = offsetof(struct report_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
 	 .man = "Below the table. In powers of ten from 10 us on. Of windows they are estimated."},
+	{"rss", .flag = offsetof(struct report_config, more.resident),
+	 .help = "what the resident set is made of",
+	 .man = "Below the table, at the end of the run. Files of record --rss know it."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
 	 .man = "The rules are as of --modules in memtrace(1)."},

@@ -4,16 +4,18 @@
 #include <endian.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "decode/pprof_parts.h"
 
 #define MAX_TID INT32_MAX /* the kernel has none beyond */
 
-/* Takes n packed doubles, each of 0 to most. */
-static int take_reals(const struct pprof_file *file, const struct field *field, double most,
-		      double *ret, size_t n)
+/* Takes n packed doubles, whatever they are. */
+static int take_any_reals(const struct pprof_file *file, const struct field *field, double *ret,
+			  size_t n)
 {
 	int rc = wire__want_bytes(file->input, field);
 
@@ -27,10 +29,25 @@ static int take_reals(const struct pprof_file *file, const struct field *field, 
 		memcpy(&wire, field->bytes.pos + i * sizeof(wire), sizeof(wire));
 		wire = le64toh(wire);
 		memcpy(&ret[i], &wire, sizeof(wire));
-		if (!(ret[i] >= 0 && ret[i] <= most))
-			return pprof_file__bad(file, field->at, "a number that cannot be");
 	}
 	return 0;
+}
+
+/* The same, each of 0 to most. */
+static int take_reals(const struct pprof_file *file, const struct field *field, double most,
+		      double *ret, size_t n)
+{
+	int rc = take_any_reals(file, field, ret, n);
+
+	for (size_t i = 0; i < n && !rc; i++)
+		if (!(ret[i] >= 0 && ret[i] <= most))
+			rc = pprof_file__bad(file, field->at, "a number that cannot be");
+	return rc;
+}
+
+static int64_t from_zigzag(uint64_t value)
+{
+	return (int64_t)(value >> 1 ^ -(value & 1));
 }
 
 /* --- samples --- */
@@ -43,7 +60,7 @@ int pprof_own__read_remainders(const struct pprof_file *file, struct field *fiel
 	int rc;
 
 	for (int i = 0; (rc = wire__next_number(file->input, field, &done, &number)) > 0; i++) {
-		double parts = (double)(int64_t)(number >> 1 ^ -(number & 1));
+		double parts = (double)from_zigzag(number);
 
 		if (i >= OWN_REMAINDERS)
 			continue;
@@ -80,6 +97,9 @@ static int read_stack_part(const struct pprof_file *file, const struct field *pa
 	case OWN_STACK_PEAK:
 		ret->has_peak = true;
 		return take_reals(file, part, MAX_VALUE, ret->peak, 2);
+	case OWN_STACK_ENDED:
+		ret->has_ended = true;
+		return take_reals(file, part, MAX_VALUE, ret->life.ended, PROFILE_AGES);
 	default:
 		return 0;
 	}
@@ -112,7 +132,7 @@ void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site
 		site->peak_objects = own->peak[0];
 		site->peak_bytes = own->peak[1];
 	}
-	memcpy(ended, site->life.ended, sizeof(ended));
+	memcpy(ended, own->has_ended ? own->life.ended : site->life.ended, sizeof(ended));
 	site->life = own->life;
 	memcpy(site->life.ended, ended, sizeof(ended));
 }
@@ -170,6 +190,235 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 	return profile__add_transfer(making->profile, &transfer);
 }
 
+/* --- the resident set --- */
+
+/* Of all rows together, so that sums are sound. */
+#define MAX_RESIDENT (1ULL << 60)
+
+struct resident_reader {
+	const struct pprof_file *file;
+	struct resident *resident;
+	uint64_t sum; /* of all numbers so far */
+};
+
+/* False: more than can be. */
+static bool add_up(struct resident_reader *reader, uint64_t bytes)
+{
+	reader->sum += bytes < MAX_RESIDENT ? bytes : MAX_RESIDENT;
+	return reader->sum < MAX_RESIDENT;
+}
+
+static enum resident_kind find_resident_kind(const struct pprof_file *file, uint64_t text)
+{
+	enum resident_kind kind = RESIDENT_HEAP_LIVE;
+
+	while (kind < RESIDENT_N_KINDS &&
+	       !pprof_file__text_is(file, text, resident_kind__name(kind)))
+		kind++;
+	/* of a later version: it is part of the sum all the same */
+	return kind < RESIDENT_N_KINDS ? kind : RESIDENT_LEFT_OUT;
+}
+
+/* Takes in a row; the name is the resident set's from then on. */
+static int add_resident_row(struct resident_reader *reader, const struct field *field,
+			    const struct resident_row *row)
+{
+	struct making *making = reader->file->making;
+	struct resident *r = reader->resident;
+
+	if (r->n && row->kind < r->rows[r->n - 1].kind)
+		return pprof_file__bad(reader->file, field->at,
+				       "a row of the resident set that is not in order");
+	if (!add_up(reader, (uint64_t)(row->bytes < 0 ? -row->bytes : row->bytes)) ||
+	    !add_up(reader, row->anonymous) || !add_up(reader, row->swap) ||
+	    !add_up(reader, row->mappings))
+		return pprof_file__bad(reader->file, field->at,
+				       "more in the resident set than any machine has");
+	if (making__take(making, 2 * sizeof(*row)) || making__take(making, strlen(row->name) + 1))
+		return -EFBIG;
+	if (VECTOR_ADD_ROOM(r->rows, r->n))
+		return -ENOMEM;
+	r->rows[r->n++] = *row;
+	r->smaps_bytes += row->bytes;
+	if (row->kind == RESIDENT_HEAP_LIVE || row->kind == RESIDENT_HEAP)
+		r->heap_bytes += row->bytes;
+	return 0;
+}
+
+static int read_resident_row(struct resident_reader *reader, const struct field *field)
+{
+	const struct pprof_file *file = reader->file;
+	struct resident_row row = {};
+	uint64_t kind = 0, name = 0, bytes = 0;
+	const struct pprof_member members[] = {
+		{OWN_ROW_KIND, MEMBER_TEXT, &kind},
+		{OWN_ROW_NAME, MEMBER_TEXT, &name},
+		{OWN_ROW_BYTES, MEMBER_NUMBER, &bytes},
+		{OWN_ROW_ANONYMOUS, MEMBER_NUMBER, &row.anonymous},
+		{OWN_ROW_SWAP, MEMBER_NUMBER, &row.swap},
+		{OWN_ROW_MAPPINGS, MEMBER_NUMBER, &row.mappings},
+	};
+	struct bytes in = field->bytes;
+	double interval[2] = {};
+	struct field part;
+	int rc = wire__want_bytes(file->input, field);
+
+	if (!rc)
+		rc = pprof_file__members(file, field->bytes, members,
+					 sizeof(members) / sizeof(*members));
+	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
+		rc = part.number == OWN_ROW_INTERVAL ? take_any_reals(file, &part, interval, 2) : 0;
+	if (rc)
+		return rc;
+	row.kind = find_resident_kind(file, kind);
+	row.bytes = from_zigzag(bytes);
+	if (row.bytes == INT64_MIN)
+		row.bytes = INT64_MAX; /* which is refused */
+	row.interval = (struct interval){interval[0], interval[1]};
+	row.name = pprof_file__copy_text(file, name);
+	rc = row.name ? add_resident_row(reader, field, &row) : -ENOMEM;
+	if (rc)
+		free(row.name);
+	return rc;
+}
+
+static int read_resident_numbers(struct resident_reader *reader, const struct field *field)
+{
+	const struct pprof_file *file = reader->file;
+	struct resident *r = reader->resident;
+	uint64_t vmrss = 0, split = 0, windowed = 0, from_start = 0, followed = 0;
+	const struct pprof_member members[] = {
+		{OWN_RESIDENT_VMRSS, MEMBER_NUMBER, &vmrss},
+		{OWN_RESIDENT_SWAP, MEMBER_NUMBER, &r->swap_bytes},
+		{OWN_RESIDENT_HUGE, MEMBER_NUMBER, &r->huge_bytes},
+		{OWN_RESIDENT_HUGETLB, MEMBER_NUMBER, &r->hugetlb_bytes},
+		{OWN_RESIDENT_HEAP_SPLIT, MEMBER_NUMBER, &split},
+		{OWN_RESIDENT_HEAP_WINDOWED, MEMBER_NUMBER, &windowed},
+		{OWN_RESIDENT_FROM_START, MEMBER_NUMBER, &from_start},
+		{OWN_RESIDENT_FOLLOWED, MEMBER_NUMBER, &followed},
+		{OWN_RESIDENT_SKIPPED, MEMBER_NUMBER, &r->skipped},
+	};
+	int rc = pprof_file__members(file, field->bytes, members,
+				     sizeof(members) / sizeof(*members));
+
+	if (rc)
+		return rc;
+	if (!add_up(reader, vmrss))
+		return pprof_file__bad(file, field->at,
+				       "more in the resident set than any machine has");
+	r->vmrss_bytes = (int64_t)vmrss;
+	r->heap_split = split;
+	r->heap_windowed = windowed;
+	r->from_start = from_start;
+	r->followed = followed;
+	return 0;
+}
+
+/* Who shows it takes its first two rows for the heap's. */
+static bool has_heap_rows(const struct resident *r)
+{
+	size_t n = 0;
+
+	while (n < r->n && r->rows[n].kind <= RESIDENT_HEAP)
+		n++;
+	return n == 2 && r->rows[0].kind == RESIDENT_HEAP_LIVE && r->rows[1].kind == RESIDENT_HEAP;
+}
+
+static int read_resident(const struct pprof_file *file, const struct field *field)
+{
+	struct profile *profile = file->making->profile;
+	struct resident *r = calloc(1, sizeof(*r));
+	struct resident_reader reader = {.file = file, .resident = r};
+	struct bytes in = field->bytes;
+	struct field part;
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	resident__free(profile->resident); /* of several the last one counts */
+	profile->resident = r;
+	if (making__take(file->making, sizeof(*r)))
+		return -EFBIG;
+	rc = read_resident_numbers(&reader, field);
+	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0) {
+		if (part.number == OWN_RESIDENT_ROW)
+			rc = read_resident_row(&reader, &part);
+		else if (part.number == OWN_RESIDENT_FOLLOWED_S)
+			rc = take_reals(file, &part, MAX_VALUE, &r->followed_s, 1);
+		else
+			rc = 0;
+	}
+	if (!rc && r->heap_split && !has_heap_rows(r))
+		rc = pprof_file__bad(file, field->at, "a resident set without its heap");
+	return rc;
+}
+
+/* --- probes --- */
+
+static int read_probe(const struct pprof_file *file, const struct field *field)
+{
+	static const char *const kinds[] = {"session", "multi", "perf"};
+	struct making *making = file->making;
+	struct profile_probe probe = {.kind = ""};
+	uint64_t function = 0, object = 0, instruction = 0, kind = 0, emulated = 0;
+	const struct pprof_member members[] = {
+		{OWN_PROBE_FUNCTION, MEMBER_TEXT, &function},
+		{OWN_PROBE_OBJECT, MEMBER_TEXT, &object},
+		{OWN_PROBE_INSTRUCTION, MEMBER_TEXT, &instruction},
+		{OWN_PROBE_KIND, MEMBER_TEXT, &kind},
+		{OWN_PROBE_OFFSET, MEMBER_NUMBER, &probe.offset},
+		{OWN_PROBE_EMULATED, MEMBER_NUMBER, &emulated},
+	};
+	_cleanup_free_ char *a = NULL, *b = NULL, *c = NULL;
+	struct bytes in = field->bytes;
+	struct field part;
+	int rc = pprof_file__members(file, field->bytes, members,
+				     sizeof(members) / sizeof(*members));
+
+	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
+		rc = part.number == OWN_PROBE_COST_NS
+			     ? take_reals(file, &part, MAX_VALUE, &probe.cost_ns, 1)
+			     : 0;
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (pprof_file__text_is(file, kind, kinds[i]))
+			probe.kind = kinds[i];
+	probe.emulated = emulated;
+	probe.function = a = pprof_file__copy_text(file, function);
+	probe.object = b = pprof_file__copy_text(file, object);
+	probe.instruction = c = pprof_file__copy_text(file, instruction);
+	if (!a || !b || !c)
+		return -ENOMEM;
+	if (making->profile->n_probes == making->limits->items)
+		return making__refuse(making, "more probes than any profile has");
+	if (making__take(making, 2 * sizeof(probe)) || making__take(making, strlen(a) + 1) ||
+	    making__take(making, strlen(b) + 1) || making__take(making, strlen(c) + 1))
+		return -EFBIG;
+	return profile__add_probe(making->profile, &probe);
+}
+
+/* Of several the first one counts. */
+static int read_not_traced(const struct pprof_file *file, const struct field *field)
+{
+	struct profile *profile = file->making->profile;
+	struct bytes text = pprof_file__text(file, field->value);
+	_cleanup_free_ char *copy = NULL;
+	int rc = wire__want_number(file->input, field);
+
+	if (rc || text.pos == text.end || profile->not_traced)
+		return rc;
+	copy = pprof_file__copy_text(file, field->value);
+	if (!copy)
+		return -ENOMEM;
+	for (char *at = copy; *at; at++) /* it goes to terminals as it is, and ours are ASCII */
+		*at = *at < ' ' || *at > '~' ? '?' : *at;
+	if (making__take(file->making, strlen(copy) + 1))
+		return -EFBIG;
+	profile->not_traced = profile__keep(profile, copy);
+	return profile->not_traced ? 0 : -ENOMEM;
+}
+
 static int read_field(const struct pprof_file *file, const struct field *field)
 {
 	struct profile *profile = file->making->profile;
@@ -188,6 +437,12 @@ static int read_field(const struct pprof_file *file, const struct field *field)
 		return wire__want_bytes(file->input, field) ?: read_thread(file, field);
 	case PROFILE_OWN_TRANSFER:
 		return wire__want_bytes(file->input, field) ?: read_transfer(file, field);
+	case PROFILE_OWN_RESIDENT:
+		return wire__want_bytes(file->input, field) ?: read_resident(file, field);
+	case PROFILE_OWN_PROBE:
+		return wire__want_bytes(file->input, field) ?: read_probe(file, field);
+	case PROFILE_OWN_NOT_TRACED:
+		return read_not_traced(file, field);
 	default:
 		return 0;
 	}

@@ -135,9 +135,9 @@ int pprof_own__read_remainders(const struct pprof_file *file, struct field *fiel
 
 /* What a sample's own field says of its stack. */
 struct pprof_own_stack {
-	bool any, has_freed, has_peak;
+	bool any, has_freed, has_peak, has_ended;
 	double freed[2], peak[2]; /* objects, bytes */
-	struct site_life life;	  /* but ended */
+	struct site_life life;	  /* ended only if that is set */
 };
 
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,

@@ -17,6 +17,11 @@ static void message__reals(struct message *m, int field, const double *values, s
 	message__bytes(m, field, wire, n * sizeof(*wire));
 }
 
+static uint64_t zigzag(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
 /* All 0: that is what its absence means. */
 static bool add_known(struct message *m, int field, const double *values, size_t n)
 {
@@ -46,7 +51,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 		return false;
 	p->part.len = 0;
 	for (int i = 0; i < OWN_REMAINDERS; i++)
-		message__varint(&p->part, (uint64_t)parts[i] << 1 ^ (uint64_t)(parts[i] >> 63));
+		message__varint(&p->part, zigzag(parts[i]));
 	message__bytes(&p->message, SAMPLE_OWN_REMAINDERS, p->part.bytes, p->part.len);
 	p->part.len = 0;
 	return true;
@@ -56,6 +61,14 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;
+}
+
+static bool are_whole(const double *values, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (values[i] != rint(values[i]))
+			return false;
+	return true;
 }
 
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
@@ -84,7 +97,9 @@ bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 		any |= add_known(m, OWN_STACK_LIVING, life->living, PROFILE_AGES);
 	if (profile->has_ages)
 		any |= add_known(m, OWN_STACK_HALF_LIFE, half_life, 3);
-	if (profile->has_peak && (peak[0] != rint(peak[0]) || peak[1] != rint(peak[1])))
+	if (profile->has_ages && !are_whole(life->ended, PROFILE_AGES))
+		any |= add_known(m, OWN_STACK_ENDED, life->ended, PROFILE_AGES);
+	if (profile->has_peak && !are_whole(peak, 2))
 		any |= add_known(m, OWN_STACK_PEAK, peak, 2);
 	if (any)
 		message__bytes(&p->message, SAMPLE_OWN_STACK, m->bytes, m->len);
@@ -120,10 +135,66 @@ static void put_transfers(struct pprof *p)
 	}
 }
 
+static void put_resident(struct pprof *p, const struct resident *r)
+{
+	struct message *m = &p->message;
+
+	message__uint(m, OWN_RESIDENT_VMRSS, (uint64_t)r->vmrss_bytes);
+	message__uint(m, OWN_RESIDENT_SWAP, r->swap_bytes);
+	message__uint(m, OWN_RESIDENT_HUGE, r->huge_bytes);
+	message__uint(m, OWN_RESIDENT_HUGETLB, r->hugetlb_bytes);
+	message__uint(m, OWN_RESIDENT_HEAP_SPLIT, r->heap_split);
+	message__uint(m, OWN_RESIDENT_HEAP_WINDOWED, r->heap_windowed);
+	message__uint(m, OWN_RESIDENT_FROM_START, r->from_start);
+	message__uint(m, OWN_RESIDENT_FOLLOWED, r->followed);
+	add_known(m, OWN_RESIDENT_FOLLOWED_S, &r->followed_s, 1);
+	message__uint(m, OWN_RESIDENT_SKIPPED, r->skipped);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct resident_row *row = &r->rows[i];
+		const double interval[] = {row->interval.low, row->interval.high};
+
+		p->part.len = 0;
+		message__uint(&p->part, OWN_ROW_KIND,
+			      pprof__string(p, resident_kind__name(row->kind)));
+		message__uint(&p->part, OWN_ROW_NAME, pprof__string(p, row->name));
+		message__uint(&p->part, OWN_ROW_BYTES, zigzag(row->bytes));
+		add_known(&p->part, OWN_ROW_INTERVAL, interval, 2);
+		message__uint(&p->part, OWN_ROW_ANONYMOUS, row->anonymous);
+		message__uint(&p->part, OWN_ROW_SWAP, row->swap);
+		message__uint(&p->part, OWN_ROW_MAPPINGS, row->mappings);
+		message__bytes(m, OWN_RESIDENT_ROW, p->part.bytes, p->part.len);
+	}
+	p->part.len = 0;
+	pprof__put_message(p, PROFILE_OWN_RESIDENT);
+}
+
+static void put_probes(struct pprof *p)
+{
+	for (size_t i = 0; i < p->profile->n_probes && !p->error; i++) {
+		const struct profile_probe *probe = &p->profile->probes[i];
+		struct message *m = &p->message;
+
+		message__uint(m, OWN_PROBE_FUNCTION, pprof__string(p, probe->function));
+		message__uint(m, OWN_PROBE_OBJECT, pprof__string(p, probe->object));
+		message__uint(m, OWN_PROBE_INSTRUCTION, pprof__string(p, probe->instruction));
+		message__uint(m, OWN_PROBE_KIND, pprof__string(p, probe->kind));
+		message__uint(m, OWN_PROBE_OFFSET, probe->offset);
+		message__uint(m, OWN_PROBE_EMULATED, probe->emulated);
+		add_known(m, OWN_PROBE_COST_NS, &probe->cost_ns, 1);
+		pprof__put_message(p, PROFILE_OWN_PROBE);
+	}
+}
+
 void pprof_own__put(struct pprof *p)
 {
 	pprof__put_number(p, PROFILE_OWN_VERSION, PPROF_OWN_VERSION);
 	pprof__put_number(p, PROFILE_OWN_LIFE, p->profile->has_life);
 	put_threads(p);
 	put_transfers(p);
+	if (p->profile->resident && !p->error)
+		put_resident(p, p->profile->resident);
+	put_probes(p);
+	if (p->profile->not_traced)
+		pprof__put_number(p, PROFILE_OWN_NOT_TRACED,
+				  pprof__string(p, p->profile->not_traced));
 }

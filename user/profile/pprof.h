@@ -107,6 +107,9 @@ enum pprof_own_field {
 	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile's has_life */
 	PROFILE_OWN_THREAD = 1002,  /* one that no sample names */
 	PROFILE_OWN_TRANSFER = 1003,
+	PROFILE_OWN_RESIDENT = 1004,
+	PROFILE_OWN_PROBE = 1005,
+	PROFILE_OWN_NOT_TRACED = 1006, /* struct profile's not_traced: a text */
 };
 
 /* Of a sample, memtrace's own. */
@@ -126,7 +129,8 @@ enum pprof_own_stack_field {
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
 	OWN_STACK_LIVING, /* by class of age */
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
-	OWN_STACK_PEAK,	     /* objects, bytes */
+	OWN_STACK_PEAK,	     /* objects, bytes, if not whole */
+	OWN_STACK_ENDED,     /* by class of age, if not whole: LABEL_FREED is rounded */
 };
 
 /* It grows when a field changes its meaning, not when one is added. */
@@ -143,6 +147,42 @@ enum pprof_own_transfer_field {
 	OWN_TRANSFER_FREER,
 	OWN_TRANSFER_SAMPLES,
 	OWN_TRANSFER_AMOUNT, /* doubles: objects, bytes */
+};
+
+/* struct resident */
+enum pprof_own_resident_field {
+	OWN_RESIDENT_VMRSS = 1, /* bytes */
+	OWN_RESIDENT_SWAP,
+	OWN_RESIDENT_HUGE,
+	OWN_RESIDENT_HUGETLB,
+	OWN_RESIDENT_HEAP_SPLIT, /* flags */
+	OWN_RESIDENT_HEAP_WINDOWED,
+	OWN_RESIDENT_FROM_START,
+	OWN_RESIDENT_FOLLOWED,
+	OWN_RESIDENT_FOLLOWED_S, /* a double */
+	OWN_RESIDENT_SKIPPED,
+	OWN_RESIDENT_ROW, /* in order; those that the sums are of */
+};
+
+enum pprof_own_resident_row_field {
+	OWN_ROW_KIND = 1, /* a text: resident_kind__name() */
+	OWN_ROW_NAME,	  /* a text */
+	OWN_ROW_BYTES,	  /* with a sign (zigzag) */
+	OWN_ROW_INTERVAL, /* doubles: low, high; NaN: not known */
+	OWN_ROW_ANONYMOUS,
+	OWN_ROW_SWAP,
+	OWN_ROW_MAPPINGS,
+};
+
+/* struct profile_probe; text fields are numbers in the table of strings */
+enum pprof_own_probe_field {
+	OWN_PROBE_FUNCTION = 1, /* texts */
+	OWN_PROBE_OBJECT,
+	OWN_PROBE_INSTRUCTION,
+	OWN_PROBE_KIND,
+	OWN_PROBE_OFFSET,
+	OWN_PROBE_EMULATED,
+	OWN_PROBE_COST_NS, /* a double */
 };
 
 /* Protobuf's wire types: the low three bits of a field's tag. */

@@ -59,6 +59,42 @@ static void others_profiles_are_read(void **state)
 	profile__free(profile);
 }
 
+/* Rows of all kinds. */
+static struct resident *rich_resident(void)
+{
+	struct resident *r = calloc(1, sizeof(*r));
+
+	*r = (struct resident){
+		.rows = calloc(RESIDENT_N_KINDS, sizeof(*r->rows)),
+		.n = RESIDENT_N_KINDS,
+		.vmrss_bytes = 1LL << 40,
+		.swap_bytes = 4096,
+		.huge_bytes = 2 << 20,
+		.hugetlb_bytes = 1 << 30,
+		.heap_split = true,
+		.heap_windowed = true,
+		.from_start = true,
+		.followed = true,
+		.followed_s = 1 / 3.0,
+		.skipped = 3,
+	};
+	for (size_t i = 0; i < r->n; i++) {
+		r->rows[i] = (struct resident_row){
+			.kind = (enum resident_kind)i,
+			.name = strdup(i == RESIDENT_MAPPED ? "pool < main" : ""),
+			.bytes = i == RESIDENT_HEAP ? -8192 : (int64_t)i << 20,
+			.anonymous = 4096 * i,
+			.swap = i,
+			.mappings = 2 * i,
+		};
+		r->smaps_bytes += r->rows[i].bytes;
+	}
+	r->rows[0].interval = (struct interval){NAN, 1e6 / 7};
+	r->rows[1].interval = (struct interval){-1e6 / 3, 0};
+	r->heap_bytes = r->rows[0].bytes + r->rows[1].bytes;
+	return r;
+}
+
 /* A profile that has all that a profile can have. */
 static struct profile *rich(void)
 {
@@ -82,10 +118,22 @@ static struct profile *rich(void)
 		{.owner = 10, .freer = 10, .samples = 2, .objects = 2.5, .bytes = 0},
 		{.owner = 11, .freer = 12, .samples = 0, .objects = 0, .bytes = 77.125},
 	};
+	const struct profile_probe probe = {
+		.function = (char *)"malloc",
+		.object = (char *)"/usr/lib/libc.so.6",
+		.offset = UINT64_MAX,
+		.instruction = (char *)"push %r12",
+		.emulated = true,
+		.kind = "multi",
+		.cost_ns = 99.5,
+	};
 	struct profile *p = new_profile(65536);
 	struct profile_frame *frames;
 	size_t sites[2], main, worker, idle;
 
+	p->resident = rich_resident();
+	p->not_traced = "it has no allocator";
+	assert_int_equal(profile__add_probe(p, &probe), 0);
 	p->what = "heap";
 	p->exe = strdup("/usr/bin/leaky");
 	p->refused = strdup("free of libx.so cannot be probed");
@@ -142,6 +190,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].replaces = true;
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
+	p->sites[sites[0]].life.ended[3] = 7.5;
 	p->has_life = true; /* of windows it is not, but a file may have both */
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
@@ -153,7 +202,7 @@ static struct profile *rich(void)
 	p->sites[sites[1]].life.half_life = (struct half_life){INFINITY, 3, INFINITY};
 	p->sites[sites[0]].freed_objects = 4000.25;
 	p->sites[sites[0]].freed_bytes = 5e5 / 3;
-	p->sites[sites[0]].peak_objects = 777;
+	p->sites[sites[0]].peak_objects = 777.75;
 	p->sites[sites[0]].peak_bytes = 123456;
 	p->sites[sites[0]].alloc_variance = 4e8;
 	p->sites[sites[0]].alloc_common = 3e4;
@@ -278,10 +327,10 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_near(sqrt(b->alloc_variance), sqrt(a->alloc_variance), 1);
 		assert_near(b->alloc_common, a->alloc_common, 1);
 		assert_int_equal(a->replaces, b->replaces);
-		assert_true(fabs(a->peak_bytes - b->peak_bytes) < 1);
-		assert_true(fabs(a->peak_objects - b->peak_objects) < 1);
+		assert_true(a->peak_bytes == b->peak_bytes);
+		assert_true(a->peak_objects == b->peak_objects);
 		for (int k = 0; k < PROFILE_AGES; k++)
-			assert_true(fabs(a->life.ended[k] - b->life.ended[k]) < 1);
+			assert_true(a->life.ended[k] == b->life.ended[k]);
 		assert_int_equal(a->n_locations, b->n_locations);
 		for (uint32_t k = 0; k < a->n_locations; k++)
 			assert_true(p->locations[a->locations[k]].addr ==
@@ -355,6 +404,42 @@ static void assert_same_transfers(const struct profile *p, const struct profile 
 	}
 }
 
+static void assert_same_resident(const struct resident *a, const struct resident *b)
+{
+	assert_non_null(b);
+	assert_int_equal(a->n, b->n);
+	assert_true(a->smaps_bytes == b->smaps_bytes && a->vmrss_bytes == b->vmrss_bytes &&
+		    a->heap_bytes == b->heap_bytes && a->swap_bytes == b->swap_bytes &&
+		    a->huge_bytes == b->huge_bytes && a->hugetlb_bytes == b->hugetlb_bytes);
+	assert_true(a->heap_split == b->heap_split && a->heap_windowed == b->heap_windowed &&
+		    a->from_start == b->from_start && a->followed == b->followed);
+	assert_true(a->followed_s == b->followed_s && a->skipped == b->skipped);
+	for (size_t i = 0; i < a->n; i++) {
+		const struct resident_row *x = &a->rows[i], *y = &b->rows[i];
+
+		assert_int_equal(x->kind, y->kind);
+		assert_string_equal(x->name, y->name);
+		assert_true(x->bytes == y->bytes && x->anonymous == y->anonymous &&
+			    x->swap == y->swap && x->mappings == y->mappings);
+		assert_memory_equal(&x->interval, &y->interval, sizeof(x->interval));
+	}
+}
+
+static void assert_same_probes(const struct profile *p, const struct profile *q)
+{
+	assert_int_equal(p->n_probes, q->n_probes);
+	for (size_t i = 0; i < p->n_probes; i++) {
+		const struct profile_probe *a = &p->probes[i], *b = &q->probes[i];
+
+		assert_string_equal(a->function, b->function);
+		assert_string_equal(a->object, b->object);
+		assert_string_equal(a->instruction, b->instruction);
+		assert_string_equal(a->kind, b->kind);
+		assert_true(a->offset == b->offset && a->emulated == b->emulated &&
+			    a->cost_ns == b->cost_ns);
+	}
+}
+
 static void all_of_our_own_comes_back(void **state)
 {
 	struct profile *profile = rich(), *again = round_trip(profile), *third;
@@ -372,6 +457,9 @@ static void all_of_our_own_comes_back(void **state)
 	assert_int_equal(again->threads[2].tid, 12);
 	assert_string_equal(again->threads[2].name, "holds nothing");
 	assert_same_transfers(profile, again);
+	assert_same_resident(profile->resident, again->resident);
+	assert_same_probes(profile, again);
+	assert_string_equal(again->not_traced, profile->not_traced);
 	assert_int_equal(again->n_mappings, 2); /* of the third nothing is used */
 	assert_int_equal(again->n_lost, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -422,6 +510,7 @@ static void assert_own(const char *fields, size_t len, const char *why)
 
 #define OWN(fields, why) assert_own(fields, sizeof(fields) - 1, why)
 #define TRANSFER	 "\xda\x3e" /* 1003 */
+#define RESIDENT	 "\xe2\x3e" /* 1004 */
 
 static void own_fields_may_be_hostile(void **state)
 {
@@ -431,8 +520,7 @@ static void own_fields_may_be_hostile(void **state)
 	OWN("\xc2\x3e\x00", "bytes where a number is due");
 	OWN("\xd8\x3e\x00", "a number where a message is due");
 	OWN("\xd2\x3e\x05\x08\x07\x10\xff\x7f", "a text that is not in the table of strings");
-	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf0\x3f",
-	    NULL);
+	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf0\x3f", NULL);
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf8\x7f",
 	    "a number that cannot be"); /* NaN */
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\xbf\0\0\0\0\0\0\xf0\x3f",
@@ -442,6 +530,16 @@ static void own_fields_may_be_hostile(void **state)
 	OWN(TRANSFER "\x0e\x08\x07\x10\x08\x22\x08\0\0\0\0\0\0\xf0\x3f",
 	    "fewer numbers than there should be");
 	OWN(TRANSFER "\x04\x08\x07\x20\x08", "a number where a message is due");
+	OWN(RESIDENT "\0", NULL);
+	OWN(RESIDENT "\x02\x28\x01", "a resident set without its heap"); /* heap_split */
+	OWN(RESIDENT "\x06\x5a\x04\x18\x02\x10\0", NULL);
+	OWN(RESIDENT "\x0f\x5a\x0d\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\0",
+	    "more in the resident set than any machine has"); /* INT64_MIN */
+	OWN(RESIDENT "\x0d\x5a\x0b\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+	    "more in the resident set than any machine has");
+	OWN(RESIDENT "\x05\x5a\x03\x10\xff\x7f", "a text that is not in the table of strings");
+	OWN("\xea\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
+	OWN("\xf2\x3e\x00", "bytes where a number is due");
 	OWN(TRANSFER "\x02\x10\x08", "a number of a thread that cannot be");
 	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "a number of a thread that cannot be");
 }
