@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows all of them."""
+import glob
 import json
 import os
 import re
 
-from harness import (PROGS, Endless, expect, expect_equal, expect_words, memtrace, place, test,
+from harness import (PROGS, Endless, expect, expect_equal, expect_words, memtrace, need_tool, place, run, test,
                      test_each_kind)
 
 MAKERS, USERS = ("make-1", "make-2"), ("use-1", "use-2", "use-3")
@@ -104,3 +105,55 @@ def views_in_windows():
     wrong = memtrace("--threads=each", "-p", "1")
     expect_equal(wrong.status, 2, wrong)
     expect_words(wrong.err, "--threads takes no value")
+
+VIEWS = ("--threads", "--sites", "--lifetimes")
+
+
+def check_file(tables, path, *views):
+    """What the run printed, but for the file's name, report prints of its file."""
+    ours = [line for line in tables.splitlines() if not line.startswith("written: ")]
+    result = memtrace("report", *views, "-n", "30", path)
+    expect_equal(result.status, 0, result)
+    expect_equal(result.out.splitlines(), ours, "the file's tables, and the run's")
+
+
+@test(beside=True)
+def views_of_a_file():
+    """Sampled, so that nothing is a whole number. The tables of stacks are by live bytes: a file does not say that its
+    run had a command."""
+    with place() as directory:
+        result = memtrace("-i", "4096", "--max-overhead", "off", "-f", "pprof", *VIEWS,
+                          "--weight", "live", "-n", "30", "-o", f"{directory}/out", "--", f"{PROGS}/handover")
+        expect_equal(result.status, 0, result)
+        path, = glob.glob(f"{directory}/*.pb.gz")
+        check_file(result.err[result.err.index("memtrace: pid"):], path, *VIEWS)
+        lacking = memtrace("report", "--rss", path)
+        expect_equal(lacking.status, 1, lacking)
+        expect_words(lacking.err, "what the resident set is made of: record -f pprof --rss")
+        # pprof shows the same of it, and what it writes again has none of these
+        env = {**os.environ, "HOME": directory, "PPROF_TMPDIR": directory}
+        again = run([need_tool("go"), "tool", "pprof", "-proto", "-symbolize=none", f"-output={directory}/again", path],
+                    env=env)
+        expect_equal(again.status, 0, again)
+        for file in (path, f"{directory}/again"):
+            top = run([need_tool("go"), "tool", "pprof", "-top", "-unit=B", "-symbolize=none", file], env=env)
+            expect_words(top.out, r"^Showing nodes accounting for .* total$")
+            expect_equal(json.loads(memtrace("report", "-f", "json", file).out)["live_bytes"],
+                         int(re.search(r" of (\d+)B? total$", top.out, re.M)[1]), file)
+        lacking = memtrace("report", "--threads", f"{directory}/again")
+        expect_equal(lacking.status, 1, lacking)
+        expect_words(lacking.err, "who freed whose memory: an older memtrace wrote it, or another program")
+
+
+@test
+def views_of_a_windowed_file():
+    with place() as directory, Endless("vectors", "--sessions", "100") as target:
+        result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "pprof", "-n", "30", "--rss",
+                          "-o", f"{directory}/out", "--threads", "--lifetimes")
+        target.stop()
+        expect_equal(result.status, 0, result)
+        path, = glob.glob(f"{directory}/*{target.pid}.pb.gz")
+        check_file(result.out, path, "--threads", "--lifetimes", "--rss")
+        lacking = memtrace("report", "--sites", path)
+        expect_equal(lacking.status, 1, lacking)
+        expect_words(lacking.err, "what stacks held at least and at most: record -f pprof --max-overhead off")

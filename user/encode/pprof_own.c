@@ -19,7 +19,7 @@ static void message__reals(struct message *m, int field, const double *values, s
 
 static uint64_t zigzag(int64_t value)
 {
-	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
 }
 
 /* All 0: that is what its absence means. */
