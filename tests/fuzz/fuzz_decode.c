@@ -40,6 +40,16 @@ static int encode_tree(const struct profile *p, struct sink *sink)
 	return encode_table(p, &options, sink);
 }
 
+/* The tables besides. */
+static int encode_more(const struct profile *p, struct sink *sink)
+{
+	const struct table_options options = {.top = 8, .width = 60};
+
+	return encode_threads(p, &options, sink) ?: encode_sites(p, &options, sink)
+						   ?: encode_lifetimes(p, &options, sink)
+						      ?: encode_resident(p, &options, sink);
+}
+
 static struct buffer encoded(const struct profile *p,
 			     int (*encode)(const struct profile *, struct sink *))
 {
@@ -58,7 +68,9 @@ static void check_sound(const struct profile *p)
 		require(isfinite(site->live.bytes) && site->live.bytes >= 0);
 		require(isfinite(site->live.objects) && site->live.objects >= 0);
 		require(isfinite(site->live.variance) && site->live.variance >= 0);
-		require(site->alloc_bytes >= 0 && site->freed_bytes >= 0);
+		require(site->alloc_bytes >= 0 && site->freed_bytes >= 0 && site->freed_objects >= 0);
+		for (int k = 0; k < PROFILE_AGES; k++)
+			require(site->life.ended[k] >= 0 && site->life.living[k] >= 0);
 		for (uint32_t k = 0; k < site->n_locations; k++)
 			require(site->locations[k] < p->n_locations);
 		for (size_t k = 0; k < site->n_threads; k++)
@@ -126,7 +138,8 @@ static void check_age(struct profile *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int (*const encoders[])(const struct profile *, struct sink *) = {
-		encode_collapsed, encode_heap_v2, encode_symbolized, encode_json, encode_rows, encode_tree};
+		encode_collapsed, encode_heap_v2, encode_symbolized, encode_json, encode_rows, encode_tree,
+		encode_more};
 	void *copy = fuzz_copy(data, size);
 	struct profile *p = NULL;
 	struct error err = {};
