@@ -109,7 +109,9 @@ static bool put_typedef(struct folded *to, const char *arguments)
 static const char *put_operator(struct folded *to, const char *name)
 {
 	static const char *const symbols[] = {
-		"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">"};
+		"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<",  ">",
+		"==",  "!=",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "++",
+		"--",  "+",   "-",   "*",   "/",  "%",	"&",  "|",  "^",  "!",	"~",  "=",  ","};
 	const char *open;
 
 	put(to, name, strlen("operator"));
