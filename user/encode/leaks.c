@@ -127,6 +127,18 @@ static void put_ages(const struct suspect *s, struct sink *sink)
 		     s->young_s, 100 * s->young, s->old_s, 100 * s->old);
 }
 
+static bool mostly_windows(const struct profile *profile)
+{
+	return profile__is_windowed(profile) &&
+	       profile->continuous_s < NEARLY_ALL * profile->duration_s;
+}
+
+/* The number of samples follows from the limit, not from -i. */
+static bool is_limited(const struct profile *profile)
+{
+	return profile->asked_interval_bytes || profile__is_windowed(profile);
+}
+
 static int put_advice(const struct suspect *s, struct sink *sink)
 {
 	_cleanup_free_ char *holder = where_holder(s->profile, s->site, HOLDER_MAX);
@@ -144,8 +156,8 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 			"   To confirm: this may be chance; a run about %.0f times as long, or %s, "
 			"would tell.\n",
 			fmax(times, 2),
-			s->profile->asked_interval_bytes ? "a larger limit (--max-overhead)"
-							 : "an interval (-i) as much smaller");
+			is_limited(s->profile) ? "a larger limit (--max-overhead)"
+					       : "an interval (-i) as much smaller");
 	else if (!s->sure)
 		sink__puts(sink,
 			   "   To confirm: this may well be chance; a longer run would tell.\n");
@@ -174,7 +186,7 @@ struct finding {
 	bool of_process;  /* of the process, which knows more than the stacks do */
 	double process;	  /* what its anonymous memory grows by, bytes per second; NaN: not known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
-	bool thinned;	  /* samples could not be as close as asked for */
+	bool limited;	  /* is_limited() */
 	bool somebody;	  /* the process has more and more blocks, whichever stack they are of */
 };
 
@@ -288,7 +300,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 			"in 95 of 100 such looks, a slower one may not be. A longer run or a %s sees "
 			"slower ones.\n",
 			format_bytes(finding->least, rate),
-			finding->thinned ? "larger limit (--max-overhead)"
+			finding->limited ? "larger limit (--max-overhead)"
 					 : "smaller interval (-i)");
 	return err ? err : sink->error;
 }
@@ -384,12 +396,28 @@ static double windows_sample(const struct profile *profile)
  * tracing missed little. */
 static double least_growth(const struct profile *profile)
 {
-	bool windowed = profile__is_windowed(profile) &&
-			profile->continuous_s < NEARLY_ALL * profile->duration_s;
+	bool windowed = mostly_windows(profile);
 	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
 	double stands_for = windowed ? windows_sample(profile) : (double)profile->interval_bytes;
 
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
+}
+
+/* Samples alone bound what could be missed only where their weights are alike. Those of windows are
+ * not: a second of continuous tracing may bring most samples, and tells little of the rest. What
+ * was not found in truth is evidence against such a bound: growth that a stack may have without
+ * being sure, and growth of the process that no stack explains. */
+static void raise_least(const struct profile *profile, struct finding *finding)
+{
+	const struct process_growth *growth = &profile->growth;
+	double unexplained = growth->bytes_per_s - growth->attributed.bytes_per_s - growth->regions;
+
+	if (!mostly_windows(profile) || !isfinite(finding->least))
+		return;
+	finding->least = fmax(finding->least, unexplained); /* not if that is NaN */
+	for (size_t i = 0; i < finding->n; i++)
+		if (!finding->suspects[i].sure)
+			finding->least = fmax(finding->least, finding->suspects[i].high);
 }
 
 const char *leaks__refusal(const struct profile *profile)
@@ -417,7 +445,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				    .what = "all growing stacks grow",
 				    .process = profile->growth.bytes_per_s,
 				    .least = least_growth(profile),
-				    .thinned = profile->asked_interval_bytes,
+				    .limited = is_limited(profile),
 				    .somebody = profile__is_windowed(profile) &&
 						profile->growth.blocks_low > 0 &&
 						profile->growth.bytes_per_s > 0};
@@ -455,6 +483,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 		finding->what = "the process grows";
 		finding->of_process = true;
 	}
+	raise_least(profile, finding);
 	finding__sort(finding);
 	return 0;
 }
@@ -539,7 +568,7 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 				    .what = "all stacks together grow",
 				    .process = last->has_growth ? last->growth.bytes_per_s : NAN,
 				    .least = diff__least_growth(diff),
-				    .thinned = last->asked_interval_bytes};
+				    .limited = is_limited(last)};
 	if (diff_leaks__refusal(diff))
 		return -EINVAL;
 	finding->suspects = calloc(diff->n_stacks + 1, sizeof(*finding->suspects));

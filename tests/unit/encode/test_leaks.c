@@ -238,6 +238,48 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
+/* 98 samples, most of one second of thirty: by these alone each stack of 74 KiB/s would be found. The
+ * process grows by 926 that no stack explains, and a stack may grow by more than the bound. */
+static void what_was_not_found_could_be_missed(void **state)
+{
+	struct profile *profile = run_of_a_minute();
+	size_t busy = STACK(profile, 1, 10, 3, "malloc", "busy", "main");
+	char *text;
+
+	(void)state;
+	profile->mode = "windowed";
+	profile->n_windows = 5;
+	grow(profile, busy, 41, 0, NAN, NAN);
+	profile->sites[busy].growth.low = 1;
+	profile->sites[busy].alloc_bytes = 1e9;
+	profile->sites[busy].alloc_variance = 1e9 * (111 << 10);
+	profile->growth.bytes_per_s = NAN;
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text, "a stack that grows by 74.0 KiB/s or more is found");
+	/* in windows it is the limit that brings more samples */
+	assert_has(text, "A longer run or a larger limit (--max-overhead) sees slower ones.");
+	free(text);
+	profile->growth.bytes_per_s = 967 << 10;
+	text = leaks(profile);
+	assert_has(text, "a stack that grows by 926.0 KiB/s or more is found");
+	free(text);
+	profile->sites[busy].growth.low = 0;
+	profile->sites[busy].growth.high = 3 << 20;
+	text = leaks(profile);
+	assert_has(text, "(95 %: up to 3.0 MiB)");
+	assert_has(text, "a stack that grows by 3.0 MiB/s or more is found");
+	free(text);
+	/* one that is traced all the time has samples of one weight */
+	profile->mode = "continuous";
+	profile->n_windows = 0;
+	text = leaks(profile);
+	assert_has(text, "a stack that grows by 32.0 KiB/s or more is found");
+	assert_has(text, "or a smaller interval (-i) sees slower ones.");
+	free(text);
+	profile__free(profile);
+}
+
 /* Two snapshots of a run with one window: what it saw is in both, and says nothing of what came
  * later. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
@@ -457,6 +499,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
 		cmocka_unit_test(what_is_nearly_sure_comes_before_what_may_be_anything),
 		cmocka_unit_test(what_windows_miss_is_by_how_they_sampled),
+		cmocka_unit_test(what_was_not_found_could_be_missed),
 		cmocka_unit_test(snapshots_of_few_windows_tell_no_leaks),
 		cmocka_unit_test(what_windows_cannot_tell_is_said),
 		cmocka_unit_test(a_difference_tells_leaks),
