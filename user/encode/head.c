@@ -14,16 +14,19 @@
 
 #define MOST_BROKEN_PCT 50 /* of the stacks are complete: of fewer that is said first */
 
+double cpu_cores(const struct profile *profile)
+{
+	return profile->duration_s > 0 ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s
+				       : 0;
+}
+
 /* What tracing took. Of a process that is idle for the most part a share of its own time says
  * nothing of what is felt. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
-	double cores = profile->duration_s > 0
-			       ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s
-			       : 0;
 	char cost[32];
 
-	if (format_cost(profile->overhead_pct, cores, cost))
+	if (format_cost(profile->overhead_pct, cpu_cores(profile), cost))
 		sink__printf(
 			sink,
 			"cost to the target: %s, which is %.1f %% of the CPU time that it uses",

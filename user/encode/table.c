@@ -447,7 +447,7 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 	struct contradictions doubts = profile__contradictions(profile);
 	_cleanup_free_ char *comm = text_printable(profile->comm);
 	struct group *groups = NULL;
-	char growth[16], interval[48], head[128];
+	char growth[16], interval[48], head[128], cost[32];
 	size_t n = 0;
 	int rc = comm ? 0 : -ENOMEM;
 
@@ -460,8 +460,10 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 		     !profile__is_regions(profile)	 ? profile->mode
 		     : profile__is_surely_exact(profile) ? "exact"
 							 : "INCOMPLETE");
-	if (profile->overhead_pct >= 0 && !profile__is_regions(profile))
-		sink__printf(sink, ", cost %.1f %%", profile->overhead_pct);
+	if (profile->overhead_pct >= 0 && !profile__is_regions(profile)) {
+		format_cost(profile->overhead_pct, cpu_cores(profile), cost);
+		sink__printf(sink, ", cost %s", cost);
+	}
 	for (size_t i = 0; i < doubts.n; i++)
 		sink__printf(sink, "%s%s", i ? ", " : ", contradictions: ",
 			     contradiction_rule__name(doubts.at[i].rule));

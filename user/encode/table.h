@@ -58,6 +58,9 @@ int put_churn(const struct profile *profile, const struct table_options *options
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
+/* That the process used on the average, as format_cost() takes them; 0: not known. */
+double cpu_cores(const struct profile *profile);
+
 /* The lines that a profile's tables begin with; growth: what the process grows by as well, where
  * that is known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);

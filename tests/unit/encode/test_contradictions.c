@@ -100,6 +100,26 @@ static void nothing_is_called_exact_that_is_not(void **state)
 	profile__free(profile);
 }
 
+/* 40 % of a twentieth of a core is 2 % of a core: that is what is felt, and what is limited. */
+static void progress_tells_the_cost_that_is_felt(void **state)
+{
+	struct profile *profile = destroyed();
+	char *text;
+
+	(void)state;
+	profile->overhead_pct = 40;
+	profile->cpu_time_ns = (uint64_t)(profile->duration_s * 1e9 / 20);
+	text = encoded(in_leader, profile);
+	assert_has(text, ", cost 2.0 % of a core");
+	free(text);
+	profile->cpu_time_ns *= 18;
+	text = encoded(in_leader, profile);
+	assert_has(text, ", cost 40 %");
+	assert_null(strstr(text, "of a core"));
+	free(text);
+	profile__free(profile);
+}
+
 static void programs_are_told(void **state)
 {
 	struct profile *profile = destroyed();
@@ -296,6 +316,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_called_exact_that_is_not),
+		cmocka_unit_test(progress_tells_the_cost_that_is_felt),
 		cmocka_unit_test(programs_are_told),
 		cmocka_unit_test(leaks_and_their_head),
 		cmocka_unit_test(each_has_a_sentence),
