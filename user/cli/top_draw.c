@@ -219,7 +219,7 @@ static int fill_cells(struct cells *cells, const struct row *row)
 {
 	const struct profile *profile = row->process->profile;
 	_cleanup_free_ char *comm = NULL, *shorter = NULL;
-	char buf[32];
+	char buf[32], cost[32];
 
 	*cells = (struct cells){};
 	fill_numbers(cells, profile, row->numbers);
@@ -234,8 +234,8 @@ static int fill_cells(struct cells *cells, const struct row *row)
 	snprintf(cells->at[PID], CELL_BYTES, "%d", (int)profile->pid);
 	snprintf(cells->at[COMMAND], CELL_BYTES, "%s%s", shorter,
 		 profile__is_regions(profile) ? " regions" : "");
-	if (profile->overhead_pct >= 0)
-		snprintf(cells->at[COST], CELL_BYTES, "%.1f%%", profile->overhead_pct);
+	format_cost_cell(profile, cost);
+	snprintf(cells->at[COST], CELL_BYTES, "%s", cost);
 	if (has_ended(row->process))
 		strcpy(cells->at[RSS], "ended");
 	else if (profile->rss_end_bytes)

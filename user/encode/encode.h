@@ -231,4 +231,7 @@ const char *format_bytes(double bytes, char *buf);
  * time; cpu_cores: that they use on the average, 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
+/* The same of a profile's process in a column: "12.5%" or "0.42% core"; "" if it is not known. */
+void format_cost_cell(const struct profile *profile, char buf[32]);
+
 #endif

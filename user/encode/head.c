@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "encode/encode.h"
@@ -18,6 +19,19 @@ double cpu_cores(const struct profile *profile)
 {
 	return profile->duration_s > 0 ? (double)profile->cpu_time_ns / 1e9 / profile->duration_s
 				       : 0;
+}
+
+void format_cost_cell(const struct profile *profile, char buf[32])
+{
+	char cost[32];
+
+	*buf = '\0';
+	if (profile->overhead_pct < 0)
+		return;
+	if (format_cost(profile->overhead_pct, cpu_cores(profile), cost))
+		snprintf(buf, 32, "%.*s%% core", (int)strcspn(cost, " "), cost);
+	else
+		snprintf(buf, 32, "%.1f%%", profile->overhead_pct);
 }
 
 /* What tracing took. Of a process that is idle for the most part a share of its own time says

@@ -233,6 +233,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	const struct profile *profile = process->profile;
 	_cleanup_free_ char *printable = text_printable(profile->comm), *comm = NULL;
 	struct sum one = {};
+	char cost[32];
 
 	if (!printable)
 		return -ENOMEM;
@@ -253,10 +254,8 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 		strcpy(row->cells[CHANGE], "-");
 		strcpy(row->cells[THREADS], "-");
 	}
-	if (profile->overhead_pct >= 0)
-		snprintf(row->cells[COST], CELL_SIZE, "%.1f%%", profile->overhead_pct);
-	else
-		strcpy(row->cells[COST], "-");
+	format_cost_cell(profile, cost);
+	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
 	if (!profile->not_traced)
 		return top_site(profile, &row->site);
 	/* nothing is known of its heap, which is not nothing in its heap */

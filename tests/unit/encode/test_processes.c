@@ -260,6 +260,27 @@ static void sampled_processes(void)
 		((struct profile *)all[i])->duration_s = 16;
 }
 
+/* 72.8 % of a hundredth of a core is no cost above a limit of 5. */
+static void cost_is_what_is_felt(void **state)
+{
+	struct profile *profile = add(100, "idle", 1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, MIB, 4, "malloc", "keep", "main");
+	profile->overhead_pct = 72.8;
+	profile->cpu_time_ns = (uint64_t)(profile->duration_s * 1e9 / 100);
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  0.73% core  keep");
+	assert_null(strstr(text, "72.8%"));
+	free(text);
+	profile->cpu_time_ns *= 90;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  72.8%  keep");
+	free(text);
+}
+
 static void sampled_runs_show_intervals(void **state)
 {
 	/* What was not sampled need not be 0: up to 3.689 MiB, and 3.689 * 64 KiB/s. What did not
@@ -574,6 +595,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_total_may_be_more_than_one_heap, clear),
 		cmocka_unit_test_teardown(peaks_are_told, clear),
 		cmocka_unit_test_teardown(losses_of_the_run_count_once, clear),
+		cmocka_unit_test_teardown(cost_is_what_is_felt, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
 		cmocka_unit_test_teardown(order_is_by_what_was_asked, clear),
