@@ -10,8 +10,9 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
 What cannot run here is skipped with its reason; where nothing may be skipped (CI=true or
-MEMTRACE_NO_SKIP=1 in the environment) it fails. Kinds of probe that this kernel does not have are
-not in the list.
+MEMTRACE_NO_SKIP=1 in the environment) it fails. Tests that run alone cannot run beside another
+tracer; their names are printed first. Kinds of probe that this kernel's version does not promise, and
+memtrace does not find, are not in the list.
 
 Tests that say that they may (harness.test) run beside others, first: two at a time, or of short ones as many
 as CPUS_EACH allows. All others run alone after them.
@@ -54,9 +55,16 @@ def missing():
     return None
 
 
+def beside_whom():
+    """What keeps those that run alone from running."""
+    others = harness.other_tracers()
+    return f"{', '.join(others)} has probes in place" if others else None
+
+
 def run_one(name, reason, verbose):
     """passed, failed or skipped; and why."""
     begin, why = time.monotonic(), ""
+    reason = reason or (None if name in harness.sociable else beside_whom())
     try:
         if reason:
             raise harness.NotRunnable(reason)
@@ -172,6 +180,10 @@ def main():
             unsteady[name] = failures.pop(name)
 
     beside = [name for name in names if name in harness.sociable and not args.single]
+    alone = [name for name in names if name not in harness.sociable]
+    others = None if reason or not alone else beside_whom()
+    if others:
+        print(f"{others}. While this is so, {len(alone)} tests cannot run: {', '.join(alone)}", flush=True)
     at_once = max(2, int(os.cpu_count() / CPUS_EACH)) if args.short else 2
     try:
         run_beside(beside, at_once, reason, args.v, note)

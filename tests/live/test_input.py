@@ -9,9 +9,9 @@ import shlex
 import sys
 import time
 
-from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect,
-                     expect_equal, expect_words, kinds, memtrace, need_tool, place, read_line, run, start,
-                     test, wait_until)
+from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal,
+                     expect_words, found_kinds, memtrace, need_tool, place, promised_kinds, read_line,
+                     run, start, test, wait_until)
 from test_harmless import changed_text
 
 QUICK = ("-d", "0.1", "-q", "-f", "none")
@@ -194,12 +194,8 @@ def in_own_mounts(script, *args):
 
 @test(beside=True)
 def input_kinds_of_this_kernel():
-    """What memtrace finds is what the kernel's version promises: else there would be fewer tests by kind, and all of
-    them pass."""
-    release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
-    # uprobe_multi has seen all threads since 6.10; it depends on the stable release from 6.6 on
-    promised = {kind for kind, since in (("session", (6, 13)), ("multi", (6, 10)), ("perf", (5, 15))) if release >= since}
-    expect(promised <= set(kinds()), f"on {os.uname().release}: {kinds()}")
+    """What memtrace finds is what the kernel's version promises."""
+    expect(promised_kinds() <= found_kinds(), f"on {os.uname().release}: {found_kinds()}")
 
 
 @test(beside=True)
@@ -215,7 +211,7 @@ def input_no_btf():
 
 @test(beside=True)
 def input_missing_kind():
-    for kind in {"session", "multi", "perf"} - set(kinds()):
+    for kind in {"session", "multi", "perf"} - found_kinds():
         with Target("truth_basic") as target:
             refused(memtrace("-p", target.pid, "--probe-kind", kind, *QUICK), 1, kind)
 
