@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
-                     losses, need_tool, place, read_line, start, test, test_each_kind, trace_script,
+                     expect_words, losses, memtrace, need_tool, place, read_line, start, test, test_each_kind, trace_script,
                      wait_until)
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
@@ -313,3 +313,16 @@ def strange_debugger_comes():
         wait_restored(target.pid)
         expect_equal(target.quit(), 0, "status of the target")
     check_exact(truth, profile)
+
+
+@test_each_kind(beside=True)
+def strange_patched(kind):
+    """A process that has put other code into its own copy of malloc: a probe there would put back what the file has."""
+    whole = {"calls": 2000, "own": 2000}
+    with Target("patched") as target:
+        expect_equal(target.go(), whole, "calls before")
+        refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")
+        expect_equal(refused.status, 1, refused)
+        expect_words(refused.err, "malloc", "patched while running", "left alone")
+        expect_equal(target.go(), whole, "calls after")
+        expect_equal(target.quit(), 0, "status of the target")

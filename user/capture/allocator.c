@@ -19,6 +19,7 @@ struct search {
 	struct alloc_files *files;
 	const struct alloc_names *names;
 	pid_t pid;
+	const struct maps *maps;
 	const struct alloc_extra *extra;
 	size_t n_extra;
 	enum alloc_scope scope;
@@ -33,32 +34,38 @@ struct search {
 /* Does the process have other code there than the file? The kernel puts the probe over the file's
  * instruction. Where a process has changed its own copy of the code (hot patching), that would undo
  * the change: do not touch it. A breakpoint of a debugger or of another tracer is no such change.
- * 1, 0, or -ETIMEDOUT: its memory does not come, so that nobody knows. */
-static int is_patched(const struct search *s, const struct map_entry *entry,
+ * Pages that were changed are a mapping of their own. 1, 0, or -ETIMEDOUT: its memory does not
+ * come, so that nobody knows. */
+static int is_patched(const struct search *s, const struct file_id *file,
 		      const struct alloc_insn *insn)
 {
-	uint64_t off = insn->off - entry->off;
-	uint8_t now;
-	int rc;
+	for (size_t i = 0; i < s->maps->n; i++) {
+		const struct map_entry *e = &s->maps->entries[i];
+		uint8_t now;
+		int rc;
 
-	if (insn->off < entry->off || off >= entry->end - entry->start)
-		return 0;
-	rc = memory__read(s->pid, entry->start + off, &now, 1);
-	if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
-		return -ETIMEDOUT;
-	return !rc && now != insn->byte && now != 0xcc;
+		if (!e->executable || insn->off < e->off ||
+		    insn->off - e->off >= e->end - e->start || !file_id__equal(&e->file, file))
+			continue;
+		rc = memory__read(s->pid, e->start + (insn->off - e->off), &now, 1);
+		if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
+			return -ETIMEDOUT;
+		if (!rc && now != insn->byte && now != 0xcc)
+			return 1;
+	}
+	return 0;
 }
 
 /* Adds the places where the function returns, or says why its results are lost. 0, or -ETIMEDOUT as
  * above. */
 static int add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
-		     const struct map_entry *entry, const struct alloc_insn *exits, size_t n)
+		     const struct alloc_insn *exits, size_t n)
 {
 	const char *why = NULL;
 	size_t n_exits = a->n_exits;
 
 	for (size_t i = 0; i < n && !why; i++) {
-		int patched = is_patched(s, entry, &exits[i]);
+		int patched = is_patched(s, &a->file, &exits[i]);
 		bool known = false;
 
 		for (size_t j = 0; j < n_exits; j++)
@@ -83,8 +90,7 @@ static int add_exits(const struct search *s, struct allocator *a, struct alloc_p
 }
 
 static int add_point(const struct search *s, struct allocator *a, const struct alloc_part *part,
-		     const struct alloc_offer *offer, const struct map_entry *entry,
-		     struct error *err)
+		     const struct alloc_offer *offer, struct error *err)
 {
 	struct alloc_point *point = &a->points[a->n_points];
 	int patched, rc = 0;
@@ -92,7 +98,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 	if (offer->rc)
 		return error__set(err, offer->rc, "%s of %s cannot be probed: %s", offer->name,
 				  a->path, offer->why);
-	patched = offer->site.nop ? 0 : is_patched(s, entry, &offer->insn);
+	patched = offer->site.nop ? 0 : is_patched(s, &a->file, &offer->insn);
 	if (patched > 0)
 		return error__set(err, -EBUSY,
 				  "the code of %s in pid %d is not that of %s: it was patched "
@@ -105,7 +111,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				      .site = offer->site};
 	rc = patched;
 	if (!rc && point->func.exits)
-		rc = add_exits(s, a, point, entry, part->exits + offer->first_exit, offer->n_exits);
+		rc = add_exits(s, a, point, part->exits + offer->first_exit, offer->n_exits);
 	if (rc)
 		return error__set(
 			err, rc,
@@ -201,7 +207,7 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		return error__set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < part->n_offers && !rc; i++)
 		if (used[i])
-			rc = add_point(s, a, part, &part->offers[i], entry, err);
+			rc = add_point(s, a, part, &part->offers[i], err);
 	if (rc)
 		return rc;
 	s->all->list[s->all->n++] = a;
@@ -283,8 +289,9 @@ static int try_file(struct search *s, const struct map_entry *entry, struct erro
 	return 0;
 }
 
-static int read_all(struct search *s, const struct maps *maps, struct error *err)
+static int read_all(struct search *s, struct error *err)
 {
+	const struct maps *maps = s->maps;
 	bool listed = !s->late && s->scope != ALLOC_LOADING;
 	uint64_t dynamics[1024];
 	long n = listed ? link_map__read(s->pid, dynamics, 1024) : -ENODATA;
@@ -345,8 +352,12 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 {
 	_cleanup_(cleanup_files) struct alloc_files *own = NULL;
 	struct allocators *all = calloc(1, sizeof(*all));
-	struct search search = {
-		.all = all, .pid = pid, .extra = extra, .n_extra = n_extra, .scope = scope};
+	struct search search = {.all = all,
+				.pid = pid,
+				.maps = maps,
+				.extra = extra,
+				.n_extra = n_extra,
+				.scope = scope};
 	int rc;
 
 	if (!all || begin_search(&search, files, &own)) {
@@ -354,7 +365,7 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 		return error__set(err, -ENOMEM, "out of memory");
 	}
 	rc = n_extra && !search.exe ? error__set(err, -ESRCH, "pid %d has ended", pid)
-				    : read_all(&search, maps, err);
+				    : read_all(&search, err);
 	free(search.exe);
 	if (!rc && all->unknown[0] && !n_extra && scope != ALLOC_ALL)
 		rc = error__set(
@@ -384,6 +395,7 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 	_cleanup_(cleanup_files) struct alloc_files *own = NULL;
 	struct search search = {.all = all,
 				.pid = pid,
+				.maps = maps,
 				.extra = extra,
 				.n_extra = n_extra,
 				.late = true,
@@ -392,7 +404,7 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 
 	if (begin_search(&search, files, &own))
 		return 0;
-	read_all(&search, maps, NULL);
+	read_all(&search, NULL);
 	free(search.exe);
 	return all->n - before;
 }
