@@ -17,19 +17,21 @@ KILLS_OF = {"session": 5, "multi": 4, "perf": 1}
 # --- the target's code ---
 
 def libc_text(pid):
-    """(start, end, file offset, path) of the executable mapping of libc."""
+    """(start, end, file offset, path) of the executable mappings of libc: one, or several where the process has changed
+    some of it."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        for line in maps:
-            m = re.match(r"(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", line)
-            if m:
-                return int(m[1], 16), int(m[2], 16), int(m[3], 16), m[4]
-    raise Failure(f"pid {pid} has no libc")
+        found = re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", maps.read(), re.M)
+    expect(found, f"pid {pid} has no libc")
+    return [(int(begin, 16), int(stop, 16), int(offset, 16), path) for begin, stop, offset, path in found]
 
 
 def changed_text(pid):
     """Offsets of libc's code in pid that differ from the file: where probes are. All of the code,
     so that a probe cannot hide at a place that the test does not know."""
-    begin, stop, offset, path = libc_text(pid)
+    return [place for mapping in libc_text(pid) for place in changed_in(pid, *mapping)]
+
+
+def changed_in(pid, begin, stop, offset, path):
     with open(f"/proc/{pid}/mem", "rb", 0) as memory, open(path, "rb") as file:
         file.seek(offset)
         wanted = file.read(stop - begin)

@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import subprocess
+import time
 
 from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
                      expect_words, losses, memtrace, need_tool, place, read_line, start, test, test_each_kind, trace_script,
@@ -315,14 +316,96 @@ def strange_debugger_comes():
     check_exact(truth, profile)
 
 
+OWN = {"calls": 2000, "own": 2000}  # of patched.c: each call has reached its own functions
+
+
 @test_each_kind(beside=True)
 def strange_patched(kind):
     """A process that has put other code into its own copy of malloc: a probe there would put back what the file has."""
-    whole = {"calls": 2000, "own": 2000}
     with Target("patched") as target:
-        expect_equal(target.go(), whole, "calls before")
+        expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")
         expect_equal(refused.status, 1, refused)
         expect_words(refused.err, "malloc", "patched while running", "left alone")
-        expect_equal(target.go(), whole, "calls after")
+        expect_equal(target.go(), OWN, "calls after")
         expect_equal(target.quit(), 0, "status of the target")
+
+
+@test(long=True)
+def strange_patched_everywhere():
+    """Probes in everybody's code would come into it, too, whoever is traced; and whoever else runs that code is told
+    why he is not."""
+    with Target("patched") as target, Target("churn") as other, \
+            Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+        expect_equal(target.go(), OWN, "calls while others are traced")
+        result = tracer.stop()
+        expect_words(result.err, rf"malloc of .* cannot be probed: pid {target.pid} \(patched\) has patched")
+        profile = by_pid(result.out)[other.pid]
+        expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
+        expect_words(profile["refused"], f"pid {target.pid}")
+        expect_equal(target.go(), OWN, "calls after")
+
+
+def check_patches_later(*options):
+    """Probes that were withdrawn come again, and leave alone what was patched meanwhile."""
+    with Target("patched", "--later") as target, \
+            Tracer(*(options if "--comm" in options else ("-p", target.pid, *options)), "--json", "-f", "none") as tracer:
+        wait_until(lambda: changed_text(target.pid), "its probes are there")
+        expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")
+        target.say("patch")
+        expect_equal(target.line(), "{}\n", "its answer")
+        while "has patched" not in tracer.log:
+            tracer.log += read_line(tracer.process, tracer.process.stderr)
+        expect_equal(target.go(), OWN, "calls after it")
+        tracer.process.send_signal(signal.SIGSTOP)
+        time.sleep(6 if "off" in options else 1)  # without a limit all waits longer
+        tracer.process.send_signal(signal.SIGCONT)
+        time.sleep(1)
+        expect_equal(target.go(), OWN, "calls when probes have come again")
+        profile = by_pid(tracer.stop().out)[target.pid]
+        expect_words(profile["refused"], "malloc", f"pid {target.pid}")
+        expect_equal(target.go(), OWN, "calls in the end")
+        expect_equal(target.quit(), 0, "status of the target")
+
+
+@test_each_kind(beside=True, long=True)
+def strange_patched_later(kind):
+    """A process patches its code while its own probes are there."""
+    check_patches_later("--max-overhead", "5", "--probe-kind", kind)
+
+
+@test(long=True)
+def strange_patched_later_everywhere():
+    """The same with probes in everybody's code."""
+    check_patches_later("--comm", "patched", "--max-overhead", "off")
+
+
+@test(beside=True)
+def strange_patched_mmap():
+    """Where mmap is patched, regions are seen at the system calls."""
+    with Target("patched", "--mmap") as target:
+        expect_equal(target.go(), OWN, "calls before")
+        with Tracer("-p", target.pid, "--what", "regions", "-f", "none") as tracer:
+            expect_equal(target.go(), OWN, "calls while traced")
+            expect_words(tracer.stop().err, f"system calls of all processes .mmap of the C library was patched in pid {target.pid}")
+        expect_equal(target.go(), OWN, "calls after")
+        expect_equal(target.quit(), 0, "status of the target")
+
+
+@test(beside=True, long=True)
+def strange_patched_mmap_later():
+    """It is patched while it has probes, which are not put back."""
+    with Target("patched", "--mmap", "--later") as target, \
+            Tracer("-p", target.pid, "--what", "regions", "--json", "-f", "none") as tracer:
+        expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")
+        target.say("patch")
+        expect_equal(target.line(), "{}\n", "its answer")
+        time.sleep(1)
+        tracer.process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        tracer.process.send_signal(signal.SIGCONT)
+        time.sleep(1)
+        expect_equal(target.go(), OWN, "calls when probes have come again")
+        profile = tracer.stop().json()
+        expect(profile["lost"]["regions_stopped"], "not told:", profile["lost"])
+        expect_equal(target.go(), OWN, "calls in the end")

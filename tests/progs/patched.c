@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program that has changed its own copy of the C library's code, as hot patching and some agents
- * do: malloc and free begin with a jump to functions of its own. After each "go" it calls them many
- * times and prints {"calls": N, "own": N}: how often it called, and how often its own functions
- * ran. They differ, or the program dies, when somebody puts other code there. */
+/* A program that changes its own copy of the C library's code, as hot patching and some agents do:
+ * malloc and free or, with --mmap, mmap and munmap begin with a jump to functions of its own. It does so before it is ready or, with
+ * --later, after the first "go" and the word "patch", which it answers with {}. After each "go" it
+ * calls them many times and prints {"calls": N, "own": N}: how often it called, and how often its
+ * own functions ran. They differ, or the program dies, when somebody puts other code there. */
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "truth.h"
 
@@ -26,7 +28,19 @@ NOINLINE static void own_free(void *p)
 	own++;
 }
 
-/* jmp *0(%rip), and the address behind it. */
+NOINLINE static void *own_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	own++;
+	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, off);
+}
+
+NOINLINE static int own_munmap(void *addr, size_t len)
+{
+	own++;
+	return (int)syscall(SYS_munmap, addr, len);
+}
+
+/* A jump over all distances: jmp *0(%rip), and the address behind it. */
 static void patch(void *code, void *to)
 {
 	static const unsigned char jump[6] = {0xff, 0x25};
@@ -40,22 +54,50 @@ static void patch(void *code, void *to)
 		abort();
 }
 
-int main(int argc, char **argv)
+static void patch_both(bool of_mmap)
+{
+	patch(dlsym(RTLD_DEFAULT, of_mmap ? "mmap" : "malloc"),
+	      of_mmap ? (void *)own_mmap : (void *)own_malloc);
+	patch(dlsym(RTLD_DEFAULT, of_mmap ? "munmap" : "free"),
+	      of_mmap ? (void *)own_munmap : (void *)own_free);
+}
+
+static void call_both(bool of_mmap)
 {
 	void *volatile p;
 
+	if (of_mmap) {
+		p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		munmap(p, 4096);
+	} else {
+		p = malloc(100);
+		free(p);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool later = truth_flag(argc, argv, "--later"), patched = !later;
+	bool of_mmap = truth_flag(argc, argv, "--mmap");
+
 	truth_init(argc, argv);
-	patch(dlsym(RTLD_DEFAULT, "malloc"), (void *)own_malloc);
-	patch(dlsym(RTLD_DEFAULT, "free"), (void *)own_free);
+	if (!later)
+		patch_both(of_mmap);
 	truth_ready();
 	do {
 		own = 0;
-		for (int i = 0; i < CALLS; i++) {
-			p = malloc(100);
-			free(p);
-		}
+		for (int i = 0; i < CALLS; i++)
+			call_both(of_mmap);
 		printf("{\"calls\": %d, \"own\": %lu}\n", 2 * CALLS, own);
 		fflush(stdout);
+		if (!patched) {
+			if (!truth_await("patch"))
+				return 1;
+			patch_both(of_mmap);
+			patched = true;
+			printf("{}\n");
+			fflush(stdout);
+		}
 	} while (truth_await("go"));
 	return truth_exit_status;
 }

@@ -132,7 +132,7 @@ static bool is_first_alloc(const struct alloc_part *part, const struct alloc_off
 static int add_exits(struct reader *r, struct alloc_offer *offer)
 {
 	struct alloc_part *part = r->part;
-	struct alloc_insn insns[EXITS_MAX], *grown;
+	struct code_place insns[EXITS_MAX], *grown;
 	struct exits exits = {};
 	int rc = 0;
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "bpf/abi.h"
 #include "capture/alloc_table.h"
+#include "capture/patch.h"
 #include "elf/binary.h"
 #include "elf/probe_site.h"
 #include "proc/maps.h"
@@ -23,12 +24,6 @@ struct alloc_extra {
 	struct abi_func func; /* as in the table */
 };
 
-/* An instruction, and how to see whether a process has patched it. */
-struct alloc_insn {
-	uint64_t off; /* in the file */
-	uint8_t byte; /* the first one there */
-};
-
 #define ALLOC_NOWHERE SIZE_MAX
 
 /* A function, and where its probe would be. */
@@ -37,7 +32,7 @@ struct alloc_offer {
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
 	uint64_t bytes;	      /* of its code; 0: unknown */
 	struct probe_site site;
-	struct alloc_insn insn;	    /* the probed one */
+	struct code_place insn;	    /* the probed one */
 	size_t first_exit, n_exits; /* of alloc_part.exits: where it returns if it may throw */
 	/* It does nothing but hand its calls over to this one of the part, which is probed in its
 	 * stead; or ALLOC_NOWHERE. */
@@ -58,7 +53,7 @@ struct alloc_part {
 	const char *family; /* "glibc"; static. "named": the user's */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
-	struct alloc_insn *exits;
+	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how its calls to itself are told apart */
 };

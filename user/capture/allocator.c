@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "capture/patch.h"
 #include "proc/link_map.h"
-#include "proc/memory.h"
 #include "proc/process.h"
 
 struct search {
@@ -31,35 +31,19 @@ struct search {
 
 /* --- one allocator --- */
 
-/* Does the process have other code there than the file? The kernel puts the probe over the file's
- * instruction. Where a process has changed its own copy of the code (hot patching), that would undo
- * the change: do not touch it. A breakpoint of a debugger or of another tracer is no such change.
- * Pages that were changed are a mapping of their own. 1, 0, or -ETIMEDOUT: its memory does not
- * come, so that nobody knows. */
+/* Has the process changed the instruction? 1, 0, or -ETIMEDOUT: nobody knows. */
 static int is_patched(const struct search *s, const struct file_id *file,
-		      const struct alloc_insn *insn)
+		      const struct code_place *insn)
 {
-	for (size_t i = 0; i < s->maps->n; i++) {
-		const struct map_entry *e = &s->maps->entries[i];
-		uint8_t now;
-		int rc;
+	size_t which;
 
-		if (!e->executable || insn->off < e->off ||
-		    insn->off - e->off >= e->end - e->start || !file_id__equal(&e->file, file))
-			continue;
-		rc = memory__read(s->pid, e->start + (insn->off - e->off), &now, 1);
-		if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
-			return -ETIMEDOUT;
-		if (!rc && now != insn->byte && now != 0xcc)
-			return 1;
-	}
-	return 0;
+	return patch__find(s->pid, s->maps, file, insn, 1, &which);
 }
 
 /* Adds the places where the function returns, or says why its results are lost. 0, or -ETIMEDOUT as
  * above. */
 static int add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
-		     const struct alloc_insn *exits, size_t n)
+		     const struct code_place *exits, size_t n)
 {
 	const char *why = NULL;
 	size_t n_exits = a->n_exits;
@@ -76,8 +60,10 @@ static int add_exits(const struct search *s, struct allocator *a, struct alloc_p
 			why = "a ret instruction was patched";
 		else if (!known && n_exits == ALLOC_MAX_EXITS)
 			why = "too many ret instructions";
-		else if (!known)
-			a->exits[n_exits++] = exits[i].off;
+		if (why || known)
+			continue;
+		a->exit_bytes[n_exits] = exits[i].byte;
+		a->exits[n_exits++] = exits[i].off;
 	}
 	if (!why) {
 		a->n_exits = n_exits;
@@ -108,6 +94,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				      .func = offer->func,
 				      .off = offer->insn.off,
 				      .bytes = offer->bytes,
+				      .byte = offer->insn.byte,
 				      .site = offer->site};
 	rc = patched;
 	if (!rc && point->func.exits)
@@ -130,6 +117,29 @@ bool alloc_point__is_essential(const struct allocator *a, size_t i)
 		if (a->points[i].func.role == ROLE_ALLOC)
 			return false;
 	return true;
+}
+
+const char *allocator__patched_in(const struct allocator *a, pid_t pid, const struct maps *maps)
+{
+	_cleanup_free_ struct code_place *places =
+		calloc(a->n_points + a->n_exits + 1, sizeof(*places));
+	_cleanup_free_ const char **names = calloc(a->n_points + 1, sizeof(*names));
+	size_t n_points = 0, n, which;
+
+	if (!places || !names)
+		return NULL;
+	for (size_t i = 0; i < a->n_points; i++)
+		if (!a->points[i].site.nop) { /* others may have put a call there */
+			names[n_points] = a->points[i].name;
+			places[n_points++] =
+				(struct code_place){a->points[i].off, a->points[i].byte};
+		}
+	n = n_points;
+	for (size_t i = 0; i < a->n_exits; i++)
+		places[n++] = (struct code_place){a->exits[i], a->exit_bytes[i]};
+	if (patch__find(pid, maps, &a->file, places, n, &which) != 1)
+		return NULL;
+	return which < n_points ? names[which] : "a function that may throw";
 }
 
 static void allocator__free(struct allocator *a)
@@ -374,7 +384,7 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 			"know (known: glibc, musl, jemalloc, tcmalloc, mimalloc); its functions "
 			"can be named with --alloc and --free",
 			pid, all->unknown);
-	if (!rc && !all->n && !(all->unknown[0] && scope == ALLOC_ALL))
+	if (!rc && !all->n && !((all->unknown[0] || all->n_refused) && scope == ALLOC_ALL))
 		rc = error__set(
 			err, -ENOENT,
 			"no allocator found in pid %d: none of its mapped files has a symbol "

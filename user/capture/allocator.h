@@ -20,6 +20,7 @@ struct alloc_point {
 	struct abi_func func;	/* how the kernel side reads the call; object is not set */
 	uint64_t off;		/* file offset of the probed instruction */
 	uint64_t bytes;		/* of its code; 0: unknown */
+	uint8_t byte;		/* the first one of the probed instruction, in the file */
 	struct probe_site site; /* what stands there */
 };
 
@@ -33,8 +34,9 @@ struct allocator {
 	struct file_id file;
 	struct alloc_point *points;
 	size_t n_points;
-	uint64_t exits[ALLOC_MAX_EXITS]; /* file offsets of the ret instructions at which the
+	uint64_t exits[ALLOC_MAX_EXITS];     /* file offsets of the ret instructions at which the
 					  * functions that may throw return */
+	uint8_t exit_bytes[ALLOC_MAX_EXITS]; /* what the file has there */
 	size_t n_exits;
 	struct abi_object object; /* how its calls to itself are told apart */
 };
@@ -44,6 +46,11 @@ struct allocator {
  * (malloc). Without another that allocates, what it allocates is missing, and nothing else is
  * wrong. */
 bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
+
+/* A function whose code process pid, whose address space is maps, has changed in its own memory: a
+ * probe would put the file's code in its place. NULL: none, or the memory does not come. */
+const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
+				  const struct maps *maps);
 
 /* What is known of one process: its allocators, and which files were looked at. */
 struct allocators {
@@ -70,7 +77,7 @@ enum alloc_scope {
  * copy that a file keeps to itself is an allocator of its own. extra are functions that the user
  * named. files remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
- * With ALLOC_ALL a file that cannot be used is passed over and counted. A malloc of no known
+ * With ALLOC_ALL a file that cannot be used is passed over and counted, be it the only one. A malloc of no known
  * allocator is no error: it is named in (*ret)->unknown. The process may have ended if the binaries
  * hold its files (-ESRCH if there is extra, too).
  *
@@ -85,8 +92,8 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
  * not meet? */
 static inline bool alloc_error__passes(int rc)
 {
-	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ||
-	       rc == -ENOSPC || rc == -ETIMEDOUT;
+	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC ||
+	       rc == -ETIMEDOUT;
 }
 
 /* Adds those in files that were mapped since, whole: a program that loads an allocator late calls

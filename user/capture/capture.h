@@ -121,6 +121,7 @@ int capture__attach(struct capture *capture, struct allocators *allocators, pid_
 
 /* Where the kernel takes no probe on a function of an allocator, in whichever process. */
 struct capture_refusal {
+	pid_t pid; /* 0: of all processes */
 	struct file_id file;
 	const char *family; /* the allocator's; static */
 	uint64_t vaddr;	    /* of the function; 0: an instruction at which one returns */
@@ -131,6 +132,11 @@ struct capture_refusal {
 /* All that there were in the run, in their order. The capture's, and valid until the next attach or
  * resume. */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
+
+/* No probe is to come to the allocator in process pid, or, 0, in any. Those that stand there are the
+ * caller's to take out. text: as of the refusal. 0 or -ENOMEM. */
+int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
+		    const char *text);
 
 /* Are there probes in the file for all processes, even though they may be out at the moment? */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file);

@@ -193,17 +193,17 @@ const struct capture_refusal *capture__refusals(const struct capture *c, size_t 
 	return c->refusals;
 }
 
-/* What is known to be refused of an allocator: of that function (its virtual address), or, NULL, of
- * all of it. */
+/* What is known to be refused of an allocator in process pid: of that function (its virtual
+ * address), or, NULL, of all of it. */
 static const struct capture_refusal *find_refusal(const struct capture *c,
 						  const struct allocator *a,
-						  const struct alloc_point *point)
+						  const struct alloc_point *point, pid_t pid)
 {
 	for (size_t i = 0; i < c->n_refusals; i++) {
 		const struct capture_refusal *r = &c->refusals[i];
 
-		if (!r->gone && file_id__equal(&r->file, &a->file) && r->family == a->family &&
-		    (point ? r->vaddr == point->func.vaddr : r->whole))
+		if (!r->gone && (!r->pid || r->pid == pid) && file_id__equal(&r->file, &a->file) &&
+		    r->family == a->family && (point ? r->vaddr == point->func.vaddr : r->whole))
 			return r;
 	}
 	return NULL;
@@ -231,6 +231,21 @@ static int note_refusal(struct capture *c, const struct allocator *a,
 		point ? point->name : "a function that may throw", a->path, place, -reason,
 		whole ? "this allocator is not traced, or what is freed would look live"
 		      : "what it allocates is missing");
+	return 0;
+}
+
+int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, const char *text)
+{
+	struct capture_refusal *r;
+
+	if (find_refusal(c, a, NULL, pid))
+		return 0;
+	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
+		return -ENOMEM;
+	r = &c->refusals[c->n_refusals++];
+	*r = (struct capture_refusal){
+		.pid = pid, .file = a->file, .family = a->family, .whole = true};
+	snprintf(r->text, sizeof(r->text), "%s", text);
 	return 0;
 }
 
@@ -362,7 +377,7 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 				"functions are known already",
 				c->n_objects, c->n_funcs);
 		if ((!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE)) ||
-		    find_refusal(c, a, point))
+		    find_refusal(c, a, point, pid))
 			continue;
 		throwing = throwing || point->func.exits;
 		add_offset(point->func.role == ROLE_FREE	    ? &ret->offsets.free
@@ -399,7 +414,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		      struct error *err)
 {
 	_cleanup_free_ struct wanted *wanted = calloc(1, sizeof(*wanted));
-	const struct capture_refusal *refusal = find_refusal(c, a, NULL);
+	const struct capture_refusal *refusal = find_refusal(c, a, NULL, pid);
 	struct attach attach = {.c = c, .pid = pid, .before = c->n_links};
 	struct capture_probe *grown;
 	char path[64];
@@ -433,7 +448,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
 	for (uint32_t i = 0; i < wanted->n; i++) {
-		if (find_refusal(c, a, wanted->points[i]))
+		if (find_refusal(c, a, wanted->points[i], pid))
 			continue;
 		if (!again)
 			c->probes[c->n_probes++] =
@@ -488,7 +503,7 @@ static int place_region_points(const struct attach_regions *a)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct region_point *point = &a->source->points[i];
 
-		offs[i] = point->off;
+		offs[i] = point->place.off;
 		cookies[i] = (uint64_t)point->site.delta << 8 | point->kind;
 	}
 	if (c->kind == PROBE_SESSION)

@@ -61,17 +61,36 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)
 		if (ret->site.args[i] != i + 1)
 			return false;
-	return !elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &ret->off);
+	ret->place.byte = code[ret->site.delta];
+	return !elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &ret->place.off);
+}
+
+const char *region_source__patched_in(const struct region_source *s, pid_t pid,
+				      const struct maps *maps)
+{
+	struct code_place places[REGION_FUNCTIONS];
+	const char *names[REGION_FUNCTIONS];
+	size_t n = 0, which;
+	int rc;
+
+	for (size_t i = 0; i < s->n_points && !s->syscalls; i++)
+		if (!s->points[i].site.nop) { /* others may have put a call there */
+			names[n] = s->points[i].name;
+			places[n++] = s->points[i].place;
+		}
+	rc = patch__find(pid, maps, &s->file, places, n, &which);
+	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
 /* The file's part in it: 1: it is the C library, or settles that there is no less than the system
  * calls; 0: go on. */
-static int examine(struct region_source *s, pid_t pid, const struct map_entry *entry)
+static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
+		   const struct map_entry *entry)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol symbol;
-	const char *soname;
+	const char *soname, *patched;
 
 	if (fd < 0 || elf_image__open(fd, entry->path, &image, NULL))
 		return 0;
@@ -104,6 +123,13 @@ static int examine(struct region_source *s, pid_t pid, const struct map_entry *e
 	if (!s->path)
 		return -ENOMEM;
 	s->file = entry->file;
+	patched = region_source__patched_in(s, pid, maps);
+	if (patched) {
+		say_why(s,
+			"%s of the C library was patched in pid %d while running, and is left alone",
+			patched, pid);
+		return 1;
+	}
 	s->fd = maps__to_probe(take_fd(&fd), pid, entry);
 	return s->fd < 0 ? s->fd : 1;
 }
@@ -136,14 +162,14 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, dynamics[i]);
 
-		rc = entry ? examine(s, pid, entry) : 0;
+		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
 	/* No list: not yet, or never; then the files may at least say why. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 
 		if (entry->executable && entry->file.inode)
-			rc = examine(s, pid, entry);
+			rc = examine(s, pid, maps, entry);
 	}
 	if (rc < 0)
 		return error__set(err, rc, "cannot look at the C library of pid %d: %s", pid,

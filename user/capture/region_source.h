@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bpf/abi.h"
+#include "capture/patch.h"
 #include "elf/probe_site.h"
 #include "proc/maps.h"
 
@@ -17,7 +18,7 @@
 struct region_point {
 	const char *name; /* static */
 	enum abi_region_kind kind;
-	uint64_t off; /* file offset of the probed instruction */
+	struct code_place place; /* the probed instruction */
 	struct probe_site site;
 };
 
@@ -31,6 +32,12 @@ struct region_source {
 	struct region_point points[REGION_FUNCTIONS];
 	size_t n_points;
 };
+
+/* The first of its functions whose code pid has changed in its own memory: a probe would put the
+ * file's code in its place. NULL: none, or there are no probes. "its code" when its memory does not
+ * come. */
+const char *region_source__patched_in(const struct region_source *source, pid_t pid,
+				      const struct maps *maps);
 
 /* The source for pid; maps is its address space. With loading set the dynamic linker is still at
  * work, and -ENOENT says that the C library has not come yet. 0; other negative errno with err. */

@@ -570,7 +570,7 @@ static int add_region_probes(const struct build *b, struct profile *p)
 		struct profile_probe probe = {
 			.function = (char *)point->name,
 			.object = source->path,
-			.offset = point->off,
+			.offset = point->place.off,
 			.instruction = (char *)point->site.instruction,
 			.emulated = point->site.emulated,
 			.kind = probe_kind__name(capture__kind(b->capture)),

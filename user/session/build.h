@@ -67,6 +67,7 @@ struct target {
 	bool headless;	     /* its main thread has ended, others go on */
 	int pidfd;
 	bool maps_changed; /* since the kernel side was told */
+	bool code_changed; /* code of a file was made executable again: not looked at yet */
 	bool probes_due;   /* ... and it was not looked through for allocators since */
 	struct maps maps;  /* everything it has had mapped, newest over oldest */
 	size_t n_mapped;   /* what it had of them at the last look at /proc */

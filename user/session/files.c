@@ -50,9 +50,8 @@ static void use_all(struct session *s, const struct maps *maps)
 			binaries__use(s->binaries, &maps->entries[i].file);
 }
 
-static void release(void *ctx, const struct file_id *file)
+void files__release(struct session *s, const struct file_id *file)
 {
-	struct session *s = ctx;
 	size_t n = 0;
 
 	s->files_released = true;
@@ -63,6 +62,11 @@ static void release(void *ctx, const struct file_id *file)
 		else
 			allocators__free(s->attached[i]);
 	s->n_attached = n;
+}
+
+static void release(void *ctx, const struct file_id *file)
+{
+	files__release(ctx, file);
 }
 
 void files__let_go(struct session *s)

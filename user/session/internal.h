@@ -177,8 +177,21 @@ enum file_mark {
  * its own probes. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
+/* Takes the probes for all processes out of a file, and forgets its allocators. */
+void files__release(struct session *session, const struct file_id *file);
+
 /* Lets go of files, and of the probes in them, that no target has mapped any more, now and then. */
 void files__let_go(struct session *session);
+
+/* --- patched.c: code that is not that of its file --- */
+
+/* Before probes come into the allocators that are not attached yet, for all processes: refuses those
+ * whose code some process has changed. */
+void patched__look_everywhere(struct session *session, struct allocators *allocators);
+
+/* A target has made code of a file executable again: refuses what it has changed, for all processes
+ * where the probes are everybody's, and takes these out. */
+void patched__look_again(struct session *session, struct target *target);
 
 /* --- region_calls.c: what the targets take from the kernel --- */
 

@@ -7,7 +7,7 @@
 
 #define MOST_TOLD 5 /* reasons: a file may offer hundreds of functions */
 
-/* Whoever maps the file as code has what is refused there: the instruction is the same for all. */
+/* Unless it is one process's: whoever maps the file as code has what is refused there: the instruction is the same for all. */
 static bool maps_code_of(const struct target *t, const struct file_id *file)
 {
 	for (size_t i = 0; i < t->maps.n; i++)
@@ -39,7 +39,8 @@ int refusals__add(const struct build *b, struct profile *p)
 
 	refusals = capture__refusals(b->capture, &n);
 	for (size_t i = 0; i < n && !rc; i++) {
-		if (!maps_code_of(b->target, &refusals[i].file))
+		if ((refusals[i].pid && refusals[i].pid != b->target->info.pid) ||
+		    !maps_code_of(b->target, &refusals[i].file))
 			continue;
 		*(refusals[i].whole ? &whole : &functions) += 1;
 		if (told++ < MOST_TOLD)

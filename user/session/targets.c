@@ -233,6 +233,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 
 	if (VECTOR_ADD_ROOM(s->attached, s->n_attached))
 		return error__set(err, -ENOMEM, "out of memory");
+	patched__look_everywhere(s, t->allocators);
 	capture__probes(s->capture, &before);
 	/* One that cannot be probed is no reason to leave the others. */
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
@@ -336,10 +337,14 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
+	const struct map_entry *old;
 	bool replaces;
 
 	if (!t || is_anothers(t))
 		return;
+	old = maps__find(&t->maps, entry->start);
+	t->code_changed = t->code_changed || (old && old->executable && entry->file.inode &&
+					      file_id__equal(&old->file, &entry->file));
 	replaces = maps__replaces_code(&t->maps, entry);
 	t->code_replaced += replaces;
 	if (!entry->file.inode) {
@@ -534,6 +539,11 @@ void targets__take_news(struct session *s)
 	}
 	if (s->watch)
 		watch__deliver(s->watch);
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i]->code_changed) {
+			s->targets[i]->code_changed = false;
+			patched__look_again(s, s->targets[i]);
+		}
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i]->exit_ns && !s->targets[i]->ended) {
 			targets__note_end(s, s->targets[i]);

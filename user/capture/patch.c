@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/patch.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proc/memory.h"
+
+#define BREAKPOINT 0xcc
+
+static bool is_code_of(const struct map_entry *entry, const struct file_id *file)
+{
+	return entry->executable && file_id__equal(&entry->file, file);
+}
+
+/* The reads of all places in all mappings: pages that were changed are a mapping of their own. */
+struct batch {
+	struct memory_read *reads;
+	uint8_t *bytes;
+	size_t *which; /* place */
+	size_t n;
+};
+
+static void add_mapping(struct batch *b, const struct map_entry *entry,
+			const struct code_place *places, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = places[i].off - entry->off;
+
+		if (places[i].off < entry->off || at >= entry->end - entry->start)
+			continue;
+		b->reads[b->n] = (struct memory_read){entry->start + at, &b->bytes[b->n], 1, false};
+		b->which[b->n++] = i;
+	}
+}
+
+int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
+		const struct code_place *places, size_t n, size_t *ret)
+{
+	_cleanup_free_ struct memory_read *reads = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	_cleanup_free_ size_t *which = NULL;
+	size_t room = 0;
+	struct batch b;
+	int rc;
+
+	for (size_t i = 0; i < maps->n; i++)
+		room += is_code_of(&maps->entries[i], file) ? n : 0;
+	if (!room)
+		return 0;
+	reads = calloc(room, sizeof(*reads));
+	bytes = calloc(room, sizeof(*bytes));
+	which = calloc(room, sizeof(*which));
+	if (!reads || !bytes || !which)
+		return -ETIMEDOUT;
+	b = (struct batch){reads, bytes, which, 0};
+	for (size_t i = 0; i < maps->n; i++)
+		if (is_code_of(&maps->entries[i], file))
+			add_mapping(&b, &maps->entries[i], places, n);
+	rc = b.n ? memory__read_all(pid, reads, b.n) : 0;
+	if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
+		return -ETIMEDOUT;
+	for (size_t i = 0; i < b.n; i++)
+		if (reads[i].ok && bytes[i] != places[which[i]].byte && bytes[i] != BREAKPOINT) {
+			*ret = which[i];
+			return 1;
+		}
+	return 0;
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Processes that have changed their own copy of code in which probes are to stand (capture/patch.h).
+ * Probes in everybody's code come into all of them, so all are looked at beforehand. Later changes
+ * are known by their mappings: code is made writable and executable again by mprotect, of which there
+ * is news, of targets only. Who changes code without it (through /proc/PID/mem) is not noticed. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proc/process.h"
+#include "session/internal.h"
+
+struct look {
+	struct session *s;
+	struct allocators *allocators; /* those that are not attached yet are looked for */
+};
+
+/* NULL: it has not. */
+static const char *changed(const struct allocator *a, pid_t pid, const struct maps *maps,
+			   char *text, size_t size)
+{
+	const char *name = allocator__patched_in(a, pid, maps);
+	struct process_info info = {};
+
+	if (!name)
+		return NULL;
+	process__read_stat(pid, &info);
+	snprintf(
+		text, size,
+		"%.120s of %.256s cannot be probed: pid %d (%s) has patched that code while running. "
+		"A probe would undo that and the process would crash: this allocator is not traced",
+		name, a->path, pid, info.comm);
+	return text;
+}
+
+static void look_at(const struct look *look, pid_t pid, const struct maps *maps)
+{
+	char text[640];
+
+	for (size_t i = look->allocators->n_attached; i < look->allocators->n; i++)
+		if (changed(look->allocators->list[i], pid, maps, text, sizeof(text)))
+			capture__refuse(look->s->capture, look->allocators->list[i], 0, text);
+}
+
+static int look_at_other(pid_t pid, void *ctx)
+{
+	const struct look *look = ctx;
+	struct maps maps;
+
+	if (targets__find(look->s, pid) || maps__read(pid, &maps))
+		return 0;
+	look_at(look, pid, &maps);
+	maps__free(&maps);
+	guard__wait(look->s);
+	return 0;
+}
+
+void patched__look_everywhere(struct session *s, struct allocators *allocators)
+{
+	struct look look = {s, allocators};
+	bool new = false;
+
+	for (size_t i = allocators->n_attached; i < allocators->n; i++)
+		new = new || !capture__probes_file(s->capture, &allocators->list[i]->file);
+	if (!new)
+		return;
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (!s->targets[i]->ended)
+			look_at(&look, s->targets[i]->info.pid, &s->targets[i]->maps);
+	process__each(look_at_other, &look);
+}
+
+/* Of an allocator with probes in everybody's code. */
+static void refuse_everywhere(struct session *s, const struct allocator *a, const char *text)
+{
+	struct allocator refused = {.family = a->family, .file = a->file};
+	unsigned char *mark = binaries__mark(s->binaries, &a->file);
+
+	files__release(s, &refused.file); /* a is gone */
+	if (mark)
+		*mark = FILE_REFUSED;
+	capture__refuse(s->capture, &refused, 0, text);
+}
+
+void patched__look_again(struct session *s, struct target *t)
+{
+	bool found = false;
+	char text[640];
+
+	if (t->regions && !t->regions_stopped_ns &&
+	    region_source__patched_in(t->regions, t->info.pid, &t->maps))
+		region_calls__stop(s, t);
+	for (size_t i = 0; s->everywhere && i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++) {
+			const struct allocator *a = s->attached[i]->list[j];
+
+			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
+				continue;
+			refuse_everywhere(s, a, text);
+			patched__look_again(s, t); /* among those that are left */
+			return;
+		}
+	for (size_t j = 0; t->allocators && j < t->allocators->n; j++)
+		if (changed(t->allocators->list[j], t->info.pid, &t->maps, text, sizeof(text))) {
+			found = true;
+			capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
+		}
+	/* Where its code was changed there is nothing to take out; elsewhere there is. */
+	if (!found || !paced__wants_probes(&t->budget.pace))
+		return;
+	capture__pause(s->capture, t->info.pid);
+	capture__resume(s->capture, t->allocators, t->info.pid, NULL);
+}
