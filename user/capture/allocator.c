@@ -60,10 +60,10 @@ static int add_exits(const struct search *s, struct allocator *a, struct alloc_p
 			why = "a ret instruction was patched";
 		else if (!known && n_exits == ALLOC_MAX_EXITS)
 			why = "too many ret instructions";
-		if (why || known)
-			continue;
-		a->exit_bytes[n_exits] = exits[i].byte;
-		a->exits[n_exits++] = exits[i].off;
+		else if (!known) {
+			a->exit_bytes[n_exits] = exits[i].byte;
+			a->exits[n_exits++] = exits[i].off;
+		}
 	}
 	if (!why) {
 		a->n_exits = n_exits;
