@@ -25,6 +25,7 @@
 struct names {
 	struct symtab *symtab;	       /* NULL while it is not in memory */
 	enum unresolved_reason reason; /* why there is none and will be none; else NAMED */
+	bool passes;		       /* there may be one the next time */
 	uint64_t used;		       /* when, by the symbolizer's clock */
 	struct lines lines;
 };
@@ -128,13 +129,16 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 	int err;
 
 	names->used = ++symbolizer->clock;
-	if (names->symtab || names->reason != UNRESOLVED_NAMED)
+	if (names->symtab || (names->reason != UNRESOLVED_NAMED && !names->passes))
 		return 0;
+	names->reason = UNRESOLVED_NAMED;
 	err = binary->image ? read_symbols(symbolizer, binary, &names->symtab) : -ENOEXEC;
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
 		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
+		/* no process, or no descriptor, is to be had: that says nothing of the file */
+		names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 		return 0;
 	}
 	symbolizer->bytes += symtab__bytes(names->symtab);

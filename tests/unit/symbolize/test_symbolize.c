@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -442,6 +443,32 @@ static void test_unread(void **state)
 	free_namer(&namer);
 }
 
+/* Nor is it remembered of the file when there was no descriptor to ask its reader by. */
+static void test_unread_for_now(void **state)
+{
+	struct namer namer = new_namer(&defaults);
+	uint64_t addr = (uintptr_t)known_function + 1;
+	struct rlimit usual, none;
+	struct profile *profile;
+
+	(void)state;
+	hold_all(&namer, getpid());
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	none = (struct rlimit){0, usual.rlim_max};
+	profile = make_profile(getpid(), &addr, 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_int_equal(at(profile, addr)->reason, UNRESOLVED_UNREAD);
+	profile__free(profile);
+
+	profile = make_profile(getpid(), &addr, 1);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_location(profile, addr, "known_function", UNRESOLVED_NAMED);
+	profile__free(profile);
+	free_namer(&namer);
+}
+
 static uint64_t failures(const struct profile *profile)
 {
 	assert_int_equal(profile->n_lost, 1);
@@ -525,12 +552,19 @@ static void test_jit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_process),   cmocka_unit_test(test_not_held),
-		cmocka_unit_test(test_held_survives), cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
-		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
-		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_asked_once),    cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_own_process),
+		cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_held_survives),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths),
+		cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_eviction),
+		cmocka_unit_test(test_raw_names),
+		cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_asked_once),
+		cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_unread_for_now),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
