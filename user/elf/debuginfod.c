@@ -6,13 +6,20 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "elf/headers.h"
 
 #define LIBRARY "libdebuginfod.so.1"
+/* How long a server may give nothing, unless DEBUGINFOD_TIMEOUT says otherwise; libdebuginfod waits
+ * for 90 s. */
+#define PATIENCE_S "10"
+/* A failure that took so much of that was no "404". */
+#define DEAD_SHARE 0.9
 
 struct library {
 	void *(*begin)(void);
@@ -56,23 +63,32 @@ static bool has_symtab(const struct elf_headers *headers)
 	return false;
 }
 
+/* A server that does not answer is asked once in a run: each file would wait as long. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
 	struct library library;
+	static bool dead;
+	double start_s, patience_s;
 	void *client;
 	int own;
 
+	if (dead)
+		return -ETIMEDOUT;
 	if (!load(&library))
 		return -ENOENT;
+	setenv("DEBUGINFOD_TIMEOUT", PATIENCE_S, 0);
+	patience_s = atof(getenv("DEBUGINFOD_TIMEOUT"));
 	client = library.begin();
 	if (!client)
 		return -ENOMEM;
+	start_s = clock__monotonic_s();
 	fd = library.find(client, id->bytes, (int)id->len, &path);
 	library.end(client);
+	dead = fd < 0 && patience_s > 0 && clock__monotonic_s() - start_s > DEAD_SHARE * patience_s;
 	if (fd < 0)
-		return -ENOENT;
+		return dead ? -ETIMEDOUT : -ENOENT;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	return own < 0 ? -errno : own;
 }

@@ -7,14 +7,17 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "elf/debuginfod.h"
 #include "tests/unit/elf/shell.h"
 
@@ -94,11 +97,40 @@ static void test_server(void **state)
 	assert_int_equal(ask("stripped"), -ENOENT);
 }
 
+/* A server that takes connections and says nothing is waited for once. Last, for then nobody is
+ * asked any more. */
+static void test_dead_server(void **state)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_close_ int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(addr);
+	uint64_t start_ns;
+	char urls[64];
+
+	(void)state;
+	if (!dlopen("libdebuginfod.so.1", RTLD_LAZY))
+		skip();
+	assert_int_equal(bind(server, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(server, 10), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&addr, &len), 0);
+	snprintf(urls, sizeof(urls), "http://127.0.0.1:%d/", ntohs(addr.sin_port));
+	setenv("DEBUGINFOD_URLS", urls, 1);
+	setenv("DEBUGINFOD_TIMEOUT", "1", 1);
+	assert_int_equal(ask("stripped"), -ETIMEDOUT);
+	start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(ask("stripped"), -ETIMEDOUT);
+	assert_true(clock__now_ns(CLOCK_MONOTONIC) - start_ns < 900000000); /* and not 5 s */
+	unsetenv("DEBUGINFOD_TIMEOUT");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nobody_is_asked),
 		cmocka_unit_test(test_server),
+		cmocka_unit_test(test_dead_server),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
