@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/vector.h"
 
 #define INTERN_MAX (1u << 31) /* then half of 2^32 slots are full */
 
@@ -70,14 +71,8 @@ static int grow_bytes(struct intern *intern, size_t len)
 {
 	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;
 
-	if (!(intern->n & (intern->n - 1))) {
-		size_t *starts = reallocarray(intern->starts, intern->n ? 2 * intern->n : 1,
-					      sizeof(*starts));
-
-		if (!starts)
-			return -ENOMEM;
-		intern->starts = starts;
-	}
+	if (VECTOR_ADD_ROOM(intern->starts, intern->n))
+		return -ENOMEM;
 	while (room < intern->used)
 		room *= 2;
 	if (!intern->bytes || need > room) {

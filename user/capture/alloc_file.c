@@ -276,12 +276,11 @@ static int add_offer(struct reader *r, size_t name, const char *text, const stru
 		(struct alloc_alias){(uint16_t)name, (uint16_t)i, symbol->dynamic};
 	if (i < part->n_offers)
 		return 0;
-	offers = reallocarray(part->offers, i + 1, sizeof(*offers));
-	if (!offers) {
+	if (VECTOR_ADD_ROOM(part->offers, i)) {
 		part->n_aliases--;
 		return -ENOMEM;
 	}
-	part->offers = offers;
+	offers = part->offers;
 	offers[i] = (struct alloc_offer){.name = text, .func = *func, .leads_to = ALLOC_NOWHERE};
 	offers[i].func.vaddr = symbol->vaddr;
 	offers[i].bytes = symbol->size;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "base/vector.h"
 #include "capture/patch.h"
 #include "proc/link_map.h"
 #include "proc/process.h"
@@ -178,7 +179,6 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 {
 	_cleanup_(cleanup_allocator) struct allocator *a = NULL;
 	bool used[ABI_MAX_FUNCS] = {};
-	struct allocator **grown;
 	size_t n_used = 0;
 	int rc = 0;
 
@@ -196,11 +196,8 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		n_used += used[i] = used[i] && part->offers[i].leads_to == ALLOC_NOWHERE;
 	if (!n_used)
 		return 0;
-	grown = realloc(s->all->list, (s->all->n + 1) * sizeof(*grown));
-	if (grown)
-		s->all->list = grown;
 	a = calloc(1, sizeof(*a));
-	if (!grown || !a)
+	if (!a || VECTOR_ADD_ROOM(s->all->list, s->all->n))
 		return error__set(err, -ENOMEM, "out of memory");
 	a->family = part->family;
 	a->path = strdup(entry->path);
@@ -241,18 +238,14 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 {
 	_cleanup_free_ const struct alloc_extra **extra = NULL;
 	const struct alloc_file *file;
-	struct file_id *grown;
 	size_t n_extra = 0, m = s->names->malloc;
 	int rc;
 
 	for (size_t i = 0; i < s->all->n_seen; i++)
 		if (file_id__equal(&s->all->seen[i], &entry->file))
 			return 0;
-	grown = realloc(s->all->seen, (s->all->n_seen + 1) * sizeof(*grown));
-	if (grown)
-		s->all->seen = grown;
 	extra = calloc(s->n_extra + 1, sizeof(*extra));
-	if (!grown || !extra)
+	if (!extra || VECTOR_ADD_ROOM(s->all->seen, s->all->n_seen))
 		return error__set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < s->n_extra; i++)
 		if (is_named(&s->extra[i], s->exe, entry->path))

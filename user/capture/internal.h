@@ -99,7 +99,7 @@ struct capture {
 	struct capture_closing *closings; /* links on their way out, while we go on */
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;
-	size_t n_probes;
+	size_t n_probes, probes_room;
 	struct capture_refusal *refusals;
 	size_t n_refusals;
 	struct unwind_store unwind;

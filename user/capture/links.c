@@ -5,24 +5,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/vector.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	struct capture_link *links = reallocarray(c->links, c->n_links + 1, sizeof(*links));
-	int *closing, slot;
+	/* and room to close them with: that must not fail */
+	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
+			   ? -ENOMEM
+			   : keeper__hold(c->keeper, fd, rank);
 
-	c->links = links ? links : c->links;
-	/* Room to close them with: that must not fail. */
-	closing = links ? reallocarray(c->closing, c->n_links + 1, sizeof(*closing)) : NULL;
-	c->closing = closing ? closing : c->closing;
-	slot = closing ? keeper__hold(c->keeper, fd, rank) : -ENOMEM;
 	if (slot < 0) {
 		close(fd);
 		return slot;
 	}
-	links[c->n_links++] =
+	c->links[c->n_links++] =
 		(struct capture_link){.slot = slot, .pid = pid, .object = NO_OBJECT, .rank = rank};
 	return 0;
 }
@@ -108,17 +106,11 @@ static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 
 void links__pause(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, room = c->n_closings + c->n_links;
-	struct capture_closing *closings = c->closings;
+	size_t kept = 0;
 
-	if (room > c->closings_room) {
-		closings = reallocarray(closings, room, sizeof(*closings));
-		if (!closings) {
-			links__close(c, choice); /* it takes us longer, no more */
-			return;
-		}
-		c->closings = closings;
-		c->closings_room = room;
+	if (VECTOR_RESERVE(c->closings, c->closings_room, c->n_closings + c->n_links)) {
+		links__close(c, choice); /* it takes us longer, no more */
+		return;
 	}
 	/* of one object: nobody waits for it, and many may be released at once */
 	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
@@ -136,7 +128,7 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 			continue;
 		closer = shield__begin_close(c->closing, 1);
 		if (closer)
-			closings[c->n_closings++] = (struct capture_closing){
+			c->closings[c->n_closings++] = (struct capture_closing){
 				closer, c->links[i].pid, c->links[i].object};
 	}
 	c->n_links = kept;

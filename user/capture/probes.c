@@ -416,16 +416,12 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	_cleanup_free_ struct wanted *wanted = calloc(1, sizeof(*wanted));
 	const struct capture_refusal *refusal = find_refusal(c, a, NULL, pid);
 	struct attach attach = {.c = c, .pid = pid, .before = c->n_links};
-	struct capture_probe *grown;
 	char path[64];
 	int rc, noted;
 
 	if (refusal)
 		return error__set(err, -EOPNOTSUPP, "%s", refusal->text);
-	grown = realloc(c->probes, (c->n_probes + a->n_points) * sizeof(*grown));
-	if (grown)
-		c->probes = grown;
-	if (!grown || !wanted)
+	if (!wanted || VECTOR_RESERVE(c->probes, c->probes_room, c->n_probes + a->n_points))
 		return error__set(err, -ENOMEM, "out of memory");
 	rc = collect_wanted(c, a, pid, again, wanted, err);
 	if (rc || !wanted->n)

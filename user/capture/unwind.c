@@ -273,7 +273,6 @@ static void provide_part(struct capture *c, const struct binaries *binaries,
 		.entry = entry,
 	};
 	size_t at = find_part(store, &part.key);
-	struct unwind_part *parts;
 	struct file_state state;
 	bool known;
 
@@ -285,18 +284,14 @@ static void provide_part(struct capture *c, const struct binaries *binaries,
 	known = at < store->n_parts && !memcmp(&store->parts[at].key, &part.key, sizeof(part.key));
 	if (known && !memcmp(&store->parts[at].table, &part.table, sizeof(part.table)))
 		return;
-	if (!known) {
-		parts = reallocarray(store->parts, store->n_parts + 1, sizeof(*parts));
-		if (!parts)
-			return;
-		store->parts = parts;
-	}
+	if (!known && VECTOR_ADD_ROOM(store->parts, store->n_parts))
+		return;
 	if (bpf_map__update_elem(c->skel->maps.tables_by_file, &part.key, sizeof(part.key),
 				 &part.table, sizeof(part.table), BPF_ANY))
 		return;
 	if (!known)
 		memmove(store->parts + at + 1, store->parts + at,
-			(store->n_parts++ - at) * sizeof(*parts));
+			(store->n_parts++ - at) * sizeof(part));
 	store->parts[at] = part;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/outfile.h"
+#include "base/vector.h"
 #include "cli/cli.h"
 #include "encode/encode.h"
 #include "profile/parts.h"
@@ -32,16 +33,14 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 static int remember(void *ctx, const struct profile *p, const char *path)
 {
 	struct record_config *c = ctx;
-	struct written *grown = reallocarray(c->written, c->n_written + 1, sizeof(*grown));
-	char *copy = strdup(path);
+	char *copy;
 
-	if (grown)
-		c->written = grown;
-	if (!grown || !copy) {
-		free(copy);
+	if (VECTOR_ADD_ROOM(c->written, c->n_written))
 		return -ENOMEM;
-	}
-	grown[c->n_written++] = (struct written){p->pid, trace_what(p), copy};
+	copy = strdup(path);
+	if (!copy)
+		return -ENOMEM;
+	c->written[c->n_written++] = (struct written){p->pid, trace_what(p), copy};
 	return 0;
 }
 

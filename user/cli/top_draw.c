@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "encode/encode.h"
 #include "encode/text.h"
 #include "encode/where.h"
@@ -58,15 +59,8 @@ static int text__add(struct text *text, enum top_style style, const char *line, 
 {
 	char *copy;
 
-	if (text->n == text->room) {
-		size_t room = text->room ? 2 * text->room : 32;
-		struct top_line *lines = reallocarray(text->lines, room, sizeof(*lines));
-
-		if (!lines)
-			return -ENOMEM;
-		text->lines = lines;
-		text->room = room;
-	}
+	if (VECTOR_RESERVE(text->lines, text->room, text->n + 1))
+		return -ENOMEM;
 	copy = strndup(line, bytes);
 	if (!copy)
 		return -ENOMEM;

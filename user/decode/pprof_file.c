@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vector.h"
 #include "decode/pprof_parts.h"
 
 #define MAX_COMMENTS 65536
@@ -23,36 +24,19 @@ static int too_many(const struct pprof_file *file, const uint8_t *at)
 	return pprof_file__too_much(file, at);
 }
 
-/* Room for one more element in an array. */
-static void *grow(void *array, size_t n, size_t *room, size_t size)
-{
-	size_t more = *room ? 2 * *room : 64;
-	void *bigger;
-
-	if (n < *room)
-		return array;
-	bigger = reallocarray(array, more, size);
-	if (bigger)
-		*room = more;
-	return bigger;
-}
-
 /* --- texts --- */
 
 static int add_string(struct pprof_file *file, const struct field *field)
 {
-	struct bytes *strings;
 	int rc = wire__want_bytes(file->input, field);
 
 	if (rc)
 		return rc;
 	if (file->n_strings == file->making->limits->items)
 		return too_many(file, field->at);
-	strings = grow(file->strings, file->n_strings, &file->strings_room, sizeof(*strings));
-	if (!strings)
+	if (VECTOR_RESERVE(file->strings, file->strings_room, file->n_strings + 1))
 		return -ENOMEM;
-	file->strings = strings;
-	strings[file->n_strings++] = field->bytes;
+	file->strings[file->n_strings++] = field->bytes;
 	return 0;
 }
 
@@ -146,15 +130,11 @@ static int add_comments(struct pprof_file *file, struct field *field)
 	int rc;
 
 	while ((rc = wire__next_number(file->input, field, &done, &number)) > 0) {
-		uint64_t *comments = grow(file->comments, file->n_comments, &file->comments_room,
-					  sizeof(*comments));
-
-		if (!comments)
-			return -ENOMEM;
-		file->comments = comments;
 		if (file->n_comments == MAX_COMMENTS)
 			return too_many(file, field->at);
-		comments[file->n_comments++] = number;
+		if (VECTOR_RESERVE(file->comments, file->comments_room, file->n_comments + 1))
+			return -ENOMEM;
+		file->comments[file->n_comments++] = number;
 	}
 	return rc;
 }
@@ -167,7 +147,6 @@ static int table__add(struct pprof_table *table, const struct pprof_file *file,
 	uint64_t id = 0;
 	const struct pprof_member members[] = {
 		{MAPPING_ID, MEMBER_NUMBER, &id}}; /* as LOCATION_ID, FUNCTION_ID */
-	struct pprof_table_item *items;
 	int rc = wire__want_bytes(file->input, field);
 
 	if (rc)
@@ -179,11 +158,9 @@ static int table__add(struct pprof_table *table, const struct pprof_file *file,
 		return rc;
 	if (!id)
 		return pprof_file__bad(file, field->at, "an entry of a table without an id");
-	items = grow(table->items, table->n, &table->room, sizeof(*items));
-	if (!items)
+	if (VECTOR_RESERVE(table->items, table->room, table->n + 1))
 		return -ENOMEM;
-	table->items = items;
-	items[table->n++] = (struct pprof_table_item){id, field->bytes};
+	table->items[table->n++] = (struct pprof_table_item){id, field->bytes};
 	return 0;
 }
 

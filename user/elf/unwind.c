@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "base/vector.h"
 #include "elf/cfi.h"
 #include "elf/cursor.h"
 #include "elf/go_code.h"
@@ -53,20 +54,6 @@ struct builder {
 	struct unwind_rows rows;
 	struct unwind_table *table; /* gets the rows when all are made */
 };
-
-/* The array of n with room for one more, perhaps elsewhere; NULL: out of memory, the array stays.
- */
-static void *grow(void *array, size_t n, size_t *room, size_t size)
-{
-	size_t bigger = *room ? 2 * *room : 256;
-
-	if (n < *room)
-		return array;
-	array = reallocarray(array, bigger, size);
-	if (array)
-		*room = bigger;
-	return array;
-}
 
 /* --- entries ------------------------------------------------------------------------------------
  */
@@ -127,16 +114,13 @@ static bool read_cie(const struct builder *b, struct cie *cie, struct cursor cur
 static int add_cie(struct builder *b, size_t pos, struct cursor cursor)
 {
 	struct cie cie = {.pos = pos};
-	struct cie *cies;
 
 	cie.sound = read_cie(b, &cie, cursor);
 	if (!cie.sound)
 		b->table->skipped++;
-	cies = grow(b->cies, b->n_cies, &b->cies_room, sizeof(*cies));
-	if (!cies)
+	if (VECTOR_RESERVE(b->cies, b->cies_room, b->n_cies + 1))
 		return -ENOMEM;
-	b->cies = cies;
-	cies[b->n_cies++] = cie;
+	b->cies[b->n_cies++] = cie;
 	return 0;
 }
 
@@ -164,7 +148,6 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 {
 	size_t field = cursor.pos - b->bytes - 4;
 	const struct cie *cie = back <= field ? find_cie(b, field - back) : NULL;
-	struct fde *fdes;
 	uint64_t pc, len;
 
 	if (!cie)
@@ -180,11 +163,9 @@ static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 	if (pc < b->section.code_start || pc >= b->code_end || len > b->code_end - pc)
 		goto skipped;
 
-	fdes = grow(b->fdes, b->n_fdes, &b->fdes_room, sizeof(*fdes));
-	if (!fdes)
+	if (VECTOR_RESERVE(b->fdes, b->fdes_room, b->n_fdes + 1))
 		return -ENOMEM;
-	b->fdes = fdes;
-	fdes[b->n_fdes++] = (struct fde){
+	b->fdes[b->n_fdes++] = (struct fde){
 		.pc = pc - b->section.code_start,
 		.end = pc + len - b->section.code_start,
 		.program = cursor.pos - b->bytes,

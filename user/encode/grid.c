@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "encode/text.h"
 
 void grid__add(struct grid *grid, const char *fmt, ...)
 {
 	_cleanup_free_ char *text = NULL;
-	char **cells = grid->cells;
 	va_list ap;
 	int len;
 
@@ -26,13 +26,11 @@ void grid__add(struct grid *grid, const char *fmt, ...)
 		grid->error = -ENOMEM;
 		return;
 	}
-	if (!(grid->n & (grid->n - 1))) /* room for a power of two */
-		cells = reallocarray(grid->cells, grid->n ? 2 * grid->n : 1, sizeof(*cells));
-	if (cells) {
-		grid->cells = cells;
-		cells[grid->n] = text_printable(text);
-	}
-	if (cells && cells[grid->n])
+	grid->error = VECTOR_ADD_ROOM(grid->cells, grid->n);
+	if (grid->error)
+		return;
+	grid->cells[grid->n] = text_printable(text);
+	if (grid->cells[grid->n])
 		grid->n++;
 	else
 		grid->error = -ENOMEM;

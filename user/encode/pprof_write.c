@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/vector.h"
 #include "encode/pprof_parts.h"
 
 #include <errno.h>
@@ -14,19 +15,9 @@
 
 void message__append(struct message *m, const void *data, size_t len)
 {
-	if (m->room - m->len < len) {
-		size_t room = m->room ? m->room : 256;
-		char *bytes;
-
-		while (room - m->len < len)
-			room *= 2;
-		bytes = realloc(m->bytes, room);
-		if (!bytes) {
-			m->failed = true;
-			return;
-		}
-		m->bytes = bytes;
-		m->room = room;
+	if (VECTOR_RESERVE(m->bytes, m->room, m->len + len)) {
+		m->failed = true;
+		return;
 	}
 	if (len)
 		memcpy(m->bytes + m->len, data, len);

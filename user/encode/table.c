@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "encode/table.h"
 #include "encode/text.h"
 #include "encode/where.h"
@@ -185,15 +186,8 @@ static int scratch__add(struct scratch *scratch, const char *line)
 {
 	size_t len = strlen(line);
 
-	if (scratch->room - scratch->len < len + 2) {
-		size_t room = 2 * (scratch->room + len + 2);
-		char *text = realloc(scratch->text, room);
-
-		if (!text)
-			return -ENOMEM;
-		scratch->text = text;
-		scratch->room = room;
-	}
+	if (VECTOR_RESERVE(scratch->text, scratch->room, scratch->len + len + 2))
+		return -ENOMEM;
 	memcpy(scratch->text + scratch->len, line, len);
 	scratch->len += len;
 	scratch->text[scratch->len++] = '\n';

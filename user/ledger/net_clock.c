@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "base/vector.h"
 #include "profile/parts.h"
 
 #define NS	 1e-9
@@ -32,8 +33,7 @@ void net_clock__free(struct net_clock *c)
 
 static int reserve(struct net_clock *c)
 {
-	size_t room = c->room ? 2 * c->room : 64, kept = 0, seen = 0;
-	struct net_clock_point *at;
+	size_t kept = 0, seen = 0;
 
 	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays, what comes next may take its
 					   * place */
@@ -47,14 +47,7 @@ static int reserve(struct net_clock *c)
 		c->learnt = 0;
 		c->apart_ns *= 2;
 	}
-	if (c->n < c->room)
-		return 0;
-	at = reallocarray(c->at, room, sizeof(*at));
-	if (!at)
-		return -ENOMEM;
-	c->at = at;
-	c->room = room;
-	return 0;
+	return VECTOR_RESERVE(c->at, c->room, c->n + 1);
 }
 
 /* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly

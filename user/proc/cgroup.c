@@ -22,6 +22,7 @@
 #include <sys/vfs.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 
 #define ROOT_ID	       1
 #define MAX_MOUNTS     100000 /* lines of mountinfo; fs.mount-max is this many in one namespace */
@@ -256,7 +257,7 @@ struct node {
 /* All cgroups, those nearer to the root first: what is found in them is put at the end. */
 struct walk {
 	struct node *nodes;
-	uint32_t n, size;
+	uint32_t n;
 };
 
 static void walk__clear(struct walk *walk)
@@ -272,15 +273,8 @@ static int walk__add(struct walk *walk, uint32_t parent, uint32_t level, const c
 
 	if (walk->n == MAX_CGROUPS)
 		return -E2BIG;
-	if (walk->n == walk->size) {
-		uint32_t size = walk->size ? 2 * walk->size : 64;
-		struct node *grown = reallocarray(walk->nodes, size, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		walk->nodes = grown;
-		walk->size = size;
-	}
+	if (VECTOR_ADD_ROOM(walk->nodes, walk->n))
+		return -ENOMEM;
 	node = &walk->nodes[walk->n];
 	*node = (struct node){parent, level, strdup(name)};
 	if (!node->name)

@@ -108,18 +108,18 @@ static size_t skip(const char *text, size_t at, size_t len, bool blanks)
 static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern, uint32_t component,
 		    char *ret_why, size_t why_size)
 {
-	struct rule *grown = reallocarray(m->rules, m->n_rules + 1, sizeof(*grown));
+	struct rule *rule;
 	int rc;
 
-	if (!grown)
+	if (VECTOR_ADD_ROOM(m->rules, m->n_rules))
 		return -ENOMEM;
-	m->rules = grown;
-	grown[m->n_rules] = (struct rule){.kind = kind, .component = component};
-	rc = regcomp(&grown[m->n_rules].regex, pattern, REG_EXTENDED | REG_NOSUB);
+	rule = &m->rules[m->n_rules];
+	*rule = (struct rule){.kind = kind, .component = component};
+	rc = regcomp(&rule->regex, pattern, REG_EXTENDED | REG_NOSUB);
 	if (rc == REG_ESPACE)
 		return -ENOMEM;
 	if (rc) {
-		regerror(rc, &grown[m->n_rules].regex, ret_why, why_size);
+		regerror(rc, &rule->regex, ret_why, why_size);
 		return -EINVAL;
 	}
 	m->n_rules++;
