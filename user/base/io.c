@@ -6,7 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static ssize_t read_all(int fd, char *buf, size_t len, bool positioned, uint64_t off)
+#include "base/cleanup.h"
+#include "base/vector.h"
+
+#define AT_FIRST (64u << 10)
+
+static ssize_t read_much(int fd, char *buf, size_t len, bool positioned, uint64_t off)
 {
 	size_t done = 0;
 
@@ -27,12 +32,36 @@ static ssize_t read_all(int fd, char *buf, size_t len, bool positioned, uint64_t
 
 ssize_t io__read(int fd, void *buf, size_t len)
 {
-	return read_all(fd, buf, len, false, 0);
+	return read_much(fd, buf, len, false, 0);
 }
 
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off)
 {
-	return read_all(fd, buf, len, true, off);
+	return read_much(fd, buf, len, true, off);
+}
+
+int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len)
+{
+	_cleanup_free_ char *bytes = NULL;
+	size_t room = 0, len = 0;
+
+	do {
+		ssize_t n;
+
+		if (VECTOR_RESERVE(bytes, room, len ? 2 * len : AT_FIRST))
+			return -ENOMEM;
+		n = io__read(fd, bytes + len, room - 1 - len);
+		if (n < 0)
+			return (int)n;
+		len += (size_t)n;
+		if (len > max)
+			return -EFBIG;
+	} while (len == room - 1);
+	bytes[len] = '\0';
+	*ret_bytes = bytes;
+	*ret_len = len;
+	bytes = NULL;
+	return 0;
 }
 
 uint64_t io__file_bytes(int fd)

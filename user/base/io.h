@@ -10,7 +10,11 @@
 /* Reads len bytes from fd, fewer only at the end of the file. Their number, or negative errno. */
 ssize_t io__read(int fd, void *buf, size_t len);
 
-/* The same at off, leaving the file's position alone. */
+/* All that is left of fd, whose length nobody knows, and a terminating 0 that is not counted. 0 and
+ * an allocation of the caller's; negative errno, -EFBIG: there are more than max bytes. */
+int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len);
+
+/* As io__read() at off, leaving the file's position alone. */
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
 
 /* The size of the file behind fd; 0 when there is none (-1). */

@@ -382,35 +382,6 @@ int making__finish(struct making *making)
 
 /* --- files --- */
 
-/* Reads what can be read of fd. 0; negative errno, -EFBIG for too much. */
-static int read_all(int fd, char **ret_bytes, size_t *ret_len)
-{
-	_cleanup_free_ char *bytes = NULL;
-	size_t room = 1 << 16, len = 0;
-
-	for (;;) {
-		char *bigger = realloc(bytes, room);
-		ssize_t n;
-
-		if (!bigger)
-			return -ENOMEM;
-		bytes = bigger;
-		n = io__read(fd, bytes + len, room - len);
-		if (n < 0)
-			return (int)n;
-		len += (size_t)n;
-		if (len < room)
-			break;
-		if (len > DECODE_MAX_BYTES)
-			return -EFBIG;
-		room *= 2;
-	}
-	*ret_bytes = bytes;
-	*ret_len = len;
-	bytes = NULL;
-	return 0;
-}
-
 /* What a gzip file holds, which may be several of them one after the other. */
 static int unpack(const struct input *in, char **ret_bytes, size_t *ret_len)
 {
@@ -561,7 +532,7 @@ int decode_file(const char *path, struct profile **ret_profile, struct error *er
 		if (fd < 0)
 			return error__set(err, -errno, "cannot open %s: %s", path, strerror(errno));
 	}
-	rc = read_all(fd, &bytes, &len);
+	rc = io__read_all(fd, DECODE_MAX_BYTES, &bytes, &len);
 	if (rc == -EFBIG)
 		return error__set(err, rc, "%s: more than %u MiB", name, DECODE_MAX_BYTES >> 20);
 	if (rc)

@@ -24,6 +24,7 @@
 #include "base/far.h"
 #include "base/io.h"
 #include "base/search.h"
+#include "base/vector.h"
 
 /* 65,530 mappings (the default vm.max_map_count) with the longest paths fit; beyond it somebody
  * wants our memory rather than be profiled. */
@@ -146,28 +147,10 @@ int maps__parse_line(const char *line, size_t len, struct map_entry *ret)
 	return 0;
 }
 
-/* Makes room for want entries in an array of *capacity. */
-static int reserve(struct map_entry **entries, size_t *capacity, size_t want)
-{
-	size_t grown = *capacity ? *capacity * 2 : 64;
-	struct map_entry *bigger;
-
-	if (want <= *capacity)
-		return 0;
-	if (grown < want)
-		grown = want;
-	bigger = reallocarray(*entries, grown, sizeof(*bigger));
-	if (!bigger)
-		return -ENOMEM;
-	*entries = bigger;
-	*capacity = grown;
-	return 0;
-}
-
 int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped)
 {
 	struct maps maps = {0};
-	size_t capacity = 0, skipped = 0;
+	size_t room = 0, skipped = 0;
 	const char *end = text + len;
 
 	while (text < end) {
@@ -183,7 +166,7 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 			err = -EINVAL;
 		}
 		if (!err) {
-			err = reserve(&maps.entries, &capacity, maps.n + 1);
+			err = VECTOR_RESERVE(maps.entries, room, maps.n + 1);
 			if (err)
 				free(entry.path);
 			else
@@ -203,39 +186,6 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 	return 0;
 }
 
-/* Reads the whole of fd, a file of unknown length. */
-static int read_all(int fd, char **ret_text, size_t *ret_len)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t len = 0, capacity = 0;
-
-	for (;;) {
-		ssize_t n;
-
-		if (len == capacity) {
-			char *bigger;
-
-			if (capacity >= MAPS_TEXT_MAX)
-				return -EFBIG;
-			capacity = capacity ? capacity * 2 : 64 << 10;
-			bigger = realloc(text, capacity);
-			if (!bigger)
-				return -ENOMEM;
-			text = bigger;
-		}
-		n = io__read(fd, text + len, capacity - len);
-		if (n < 0)
-			return n;
-		len += n;
-		if (len < capacity)
-			break;
-	}
-	*ret_len = len;
-	*ret_text = text;
-	text = NULL;
-	return 0;
-}
-
 int maps__read(pid_t pid, struct maps *ret_maps)
 {
 	_cleanup_free_ char *text = NULL;
@@ -248,7 +198,7 @@ int maps__read(pid_t pid, struct maps *ret_maps)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	err = read_all(fd, &text, &len);
+	err = io__read_all(fd, MAPS_TEXT_MAX, &text, &len);
 	if (err)
 		return err;
 	return maps__parse(text, len, ret_maps, NULL);
