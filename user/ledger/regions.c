@@ -37,7 +37,7 @@ void region_book__free(struct region_book *b)
 		}
 	regions__free(&b->map);
 	free(b->sites);
-	free(b->slots);
+	table__clear(&b->by_stack);
 	free(b->ops);
 	memset(b, 0, sizeof(*b));
 }
@@ -49,38 +49,21 @@ static bool same_stack(const struct abi_stack_key *a, const struct abi_stack_key
 	return a->lo == b->lo && a->hi == b->hi;
 }
 
-/* The slot of the stack, or the free one where it belongs. The key is a keyed hash already. */
+/* The key is a keyed hash already. */
 static uint32_t *find_slot(const struct region_book *b, const struct abi_stack_key *stack)
 {
-	for (size_t i = stack->lo;; i++) {
-		uint32_t *slot = &b->slots[i & (b->n_slots - 1)];
-
-		if (!*slot || same_stack(&b->sites[*slot - 1].stack, stack))
-			return slot;
-	}
-}
-
-static int grow_slots(struct region_book *b)
-{
-	size_t n = b->n_slots ? 2 * b->n_slots : 64;
-	uint32_t *slots = calloc(n, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	free(b->slots);
-	b->slots = slots;
-	b->n_slots = n;
-	for (size_t i = 0; i < b->n_sites; i++)
-		*find_slot(b, &b->sites[i].stack) = (uint32_t)i + 1;
-	return 0;
+	return TABLE_SLOT(&b->by_stack, stack->lo, i, same_stack(&b->sites[i].stack, stack));
 }
 
 /* The site of a stack, new or known; NULL: out of memory. */
 static struct region_site *site_of(struct region_book *b, const struct abi_stack_key *stack)
 {
+	int rc = table__reserve(&b->by_stack, b->n_sites + 1);
 	uint32_t *slot;
 
-	if (2 * b->n_sites >= b->n_slots && grow_slots(b))
+	for (size_t i = 0; i < b->n_sites && rc > 0; i++)
+		*find_slot(b, &b->sites[i].stack) = (uint32_t)i + 1;
+	if (rc < 0)
 		return NULL;
 	slot = find_slot(b, stack);
 	if (!*slot) {
@@ -256,9 +239,7 @@ static void apply(struct region_book *b, struct region_op *op)
 			b->dropped_by_exec += b->map.at[i].site != EARLIER_SITE;
 		regions__free(&b->map);
 		b->n_sites = 0;
-		free(b->slots);
-		b->slots = NULL;
-		b->n_slots = 0;
+		table__clear(&b->by_stack);
 		b->earlier_known = false;
 		break;
 	}

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/table.h"
 #include "bpf/abi.h"
 #include "proc/maps.h"
 #include "profile/regions.h"
@@ -31,8 +32,7 @@ struct region_book {
 	struct regions map;
 	struct region_site *sites;
 	size_t n_sites, sites_room;
-	uint32_t *slots; /* hash table of numbers of sites, from 1 */
-	size_t n_slots;
+	struct table by_stack; /* sites */
 	struct region_op *ops; /* not applied yet */
 	size_t n_ops, ops_room;
 	uint64_t serial;

@@ -29,10 +29,10 @@ void survivors__free(struct survivors *s)
 		free(s->stacks[i].cohort);
 	}
 	free(s->stacks);
-	free(s->stack_slots);
+	table__clear(&s->by_key);
 	free(s->windows);
 	free(s->blocks);
-	free(s->slots);
+	table__clear(&s->by_addr);
 	free(s->ends);
 	free(s->births);
 	memset(s, 0, sizeof(*s));
@@ -40,25 +40,16 @@ void survivors__free(struct survivors *s)
 
 /* --- stacks --- */
 
-static size_t stack_home(const struct survivors *s, const struct abi_stack_key *key)
-{
-	return key->lo & (s->n_stack_slots - 1); /* a keyed hash already */
-}
-
 static uint32_t *stack_slot(const struct survivors *s, const struct abi_stack_key *key)
 {
-	size_t i = stack_home(s, key);
-
-	while (s->stack_slots[i] &&
-	       memcmp(&s->stacks[s->stack_slots[i] - 1].key, key, sizeof(*key)) != 0)
-		i = (i + 1) & (s->n_stack_slots - 1);
-	return &s->stack_slots[i];
+	return TABLE_SLOT(&s->by_key, key->lo, i, /* a keyed hash already */
+			  !memcmp(&s->stacks[i].key, key, sizeof(*key)));
 }
 
 const struct survivors_stack *survivors__find(const struct survivors *s,
 					      const struct abi_stack_key *key)
 {
-	uint32_t found = s->n_stack_slots ? *stack_slot(s, key) : 0;
+	uint32_t found = s->by_key.n_slots ? *stack_slot(s, key) : 0;
 
 	return found ? &s->stacks[found - 1] : NULL;
 }
@@ -66,31 +57,21 @@ const struct survivors_stack *survivors__find(const struct survivors *s,
 /* The stack's number, or -ENOMEM. */
 static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 {
-	uint32_t *slots, *slot;
-	size_t n_slots = s->n_stack_slots ? s->n_stack_slots : 64;
+	int rc = table__reserve(&s->by_key, s->n_stacks + 1);
+	uint32_t *slot;
 
-	if (s->n_stack_slots) {
-		slot = stack_slot(s, key);
-		if (*slot)
-			return *slot - 1;
-	}
-	if (VECTOR_RESERVE(s->stacks, s->stacks_room, s->n_stacks + 1))
+	for (size_t i = 0; i < s->n_stacks && rc > 0; i++)
+		*stack_slot(s, &s->stacks[i].key) = (uint32_t)i + 1;
+	if (rc < 0)
 		return -ENOMEM;
-	while (n_slots < 2 * (s->n_stacks + 1))
-		n_slots *= 2;
-	if (n_slots != s->n_stack_slots) {
-		slots = calloc(n_slots, sizeof(*slots));
-		if (!slots)
+	slot = stack_slot(s, key);
+	if (!*slot) {
+		if (VECTOR_RESERVE(s->stacks, s->stacks_room, s->n_stacks + 1))
 			return -ENOMEM;
-		free(s->stack_slots);
-		s->stack_slots = slots;
-		s->n_stack_slots = n_slots;
-		for (size_t i = 0; i < s->n_stacks; i++)
-			*stack_slot(s, &s->stacks[i].key) = (uint32_t)i + 1;
+		s->stacks[s->n_stacks++] = (struct survivors_stack){.key = *key, .alike = 1};
+		*slot = (uint32_t)s->n_stacks;
 	}
-	s->stacks[s->n_stacks] = (struct survivors_stack){.key = *key, .alike = 1};
-	*stack_slot(s, key) = (uint32_t)s->n_stacks + 1;
-	return (long)s->n_stacks++;
+	return *slot - 1;
 }
 
 /* What the stack gave birth to in the last window. NULL: out of memory. */
@@ -139,17 +120,14 @@ struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_s
 static uint32_t *slot_of(const struct survivors *s, uint64_t addr)
 {
 	uint64_t h = (addr ^ s->seed[0]) * (s->seed[1] | 1);
-	size_t i = (h ^ h >> 32) & (s->n_slots - 1);
 
-	while (s->slots[i] && s->blocks[s->slots[i] - 1].addr != addr)
-		i = (i + 1) & (s->n_slots - 1);
-	return &s->slots[i];
+	return TABLE_SLOT(&s->by_addr, h ^ h >> 32, i, s->blocks[i].addr == addr);
 }
 
 /* The newest block at the address. */
 static struct survivors_block *newest(const struct survivors *s, uint64_t addr)
 {
-	uint32_t found = s->n_slots ? *slot_of(s, addr) : 0;
+	uint32_t found = s->by_addr.n_slots ? *slot_of(s, addr) : 0;
 
 	return found ? &s->blocks[found - 1] : NULL;
 }
@@ -163,7 +141,7 @@ static struct survivors_block *next_older(const struct survivors *s,
 /* Enters all blocks by address, in the order of their births. */
 static void enter_all(struct survivors *s)
 {
-	memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
+	memset(s->by_addr.slots, 0, s->by_addr.n_slots * sizeof(*s->by_addr.slots));
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		uint32_t *slot = slot_of(s, s->blocks[i].addr);
 
@@ -175,23 +153,13 @@ static void enter_all(struct survivors *s)
 /* Room for n more. 0 or -ENOMEM. */
 static int reserve(struct survivors *s, size_t n)
 {
-	size_t wanted = s->n_blocks + n, n_slots = s->n_slots ? s->n_slots : 256;
-	uint32_t *slots;
+	int rc = VECTOR_RESERVE(s->blocks, s->room, s->n_blocks + n);
 
-	if (VECTOR_RESERVE(s->blocks, s->room, wanted))
-		return -ENOMEM;
-	while (n_slots < 2 * wanted)
-		n_slots *= 2;
-	if (n_slots == s->n_slots)
-		return 0;
-	slots = calloc(n_slots, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(s->slots);
-	s->slots = slots;
-	s->n_slots = n_slots;
-	enter_all(s);
-	return 0;
+	if (!rc)
+		rc = table__reserve(&s->by_addr, s->n_blocks + n);
+	if (rc > 0)
+		enter_all(s);
+	return rc < 0 ? rc : 0;
 }
 
 /* Follows a block that was born in the last window. NULL: out of memory; there is room already. */
@@ -676,7 +644,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	if (!rc && w->continuous)
 		rc = count_left(s);
 	s->met = false;
-	if (!rc && s->n_slots)
+	if (!rc && s->by_addr.n_slots)
 		keep_some(s, is_followed);
 	while (!rc && s->n_blocks > SURVIVORS_MAX)
 		rc = let_go(s);
@@ -734,7 +702,7 @@ static bool is_of_program(struct survivors *s, struct survivors_block *block)
 void survivors__exec(struct survivors *s, uint64_t exec_ns)
 {
 	s->piece_ns = exec_ns;
-	if (s->n_slots)
+	if (s->by_addr.n_slots)
 		keep_some(s, is_of_program);
 	s->n_ends = 0;
 	s->met = false;

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/table.h"
 #include "bpf/abi.h"
 #include "ledger/net_clock.h"
 #include "capture/snapshot.h"
@@ -111,12 +112,10 @@ struct survivors {
 	uint64_t piece_ns;		/* of it: when what is not harvested yet began */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
-	uint32_t *stack_slots; /* by key; index + 1 */
-	size_t n_stack_slots;
+	struct table by_key; /* stacks */
 	struct survivors_block *blocks;
 	size_t n_blocks, room;
-	uint32_t *slots; /* by address: the newest block there; index + 1 */
-	size_t n_slots;
+	struct table by_addr; /* the newest block there */
 	struct abi_end *ends; /* told, and not taken in yet */
 	size_t n_ends, ends_room;
 	struct survivors_birth *births; /* of the window that is harvested */

@@ -7,186 +7,156 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/table.h"
 #include "base/vector.h"
 
-/* The slot of key, or the free one where it belongs. */
-static struct index_slot *find_slot(const struct index_map *map, uint64_t key)
+/* Where a key is looked for: the addresses of a file may be anybody's. */
+static size_t home_of(uint64_t key)
 {
-	size_t i = hash__keyed(&key, sizeof(key)); /* the addresses of a file may be anybody's */
-
-	for (;; i++) {
-		struct index_slot *slot = &map->slots[i & (map->n_slots - 1)];
-
-		if (!slot->value || slot->key == key)
-			return slot;
-	}
-}
-
-static int map_grow(struct index_map *map)
-{
-	struct index_map bigger = {.n_slots = map->n_slots ? 2 * map->n_slots : 64,
-				   .n_used = map->n_used};
-
-	bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
-	if (!bigger.slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < map->n_slots; i++) {
-		if (map->slots[i].value)
-			*find_slot(&bigger, map->slots[i].key) = map->slots[i];
-	}
-	free(map->slots);
-	*map = bigger;
-	return 0;
-}
-
-/* Looks key up and enters it as new_index when it is not there: 1 when it was, 0 when it is new,
- * -ENOMEM. */
-static int map_enter(struct index_map *map, uint64_t key, size_t new_index, size_t *ret_index)
-{
-	struct index_slot *slot;
-
-	if (2 * map->n_used >= map->n_slots) {
-		int err = map_grow(map);
-
-		if (err)
-			return err;
-	}
-	slot = find_slot(map, key);
-	if (slot->value) {
-		*ret_index = slot->value - 1;
-		return 1;
-	}
-	if (new_index >= UINT32_MAX)
-		return -ENOMEM;
-	*slot = (struct index_slot){.key = key, .value = (uint32_t)new_index + 1};
-	map->n_used++;
-	*ret_index = new_index;
-	return 0;
-}
-
-/* Entries are made before the array has room for them; this takes back the newest one. Nothing was
- * entered since, so no other key's probing has stepped over its slot. */
-static void map_forget(struct index_map *map, uint64_t key)
-{
-	find_slot(map, key)->value = 0;
-	map->n_used--;
+	return hash__keyed(&key, sizeof(key));
 }
 
 void profile_build__free(struct profile_build *build)
 {
 	if (!build)
 		return;
-	free(build->locations.slots);
+	table__clear(&build->locations);
 	free(build->named);
-	free(build->threads.slots);
-	free(build->pairs.slots);
+	table__clear(&build->threads);
+	table__clear(&build->pairs);
 	free(build->shares);
 	free(build);
 }
-
-DEFINE_CLEANUP(struct profile_build *, cleanup_build, profile_build__free)
 
 /* Numbers of names are dense, so that they need no hashing: of a large file most frames are looked
  * up here. Others than those are not made. */
 #define MAX_NAMED (1u << 24)
 
-/* Looks an address up, and enters it as new_index when it is not there: as map_enter(). */
-static int enter_location(struct profile_build *build, uint64_t addr, size_t new_index,
-			  size_t *ret_index)
+static bool is_named(uint64_t addr)
 {
-	uint64_t number = addr - PROFILE_NO_ADDR;
-	size_t room = build->n_named ? build->n_named : 64;
-
-	if (addr < PROFILE_NO_ADDR || number >= MAX_NAMED)
-		return map_enter(&build->locations, addr, new_index, ret_index);
-	while (room <= number)
-		room *= 2;
-	if (room > build->n_named) {
-		uint32_t *named = reallocarray(build->named, room, sizeof(*named));
-
-		if (!named)
-			return -ENOMEM;
-		memset(named + build->n_named, 0, (room - build->n_named) * sizeof(*named));
-		build->named = named;
-		build->n_named = room;
-	}
-	if (build->named[number]) {
-		*ret_index = build->named[number] - 1;
-		return 1;
-	}
-	if (new_index >= UINT32_MAX)
-		return -ENOMEM;
-	build->named[number] = (uint32_t)new_index + 1;
-	*ret_index = new_index;
-	return 0;
+	return addr >= PROFILE_NO_ADDR && addr - PROFILE_NO_ADDR < MAX_NAMED;
 }
 
-static void forget_location(struct profile_build *build, uint64_t addr)
+static uint32_t *named_slot(struct profile_build *build, size_t number)
 {
-	if (addr < PROFILE_NO_ADDR || addr - PROFILE_NO_ADDR >= MAX_NAMED)
-		map_forget(&build->locations, addr);
-	else
-		build->named[addr - PROFILE_NO_ADDR] = 0;
+	size_t before = build->n_named;
+
+	if (VECTOR_RESERVE(build->named, build->n_named, number + 1))
+		return NULL;
+	memset(build->named + before, 0, (build->n_named - before) * sizeof(*build->named));
+	return &build->named[number];
+}
+
+static uint32_t *unnamed_slot(const struct profile *profile, uint64_t addr)
+{
+	return TABLE_SLOT(&profile->build->locations, home_of(addr), i,
+			  profile->locations[i].addr == addr);
+}
+
+/* Where the index of the address's location stands, plus 1; 0: there is no such location yet.
+ * NULL: no memory. */
+static uint32_t *location_slot(const struct profile *profile, uint64_t addr)
+{
+	int rc;
+
+	if (is_named(addr))
+		return named_slot(profile->build, addr - PROFILE_NO_ADDR);
+	rc = table__reserve(&profile->build->locations, profile->n_locations + 1);
+	for (size_t i = 0; i < profile->n_locations && rc > 0; i++) {
+		uint32_t *slot = unnamed_slot(profile, profile->locations[i].addr);
+
+		if (!*slot && !is_named(profile->locations[i].addr))
+			*slot = (uint32_t)i + 1;
+	}
+	return rc < 0 ? NULL : unnamed_slot(profile, addr);
+}
+
+static uint32_t *thread_of(const struct profile *profile, uint32_t tid)
+{
+	return TABLE_SLOT(&profile->build->threads, home_of(tid), i,
+			  profile->threads[i].tid == tid);
+}
+
+/* The same of a thread. */
+static uint32_t *thread_slot(const struct profile *profile, uint32_t tid)
+{
+	int rc = table__reserve(&profile->build->threads, profile->n_threads + 1);
+
+	for (size_t i = 0; i < profile->n_threads && rc > 0; i++) {
+		uint32_t *slot = thread_of(profile, profile->threads[i].tid);
+
+		if (!*slot)
+			*slot = (uint32_t)i + 1;
+	}
+	return rc < 0 ? NULL : thread_of(profile, tid);
+}
+
+static uint32_t *share_of(const struct profile_build *build, size_t site, size_t thread)
+{
+	return TABLE_SLOT(&build->pairs, home_of((uint64_t)site << 32 | thread), i,
+			  build->shares[i].site == site && build->shares[i].thread == thread);
+}
+
+/* And of what a thread holds of a site. */
+static uint32_t *share_slot(struct profile_build *build, size_t site, size_t thread)
+{
+	int rc = table__reserve(&build->pairs, build->n_shares + 1);
+
+	for (size_t i = 0; i < build->n_shares && rc > 0; i++)
+		*share_of(build, build->shares[i].site, build->shares[i].thread) = (uint32_t)i + 1;
+	return rc < 0 ? NULL : share_of(build, site, thread);
 }
 
 struct profile_build *profile__build(struct profile *profile)
 {
-	_cleanup_(cleanup_build) struct profile_build *build = NULL;
-	size_t index;
-
 	if (profile->build)
 		return profile->build;
-	build = calloc(1, sizeof(*build));
-	if (!build)
-		return NULL;
-	for (size_t i = 0; i < profile->n_locations; i++) {
-		if (enter_location(build, profile->locations[i].addr, i, &index) < 0)
-			return NULL;
+	profile->build = calloc(1, sizeof(*profile->build));
+	for (size_t i = 0; i < profile->n_locations && profile->build; i++) {
+		uint32_t *slot = location_slot(profile, profile->locations[i].addr);
+
+		if (slot && !*slot)
+			*slot = (uint32_t)i + 1;
+		if (!slot) {
+			profile_build__free(profile->build);
+			profile->build = NULL;
+		}
 	}
-	for (size_t i = 0; i < profile->n_threads; i++) {
-		if (map_enter(&build->threads, profile->threads[i].tid, i, &index) < 0)
-			return NULL;
-	}
-	profile->build = build;
-	return_ptr(build);
+	return profile->build;
 }
 
 int profile_build__share(struct profile_build *build, size_t site, size_t thread, double objects,
 			 double bytes)
 {
-	uint64_t key = (uint64_t)site << 32 | thread;
-	size_t index;
-	int found = map_enter(&build->pairs, key, build->n_shares, &index);
+	uint32_t *slot = share_slot(build, site, thread);
 
-	if (found < 0)
-		return found;
-	if (!found) {
-		if (VECTOR_ADD_ROOM(build->shares, build->n_shares)) {
-			map_forget(&build->pairs, key);
-			return -ENOMEM;
-		}
+	if (!slot || (!*slot && VECTOR_ADD_ROOM(build->shares, build->n_shares)))
+		return -ENOMEM;
+	if (!*slot) {
 		build->shares[build->n_shares++] =
 			(struct build_share){.site = (uint32_t)site, .thread = (uint32_t)thread};
+		*slot = (uint32_t)build->n_shares;
 	}
-	build->shares[index].objects += objects;
-	build->shares[index].bytes += bytes;
+	build->shares[*slot - 1].objects += objects;
+	build->shares[*slot - 1].bytes += bytes;
 	return 0;
 }
 
 /* Index of the location of addr, made when it is new. */
 static int add_location(struct profile *profile, uint64_t addr, size_t *ret_index)
 {
-	int found = enter_location(profile->build, addr, profile->n_locations, ret_index);
+	uint32_t *slot = location_slot(profile, addr);
 
-	if (found)
-		return found < 0 ? found : 0;
-	if (VECTOR_ADD_ROOM(profile->locations, profile->n_locations)) {
-		forget_location(profile->build, addr);
+	if (!slot || (!*slot && (profile->n_locations >= UINT32_MAX ||
+				 VECTOR_ADD_ROOM(profile->locations, profile->n_locations))))
 		return -ENOMEM;
+	if (!*slot) {
+		/* Until it is looked up, nothing is known about it. */
+		profile->locations[profile->n_locations++] = (struct profile_location){
+			.addr = addr, .mapping = -1, .reason = UNRESOLVED_NO_MAPPING};
+		*slot = (uint32_t)profile->n_locations;
 	}
-	/* Until it is looked up, nothing is known about it. */
-	profile->locations[profile->n_locations++] = (struct profile_location){
-		.addr = addr, .mapping = -1, .reason = UNRESOLVED_NO_MAPPING};
+	*ret_index = *slot - 1;
 	return 0;
 }
 
@@ -223,29 +193,26 @@ int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, 
 
 int profile__add_thread(struct profile *profile, uint32_t tid, const char *name, size_t *ret_thread)
 {
-	size_t index;
-	int found;
+	struct profile_thread *thread;
+	uint32_t *slot;
 
 	if (!profile__build(profile))
 		return -ENOMEM;
-	found = map_enter(&profile->build->threads, tid, profile->n_threads, &index);
-	if (found < 0)
-		return found;
-	if (!found) {
-		if (VECTOR_ADD_ROOM(profile->threads, profile->n_threads)) {
-			map_forget(&profile->build->threads, tid);
-			return -ENOMEM;
-		}
+	slot = thread_slot(profile, tid);
+	if (!slot || (!*slot && VECTOR_ADD_ROOM(profile->threads, profile->n_threads)))
+		return -ENOMEM;
+	if (!*slot) {
 		profile->threads[profile->n_threads++] = (struct profile_thread){.tid = tid};
+		*slot = (uint32_t)profile->n_threads;
 	}
+	thread = &profile->threads[*slot - 1];
 	if (name && *name) {
-		char *to = profile->threads[index].name;
-		size_t len = strnlen(name, sizeof(profile->threads[index].name) - 1);
+		size_t len = strnlen(name, sizeof(thread->name) - 1);
 
-		memcpy(to, name, len);
-		to[len] = '\0';
+		memcpy(thread->name, name, len);
+		thread->name[len] = '\0';
 	}
-	*ret_thread = index;
+	*ret_thread = *slot - 1;
 	return 0;
 }
 

@@ -4,17 +4,8 @@
 #ifndef MEMTRACE_PROFILE_BUILD_H
 #define MEMTRACE_PROFILE_BUILD_H
 
+#include "base/table.h"
 #include "profile/profile.h"
-
-/* 64-bit key -> array index. Open addressing, linear probing, never more than half full. */
-struct index_map {
-	struct index_slot {
-		uint64_t key;
-		uint32_t value; /* index + 1; 0: the slot is free */
-	} * slots;
-	size_t n_slots; /* a power of two, or 0 */
-	size_t n_used;
-};
 
 /* What a thread holds of a site, before it is sorted into the site. */
 struct build_share {
@@ -23,12 +14,12 @@ struct build_share {
 };
 
 struct profile_build {
-	struct index_map locations; /* address -> profile->locations; */
-	/* addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0: none */
+	struct table locations; /* profile->locations by address, but those that stand for names */
+	/* and these: addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0: none */
 	uint32_t *named;
-	size_t n_named;		  /* a power of two, or 0 */
-	struct index_map threads; /* tid -> profile->threads */
-	struct index_map pairs;	  /* site << 32 | thread -> shares */
+	size_t n_named;
+	struct table threads; /* profile->threads by tid */
+	struct table pairs;   /* shares by site and thread */
 	struct build_share *shares;
 	size_t n_shares;
 };

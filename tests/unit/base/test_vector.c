@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Arrays that grow, and searching in sorted ones. */
+/* Arrays that grow, searching in sorted ones, and tables of numbers of elements. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/search.h"
+#include "base/table.h"
 #include "base/vector.h"
 
 struct element {
@@ -91,13 +92,76 @@ static void test_search(void **state)
 	assert_int_equal(SEARCH_FIRST(i, 0, sorted[i] >= 0), 0);
 }
 
+static uint32_t *find(const struct table *table, const uint64_t *keys, uint64_t key, size_t hash)
+{
+	return TABLE_SLOT(table, hash, i, keys[i] == key);
+}
+
+/* Keys of few hashes and of one: all are found, others are not, and one that is taken in after the
+ * table has grown is found as well. */
+static void table_of(size_t n, size_t n_hashes)
+{
+	uint64_t *keys = NULL;
+	struct table table = {};
+	size_t grown = 0;
+
+	for (size_t n_keys = 0; n_keys < n; n_keys++) {
+		int rc = table__reserve(&table, n_keys + 1);
+		uint32_t *slot;
+
+		assert_true(rc == 0 || rc == 1);
+		assert_true(table.n_slots >= 2 * (n_keys + 1));
+		assert_int_equal(table.n_slots & (table.n_slots - 1), 0);
+		grown += (size_t)rc;
+		for (size_t i = 0; i < n_keys && rc; i++) {
+			slot = find(&table, keys, keys[i], keys[i] % n_hashes);
+			assert_int_equal(*slot, 0); /* it is empty */
+			*slot = (uint32_t)i + 1;
+		}
+		assert_int_equal(VECTOR_ADD_ROOM(keys, n_keys), 0);
+		keys[n_keys] = 7 * n_keys;
+		slot = find(&table, keys, 7 * n_keys, 7 * n_keys % n_hashes);
+		assert_int_equal(*slot, 0);
+		*slot = (uint32_t)n_keys + 1;
+	}
+	assert_true(grown > 0 && grown < 10);
+	for (size_t i = 0; i < 7 * n; i++)
+		assert_int_equal(*find(&table, keys, i, i % n_hashes), i % 7 ? 0 : i / 7 + 1);
+	table__clear(&table);
+	assert_null(table.slots);
+	assert_int_equal(table.n_slots, 0);
+	free(keys);
+}
+
+static void test_table(void **state)
+{
+	(void)state;
+	table_of(1000, SIZE_MAX);
+	table_of(1000, 13);
+	table_of(100, 1);
+}
+
+static void test_table_too_large(void **state)
+{
+	struct table table = {};
+	uint32_t *slots;
+
+	(void)state;
+	assert_int_equal(table__reserve(&table, 10), 1);
+	slots = table.slots;
+	assert_int_equal(table__reserve(&table, (size_t)UINT32_MAX + 1), -ENOMEM);
+	assert_int_equal(table__reserve(&table, SIZE_MAX), -ENOMEM);
+	assert_ptr_equal(table.slots, slots);
+	assert_int_equal(table__reserve(&table, 0), 0);
+	table__clear(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reserve),
-		cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_add_room),
-		cmocka_unit_test(test_search),
+		cmocka_unit_test(test_reserve),	 cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_add_room), cmocka_unit_test(test_search),
+		cmocka_unit_test(test_table),	 cmocka_unit_test(test_table_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -447,7 +447,7 @@ static uint64_t made_to_collide(uint64_t n)
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
-	const struct index_map *map;
+	const struct table *table;
 	size_t run = 0, longest = 0;
 
 	(void)state;
@@ -457,9 +457,9 @@ static void addresses_cannot_be_made_to_collide(void **state)
 		if (addr && addr < PROFILE_NO_ADDR)
 			add_site(profile, &addr, 1);
 	}
-	map = &profile->build->locations;
-	for (size_t i = 0; i < map->n_slots; i++) {
-		run = map->slots[i].value ? run + 1 : 0;
+	table = &profile->build->locations;
+	for (size_t i = 0; i < table->n_slots; i++) {
+		run = table->slots[i] ? run + 1 : 0;
 		longest = run > longest ? run : longest;
 	}
 	assert_true(longest < 500); /* half full and by chance: some 30 */

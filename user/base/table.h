@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds an element of an array by its key. A hash table of the elements' numbers, with linear
+ * probing and never more than half full; keys and elements stay in the array of the caller. */
+#ifndef MEMTRACE_BASE_TABLE_H
+#define MEMTRACE_BASE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero: empty. */
+struct table {
+	uint32_t *slots; /* index + 1; 0: the slot is free */
+	size_t n_slots;	 /* a power of two, or 0 */
+};
+
+/* The slot of the element with the key whose hash this is; where there is none, the free slot that
+ * its number belongs in: index + 1, a uint32_t. `equal` says if the element at index i, a size_t,
+ * has the key. The table must have room. */
+#define TABLE_SLOT(of, hash, i, equal)                                                             \
+	({                                                                                         \
+		const struct table *table_ = (of);                                                 \
+		uint32_t *slot_;                                                                   \
+                                                                                                   \
+		for (size_t at_ = (hash);; at_++) {                                                \
+			size_t i;                                                                  \
+                                                                                                   \
+			slot_ = &table_->slots[at_ & (table_->n_slots - 1)];                       \
+			i = (size_t)*slot_ - 1;                                                    \
+			if (!*slot_ || (equal))                                                    \
+				break;                                                             \
+		}                                                                                  \
+		slot_;                                                                             \
+	})
+
+/* Makes room for n elements in all. 0; 1: the table is empty now, and all elements have to be
+ * entered again; -ENOMEM: nothing has changed. */
+int table__reserve(struct table *table, size_t n);
+
+void table__clear(struct table *table);
+
+#endif
