@@ -229,12 +229,10 @@ def budget_target_ends():
             expect_equal(result.json()["mode"], "windowed", "mode")
 
 
-@test
-def budget_killed():
-    """memtrace is killed when windows are opening, open, closing; the target's code is its own again."""
+def kill_often(times):
     dice, longest = random.Random(os.urandom(4)), 0
     with Restless("--threads", "2") as target:
-        for i in range(8):
+        for i in range(times):
             with Tracer("-p", target.pid, *LIMIT, *SHORT, start_new_session=True) as tracer:
                 time.sleep(dice.uniform(0.05, 0.4))
                 if i % 2:
@@ -245,6 +243,18 @@ def budget_killed():
             longest = max(longest, wait_unchanged(target.pid))
         target.stop()
     return f"probes gone {1000 * longest:.0f} ms later at most"
+
+
+@test
+def budget_killed():
+    """memtrace is killed at a moment by chance, and in a window; the target's code is its own again."""
+    return kill_often(2)
+
+
+@test(long=True)
+def budget_killed_often():
+    """The same until windows were opening, open and closing."""
+    return kill_often(8)
 
 
 @test(long=True)

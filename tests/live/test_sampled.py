@@ -61,7 +61,7 @@ class Series:
                 f"{100 * self.standard_error:.2f} %")
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, long=True)
 def sampled(kind):
     """The best kind gets 300 draws, for a standard error under 1 %, the others 100 of a smaller
     program, of which 85 % must hold the truth: 95 draws do not with a probability of 7e-05."""

@@ -63,7 +63,7 @@ def redis_case(name):
     return servers.DEVELOP[name]
 
 
-@test
+@test(long=True)
 def truth_windows_redis_grows():
     """New keys in pipelines: live bytes and growth of all stacks are what redis says."""
     def check(record):
@@ -92,7 +92,7 @@ def truth_windows_redis_same_values():
                    constant_twin(100))
 
 
-@test
+@test(long=True)
 def truth_windows_redis_distinct_values():
     """60,000 values, each of which lives for about half a second."""
     def check(record):
@@ -102,7 +102,7 @@ def truth_windows_redis_distinct_values():
     return checked("redis_same_distinct", redis_case("redis_same_distinct"), check, constant_twin(92))
 
 
-@test
+@test(long=True)
 def truth_windows_cache_of_equal_entries():
     """Entries that are alike, on a list: a freed one's place is taken by one that looks the same."""
     def check(record):
