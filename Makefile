@@ -56,7 +56,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels kernels-table check-layers check-static check-scripts check-manual uninstall test test-long bench leaks \
+.PHONY: all install deps demo check check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -439,13 +439,19 @@ $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
-check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-static check-scripts check-manual
+check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
 
 check-layers:
 	$(Q)scripts/check-layers
+
+check-format:
+	$(Q)scripts/check-format
+
+format:
+	$(Q)scripts/check-format --fix
 
 # What compilers do not say. What cppcheck is not asked, and why: .cppcheck.
 check-static:
@@ -544,6 +550,7 @@ help:
 	'make demo         deps, build, and profile a leaking program (root)' \
 	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
+	'make format       C, C++ and headers as .clang-format says' \
 	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make kernels-table  docs/kernels-tests.md: which of these tests runs on which kernel' \
