@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "base/vector.h"
 #include "encode/pprof_parts.h"
 
 #include <errno.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "encode/text.h"
 
 #define CHUNK 65536
