@@ -231,7 +231,8 @@ static int put_bash_values(void *ctx, const struct option_group *group,
 static void put_bash(FILE *to)
 {
 	fputs("_memtrace() {\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=record words=\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
+	      "command=record words=\n"
 	      "\tcase ${COMP_WORDS[1]} in\n\t",
 	      to);
 	for (const struct command *const *c = commands + 1; *c; c++)

@@ -58,7 +58,8 @@ static void hint(const char *word)
 			word);
 	else
 		fprintf(stderr,
-			"Try 'memtrace --comm %s' for what runs by that name, or 'memtrace --help'.\n",
+			"Try 'memtrace --comm %s' for what runs by that name, or 'memtrace "
+			"--help'.\n",
 			word);
 }
 

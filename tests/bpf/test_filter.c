@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The filter in front of the table of live blocks, compiled for the host: it never says of an entry that it is
- * not there, and seldom says of something else that it may be. */
+/* The filter in front of the table of live blocks, compiled for the host: it never says of an entry
+ * that it is not there, and seldom says of something else that it may be. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,8 +70,8 @@ static void one_that_shares_its_counter_stays(void **state)
 	assert_true(filter_may_hold(filter, &one));
 }
 
-/* The share of keys that are not there and for which the filter says so. Blocks of a heap: a multiple of 16 each,
- * near each other. */
+/* The share of keys that are not there and for which the filter says so. Blocks of a heap: a
+ * multiple of 16 each, near each other. */
 static double passed(uint32_t n, uint32_t processes, uint64_t stride)
 {
 	uint32_t wrong = 0, asked = 0;
@@ -128,8 +128,8 @@ struct worker {
 	uint32_t process, lost;
 };
 
-/* Inserts and deletes keys of its own, and asks of those that are in whether they may be: its process's number is
- * all in which they differ from the others'. */
+/* Inserts and deletes keys of its own, and asks of those that are in whether they may be: its
+ * process's number is all in which they differ from the others'. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What sites held at the highest moment, compiled for the host: the same as who copies all of them at each new height
- * finds. */
+/* What sites held at the highest moment, compiled for the host: the same as who copies all of them
+ * at each new height finds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

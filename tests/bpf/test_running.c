@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The note of who runs on a CPU, compiled for the host, with a scheduler that preempts wherever it hurts: what a
- * probe is told of its caller is always true. */
+/* The note of who runs on a CPU, compiled for the host, with a scheduler that preempts wherever it
+ * hurts: what a probe is told of its caller is always true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,8 @@ static void probe(void)
 	else
 		find(note, &caller);
 	/* An interval that user space changed meanwhile counts from the next call on. */
-	told_wrong += caller.process != current->truth.process || caller.outer_sp != current->truth.outer_sp ||
+	told_wrong += caller.process != current->truth.process ||
+		      caller.outer_sp != current->truth.outer_sp ||
 		      (caller.interval != current->truth.interval && caller.interval != interval);
 	/* An outer call is noted in place, whoever's note that is by then. */
 	if (!random_below(8)) {
@@ -82,8 +83,8 @@ static void probe(void)
 	}
 }
 
-/* Another thread takes the CPU and hits a probe or two; then the first one goes on, or, between two probes of its, the
- * scheduler goes on with anybody. */
+/* Another thread takes the CPU and hits a probe or two; then the first one goes on, or, between two
+ * probes of its, the scheduler goes on with anybody. */
 static void run_another(void)
 {
 	struct thread *before = current, *next = &threads[random_below(TASKS)];
@@ -113,7 +114,8 @@ static void renew(struct thread *thread, uint64_t number)
 {
 	/* with the number of the one that has ended, and its count */
 	thread->task.start_time = number;
-	thread->truth = (struct caller){.process = 1 + (uint32_t)random_below(3), .interval = 1 + random_below(100)};
+	thread->truth = (struct caller){.process = 1 + (uint32_t)random_below(3),
+					.interval = 1 + random_below(100)};
 }
 
 static void callers_are_who_they_are(void **state)

@@ -233,7 +233,7 @@ static void tables_restore_frame_pointers(void **state)
 static void coroutine_start(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 16, 0), RULE(ABI_UNWIND_NONE, 0, 0),
-					 RULE(ABI_UNWIND_SP, 8, 0),  RULE(ABI_UNWIND_NONE, 0, 0),
+					 RULE(ABI_UNWIND_SP, 8, 0), RULE(ABI_UNWIND_NONE, 0, 0),
 					 RULE(ABI_UNWIND_END, 0, 0)};
 	struct unwind u;
 

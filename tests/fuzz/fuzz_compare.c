@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two profile files, compared: what is read of both, whatever it is, must be comparable, as each other's older one
- * and as replicas, and everything that can be written of it must be written. The input: two bytes, the length of the
- * first file, and both files. Limits are low, so that they are reached, and so that an input of a few KB takes
- * little memory and time. */
+/* Two profile files, compared: what is read of both, whatever it is, must be comparable, as each
+ * other's older one and as replicas, and everything that can be written of it must be written. The
+ * input: two bytes, the length of the first file, and both files. Limits are low, so that they are
+ * reached, and so that an input of a few KB takes little memory and time. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -110,8 +110,8 @@ static void compare_replicas(const struct profile *const *profiles, enum diff_me
 	if (rc)
 		return;
 	for (size_t i = 0; i < replicas->n_list; i++)
-		require(replicas->list[i].value > replicas->list[i].median && replicas->list[i].p >= 0 &&
-			replicas->list[i].p <= 1);
+		require(replicas->list[i].value > replicas->list[i].median &&
+			replicas->list[i].p >= 0 && replicas->list[i].p <= 1);
 	WRITES(encode_replicas(replicas, &options, sink));
 	WRITES(encode_replicas_json(replicas, sink));
 	replicas__free(replicas);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profile files of every kind. What is read must be a profile that every encoder can write, and as pprof it must
- * come back with the same totals. */
+/* Profile files of every kind. What is read must be a profile that every encoder can write, and as
+ * pprof it must come back with the same totals. */
 #include "fuzz.h"
 
 #include <math.h>
@@ -109,8 +109,9 @@ static void check_round_trip(const struct profile *p)
 static void check_views(const struct profile *p)
 {
 	for (int i = 0; i < PROFILE_WEIGHTS * PROFILE_ROOTS; i++) {
-		const struct view_options options = {.weight = (enum profile_weight)(i % PROFILE_WEIGHTS),
-						     .root = (enum profile_root)(i / PROFILE_WEIGHTS)};
+		const struct view_options options = {
+			.weight = (enum profile_weight)(i % PROFILE_WEIGHTS),
+			.root = (enum profile_root)(i / PROFILE_WEIGHTS)};
 		struct profile_view view;
 
 		if (view_options__refusal(&options, p))

@@ -237,14 +237,15 @@ static void check_svg(const char *p)
 	uint32_t code;
 
 	for (const char *at = p; *at; at += utf8_next(at, &code))
-		require(utf8_next(at, &code) && (code == '\n' || code == '\t' || !is_control(code)) &&
-			code != 0xfffe && code != 0xffff);
+		require(utf8_next(at, &code) &&
+			(code == '\n' || code == '\t' || !is_control(code)) && code != 0xfffe &&
+			code != 0xffff);
 	while (*p) {
 		const char *end = p + 1 + strcspn(p + 1, "<>");
 
 		if (*p == '&') {
-			require(!strncmp(p, "&lt;", 4) || !strncmp(p, "&gt;", 4) || !strncmp(p, "&amp;", 5) ||
-				!strncmp(p, "&quot;", 6));
+			require(!strncmp(p, "&lt;", 4) || !strncmp(p, "&gt;", 4) ||
+				!strncmp(p, "&amp;", 5) || !strncmp(p, "&quot;", 6));
 		} else if (!strncmp(p, "<![CDATA[", 9)) {
 			end = strstr(p, "]]>");
 			require(end);
@@ -369,7 +370,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned kind = 0; kind < RESIDENT_N_KINDS && n_strings; kind++) {
 		/* of what is mapped all is of sites */
 		const struct resident_piece piece = {
-			.kind = kind, .bytes = {.rss = kind == RESIDENT_MAPPED ? p->n_sites << 12 : kind << 12}};
+			.kind = kind,
+			.bytes = {.rss = kind == RESIDENT_MAPPED ? p->n_sites << 12 : kind << 12}};
 
 		resident_pieces__add(&pieces, &piece, string(kind));
 	}

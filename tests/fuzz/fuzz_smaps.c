@@ -16,7 +16,8 @@ static int check(void *ctx, const struct smaps_entry *e)
 	uint64_t size = e->map.end - e->map.start;
 
 	require(e->map.start < e->map.end && e->map.start >= told->end);
-	require(e->rss <= size && e->anonymous <= size && e->huge <= size && e->swap <= size && e->hugetlb <= size);
+	require(e->rss <= size && e->anonymous <= size && e->huge <= size && e->swap <= size &&
+		e->hugetlb <= size);
 	require(e->map.path && strlen(e->map.perms) == 4);
 	told->end = e->map.end;
 	return ++told->n == told->stop_at ? -ECANCELED : 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit PROFILE FORMAT
  * Writes a profile made by hand in one of the formats, for check.sh to give to other people's
- * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json, modules (JSON with
- * components, and a file that is a snapshot's), the name of a weight or a root (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as jeprof
+ * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json,
+ * modules (JSON with components, and a file that is a snapshot's), the name of a weight or a root
+ * (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as
+ * jeprof
  * --raw writes it, so that jeprof needs no binary). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -185,7 +187,9 @@ static int put_view(struct profile *profile, const char *name, struct sink *sink
 
 static void put_modules(struct profile *profile, struct sink *sink)
 {
-	static const char rules[] = "cache/\"entries\" function ^cache_insert$\ncache function ^worker$\nrest function ^scratch$\n";
+	static const char rules[] =
+		"cache/\"entries\" function ^cache_insert$\ncache function ^worker$\nrest "
+		"function ^scratch$\n";
 	struct modules *modules = NULL;
 	struct error err = {};
 

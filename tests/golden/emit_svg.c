@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit_svg diff|hostile|names|huge
- * Writes the flame graph of profiles made by hand, for a real browser to open (tests/live/test_svg.py):
+ * Writes the flame graph of profiles made by hand, for a real browser to open
+ * (tests/live/test_svg.py):
  *   diff     a server before and after: what grew, shrank, may have, and what is gone
  *   hostile  names that would be markup or a script if they could
  *   names    of C++ and Rust, too long for their boxes
@@ -16,33 +17,37 @@
 
 #define INTERVAL 65536
 /* Blocks of 1 MiB are sampled for sure: 16 * INTERVAL, of which exp(-16) are missed. */
-#define BLOCK	 (1 << 20)
+#define BLOCK (1 << 20)
 
 static struct profile *before(void)
 {
 	struct profile *p = new_profile(INTERVAL);
 
 	p->pid = 4000;
-	STACK(p, 1, BLOCK, 8, "malloc", "session_new", "session_insert", "login", "handle_request", "worker",
+	STACK(p, 1, BLOCK, 8, "malloc", "session_new", "session_insert", "login", "handle_request",
+	      "worker", "start_thread");
+	STACK(p, 1, BLOCK, 20, "malloc", "render_page", "page_cache", "handle_request", "worker",
 	      "start_thread");
-	STACK(p, 1, BLOCK, 20, "malloc", "render_page", "page_cache", "handle_request", "worker", "start_thread");
-	STACK(p, 1, 64, 9, "calloc", "parse_headers", "parse_request", "handle_request", "worker", "start_thread");
+	STACK(p, 1, 64, 9, "calloc", "parse_headers", "parse_request", "handle_request", "worker",
+	      "start_thread");
 	STACK(p, 1, BLOCK, 6, "malloc", "read_file", "load_config", "main", "_start");
 	STACK(p, 1, BLOCK, 10, "malloc", "build_index", "load_index", "main", "_start");
 	end_profile(p);
 	return p;
 }
 
-/* Of 64 MiB, exactly: sessions 8 -> 24, pages 20 -> 8, the index 10 -> 0, a new journal 0 -> 26, the
- * configuration 6 -> 6; and some headers, 9 samples -> 11, which is within sampling error. */
+/* Of 64 MiB, exactly: sessions 8 -> 24, pages 20 -> 8, the index 10 -> 0, a new journal 0 -> 26,
+ * the configuration 6 -> 6; and some headers, 9 samples -> 11, which is within sampling error. */
 static struct profile *after(void)
 {
 	struct profile *p = new_profile(INTERVAL);
 
-	STACK(p, 1, BLOCK, 24, "malloc", "session_new", "session_insert", "login", "handle_request", "worker",
+	STACK(p, 1, BLOCK, 24, "malloc", "session_new", "session_insert", "login", "handle_request",
+	      "worker", "start_thread");
+	STACK(p, 1, BLOCK, 8, "malloc", "render_page", "page_cache", "handle_request", "worker",
 	      "start_thread");
-	STACK(p, 1, BLOCK, 8, "malloc", "render_page", "page_cache", "handle_request", "worker", "start_thread");
-	STACK(p, 1, 64, 11, "calloc", "parse_headers", "parse_request", "handle_request", "worker", "start_thread");
+	STACK(p, 1, 64, 11, "calloc", "parse_headers", "parse_request", "handle_request", "worker",
+	      "start_thread");
 	STACK(p, 1, BLOCK, 6, "malloc", "read_file", "load_config", "main", "_start");
 	STACK(p, 1, BLOCK, 26, "malloc", "journal_append", "journal", "worker", "start_thread");
 	end_profile(p);
@@ -57,7 +62,8 @@ static struct profile *hostile(void)
 	STACK(p, 1, 60, 1, "malloc", "</text><script>fail()</script>", "main");
 	STACK(p, 1, 20, 1, "malloc", "]]></script><script>fail()</script>", "main");
 	STACK(p, 1, 10, 1, "malloc", "\"'`${fail()}&#0;&lt;\\u0022\xff\x01\n", "main");
-	STACK(p, 1, 9, 1, "malloc", "operator<<", "</metadata><image href=\"x\" onerror=\"fail()\"/>", "main");
+	STACK(p, 1, 9, 1, "malloc", "operator<<",
+	      "</metadata><image href=\"x\" onerror=\"fail()\"/>", "main");
 	STACK(p, 1, 1, 1, "malloc", "\u202e\u6f22\u5b57\U0001f600", "main");
 	end_profile(p);
 	return p;
@@ -68,7 +74,8 @@ static struct profile *names(void)
 {
 	static const char *const all[] = {
 		"clang::Parser::ParseDeclarationOrFunctionDefinition",
-		"std::__detail::_Hashtable_alloc<std::allocator<std::pair<int const, std::string> > >::_M_allocate",
+		"std::__detail::_Hashtable_alloc<std::allocator<std::pair<int const, std::string>"
+		" > >::_M_allocate",
 		"<alloc::vec::Vec<T, A> as core::clone::Clone>::clone",
 		"ns::operator<< <ns::key<int> >",
 		"PyImport_ImportModuleLevelObject",
@@ -82,8 +89,9 @@ static struct profile *names(void)
 	for (unsigned i = 0; i < 16; i++) {
 		snprintf(caller, sizeof(caller), "caller_%u", i);
 		/* one name below the other */
-		STACK(p, 1, 1000 + 100 * i * i, 1, all[(i + 7) % 8], all[(i + 6) % 8], all[(i + 5) % 8], all[(i + 4) % 8],
-		      all[(i + 3) % 8], all[(i + 2) % 8], all[(i + 1) % 8], all[i % 8], caller);
+		STACK(p, 1, 1000 + 100 * i * i, 1, all[(i + 7) % 8], all[(i + 6) % 8],
+		      all[(i + 5) % 8], all[(i + 4) % 8], all[(i + 3) % 8], all[(i + 2) % 8],
+		      all[(i + 1) % 8], all[i % 8], caller);
 	}
 	end_profile(p);
 	return p;

@@ -3,7 +3,8 @@
  * or at --rate N pairs of allocation and free a second. The first argument names the scenario
  * ("mixed" when it is an option): see the table below for what leaks, how fast, and in which sizes.
  *
- *   --leak N         bytes leaked a second (scenario work: in a million pairs; 0: nothing), --size N bytes a block
+ *   --leak N         bytes leaked a second (scenario work: in a million
+ *		    pairs; 0: nothing), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
  *
  * On the line "event" happens what the scenario has for it. On "truth", and at the end, one line of

@@ -4,7 +4,8 @@
  * threads start threads all the time that allocate, free and end. At the line
  *
  *   fork   a child comes about that says "child <pid>" and waits for the end of its parent
- *   exec   it becomes another program (itself, in its second life), with the library --preload PATH if there is one;
+ *   exec   it becomes another program (itself, in its second life), with the library --preload
+ *	   PATH if there is one;
  *	    that one says "again <pid>" when it is running
  *
  * Prints {"pairs", "kept_bytes", "seconds", "threads"} of its present life. */

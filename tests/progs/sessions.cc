@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Forgets memory that only the standard library allocates: sessions, which are strings, and rows, which are vectors.
+/* Forgets memory that only the standard library allocates: sessions, which are strings, and rows,
+ * which are vectors.
  * Goes on until it is killed. */
 #include <string>
 #include <vector>

@@ -3,8 +3,8 @@
  * --dir DIR for itself only. The one file there, "file", has the content of --file FILE. "go": from
  * now on no request is answered (--answers N: N reads still are, and till then all others), and the
  * mapping becomes code, so that somebody looks. The next "go": all are answered again. Each is
- * answered by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of libraries
- * leads into the memory of the silent file.
+ * answered by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of
+ * libraries leads into the memory of the silent file.
  *
  * --run: instead it becomes the program that is in the file, which is always answered. */
 #include <errno.h>

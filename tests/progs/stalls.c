@@ -5,7 +5,8 @@
  *
  *   spin   read the clock for 100 us: interrupts that patch code, preemption
  *   alloc  --pairs N (32) mallocs and frees
- *   map    mmap, touch and munmap of four pages: the lock of the address space, which is taken for writing
+ *   map    mmap, touch and munmap of four pages: the lock of the address space, which is taken for
+ *	   writing
  *	    to put a probe in place or out, and page faults, which wait for it
  *
  * and rest, such that all together take half of the CPUs (one alone: all of one). Another looks

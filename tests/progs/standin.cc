@@ -16,7 +16,8 @@
 #include <new>
 #include <sys/mman.h>
 
-namespace {
+namespace
+{
 
 /* Blocks of 2^k bytes, at multiples of that: alignment comes of itself. */
 constexpr size_t CHUNK_LOG2 = 20, CHUNKS = 4096;

@@ -162,8 +162,10 @@ int main(int argc, char **argv)
 		map_files(path, file, written);
 	map_memory_file(shared);
 	start_thread(stack, 0);
-	printf("{\"live\": %d, \"blocks\": %d, \"freed\": %d, \"earlier\": %zu, \"map_first\": %zu, \"map_second\": %zu, "
-	       "\"map_area\": %zu, \"file\": %zu, \"written\": %zu, \"shared\": %zu, \"stack\": %zu}\n",
+	printf("{\"live\": %d, \"blocks\": %d, \"freed\": %d, \"earlier\": %zu, \"map_first\": "
+	       "%zu, \"map_second\": %zu, "
+	       "\"map_area\": %zu, \"file\": %zu, \"written\": %zu, \"shared\": %zu, \"stack\": "
+	       "%zu}\n",
 	       BLOCK * BLOCKS, BLOCKS, BLOCK * BLOCKS, earlier_bytes, first, second, area,
 	       path ? file : (size_t)0, path ? written : (size_t)0, shared, stack);
 	return truth_finish();

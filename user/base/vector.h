@@ -9,8 +9,8 @@
  * change. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_RESERVE(array, room, n) vector__reserve(&(array), &(room), (n), sizeof(*(array)))
 
-/* Makes room for one more behind n elements: doubles the allocation whenever n is a power of two, so
- * that no room has to be kept. Such an array may lose elements, but must not be replaced by an
+/* Makes room for one more behind n elements: doubles the allocation whenever n is a power of two,
+ * so that no room has to be kept. Such an array may lose elements, but must not be replaced by an
  * allocation of its exact size. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_ADD_ROOM(array, n) vector__add_room(&(array), (n), sizeof(*(array)))
 

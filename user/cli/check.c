@@ -33,7 +33,8 @@ static void print_privileges(const char *missing)
 	}
 	puts("  yes  privileges");
 	if (!privileges__have(CAP_DAC_READ_SEARCH))
-		puts("  no   CAP_DAC_READ_SEARCH: of another user's process and its files is missing "
+		puts("  no   CAP_DAC_READ_SEARCH: of another user's process and its files is "
+		     "missing "
 		     "what only that user may read");
 	if (!privileges__have(CAP_SYS_NICE))
 		puts("  no   CAP_SYS_NICE: on a busy machine targets wait longer while probes come "
@@ -104,7 +105,8 @@ static void print_hazards(const struct features *f)
 		     "tried on a child of memtrace's own): there are none, results are read at "
 		     "the ret instructions instead, which costs more.");
 	if (f->shadow_stacks_kill)
-		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): there "
+		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): "
+		     "there "
 		     "are none where a traced process has one.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
@@ -265,11 +267,12 @@ const struct command command_check = {
 	.run = cmd_check,
 	.summary = "what this kernel offers, and what tracing a process would do",
 	.usage = "check [OPTIONS] [PID]",
-	.about =
-		"Says what this kernel offers for tracing and which of its known hazards apply; for a "
-		"PID also which allocator the process uses, where each probe would sit and what a call "
-		"would cost there, measured on a child of memtrace's own. Changes nothing in any "
-		"process.",
+	.about = "Says what this kernel offers for tracing and which of its known hazards apply; "
+		 "for a "
+		 "PID also which allocator the process uses, where each probe would sit and what a"
+		 " call "
+		 "would cost there, measured on a child of memtrace's own. Changes nothing in any "
+		 "process.",
 	.groups = groups,
 };
 

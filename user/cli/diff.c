@@ -111,7 +111,8 @@ TAKE_OPTION(output)
 static const struct option_row compare_rows[] = {
 	{"per-process", .flag = offsetof(struct diff_config, per_process),
 	 .help = "the files are of replicas, one of each: which one has more, and where",
-	 .man = "Three files or more. It tells the process that has more than the others, and in which stack."},
+	 .man = "Three files or more. It tells the process that has more than the others, and in "
+		"which stack."},
 	{"by", .arg = "MEASURE", .values = "live growth", .take = take_measure,
 	 .help = "live or growth (default: what the profiles allow)",
 	 .man = "live is bytes. growth is bytes per second of each profile's own run."},
@@ -133,7 +134,8 @@ static const struct option_row output_rows[] = {
 	 .values = "table json collapsed svg",
 	 .take = take_format,
 	 .help = "table, json, collapsed or svg",
-	 .man = "collapsed is lines of root;caller;leaf OLD NEW, for flamegraph.pl. svg is a flame graph of the last "
+	 .man = "collapsed is lines of root;caller;leaf OLD NEW, for flamegraph.pl. svg is a "
+		"flame graph of the last "
 		"file in the colours of growth. These two cannot be combined with --per-process."},
 	{"json", .take = take_json, .help = "the same as -f json",
 	 .man = "One object on one line, with all stacks."},
@@ -160,12 +162,14 @@ const struct command command_diff = {
 	.usage = "diff [OPTIONS] OLD NEW\n"
 		 "diff [OPTIONS] OLDEST ... NEWEST\n"
 		 "diff --per-process [OPTIONS] ONE ANOTHER THIRD...",
-	.about =
-		"What has grown, by stack, with its 95 % interval, and whether it is more than chance: "
-		"two sampled profiles differ in any case. FILEs are what memtrace report reads. Stacks "
-		"are matched by build-id and offset, or else by their functions' names, so that "
-		"profiles of other processes, hosts and versions are comparable. Of more than two the "
-		"trend of each stack is told.",
+	.about = "What has grown, by stack, with its 95 % interval, and whether it is more than "
+		 "chance: "
+		 "two sampled profiles differ in any case. FILEs are what memtrace report reads. "
+		 "Stacks "
+		 "are matched by build-id and offset, or else by their functions' names, so that "
+		 "profiles of other processes, hosts and versions are comparable. Of more than two"
+		 " the "
+		 "trend of each stack is told.",
 	.groups = groups,
 };
 

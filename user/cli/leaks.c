@@ -85,8 +85,10 @@ const struct command command_leaks = {
 	.usage = "leaks [OPTIONS] FILE\n"
 		 "leaks [OPTIONS] OLDEST ... NEWEST",
 	.about =
-		"Which code leaks: stacks by evidence, each in a sentence with its numbers and what "
-		"would confirm it, and how fast a leak could be without being seen. Of one profile by "
+		"Which code leaks: stacks by evidence, each in a sentence with its numbers and "
+		"what "
+		"would confirm it, and how fast a leak could be without being seen. Of one "
+		"profile by "
 		"the growth that it tells (of a run of half a minute or more, by .pb.gz files), of "
 		"several by what has grown from the first to the last.",
 	.groups = groups,

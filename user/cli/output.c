@@ -124,7 +124,8 @@ int take_view_option(struct view_options *view, const char *command, const char 
 		if (i == PROFILE_WEIGHTS)
 			return usage_error(
 				command,
-				"stacks are weighed by live, objects, allocated, freed, growth or peak, "
+				"stacks are weighed by live, objects, allocated, freed, growth or"
+				" peak, "
 				"not by '%s'",
 				value);
 		view->weight = (enum profile_weight)i;
@@ -153,11 +154,11 @@ int open_view(struct profile_view *view, const struct profile *profile,
 	}
 	rc = profile_view__init(view, profile, options);
 	if (rc)
-		complain(
-			"%s: %s", name,
-			rc == -EFBIG
-				? "its stacks, each for each of its threads, are longer than any profile's"
-				: "out of memory");
+		complain("%s: %s", name,
+			 rc == -EFBIG
+				 ? "its stacks, each for each of its threads, are longer than any "
+				   "profile's"
+				 : "out of memory");
 	return rc ? EXIT_FAILED : 0;
 }
 

@@ -113,10 +113,12 @@ TAKE_OPTION(every)
 static const struct option_row output_rows[] = {
 	{"every", .arg = "TIME|BYTES", .take = take_every,
 	 .help = "snapshots, too: so often, or per BYTES allocated",
-	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap and so on. SIGUSR1 writes one at once."},
+	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap "
+		"and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
 	 .help = "a snapshot when live memory is higher than ever by 5 %",
-	 .man = "May be given with --every. Where making snapshots would take more than a tenth of the time, some "
+	 .man = "May be given with --every. Where making snapshots would take more than a tenth "
+		"of the time, some "
 		"are left out."},
 	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
 	 .help = "one JSON object per process instead of the table",
@@ -130,7 +132,8 @@ static const struct option_row output_rows[] = {
 	 .man = "A last line counts the rows that are left out."},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
 	 .take = take_sort, .help = "processes by growth, live or rss",
-	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have ended come last."},
+	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have "
+		"ended come last."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .flag = offsetof(struct record_config, quiet),
@@ -150,20 +153,25 @@ static const struct option_row view_rows[] = {
 	 .man = "Memory that is freed again counts, too: how much that is, and how long it lived."},
 	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
 	 .take = take_view, .help = "by live, objects, allocated, freed, growth or peak",
-	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes, the default), objects, allocated and "
-		"freed (bytes of the run), growth (bytes per second), or peak (bytes at the highest moment: the "
+	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes, the default), "
+		"objects, allocated and "
+		"freed (bytes of the run), growth (bytes per second), or peak (bytes at the "
+		"highest moment: the "
 		"default of a COMMAND's table)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "their first frame tells the thread, process or module",
 	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, too, by that file's rules",
-	 .man = "A rule a line: a component, which may be a path; function, module (the mapped file) or file (the "
-		"source file); and a POSIX extended regular expression that matches the name. A stack is of the "
+	 .man = "A rule a line: a component, which may be a path; function, module (the mapped "
+		"file) or file (the "
+		"source file); and a POSIX extended regular expression that matches the name. A "
+		"stack is of the "
 		"component of the frame nearest to the allocation that a rule matches."},
 	{"threads", .flag = offsetof(struct record_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "By pools: threads whose names differ in numbers only. Of what is traced continuously. --json has "
+	 .man = "By pools: threads whose names differ in numbers only. Of what is traced "
+		"continuously. --json has "
 		"each thread by itself."},
 	{"sites", .flag = offsetof(struct record_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
@@ -173,7 +181,8 @@ static const struct option_row view_rows[] = {
 	 .man = "In powers of ten from 10 us on. Of windows they are estimated."},
 	{"rss", .flag = offsetof(struct record_config, more.resident),
 	 .help = "what the resident set is made of",
-	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are looked at, too, unless "
+	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are "
+		"looked at, too, unless "
 		"--what says otherwise."},
 	{},
 };

@@ -127,10 +127,10 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 		complain("%s: how much is older than %g s it does not say; it does of %s s",
 			 c->path, c->age_s, known);
 	else if (age < 0)
-		complain(
-			"%s: it does not say how old what is live is; memtrace's own .pb.gz files of runs of some "
-			"seconds do",
-			c->path);
+		complain("%s: it does not say how old what is live is; memtrace's own .pb.gz files"
+			 " of runs of some "
+			 "seconds do",
+			 c->path);
 	if (age < 0)
 		return EXIT_FAILED;
 	n = snprintf(ret_said, 128, ", %s than %.*f s (estimated)",
@@ -244,10 +244,12 @@ static const char *lacking_for(const struct format *format, const struct profile
 	if (format->needs_objects && profile->no_objects)
 		return "it says nothing of objects, and a heap profile is made of them";
 	if (format->needs_objects && !profile->interval_bytes)
-		return "it does not say how it was sampled, without which a heap profile's numbers mean nothing";
+		return "it does not say how it was sampled, without which a heap profile's "
+		       "numbers mean nothing";
 	for (size_t i = 0; i < profile->n_locations && format->needs_addresses; i++)
 		if (profile->locations[i].addr >= PROFILE_NO_ADDR)
-			return "it has names without addresses, of which a heap profile is made: -f symbolized";
+			return "it has names without addresses, of which a heap profile is made: "
+			       "-f symbolized";
 	return NULL;
 }
 
@@ -333,12 +335,12 @@ static int check_content(const struct report_config *c, const struct profile *pr
 {
 	/* --thread and --age leave nothing of that */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
-		complain(
-			"%s: %s", c->path,
-			profile->no_allocated
-				? "it does not tell what was allocated, only what is live"
-				: "--churn cannot be combined with --thread or --age: these are known "
-				  "of live memory only");
+		complain("%s: %s", c->path,
+			 profile->no_allocated
+				 ? "it does not tell what was allocated, only what is live"
+				 : "--churn cannot be combined with --thread or --age: these are "
+				   "known "
+				   "of live memory only");
 		return EXIT_FAILED;
 	}
 	if (check_more(c, profile))
@@ -530,14 +532,16 @@ TAKE_OPTION(thread)
 static const struct option_row view_rows[] = {
 	{"tree", .flag = offsetof(struct report_config, table.tree),
 	 .help = "who holds memory and, below each, who called it",
-	 .man = "Each function that holds memory is the root of a tree of its callers. The trees replace the table's "
+	 .man = "Each function that holds memory is the root of a tree of its callers. The trees "
+		"replace the table's "
 		"rows."},
 	{"min-share", .arg = "PCT", .by_default = "1", .take = take_min_share,
 	 .help = "of a caller in the tree",
 	 .man = "Of the memory of all stacks. Callers with less are left out."},
 	{"leaks", .flag = offsetof(struct report_config, table.leaks),
 	 .help = "stacks by growth, where the file tells it",
-	 .man = "memtrace's own .pb.gz files of runs that were long enough do: half a minute, or three windows."},
+	 .man = "memtrace's own .pb.gz files of runs that were long enough do: half a minute, or "
+		"three windows."},
 	{"churn", .flag = offsetof(struct report_config, table.churn),
 	 .help = "stacks by what they allocate per second, and how long that lived",
 	 .man = "Memory that is freed again counts, too. The file has to tell what was allocated."},
@@ -560,18 +564,21 @@ static const struct option_row view_rows[] = {
 	{"weight", .arg = "WHAT", .by_default = "live",
 	 .values = "live objects allocated freed growth peak", .take = take_view,
 	 .help = "stacks by live, objects, allocated, freed, growth or peak",
-	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes), objects, allocated and freed (bytes "
+	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes), objects, "
+		"allocated and freed (bytes "
 		"of the run), growth (bytes per second), or peak (bytes at the highest moment)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "their first frame tells the thread, process or module",
-	 .man = "Of collapsed and svg, and the last one of --tree. A module is a file, or a component of --modules."},
+	 .man = "Of collapsed and svg, and the last one of --tree. A module is a file, or a "
+		"component of --modules."},
 	{},
 };
 
 static const struct option_row filter_rows[] = {
 	{"focus", .arg = "REGEX", .take = take_focus,
 	 .help = "stacks with a function whose name matches",
-	 .man = "A POSIX extended regular expression, which any part of a name may match. If given several times: "
+	 .man = "A POSIX extended regular expression, which any part of a name may match. If "
+		"given several times: "
 		"stacks that match one of them."},
 	{"ignore", .arg = "REGEX", .take = take_ignore, .help = "stacks without such a function",
 	 .man = "If given several times: stacks that match none of them."},
@@ -582,7 +589,8 @@ static const struct option_row filter_rows[] = {
 	 .man = "Of the ages that the file tells. The numbers are estimated."},
 	{"thread", .arg = "NAME", .take = take_thread,
 	 .help = "what threads of that name allocated",
-	 .man = "If no thread has that name: threads whose names match it as a regular expression."},
+	 .man = "If no thread has that name: threads whose names match it as a regular "
+		"expression."},
 	{},
 };
 
@@ -600,8 +608,10 @@ static const struct option_row output_rows[] = {
 	 .values = "heap collapsed pprof svg symbolized json",
 	 .take = take_format,
 	 .help = "write heap, collapsed, pprof, svg, symbolized or json instead",
-	 .man = "heap and symbolized are for jeprof, collapsed is for flame graphs, pprof for pprof and memtrace, svg a "
-		"flame graph, and json one object with all stacks. What the filters leave out is in none of them."},
+	 .man = "heap and symbolized are for jeprof, collapsed is for flame graphs, pprof for "
+		"pprof and memtrace, svg a "
+		"flame graph, and json one object with all stacks. What the filters leave out is "
+		"in none of them."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
@@ -624,12 +634,16 @@ const struct command command_report = {
 	.run = cmd_report,
 	.summary = "look at a profile that was written earlier, by memtrace or others",
 	.usage = "report [OPTIONS] FILE",
-	.about =
-		"Shows a profile that was written earlier: memtrace's own .pb.gz, with all that the "
-		"run's table has, and its .heap and .collapsed files, which hold less; heap profiles "
-		"that others wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE may be - "
-		"for standard input. What it is is told by its content. A heap profile without names "
-		"gets them from the files that its process had mapped, where these are still the same.",
+	.about = "Shows a profile that was written earlier: memtrace's own .pb.gz, with all that "
+		 "the "
+		 "run's table has, and its .heap and .collapsed files, which hold less; heap "
+		 "profiles "
+		 "that others wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE "
+		 "may be - "
+		 "for standard input. What it is is told by its content. A heap profile without "
+		 "names "
+		 "gets them from the files that its process had mapped, where these are still the "
+		 "same.",
 	.groups = groups,
 };
 

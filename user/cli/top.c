@@ -63,7 +63,8 @@ TAKE_OPTION(delay)
 static const struct option_row delay_rows[] = {
 	{"delay", .arg = "SECONDS", .by_default = "1", .take = take_delay,
 	 .help = "how often the screen is made new",
-	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are made new less often than "
+	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are made new "
+		"less often than "
 		"that."},
 	{},
 };
@@ -104,7 +105,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 	if (optind < argc)
 		return usage_error(
 			"top",
-			"'%s' is no option, and top starts no commands: start it, and give its pid with -p",
+			"'%s' is no option, and top starts no commands: start it, and give its "
+			"pid with -p",
 			argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");

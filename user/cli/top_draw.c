@@ -499,9 +499,12 @@ static const char *const help_lines[] = {
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",
 	"",
-	"LIVE: allocated since the start and not freed (traced in windows: estimated from what they show). GROWTH/s: by how "
-	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes allocated a second, of the "
-	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the truth in 95 of 100 "
+	"LIVE: allocated since the start and not freed (traced in windows: estimated from what "
+	"they show). GROWTH/s: by how "
+	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes "
+	"allocated a second, of the "
+	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the "
+	"truth in 95 of 100 "
 	"cases; none: the figure is exact, or its error is not known.",
 };
 
@@ -700,8 +703,10 @@ static int draw_bottom(const struct top_view *view, size_t width, struct text *t
 			view->help	       ? "any key: back"
 			: view->level == STACK ? "q quit  Left back  ? help  w write"
 			: view->level == STACKS && view->many
-				? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p pause  w write"
-				: "q quit  ? help  l g a sort  Enter open  / filter  p pause  w write");
+				? "q quit  Left back  ? help  l g a sort  Enter open  / filter  p"
+				  " pause  w write"
+				: "q quit  ? help  l g a sort  Enter open  / filter  p pause  w "
+				  "write");
 	}
 	if (!line)
 		return -ENOMEM;

@@ -41,7 +41,8 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 		if (parse_count(item, 1, INT32_MAX, &pid))
 			return usage_error(
 				command,
-				"'%s' is not a pid; processes of a name are traced with --comm NAME",
+				"'%s' is not a pid; processes of a name are traced with --comm "
+				"NAME",
 				item);
 		for (size_t i = 0; i < c->n_pids; i++)
 			known = known || c->pids[i] == (pid_t)pid;
@@ -355,64 +356,107 @@ TAKE_OPTION(window_period)
 
 /* clang-format off: a row reads as a sentence */
 const struct option_row trace_target_rows[] = {
-	{.name = "pid", .letter = 'p', .arg = "PID[,PID...]", .take = take_pids, .help = "these processes",
-	 .man = "Numbers, separated by commas, at most 256. Each has a table and files of its own."},
-	{.name = "all", .letter = 'a', .take = take_selection, .help = "every process, also new ones",
-	 .man = "What is shown is a table of processes. record writes files of each where -o or -f asks for them. So it "
-		"is with --comm, --exe, --user, --cgroup and --container; of these a process has to fit all that are "
+	{.name = "pid",
+	 .letter = 'p',
+	 .arg = "PID[,PID...]",
+	 .take = take_pids,
+	 .help = "these processes",
+	 .man = "Numbers, separated by commas, at most 256. Each has a table and files of its "
+		"own."},
+	{.name = "all",
+	 .letter = 'a',
+	 .take = take_selection,
+	 .help = "every process, also new ones",
+	 .man = "What is shown is a table of processes. record writes files of each where -o or "
+		"-f asks for them. So it "
+		"is with --comm, --exe, --user, --cgroup and --container; of these a process has "
+		"to fit all that are "
 		"given."},
-	{"comm", .arg = "NAME", .take = take_selection, .help = "processes of that name, also new ones",
-	 .man = "May be given several times."},
-	{"exe", .arg = "GLOB", .take = take_selection, .help = "processes of that program, also new ones",
-	 .man = "The program's whole path has to match, as in '/usr/sbin/nginx*'. * stands for any characters, ? for "
+	{"comm", .arg = "NAME", .take = take_selection,
+	 .help = "processes of that name, also new ones", .man = "May be given several times."},
+	{"exe", .arg = "GLOB", .take = take_selection,
+	 .help = "processes of that program, also new ones",
+	 .man = "The program's whole path has to match, as in '/usr/sbin/nginx*'. * stands for "
+		"any characters, ? for "
 		"one, [...] for one of these."},
-	{"user", .arg = "USER", .take = take_selection, .help = "processes of that user, also new ones",
+	{"user", .arg = "USER", .take = take_selection,
+	 .help = "processes of that user, also new ones",
 	 .man = "A name or a number. May be given several times."},
-	{"cgroup", .arg = "PATH", .take = take_selection, .help = "processes in that cgroup, also new ones",
-	 .man = "Of version 2, with all below it. PATH is as /proc/PID/cgroup has it, /system.slice/x.service, or "
+	{"cgroup", .arg = "PATH", .take = take_selection,
+	 .help = "processes in that cgroup, also new ones",
+	 .man = "Of version 2, with all below it. PATH is as /proc/PID/cgroup has it, "
+		"/system.slice/x.service, or "
 		"the name of its directory in /sys/fs/cgroup."},
 	{"container", .arg = "ID", .take = take_selection,
 	 .help = "processes in that container, also new ones",
-	 .man = "Docker's, podman's, Kubernetes' or LXC's. ID is at least 8 characters of the id that its cgroup is "
+	 .man = "Docker's, podman's, Kubernetes' or LXC's. ID is at least 8 characters of the id "
+		"that its cgroup is "
 		"named by."},
-	{.name = "follow", .letter = 'F', .take = take_selection, .help = "children of traced processes, too",
-	 .man = "Those that are there and those to come, whatever they run. What is shown is a table of processes."},
-	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults", .take = take_what,
-	 .help = "heap, regions (mmap, brk) or faults",
-	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. faults is memory "
-		"that becomes resident, by page faults: it needs no allocator, and cannot be combined with heap."},
+	{.name = "follow",
+	 .letter = 'F',
+	 .take = take_selection,
+	 .help = "children of traced processes, too",
+	 .man = "Those that are there and those to come, whatever they run. What is shown is a "
+		"table of processes."},
+	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults",
+	 .take = take_what, .help = "heap, regions (mmap, brk) or faults",
+	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. "
+		"faults is memory "
+		"that becomes resident, by page faults: it needs no allocator, and cannot be "
+		"combined with heap."},
 	{},
 };
 
 const struct option_row trace_how_rows[] = {
-	{.name = "duration", .letter = 'd', .arg = "SECONDS", .take = take_duration, .help = "how long (default: until told to end)",
+	{.name = "duration",
+	 .letter = 'd',
+	 .arg = "SECONDS",
+	 .take = take_duration,
+	 .help = "how long (default: until told to end)",
 	 .man = "Fractions are allowed."},
-	{.name = "interval", .letter = 'i', .arg = "BYTES", .by_default = "512K", .take = take_interval,
+	{.name = "interval",
+	 .letter = 'i',
+	 .arg = "BYTES",
+	 .by_default = "512K",
+	 .take = take_interval,
 	 .help = "bytes between samples; 1: every call",
-	 .man = "The mean, in allocated bytes. K, M and G are allowed. With 1 the numbers are exact."},
+	 .man = "The mean, in allocated bytes. K, M and G are allowed. With 1 the numbers are "
+		"exact."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
-	 .man = "Of the process's own, or of a core, where the process leaves that idle. off: no limit. A process for which tracing costs more is traced in "
-		"random short windows. The default is 5 all the time, else 1 in windows; there is no limit with "
+	 .man = "Of the process's own, or of a core, where the process leaves that idle. off: no "
+		"limit. A process for which tracing costs more is traced in "
+		"random short windows. The default is 5 all the time, else 1 in windows; there is"
+		" no limit with "
 		"-i 1 and for a COMMAND. With 5 there are more windows, and answers come sooner."},
 	{},
 };
 
 const struct option_row trace_output_rows[] = {
-	{.name = "output", .letter = 'o', .arg = "PREFIX", .by_default = "memtrace", .take = take_output,
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "PREFIX",
+	 .by_default = "memtrace",
+	 .take = take_output,
 	 .help = "of files; -: the table to stdout",
-	 .man = "With a directory's name and a slash: files in it. A COMMAND's table goes to standard error, with - to "
+	 .man = "With a directory's name and a slash: files in it. A COMMAND's table goes to "
+		"standard error, with - to "
 		"standard output. - may be given besides a prefix."},
-	{.name = "format", .letter = 'f', .arg = "LIST",
-	 .values = "heap collapsed pprof svg symbolized none", .take = take_formats,
+	{.name = "format",
+	 .letter = 'f',
+	 .arg = "LIST",
+	 .values = "heap collapsed pprof svg symbolized none",
+	 .take = take_formats,
 	 .help = "heap,collapsed (default), pprof, svg, symbolized, none",
-	 .man = "Names, separated by commas. svg is a flame graph. symbolized is heap with its names, for jeprof without the program."},
+	 .man = "Names, separated by commas. svg is a flame graph. symbolized is heap with its "
+		"names, for jeprof without the program."},
 	{},
 };
 
 const struct option_row trace_view_rows[] = {
 	{"leaks", .flag = offsetof(struct trace_config, leaks), .help = "stacks by growth",
-	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told otherwise."},
+	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told "
+		"otherwise."},
 	{},
 };
 
@@ -422,50 +466,62 @@ const struct option_row trace_rare_rows[] = {
 	 .man = "With -a, --comm and the like. off: no limit."},
 	{"alloc", .arg = "FILE:FUNCTION(size=N[*M])->ret", .take = take_function,
 	 .help = "a function that allocates, too",
-	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. ->*N: the block is "
-		"stored where argument N points. ptr=N: it is a realloc of that. throws: an exception may leave it."},
-	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "a function that frees, too",
-	 .man = "Argument N is the block that it frees. --alloc and --free may be given several times."},
+	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. "
+		"->*N: the block is "
+		"stored where argument N points. ptr=N: it is a realloc of that. throws: an "
+		"exception may leave it."},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
+	 .help = "a function that frees, too",
+	 .man = "Argument N is the block that it frees. --alloc and --free may be given several "
+		"times."},
 	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,
 	 .help = "session, multi or perf instead of the best that works",
 	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},
 	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
 	 .help = "read results at ret instructions; costs more",
-	 .man = "No call returns through a probe. It is the default on kernels whose return probes would kill the "
+	 .man = "No call returns through a probe. It is the default on kernels whose return "
+		"probes would kill the "
 		"target."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
 	 .help = "samples of living blocks to hold",
-	 .man = "Of all processes together. Where that is not enough samples are dropped, and figures say \"at "
+	 .man = "Of all processes together. Where that is not enough samples are dropped, and "
+		"figures say \"at "
 		"least\"."},
 	{"max-stacks", .arg = "N", .by_default = "65536", .take = take_max_stacks,
 	 .help = "distinct stacks to hold",
-	 .man = "Of all processes together. Where that is not enough samples are dropped, and figures say \"at "
+	 .man = "Of all processes together. Where that is not enough samples are dropped, and "
+		"figures say \"at "
 		"least\"."},
 	{"max-frames", .arg = "N", .by_default = "127", .take = take_max_frames,
 	 .help = "addresses per stack, at most 127",
-	 .man = "From the allocating function on, at least 2. Of a stack that is longer the outermost callers are "
+	 .man = "From the allocating function on, at least 2. Of a stack that is longer the "
+		"outermost callers are "
 		"missing."},
 	{"max-unwind", .arg = "BYTES", .by_default = "96M", .take = take_max_unwind,
 	 .help = "kernel memory for unwind tables",
-	 .man = "K, M and G are allowed, at least 64K. Stacks end in files whose tables find no room, which are "
+	 .man = "K, M and G are allowed, at least 64K. Stacks end in files whose tables find no "
+		"room, which are "
 		"counted."},
 	{"max-symbols", .arg = "BYTES", .by_default = "256M", .take = take_max_symbols,
 	 .help = "memory for symbol tables",
-	 .man = "K, M and G are allowed. Tables that were not used for longest make room, and are read again when "
+	 .man = "K, M and G are allowed. Tables that were not used for longest make room, and are"
+		" read again when "
 		"they are needed."},
 	{"no-demangle", .flag = offsetof(struct trace_config, symbolize.raw_names),
 	 .help = "linkers' names instead of C++ and Rust ones",
 	 .man = "In the table and in all files: _ZN3foo3barEv for foo::bar()."},
 	{"no-inline", .flag = offsetof(struct trace_config, symbolize.no_lines),
 	 .help = "no inlined functions, files and lines",
-	 .man = "A frame is the function that the linker knows, without what debug information tells of it."},
+	 .man = "A frame is the function that the linker knows, without what debug information "
+		"tells of it."},
 	{},
 };
 
 const struct option_row trace_debug_rows[] = {
 	{"debug-regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
 	 .help = "where regions are seen (default: libc if all calls go through it)",
-	 .man = "At the functions of libc, or at the system calls. The default is the system calls where not all calls "
+	 .man = "At the functions of libc, or at the system calls. The default is the system "
+		"calls where not all calls "
 		"go through libc."},
 	{"debug-window-period", .arg = "MS", .take = take_window_period,
 	 .help = "mean time between windows",
@@ -479,7 +535,8 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 	if (c->host_overhead_given && !c->selection.given && c->n_pids <= SESSION_SEPARATE)
 		return usage_error(
 			command,
-			"--max-host-overhead is for many processes together (-a, --comm ..., more than %d "
+			"--max-host-overhead is for many processes together (-a, --comm ..., more"
+			" than %d "
 			"pids); for each by itself there is --max-overhead",
 			SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
@@ -550,18 +607,18 @@ void say_withdrawn(const struct session *s, struct withdrawn_told *told)
 	size_t n = session__withdrawals(s, &seconds);
 
 	if (n > told->n)
-		complain(
-			"held up: for %.1f s the probes were taken out of all processes, so that these "
-			"keep their speed (probes_withdrawn)",
-			seconds - told->seconds);
+		complain("held up: for %.1f s the probes were taken out of all processes, so that "
+			 "these "
+			 "keep their speed (probes_withdrawn)",
+			 seconds - told->seconds);
 	*told = (struct withdrawn_told){n, seconds};
 }
 
 int say_unguarded(void)
 {
-	complain(
-		"the process that takes the probes out when memtrace hangs (mt-keeper) has ended, by "
-		"somebody's signal or for want of memory: tracing ends here");
+	complain("the process that takes the probes out when memtrace hangs (mt-keeper) has ended,"
+		 " by "
+		 "somebody's signal or for want of memory: tracing ends here");
 	return EXIT_FAILED;
 }
 

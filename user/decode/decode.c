@@ -203,7 +203,8 @@ int making__add(struct making *making, size_t index, const struct estimate *live
 	    !add_up(&making->sums.alloc_bytes, alloc_bytes))
 		return making__refuse(
 			making,
-			"up to here it counts more than 2^62 objects or bytes: no machine has them");
+			"up to here it counts more than 2^62 objects or bytes: no machine has "
+			"them");
 	estimate__merge(&site->live, live);
 	site->alloc_objects += alloc_objects;
 	site->alloc_bytes += alloc_bytes;

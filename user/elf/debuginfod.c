@@ -32,8 +32,8 @@ static void *function(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* Never closed again: curl, below it, is not made for that. A static program has none: a library would
- * bring another libc along. */
+/* Never closed again: curl, below it, is not made for that. A static program has none: a library
+ * would bring another libc along. */
 static bool load(struct library *ret)
 {
 #ifdef MEMTRACE_STATIC

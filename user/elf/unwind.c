@@ -357,7 +357,8 @@ static void mark_entry(struct unwind_table *table, uint64_t entry)
 	if (!entry || entry < table->base || pc > UINT32_MAX)
 		return;
 	next = first_above(table, pc);
-	if (!next || next == table->n || UNWIND_RULE_KIND(table->rows[next - 1].rule) != UNWIND_NONE)
+	if (!next || next == table->n ||
+	    UNWIND_RULE_KIND(table->rows[next - 1].rule) != UNWIND_NONE)
 		return;
 	table->rows[next - 1].rule = UNWIND_END;
 	/* Neighbours differ. */

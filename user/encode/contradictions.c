@@ -54,7 +54,8 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 	case CONTRADICTION_BLOCKS_UNSEEN:
 		fprintf(out,
 			"%s allocation%s, allocators or functions could not be followed "
-			"(result_unknown, allocators_refused, functions_refused): live is more than is "
+			"(result_unknown, allocators_refused, functions_refused): live is more "
+			"than is "
 			"shown",
 			count, plural(to_integer(c->fact)));
 		return;
@@ -65,7 +66,8 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 		return;
 	case CONTRADICTION_PROBES_WITHDRAWN:
 		fprintf(out,
-			"memtrace was held up, and its probes were taken out %s time%s (probes_withdrawn): "
+			"memtrace was held up, and its probes were taken out %s time%s "
+			"(probes_withdrawn): "
 			"what is shown as live may be gone, and more may be live",
 			count, plural(to_integer(c->fact)));
 		return;

@@ -7,12 +7,16 @@
 /* A copy of a function's name without what the compiler knows and nobody reads; NULL: no memory.
  *
  *   template and generic arguments   f<int>::g<char>, f::<u8>, Vec<T,A>  ->  f<>::g<>, f<>, Vec<>
- *   the standard's own short names   std::__cxx11::basic_string<char, ...>::append  ->  std::string::append
- *				      std::collections::hash::map::HashMap<K,V>::insert  ->  HashMap<>::insert
+ *   the standard's own short names   std::__cxx11::basic_string<char, ...>::append
+ *					->  std::string::append
+ *				      std::collections::hash::map::HashMap<K,V>::insert
+ *					->  HashMap<>::insert
  *   its constructors		      std::vector<int, ...>::vector  ->  std::vector<>
  *   inline namespaces, ABI tags      std::__1::map<...>::f[abi:cxx11]  ->  std::map<>::f
- *   Rust's qualified paths	      <app::Cache<T> as core::ops::Drop>::drop  ->  app::Cache<>::drop
- *				      <T as alloc::string::ToString>::to_string  ->  alloc::string::ToString::to_string
+ *   Rust's qualified paths	      <app::Cache<T> as core::ops::Drop>::drop
+ *					->  app::Cache<>::drop
+ *				      <T as alloc::string::ToString>::to_string
+ *					->  alloc::string::ToString::to_string
  *   and hashes			      app::main::h0123456789abcdef  ->  app::main
  *
  * What is no such name is copied as it is. */

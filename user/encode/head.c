@@ -101,10 +101,10 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 
 	if (!profile->stacks_walked || profile__stacks_complete_pct(profile) >= MOST_BROKEN_PCT)
 		return;
-	sink__printf(
-		sink,
-		"CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of different callers may be one",
-		profile__stacks_complete_pct(profile));
+	sink__printf(sink,
+		     "CALLERS ARE MISSING: only %.1f %% of the stacks are complete, and rows of "
+		     "different callers may be one",
+		     profile__stacks_complete_pct(profile));
 	why = why_they_end(profile);
 	if (why)
 		sink__printf(sink, "; most end %s", why);
@@ -121,7 +121,8 @@ static void put_children(const struct profile *profile, struct sink *sink)
 	if (children > all / 2)
 		sink__printf(
 			sink,
-			"NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces them, too)\n",
+			"NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces "
+			"them, too)\n",
 			100 * children / all);
 }
 
@@ -269,7 +270,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	} else if (profile__is_windowed(profile) && profile->duration_s > 0) {
 		sink__printf(
 			sink,
-			"live heap: not known, nothing was seen that is live; the probes were in place for %.2g %% of "
+			"live heap: not known, nothing was seen that is live; the probes were in "
+			"place for %.2g %% of "
 			"the run (--max-overhead)",
 			100 * fmin(profile__watched_s(profile) / profile->duration_s, 1));
 	} else if (!profile->alloc_calls) {
@@ -284,13 +286,14 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			   "live heap: nothing is live of what the present program allocated; "
 			   "what the one before its exec held is gone");
 	} else {
-		sink__printf(
-			sink,
-			profile->samples == 1
-				? "live heap: nothing is live, the %s allocation that was recorded is freed again"
-				: "live heap: nothing is live, all of the %s allocations that were recorded are "
-				  "freed again",
-			with_commas(profile->samples, a));
+		sink__printf(sink,
+			     profile->samples == 1
+				     ? "live heap: nothing is live, the %s allocation that was "
+				       "recorded is freed again"
+				     : "live heap: nothing is live, all of the %s allocations that "
+				       "were recorded are "
+				       "freed again",
+			     with_commas(profile->samples, a));
 	}
 	if (profile->dropped)
 		sink__printf(sink,

@@ -147,9 +147,9 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	if (!holder)
 		return -ENOMEM;
 	if (!s->sure && !isfinite(s->low))
-		sink__puts(
-			sink,
-			"   To confirm: a longer run, looked at by itself, tells how sure its growth is.\n");
+		sink__puts(sink,
+			   "   To confirm: a longer run, looked at by itself, tells how sure its "
+			   "growth is.\n");
 	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
@@ -236,15 +236,16 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 		format_range(s->now.low, s->now.high, range, sizeof(range));
 		sink__printf(
 			sink,
-			"   But that may be over: by the last profile alone, which looks at the end of its run, it "
+			"   But that may be over: by the last profile alone, which looks at the "
+			"end of its run, it "
 			"grows by %s/s (95 %%: %s).\n",
 			format_change(s->now.bytes_per_s, now), range);
 	}
 	if (s->replaces)
-		sink__puts(
-			sink,
-			"   The process does not grow by that: these blocks take the place of older ones, or they are freed "
-			"at moments that no window saw.\n");
+		sink__puts(sink,
+			   "   The process does not grow by that: these blocks take the place of "
+			   "older ones, or they are freed "
+			   "at moments that no window saw.\n");
 	return put_advice(s, sink);
 }
 
@@ -285,11 +286,11 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		err = put_suspect(s, ++shown, finding, options, sink);
 	}
 	if (!sure && finding->somebody && shown > 1 && !replaced)
-		sink__printf(
-			sink,
-			"More blocks come than go in the process as a whole, and its memory grows: windows do not tell which of "
-			"these stacks it is. A longer run, or --max-overhead %d, would.\n",
-			MUCH_PCT);
+		sink__printf(sink,
+			     "More blocks come than go in the process as a whole, and its memory "
+			     "grows: windows do not tell which of "
+			     "these stacks it is. A longer run, or --max-overhead %d, would.\n",
+			     MUCH_PCT);
 	if (sure > shown)
 		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
 			     sure - shown == 1 ? "" : "s", sure - shown == 1 ? "s" : "");
@@ -297,7 +298,8 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		sink__printf(
 			sink,
 			"What could have been missed: a stack that grows by %s/s or more is found "
-			"in 95 of 100 such looks, a slower one may not be. A longer run or a %s sees "
+			"in 95 of 100 such looks, a slower one may not be. A longer run or a %s "
+			"sees "
 			"slower ones.\n",
 			format_bytes(finding->least, rate),
 			finding->limited ? "larger limit (--max-overhead)"
@@ -427,10 +429,12 @@ const char *leaks__refusal(const struct profile *profile)
 	if (profile->has_growth)
 		return NULL;
 	if (profile__is_windowed(profile))
-		return "it does not tell growth, for it had fewer than three windows: a longer run has more, and so has one with "
+		return "it does not tell growth, for it had fewer than three windows: a longer "
+		       "run has more, and so has one with "
 		       "--max-overhead 5";
 	return profile->start_unix_ns
-		       ? "it does not tell growth, for its run was too short: half a minute does, or an "
+		       ? "it does not tell growth, for its run was too short: half a minute does,"
+			 " or an "
 			 "older profile of the process: memtrace leaks OLD NEW"
 		       : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
@@ -542,17 +546,21 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	const struct profile *last = diff->profiles[diff->n_profiles - 1];
 
 	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
-		return "of profiles of windows each tells by itself what grows: memtrace leaks FILE, of the last one";
+		return "of profiles of windows each tells by itself what grows: memtrace leaks "
+		       "FILE, of the last one";
 	if (diff->windowed && !last->has_growth) /* what few windows saw in the one and in the other
 						  * is no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
-		return "they are of several processes: memtrace leaks FILE for each, or memtrace diff, with "
+		return "they are of several processes: memtrace leaks FILE for each, or memtrace "
+		       "diff, with "
 		       "--per-process for replicas";
 	if (diff->warnings & 1u << DIFF_WARN_UNTIMED)
-		return "they do not say when they were taken, nor, so, how fast anything grows: memtrace diff OLD NEW";
+		return "they do not say when they were taken, nor, so, how fast anything grows: "
+		       "memtrace diff OLD NEW";
 	if (!diff->one_run)
-		return "they are of several runs, each of which has what was allocated during its own: memtrace leaks FILE "
+		return "they are of several runs, each of which has what was allocated during its"
+		       " own: memtrace leaks FILE "
 		       "tells what grows in each; snapshots of one run (--every) can be compared";
 	if (!isfinite(diff->seconds))
 		return "the last one is not later than the first: the oldest comes first";

@@ -92,8 +92,8 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
-/* Windows of which there are too few to tell: it grows by what lives of what it allocated, less what
- * it freed of what was there before, which nobody saw. */
+/* Windows of which there are too few to tell: it grows by what lives of what it allocated, less
+ * what it freed of what was there before, which nobody saw. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->has_growth;

@@ -248,19 +248,22 @@ static void put_sums(const struct profile *profile, const struct resident *r,
 	if (r->heap_split && r->rows[0].bytes > r->heap_bytes) {
 		sink__printf(
 			sink,
-			"heap: %s KiB are resident in its mappings; blocks of the run that are not freed come to %s by the "
-			"estimate, which is more:\nthey are not all touched, or it is the lower part of the interval\n",
+			"heap: %s KiB are resident in its mappings; blocks of the run that are "
+			"not freed come to %s by the "
+			"estimate, which is more:\nthey are not all touched, or it is the lower "
+			"part of the interval\n",
 			format_kib((double)r->heap_bytes, number),
 			format_kib((double)r->rows[0].bytes, live));
 	} else if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
-		sink__printf(
-			sink,
-			"heap: %s KiB are resident in its mappings; %s of them are taken by blocks of the run that "
-			"are not freed (as they were asked for,\ntouched or not), the rest by %sfree chunks, headers "
-			"and rounding\n",
-			format_kib((double)r->heap_bytes, number), live,
-			r->from_start ? "" : "what was held from before the run, ");
+		sink__printf(sink,
+			     "heap: %s KiB are resident in its mappings; %s of them are taken by "
+			     "blocks of the run that "
+			     "are not freed (as they were asked for,\ntouched or not), the rest by "
+			     "%sfree chunks, headers "
+			     "and rounding\n",
+			     format_kib((double)r->heap_bytes, number), live,
+			     r->from_start ? "" : "what was held from before the run, ");
 	}
 	if (r->huge_bytes)
 		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",

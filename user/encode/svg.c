@@ -465,7 +465,8 @@ static int put_document(struct svg *svg, char *head)
 	put_key(svg, key);
 	sink__printf(
 		svg->sink,
-		"<svg id=\"chart\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" data-what=\"%s\" data-unit=\"%s\" "
+		"<svg id=\"chart\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" data-what=\"%s\" "
+		"data-unit=\"%s\" "
 		"data-least=\"%.3g\" data-controls=\"%d\"%s%s%s>\n",
 		MARGIN, top, CHART, rows, svg_what(svg->profile), svg_unit(svg->profile),
 		100 * tree->min_share, key - 19, svg->base ? " data-base=\"\"" : "",
@@ -476,15 +477,15 @@ static int put_document(struct svg *svg, char *head)
 	put_boxes(svg);
 	rc = put_labels(svg);
 	sink__puts(svg->sink, "</svg>\n");
-	sink__printf(
-		svg->sink,
-		"<text id=\"foot\" x=\"%d\" y=\"%d\">Width: %s%s %s%s; callers above. "
-		"Click: zoom; Esc: out; 0: all; /: search; arrows and Enter: by keyboard%s</text>\n",
-		MARGIN, top + rows + 18,
-		svg->profile->weight == WEIGHT_OBJECTS ? svg_unit(svg->profile) : "byte",
-		svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s",
-		svg_what(svg->profile), svg->base ? " in the new profile" : "",
-		svg->base ? "; b: widths by the base" : "");
+	sink__printf(svg->sink,
+		     "<text id=\"foot\" x=\"%d\" y=\"%d\">Width: %s%s %s%s; callers above. "
+		     "Click: zoom; Esc: out; 0: all; /: search; arrows and Enter: by "
+		     "keyboard%s</text>\n",
+		     MARGIN, top + rows + 18,
+		     svg->profile->weight == WEIGHT_OBJECTS ? svg_unit(svg->profile) : "byte",
+		     svg->profile->weight == WEIGHT_GROWTH ? "s per second of" : "s",
+		     svg_what(svg->profile), svg->base ? " in the new profile" : "",
+		     svg->base ? "; b: widths by the base" : "");
 	if (!rc)
 		rc = put_names(svg);
 	if (rc)

@@ -151,9 +151,9 @@ static int put_owners(const struct profile *profile, size_t top, struct sink *si
 
 	if (rc)
 		return rc;
-	sink__puts(
-		sink,
-		"threads: estimated from windows, which show whose memory is live, and not who frees it\n");
+	sink__puts(sink,
+		   "threads: estimated from windows, which show whose memory is live, and not who "
+		   "frees it\n");
 	while (n < pools.n && pools.list[n].owned > 0)
 		n++;
 	for (size_t i = 0; i < n && i < top; i++) {
@@ -188,7 +188,8 @@ int encode_threads(const struct profile *profile, const struct table_options *op
 	if (!profile->n_transfers)
 		return sink__puts(
 			sink,
-			"threads: who freed whose memory is known of what is traced continuously from "
+			"threads: who freed whose memory is known of what is traced continuously "
+			"from "
 			"its allocation to its free, and of none here\n");
 	rc = pools__make(profile, &pools);
 	if (!rc)

@@ -26,8 +26,8 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 	return h;
 }
 
-/* Reads the blocks that are `wanted`, and tells `got` the hash of each, or that nothing is there. If
- * the reader gives up on the way `got` is told of none: a look at half of the blocks would count
+/* Reads the blocks that are `wanted`, and tells `got` the hash of each, or that nothing is there.
+ * If the reader gives up on the way `got` is told of none: a look at half of the blocks would count
  * changes, but not the time in which they happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),

@@ -332,8 +332,7 @@ static bool is_birth(const struct survivors *s, const struct abi_live *live)
 
 static int add_window(struct survivors *s, const struct survivors_window *window)
 {
-	struct survivors_window *last =
-		s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
+	struct survivors_window *last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
 
 	s->piece_ns = window->start_ns;
 	s->met = true;

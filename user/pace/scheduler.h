@@ -3,8 +3,11 @@
  * host.h decide. One scheduler for two cases.
  *
  *   own     each process has probes of its own, which come and go by its windows alone.
- *   shared  probes stand in everybody's code. While that exceeds no limit, they stay ("everywhere"). Else they go, and
- *	     processes get turns: probes of their own for a window, in a few at a time, under the host's limit.
+ *   shared  probes stand in everybody's code. While that exceeds no limit, they stay
+ *	     ("everywhere").
+ *	     Else they go, and
+ *	     processes get turns: probes of their own for a window, in a few at a time, under the
+ *	     host's limit.
  *
  * It sees no process, no probe and no clock but through its ops, so that it runs over a simulated
  * machine in tests. */

@@ -65,8 +65,9 @@ void maps__free(struct maps *maps);
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, of maps__open_file(), and gives a descriptor that tells the kernel where a probe
- * goes. Of a copy that is the very file as an O_PATH descriptor, which asks its file system nothing,
- * not when it is closed either. A descriptor, or negative errno; -ESTALE: another file is mapped there now. */
+ * goes. Of a copy that is the very file as an O_PATH descriptor, which asks its file system
+ * nothing, not when it is closed either. A descriptor, or negative errno; -ESTALE: another file is
+ * mapped there now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A mapping's head is its line of /proc/PID/maps; what follows are lines "Name:   12 kB", and others that are of no
+/* A mapping's head is its line of /proc/PID/maps; what follows are lines
+ * "Name:   12 kB", and others that are of no
  * use here. Heads begin with a lower-case hexadecimal digit, names with a capital letter. */
 #include "proc/smaps.h"
 

@@ -74,25 +74,28 @@ enum diff_measure {
 };
 
 /* What one should know: X(enumerator, sentence without its full stop). */
-#define DIFF_WARNINGS(X)                                                                                       \
-	X(OTHER_PROGRAM, "they are of different programs: stacks are matched by function names")               \
-	X(OTHER_RUNS, "they are of different runs: each has only what was allocated during its "               \
-		      "own, so a leak that goes on at the same rate is no difference")                         \
-	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")               \
-	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "                \
-		      "never grew")                                                                            \
-	X(FILTERED, "filters have left something out: what is missing looks like memory that "                 \
-		    "shrank or never grew")                                                                    \
-	X(BACKWARDS,                                                                                           \
-	  "they are not in the order of time: growth is backwards from a later one to an earlier one")         \
-	X(UNTIMED, "they do not say when they were taken: there are no rates")                                 \
-	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "              \
-		     "told")                                                                                   \
-	X(DIVIDED,                                                                                             \
-	  "their runs differ in length: live bytes are divided by it, which is too much of a short run's for " \
-	  "what is set up once, and how sure a difference is cannot be told (growth rates, if they have "      \
-	  "them, can be compared)")                                                                            \
-	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one "             \
+#define DIFF_WARNINGS(X)                                                                           \
+	X(OTHER_PROGRAM, "they are of different programs: stacks are matched by function names")   \
+	X(OTHER_RUNS, "they are of different runs: each has only what was allocated during its "   \
+		      "own, so a leak that goes on at the same rate is no difference")             \
+	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")   \
+	X(INCOMPLETE, "samples were dropped: what is missing looks like memory that shrank or "    \
+		      "never grew")                                                                \
+	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
+		    "shrank or never grew")                                                        \
+	X(BACKWARDS,                                                                               \
+	  "they are not in the order of time: growth is backwards from a later one to an "         \
+	  "earlier one")                                                                           \
+	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
+	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
+		     "told")                                                                       \
+	X(DIVIDED,                                                                                 \
+	  "their runs differ in length: live bytes are divided by it, which is too much of a "     \
+	  "short run's for "                                                                       \
+	  "what is set up once, and how sure a difference is cannot be told (growth rates, if "    \
+	  "they have "                                                                             \
+	  "them, can be compared)")                                                                \
+	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one " \
 			  "without names?")
 
 enum diff_warning {

@@ -329,7 +329,8 @@ static int make_keys(struct matcher *m, struct error *err)
 				return error__set(
 					err, -EFBIG,
 					"up to profile %zu the stacks have more than %" PRIu64
-					" frames, with what is inlined in them: too many to compare",
+					" frames, with what is inlined in them: too many to "
+					"compare",
 					p + 1, m->limits->frames);
 		}
 	}

@@ -4,11 +4,16 @@
  *
  * A frame is
  *
- *   the allocator's  when its function allocates for whoever calls it: profile__is_allocator_frame();
- *   the runtime's    when its file is a library of the system's runtime (libc, ld.so, libstdc++, libgcc_s, an
- *		      allocator's, ...) and not the program itself; or when its function belongs to a language's
- *		      standard library or runtime, which compilers put into the program: std:: and __gnu_cxx:: of
- *		      C++, core::, alloc:: and std:: of Rust, the standard packages of Go, what runs before main; or
+ *   the allocator's  when its function allocates for whoever calls it:
+ *		      profile__is_allocator_frame();
+ *   the runtime's    when its file is a library of the system's runtime (libc, ld.so, libstdc++,
+ *		      libgcc_s, an
+ *		      allocator's, ...) and not the program itself; or when its function belongs to
+ *		      a language's
+ *		      standard library or runtime, which compilers put into the program: std::
+ *		      and __gnu_cxx:: of
+ *		      C++, core::, alloc:: and std:: of Rust, the standard packages of Go, what runs
+ *		      before main; or
  *		      when it has neither name nor file;
  *   own	      in all other cases.
  *

@@ -9,8 +9,10 @@
  *	inuse_sampled/bytes	the sizes of these: sampled_bytes
  *	inuse_variance/bytes	the variance of inuse_space divided by the period, the sampling
  *				interval: as large as the bytes themselves, roughly
- *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0; may be negative.
- *				It is always there: pprof compares and merges what has the same types only
+ *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0;
+ *				may be negative.
+ *				It is always there: pprof compares and merges
+ *				what has the same types only
  *
  * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some
  * of it, and one without these labels, which has all that belongs to no thread: what was allocated
@@ -235,7 +237,7 @@ extern const struct pprof_value_name {
 #define LABEL_MOST	     "live_at_most"	      /* bytes: most, if not heap_mapped_bytes */
 #define LABEL_ALLOC_ERROR    "allocated_error"	      /* bytes: sqrt(alloc_variance), of windows */
 #define LABEL_ALLOC_COMMON   "allocated_common_error" /* bytes: alloc_common */
-#define LABEL_SQUARES	     "root_of_squares" /* bytes: sqrt(squares), when its blocks differ in size */
+#define LABEL_SQUARES	     "root_of_squares" /* bytes: sqrt(squares), if sizes of blocks differ */
 #define LABEL_GROWTH_LOW     "growth_per_hour_low" /* bytes; the interval's ends */
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */

@@ -448,7 +448,8 @@ static int check_common(const struct replicas *r, const struct match *match, str
 		if (!common[i] && r->profiles[i]->n_sites)
 			return error__set(
 				err, -EINVAL,
-				"profile %zu has no stack in common with the others, and they are of different "
+				"profile %zu has no stack in common with the others, and they are"
+				" of different "
 				"programs: it is no replica of them",
 				i + 1);
 	return 0;

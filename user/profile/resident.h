@@ -23,20 +23,19 @@
 #include "profile/estimate.h"
 
 /* Rows: X(enumerator, name). In the order in which they are shown. */
-#define RESIDENT_KINDS(X)                                                                                \
-	X(HEAP_LIVE, "heap_live") /* estimated: allocated during the run and not freed */                \
-	X(HEAP, "heap")		  /* of the heap's mappings, what is left of them */                     \
-	X(MAPPED, "mapped")	  /* by the program during the run, by owner */                          \
-	X(STACK, "stacks")	  /* of threads */                                                       \
-	X(FILE, "file")		  /* by path; what was written to a private mapping among it */          \
-	X(BSS,                                                                                           \
-	  "bss") /* anonymous, right behind a file's data: its .bss, and what the kernel joined to it */ \
-	X(SHARED,                                                                                        \
-	  "shared") /* memory without a file on a disk: memfd, /dev/shm, MAP_SHARED, System V */         \
-	X(EARLIER, "anonymous_earlier") /* that nobody was seen to map */                                \
-	X(SEVERAL,                                                                                       \
-	  "several")	    /* one mapping of several owners, too large to look at page by page */       \
-	X(KERNEL, "kernel") /* [vdso] and the like */                                                    \
+#define RESIDENT_KINDS(X)                                                                          \
+	X(HEAP_LIVE, "heap_live") /* estimated: allocated during the run and not freed */          \
+	X(HEAP, "heap")		  /* of the heap's mappings, what is left of them */               \
+	X(MAPPED, "mapped")	  /* by the program during the run, by owner */                    \
+	X(STACK, "stacks")	  /* of threads */                                                 \
+	X(FILE, "file")		  /* by path; what was written to a private mapping among it */    \
+	X(BSS,                                                                                     \
+	  "bss") /* anonymous, right behind a file's data, and what the kernel joined to it */     \
+	X(SHARED, "shared")		/* not on a disk: memfd, /dev/shm, MAP_SHARED, System V */ \
+	X(EARLIER, "anonymous_earlier") /* that nobody was seen to map */                          \
+	X(SEVERAL,                                                                                 \
+	  "several")	    /* one mapping of several owners, too large to look at page by page */ \
+	X(KERNEL, "kernel") /* [vdso] and the like */                                              \
 	X(LEFT_OUT, "left_out") /* mappings beyond RESIDENT_MAX_PIECES */
 
 enum resident_kind {
@@ -95,7 +94,8 @@ void resident_pieces__add(struct resident_pieces *pieces, const struct resident_
 
 struct resident_row {
 	enum resident_kind kind;
-	char *name; /* path; of MAPPED the owner's frames ("map_cache < main"); "": none. Any bytes. Owned */
+	/* path; of MAPPED the owner's frames ("map_cache < main"); "": none. Any bytes. Owned */
+	char *name;
 	int64_t bytes; /* resident; of HEAP it can be negative */
 	struct interval
 		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */

@@ -8,9 +8,9 @@
 #define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
 /* times the median interval of its stratum: one such sample would outweigh all others */
 #define COARSE 8
-/* Windows that saw a stack allocate, for anything to be sure. Of fewer not even the sign is, whatever
- * they differ by: if none of n independent windows shows less than nothing, that was chance with
- * 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
+/* Windows that saw a stack allocate, for anything to be sure. Of fewer not even the sign is,
+ * whatever they differ by: if none of n independent windows shows less than nothing, that was
+ * chance with 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
 #define LEAST_BORN 6
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */

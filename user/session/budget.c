@@ -31,7 +31,7 @@
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
 /* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
 #define MOST_THINNED 64
-#define HELD_NS	  500000000 /* what was known so long ago is not compared with */
+#define HELD_NS	     500000000 /* what was known so long ago is not compared with */
 /* ours where many are traced: a window that is closed late costs what the budget does not allow */
 #define NICE -10
 

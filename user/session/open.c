@@ -220,9 +220,9 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 }
 
 /* Return probes put an address of the kernel's where a call returns to. Some kernels kill those
- * whose filter of system calls, or whose shadow stack, does not know of it. A filter may come later,
- * also in a command that a target starts: there nobody gets one. With a shadow stack a process is
- * born, which its C library does when it was told to. */
+ * whose filter of system calls, or whose shadow stack, does not know of it. A filter may come
+ * later, also in a command that a target starts: there nobody gets one. With a shadow stack a
+ * process is born, which its C library does when it was told to. */
 static void choose_returns(struct session *s, const struct session_options *o)
 {
 	const char *tunables = o->command ? getenv("GLIBC_TUNABLES") : NULL;
@@ -353,15 +353,19 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	if (s->everywhere)
 		return error__set(
 			err, -ENOTSUP,
-			"this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): probes in everybody's "
-			"code cannot come and go there, and no limit of overhead can be kept. Name up to %d "
+			"this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): "
+			"probes in everybody's "
+			"code cannot come and go there, and no limit of overhead can be kept. "
+			"Name up to %d "
 			"processes with -p, or say --max-overhead off",
 			SESSION_SEPARATE);
 	if (pays_s > PERF_PAYS_S)
 		return error__set(
 			err, -ENOTSUP,
-			"with perf uprobes (uprobe_multi comes with Linux 6.6) one window may cost a process %.2f s "
-			"of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: say --max-overhead %.0f or "
+			"with perf uprobes (uprobe_multi comes with Linux 6.6) one window may "
+			"cost a process %.2f s "
+			"of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: "
+			"say --max-overhead %.0f or "
 			"more, or off",
 			WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
 			ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));

@@ -149,10 +149,11 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	if (s->region_place == REGIONS_SYSCALLS)
 		return attach_syscalls(s, "as asked for", err);
 	if (s->no_returns[0] && s->region_place == REGIONS_LIBC)
-		return error__set(err, -ENOTSUP,
-				  "regions are seen at libc's functions by return probes, and there "
-				  "are none: %s",
-				  s->no_returns);
+		return error__set(
+			err, -ENOTSUP,
+			"regions are seen at libc's functions by return probes, and there "
+			"are none: %s",
+			s->no_returns);
 	if (s->no_returns[0])
 		return attach_syscalls(s, "there are no return probes", err);
 	if (s->everywhere && s->region_place == REGIONS_LIBC)

@@ -114,7 +114,8 @@ static void test_there(void **state)
 			 FAR_NO_FD);
 	assert_int_equal(byte, 0);
 	close(fd);
-	/* nothing of ours is held there: no output, no probe. Two sockets, and three of /dev/null */
+	/* nothing of ours is held there: no output, no probe. Two sockets, and three of /dev/null
+	 * */
 	assert_int_equal(
 		far__do(&(struct far_work){
 			.fn = count_open, .key = 1, .fd = -1, .out = &n, .out_bytes = sizeof(n)}),

@@ -146,8 +146,8 @@ static void probes_stand_on_emulated_instructions(void **state)
 			if (!e->executable || e->file.inode != a->file.inode || p->off < e->off ||
 			    p->off - e->off >= e->end - e->start)
 				continue;
-			assert_int_equal(memory__read(sleeper, e->start + p->off - e->off,
-							      bytes, sizeof(bytes)),
+			assert_int_equal(memory__read(sleeper, e->start + p->off - e->off, bytes,
+						      sizeof(bytes)),
 					 0);
 			assert_true(probe_site__is_emulated(bytes, sizeof(bytes), NULL));
 		}

@@ -36,12 +36,13 @@
 #define PERIOD                                                                                     \
 	"\x5a\x04\x08\x05\x10\x04"                                                                 \
 	"\x60\x80\x80\x20" /* space/bytes, 524288 */
-#define TABLES                                                                                              \
-	"\x1a\x0e\x08\x05\x10\x80\x20\x18\x80\x40\x28\x08\x30\x09\x38\x01" /* mapping 5: 0x1000.. */        \
-	"\x22\x0f\x08\x2a\x10\x05\x18\x90\x20\x22\x06\x08\x64\x10\x90\x80\x01" /* 42: f, line 16400 */      \
-	"\x22\x12\x08\x2b\x10\x05\x18\xa0\x20\x22\x04\x08\x64\x10\x02\x22\x03\x08\xc8\x01" /* 43: f in g */ \
-	"\x22\x07\x08\x2c\x10\x05\x18\xb0\x20" /* 44: 0x1030 */                                             \
-	"\x2a\x06\x08\x64\x10\x06\x20\x07"     /* function 100: main.f */                                   \
+#define TABLES                                                                                     \
+	"\x1a\x0e\x08\x05\x10\x80\x20\x18\x80\x40\x28\x08\x30\x09\x38\x01"     /* mapping 5 */     \
+	"\x22\x0f\x08\x2a\x10\x05\x18\x90\x20\x22\x06\x08\x64\x10\x90\x80\x01" /* 42: f */         \
+	"\x22\x12\x08\x2b\x10\x05\x18\xa0\x20\x22\x04\x08\x64\x10"                                 \
+	"\x02\x22\x03\x08\xc8\x01"	       /* 43 */                                            \
+	"\x22\x07\x08\x2c\x10\x05\x18\xb0\x20" /* 44: 0x1030 */                                    \
+	"\x2a\x06\x08\x64\x10\x06\x20\x07"     /* function 100: main.f */                          \
 	"\x2a\x05\x08\xc8\x01\x10\x0a"	       /* function 200: main.g */
 
 /* With types before it and any samples, a sound profile. */

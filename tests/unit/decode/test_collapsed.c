@@ -66,7 +66,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused(";b 7\n", "FILE: line 1: a frame without a name");
 	assert_refused(
 		"a;b 7\na;c 7",
-		"FILE: line 2: the last line has no end: the file is cut short"); /* of 7000, perhaps */
+		"FILE: line 2: the last line has no end: the file is cut short"); /* of 7000 */
 }
 
 static void it_has_limits(void **state)

@@ -196,7 +196,8 @@ static void values_are_bounded(void **state)
 	(void)state;
 	assert_refused(
 		"heap_v2/1\n@ 0x401011\n  t*: 1: 18446744073709551615 [0: 0]\n" MAPS,
-		"FILE: line 5: up to here it counts more than 2^62 objects or bytes: no machine has them");
+		"FILE: line 5: up to here it counts more than 2^62 objects or bytes: no machine "
+		"has them");
 	assert_refused("heap_v2/1099511627777\n" MAPS,
 		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
 		       "\"heap profile: ... @ heapprofile\" is due");

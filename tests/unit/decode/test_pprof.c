@@ -15,10 +15,10 @@
 /* As Go writes it: ids are not those of places in tables; a stack is there twice, with blocks of 16
  * and of 524288 bytes, another one has no names. */
 static const char foreign[] = TYPES
-	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 32768 of 524288 bytes, */
+	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 2^15 of 2^19 bytes, */
 	"\x1a\x06\x08\x04\x18\x10\x20\x04"			   /* of 16 bytes each */
-	"\x12\x0c\x08\x2a\x08\x2b\x10\x01\x10\x80\x80\x20\x38\x00" /* the same unpacked: one of 524288 */
-	"\x12\x0e\x0a\x01\x2c\x12\x03\x02\x80\x08\x1a\x04\x08\x0b\x10\x0c" /* 44: 2 of 1024, thread one */
+	"\x12\x0c\x08\x2a\x08\x2b\x10\x01\x10\x80\x80\x20\x38\x00" /* unpacked: 1 of 2^19 */
+	"\x12\x0e\x0a\x01\x2c\x12\x03\x02\x80\x08\x1a\x04\x08\x0b\x10\x0c" /* 44: 2 of 2^10 */
 	GOOD;
 
 static void others_profiles_are_read(void **state)
@@ -686,32 +686,38 @@ static void what_is_wrong_is_told(void **state)
 	} cases[] = {
 #define CASE(bytes, text) {bytes, sizeof(bytes) - 1, text}
 		CASE("\x0a\x7f\x00",
-		     "FILE: byte 0: a field is longer than what is left (what is no text is read as pprof)"),
+		     "FILE: byte 0: a field is longer than what is left (what is no text is read "
+		     "as pprof)"),
 		CASE("\x08",
 		     "FILE: byte 1: a number is cut short (what is no text is read as pprof)"),
 		CASE("\x0b\x00",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
+		     "pprof)"),
 		CASE("\x02\x00",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
+		     "pprof)"),
 		CASE("\x7f"
 		     "ELF\x02\x01\x01\0",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
+		     "pprof)"),
 		CASE("\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-		     "FILE: byte 1: a number is longer than 64 bits (what is no text is read as pprof)"),
+		     "FILE: byte 1: a number is longer than 64 bits (what is no text is read as "
+		     "pprof)"),
 		CASE("\x32\x00",
 		     "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
 		     "nor collapsed stacks"),
 		CASE("\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03"
 		     "cpu\x32\x0bnanoseconds",
-		     "FILE: is a pprof profile of something else (cpu): it has no inuse_space in bytes"),
+		     "FILE: is a pprof profile of something else (cpu): it has no inuse_space in "
+		     "bytes"),
 		CASE(TYPES "\x12\x06\x0a\x01\x2d\x12\x01\x01" GOOD,
 		     "FILE: byte 14: a location that is not there"),
 		CASE(TYPES "\x12\x06\x0a\x01\x2c\x12\x01\x01" GOOD,
 		     "FILE: byte 12: a sample with fewer values than types of them"),
 		CASE(TYPES "\x12\x08\x0a\x01\x2c\x12\x03\x01\x01\x01" GOOD,
 		     "FILE: byte 17: a sample with more values than types of them"),
-		CASE(TYPES
-		     "\x12\x10\x0a\x01\x2c\x12\x0b\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" GOOD,
+		CASE(TYPES "\x12\x10\x0a\x01\x2c\x12\x0b\x01\xff\xff\xff"
+			   "\xff\xff\xff\xff\xff\xff\x01" GOOD,
 		     "FILE: byte 12: a negative value: it is the difference of two profiles"),
 		CASE(TYPES "\x12\x0d\x0a\x01\x2c\x12\x02\x01\x01\x1a\x04\x08\x63\x10\x0c" GOOD,
 		     "FILE: byte 23: a text that is not in the table of strings"),
@@ -724,9 +730,11 @@ static void what_is_wrong_is_told(void **state)
 		     "\x22\x06\x08\x2d\x22\x02\x08\x07\x12\x07\x0a\x01\x2d\x12\x02\x01\x01",
 		     "FILE: byte 206: a function that is not there"),
 		CASE(TYPES GOOD "\x20\x01",
-		     "FILE: byte 202: a number where a message is due (what is no text is read as pprof)"),
+		     "FILE: byte 202: a number where a message is due (what is no text is read as"
+		     " pprof)"),
 		CASE(TYPES GOOD "\x4a\x01\x00",
-		     "FILE: byte 202: bytes where a number is due (what is no text is read as pprof)"),
+		     "FILE: byte 202: bytes where a number is due (what is no text is read as "
+		     "pprof)"),
 #undef CASE
 	};
 
@@ -787,8 +795,10 @@ static void large_tids_are_kept_apart(void **state)
 	static const char file[] = TYPES GOOD
 		"\x32\x03tid"
 		"\x12\x0f\x0a\x01\x2a\x12\x02\x01\x05\x1a\x06\x08\x0d\x18\x07\x20\x00"
-		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x10\x20\x00" /* 2^32 + 7 */
-		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x20\x20\x00"; /* 2^33 + 7 */
+		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x10\x20"
+		"\x00" /* 2^32 + 7 */
+		"\x12\x13\x0a\x01\x2a\x12\x02\x01\x05\x1a\x0a\x08\x0d\x18\x87\x80\x80\x80\x20\x20"
+		"\x00"; /* 2^33 + 7 */
 	struct profile *profile = decoded_bytes(file, sizeof(file) - 1);
 
 	(void)state;

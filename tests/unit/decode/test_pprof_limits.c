@@ -215,7 +215,8 @@ static void values_are_bounded(void **state)
 	profile__free(profile);
 	assert_refused_bytes(
 		more, sizeof(more) - 1,
-		"FILE: byte 219: up to here it counts more than 2^62 objects or bytes: no machine has them");
+		"FILE: byte 219: up to here it counts more than 2^62 objects or bytes: no machine"
+		" has them");
 }
 
 /* A profile of ours with one sample of 5 bytes, this comment, and this label of that number. */

@@ -198,10 +198,10 @@ static void test_others(void **state)
 
 	/* A right CRC does not make up for a wrong build-id; a wrong one is none of its business.
 	 */
-	shell_run(
-		dir,
-		"cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink both;"
-		"objcopy --add-gnu-debuglink=link.debug both");
+	shell_run(dir,
+		  "cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink "
+		  "both;"
+		  "objcopy --add-gnu-debuglink=link.debug both");
 	new_root("both");
 	shell_run(dir, "cp link.debug root/usr/bin");
 	assert_found(NULL);
@@ -293,12 +293,12 @@ static void test_links_stay_inside(void **state)
 	assert_found(outside);
 
 	/* Fedora's are links to the debug file by name. */
-	shell_run(
-		dir,
-		"rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) root/usr/lib/debug/usr/bin;"
-		"cp id.debug root/usr/lib/debug/usr/bin/prog.debug; rm root/usr/bin/id.debug;"
-		"ln -s ../../usr/bin/prog.debug root/%s",
-		by_id, by_id);
+	shell_run(dir,
+		  "rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) "
+		  "root/usr/lib/debug/usr/bin;"
+		  "cp id.debug root/usr/lib/debug/usr/bin/prog.debug; rm root/usr/bin/id.debug;"
+		  "ln -s ../../usr/bin/prog.debug root/%s",
+		  by_id, by_id);
 	assert_found("usr/lib/debug/usr/bin/prog.debug");
 }
 

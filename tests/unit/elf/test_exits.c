@@ -27,7 +27,9 @@ __asm__(".text\n" FUNCTION(
 	"ret\n") FUNCTION("framed",
 			  "push %rbx\n.cfi_adjust_cfa_offset 8\ncall plain\npop %rbx\n"
 			  ".cfi_adjust_cfa_offset -8\nframed_ret: rep ret\n") FUNCTION("jumper",
-										       "cmp $1, %edi\nja framed\njmp "
+										       "cmp $1, "
+										       "%edi\nja "
+										       "framed\njmp "
 										       "plain\n")
 		FUNCTION("loop", "1: dec %edi\njnz 1b\nloop_ret: ret $8\n") FUNCTION(
 			"thrower",

@@ -191,7 +191,8 @@ static void each_has_a_sentence(void **state)
 		 "live is 1.0 KiB more than the heap has mapped (3.0 KiB): believe the lower part"},
 		{{CONTRADICTION_LIVE_ABOVE_MAPPED, true, 4096, 3072}, "has mapped (3.0 KiB)"},
 		{{CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 4096, 3072},
-		 "live is 1.0 KiB more than the whole resident set (3.0 KiB): its blocks are not all "
+		 "live is 1.0 KiB more than the whole resident set (3.0 KiB): its blocks are not "
+		 "all "
 		 "touched, or are swapped out"},
 		{{CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 4096, -1024},
 		 "by 5.0 KiB/s more than the process's anonymous memory (-1.0 KiB/s)"},
@@ -229,7 +230,8 @@ static void more_than_is_resident(void **state)
 	} cases[] = {
 		{1, 3079, "continuous", NULL}, /* 3,006.8 KiB of 3,007 */
 		{1, 4000, "continuous",
-		 "note: live is 899.2 KiB more than is resident and swapped of the heap (2.9 MiB): its "
+		 "note: live is 899.2 KiB more than is resident and swapped of the heap (2.9 "
+		 "MiB): its "
 		 "blocks are not all touched\n"},
 		/* of 1 MiB + 500 each */
 		{1 << 20, 3, "continuous",

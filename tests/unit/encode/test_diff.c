@@ -151,7 +151,8 @@ static void programs_read_json(void **state)
 	two_snapshots(p);
 	diff = diff_of(p, 2, DIFF_AUTO);
 	text = text_of(encode_diff_json, diff);
-	assert_has(text, "{\"version\":1,\"what\":\"heap\",\"measure\":\"live\",\"one_run\":true,\"exact\":true,"
+	assert_has(text, "{\"version\":1,\"what\":\"heap\",\"measure\":\"live\",\"one_run\":true,"
+			 "\"exact\":true,"
 			 "\"seconds\":20.000,\"least_growth_bytes_per_s\":null,\"profiles\":[");
 	assert_has(text, "{\"pid\":4711,\"comm\":\"leaky\",\"start_unix_s\":1700000000.000,"
 			 "\"duration_s\":10.000,\"interval_bytes\":1,\"mode\":\"continuous\","
@@ -267,7 +268,8 @@ static void the_odd_replica_is_told(void **state)
 	assert_has(
 		json.bytes,
 		"{\"version\":1,\"what\":\"heap\",\"measure\":\"live\",\"per_second\":false,"
-		"\"warnings\":[],\"replicas\":[{\"profile\":2,\"file\":\"\\u001b.pb.gz\",\"pid\":11,"
+		"\"warnings\":[],\"replicas\":[{\"profile\":2,\"file\":\"\\u001b.pb.gz\","
+		"\"pid\":11,"
 		"\"comm\":\"leaky\",\"total\":1150976.000,\"others\":102400.000,"
 		"\"excess\":1048576.000,\"abnormal_stacks\":1,\"lost\":{},\"contradictions\":[]},");
 	assert_has(json.bytes, "\"values\":[0.000,1048576.000,0.000],"

@@ -13,10 +13,12 @@
 static void the_keys_are_as_promised(void **state)
 {
 	static const char expected[] =
-		"{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"duration_s\":10.000,"
+		"{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\","
+		"\"duration_s\":10.000,"
 		"\"mode\":\"continuous\","
 		"\"interval_bytes\":1,\"alloc_calls\":9,\"free_calls\":4,\"samples\":3,"
-		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":3,\"contradictions\":[],"
+		"\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,"
+		"\"live_objects\":3,\"contradictions\":[],"
 		"\"overhead_pct\":2.500,\"stacks_complete_pct\":null,\"stacks\":["
 		"{\"live_bytes\":30,\"live_bytes_low\":30,\"live_bytes_high\":30,\"live_objects\":"
 		"2,"

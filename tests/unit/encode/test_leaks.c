@@ -104,22 +104,22 @@ static void stacks_are_ranked_by_evidence(void **state)
 	free(text);
 	assert_reports_failures(encode, profile);
 	assert_int_equal(encode_leaks_json(profile, &json_sink), 0);
-	assert_has(
-		json.bytes,
-		"{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\",\"seconds\":60.000,\"lost\":{},\"contradictions\":[],"
-		"\"judged\":true,\"surely_grow\":3,\"growth_of\":\"process\",\"growth_bytes_per_s\":409600.000,"
-		"\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
-		"\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,\"growth_high\":122880.000,");
+	assert_has(json.bytes,
+		   "{\"version\":1,\"what\":\"heap\",\"pid\":4711,\"comm\":\"leaky\","
+		   "\"seconds\":60.000,\"lost\":{},\"contradictions\":[],"
+		   "\"judged\":true,\"surely_grow\":3,\"growth_of\":\"process\","
+		   "\"growth_bytes_per_s\":409600.000,"
+		   "\"least_growth_bytes_per_s\":32768.000,\"stacks\":[{\"surely_grows\":true,"
+		   "\"growth_bytes_per_s\":102400.000,\"growth_low\":81920.000,"
+		   "\"growth_high\":122880.000,");
 	assert_has(json.bytes,
 		   ",\"freed_with_age\":\"hardly any\",\"young_s\":2.000,\"young_held\":0.980,"
 		   "\"old_s\":8.000,\"old_held\":0.970,\"oldest_s\":4.000,"
 		   "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
-	assert_has(
-		json.bytes,
-		"{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,\"growth_low\":-10240.000,");
-	assert_has(
-		json.bytes,
-		"\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all, rather */
+	assert_has(json.bytes, "{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,"
+			       "\"growth_low\":-10240.000,");
+	assert_has(json.bytes,
+		   "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all */
 	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* what shrinks is not there */
 	free(json.bytes);
 	assert_reports_failures(encode_leaks_json, profile);
@@ -156,7 +156,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	text = leaks(profile);
 	assert_has(
 		text,
-		"60.0 s continuous: no stack surely grows, but the process does; these stacks may have it\n"
+		"60.0 s continuous: no stack surely grows, but the process does; these stacks may"
+		" have it\n"
 		"Its anonymous memory grows by 181.9 KiB/s");
 	free(text);
 	profile->growth.bytes_per_s = NAN;
@@ -201,9 +202,9 @@ static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 	text = leaks(profile);
 	assert_has(text, "1. nearly < main\n   may grow, by 20.0 KiB/s (95 %: up to 41.0 KiB)");
 	assert_has(text, "2. anything < main\n   may grow, by 2.6 MiB/s");
-	assert_has(
-		text,
-		"3. nothing < main\n   may grow, by up to 5.0 KiB/s (95 %), if it does at all, and holds 1.0 MiB");
+	assert_has(text,
+		   "3. nothing < main\n   may grow, by up to 5.0 KiB/s (95 %), if it does at all, "
+		   "and holds 1.0 MiB");
 	assert_null(strstr(text, "by 0 B/s"));
 	assert_null(strstr(text, "never"));
 	free(text);
@@ -339,7 +340,8 @@ static void what_windows_cannot_tell_is_said(void **state)
 	assert_has(text, "may grow, by 10.0 KiB/s");
 	assert_has(
 		text,
-		"The process does not grow by that: these blocks take the place of older ones, or they are freed at moments "
+		"The process does not grow by that: these blocks take the place of older ones, or"
+		" they are freed at moments "
 		"that no window saw.\n");
 	assert_null(strstr(strstr(text, "2. perhaps"), "take the place"));
 	assert_null(strstr(text, which));
@@ -397,8 +399,9 @@ static void a_difference_tells_leaks(void **state)
 		"   To confirm: look at forget: who is to free what is allocated there, and "
 		"when?\n");
 	assert_int_equal(encode_diff_leaks_json(diff, &json_sink), 0);
-	assert_has(json.bytes,
-		   "{\"version\":1,\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
+	assert_has(
+		json.bytes,
+		"{\"version\":1,\"what\":\"heap\",\"seconds\":40.000,\"profiles\":[{\"pid\":4711,");
 	assert_has(json.bytes, ",\"warnings\":[],\"judged\":true,\"surely_grow\":1,");
 	assert_has(json.bytes, "\"live_bytes\":92161.000,\"freed_with_age\":\"hardly any\",");
 	assert_has(json.bytes,

@@ -102,7 +102,8 @@ static void what_rules_match(void **state)
 	assert_int_equal(profile__sort(profile), 0);
 
 	modules = rules(
-		"a function both\nb function bo\nc function outer\nd function inner\ne function malloc\n");
+		"a function both\nb function bo\nc function outer\nd function inner\ne function "
+		"malloc\n");
 	assert_int_equal(modules__sum(modules, profile, &all), 0);
 	assert_true(sum_of(&all, "a")->live.bytes == 10 && sum_of(&all, "b")->live.bytes == 0);
 	assert_true(sum_of(&all, "d")->live.bytes == 20 && sum_of(&all, "c")->live.bytes == 0);
@@ -157,7 +158,8 @@ static void wrong_rules_are_told_with_their_line(void **state)
 		{"\n\na/ function f",
 		 "rules, line 3: 'a/' is no component: names divided by single '/', at most 16"},
 		{"1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h function f",
-		 "rules, line 1: '1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h' is no component: names divided by single '/', "
+		 "rules, line 1: '1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h' is no component: names "
+		 "divided by single '/', "
 		 "at most 16"},
 	};
 	struct error err = {};
@@ -187,7 +189,8 @@ static int encode(const struct profile *profile, struct sink *sink)
 static void a_table_is_a_tree(void **state)
 {
 	static const char expected[] =
-		"memtrace: pid 4711 (leaky), 10.0 s continuous, exact: 1,040 of 1,040 allocations recorded\n"
+		"memtrace: pid 4711 (leaky), 10.0 s continuous, exact: 1,040 of 1,040 allocations"
+		" recorded\n"
 		"live heap: 1.0 MiB in 1,040 objects, exact\n"
 		"\n"
 		"COMPONENT       LIVE  95 % INTERVAL  OBJECTS   SHARE  STACKS\n"

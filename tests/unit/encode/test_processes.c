@@ -123,8 +123,10 @@ static void what_is_not_traced_says_so(void **state)
 	static const char expected[] =
 		"PID  COMMAND  LIVE  GROWTH/s      RSS  CHANGE  THREADS  COST  TOP SITE\n"
 		"  8  traced   30 B       3 B  1.0 MiB     0 B        1     -  f\n"
-		"  7  strange     -         -  1.0 MiB     0 B        1     -  (not traced: of stone)\n"
-		"total: 2 processes, 1 of them not traced, which are in no figure but RSS and threads, live 30 B, growth 3 B/s";
+		"  7  strange     -         -  1.0 MiB     0 B        1     -  (not traced: of "
+		"stone)\n"
+		"total: 2 processes, 1 of them not traced, which are in no figure but RSS and "
+		"threads, live 30 B, growth 3 B/s";
 	struct profile *profile;
 	char *text;
 
@@ -174,9 +176,8 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	}
 	text = table((struct process_table_options){.width = 140});
 	assert_has(text, "  1.1 - 6.0 MiB  ");
-	assert_has(
-		text,
-		"live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of a count of 8 3.454 to 15.763, but for room */
+	assert_has(text,
+		   "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of 8: 3.454 to 15.763, but for room */
 	free(text);
 }
 

@@ -142,7 +142,8 @@ static void what_is_not_known(void **state)
 	text = encoded(in_table, profile);
 	assert_string_equal(
 		text,
-		"resident set of pid 4711 (leaky): not known, it ended before it could be looked at\n");
+		"resident set of pid 4711 (leaky): not known, it ended before it could be looked "
+		"at\n");
 	free(text);
 	text = encoded(encode_json, profile);
 	assert_null(strstr(text, "\"resident\""));
@@ -158,7 +159,8 @@ static void as_json(void **state)
 	(void)state;
 	assert_non_null(strstr(
 		text,
-		"\"resident\":{\"vmrss_bytes\":9216000,\"smaps_bytes\":5646336,\"heap_bytes\":3072000,"
+		"\"resident\":{\"vmrss_bytes\":9216000,\"smaps_bytes\":5646336,"
+		"\"heap_bytes\":3072000,"
 		"\"swap_bytes\":7168,\"huge_bytes\":2097152,\"hugetlb_bytes\":4194304,"
 		"\"lines_skipped\":0,\"from_start\":false,\"regions_followed\":false,\"rows\":["
 		"{\"kind\":\"heap_live\",\"bytes\":1200000,\"low\":1200000,\"high\":1200000},"
@@ -185,12 +187,12 @@ static void more_than_is_resident_is_said(void **state)
 			 0);
 	resident_pieces__free(&pieces);
 	text = encoded(in_table, profile);
-	assert_has(
-		text,
-		"heap: 3,000 KiB are resident in its mappings; blocks of the run that are not freed come to 8,19");
-	assert_has(
-		text,
-		" by the estimate, which is more:\nthey are not all touched, or it is the lower part");
+	assert_has(text,
+		   "heap: 3,000 KiB are resident in its mappings; blocks of the run that are not "
+		   "freed come to 8,19");
+	assert_has(text,
+		   " by the estimate, which is more:\nthey are not all touched, or it is the lower "
+		   "part");
 	assert_null(strstr(text, "of them are taken by"));
 	free(text);
 	profile__free(profile);

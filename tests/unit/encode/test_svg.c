@@ -155,9 +155,9 @@ static void the_head_says_how_it_was_made(void **state)
 	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
 	text = read_back(profile, NULL);
 	assert_says(text, "leaky (pid 4711): live heap, from windows: 256.1 KiB (95 %: ");
-	assert_says(
-		text,
-		"\n10.0 s windowed (52 windows of 100 ms, 1.5 s continuous), one sample per 64 KiB");
+	assert_says(text,
+		    "\n10.0 s windowed (52 windows of 100 ms, 1.5 s continuous), one sample per 64 "
+		    "KiB");
 	assert_says(text, "; 75.0 % of stacks complete; 2001-09-09 01:46:40 UTC\n");
 	assert_says(text, "\nlost: live_full 12,000, stacks_truncated 3\n");
 	assert_says(text, "\nWidth: bytes live, from windows; ");
@@ -294,9 +294,8 @@ static void labels_fit(void **state)
 	assert_says(text, name); /* 400 columns */
 	assert_null(strstr(text, "xxxx"
 				 "..xx..")); /* cut once */
-	assert_says(
-		svg,
-		">a_function_with_a_long_name_that_the_b..ough_it_is_half_the_width_of_the_chart</text>");
+	assert_says(svg, ">a_function_with_a_long_name_that_the_b.."
+			 "ough_it_is_half_the_width_of_the_chart</text>");
 	free(svg);
 	free(text);
 	profile__free(profile);
@@ -474,10 +473,10 @@ static void a_diff_tells_who_grew(void **state)
 	assert_says(text, "leaky (pid 4711) against before (pid 4000): live heap: 6.3 MiB (95 %: ");
 	assert_says(text, "\nchange -832.4 KiB (95 %: -");
 	assert_says(text, ", within sampling error; only the base has 960.5 KiB in 1 stack,");
-	assert_says(
-		text,
-		"\nmore than sampling error may still be chance, for blocks come and go: which stacks grow by "
-		"more than that, `memtrace diff` tells\n");
+	assert_says(text,
+		    "\nmore than sampling error may still be chance, for blocks come and go: which "
+		    "stacks grow by "
+		    "more than that, `memtrace diff` tells\n");
 	assert_says(
 		text,
 		"\u25a0 grown by more than sampling error\u25a0 shrunk by more than sampling error"
@@ -557,7 +556,8 @@ static void a_view_has_its_own_unit(void **state)
 		 ": live heap: 2.9 KiB in 3 objects\n",
 		 "Width: bytes live; ",
 		 "data-what=\"live\"",
-		 "\n  pool-# 3000 3 @0.00+100.00\n    [truncated] 3000 3 @0.00+100.00\n      main 3000 3 @"},
+		 "\n  pool-# 3000 3 @0.00+100.00\n    [truncated] 3000 3 @0.00+100.00\n      main"
+		 " 3000 3 @"},
 	};
 	struct profile *profile = new_profile(1);
 	size_t site, thread;

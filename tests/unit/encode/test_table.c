@@ -211,7 +211,8 @@ static void broken_stacks_are_said_first(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_ptr_equal(
 		strstr(text,
-		       "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of different callers "
+		       "CALLERS ARE MISSING: only 40.0 % of the stacks are complete, and rows of "
+		       "different callers "
 		       "may be one; most end in code without unwind information (.eh_frame)\n"),
 		text);
 	free(text);
@@ -232,9 +233,9 @@ static void cost_is_told_as_it_is_felt(void **state)
 	profile->overhead_pct = 62.1;
 	profile->cpu_time_ns = 85000000; /* in ten seconds: 0.85 % of a core */
 	text = table_of(profile, (struct table_options){});
-	assert_has(
-		text,
-		"cost to the target: 0.53 % of a core, which is 62.1 % of the CPU time that it uses\n");
+	assert_has(text,
+		   "cost to the target: 0.53 % of a core, which is 62.1 % of the CPU time that it "
+		   "uses\n");
 	free(text);
 	profile->cpu_time_ns = 9000000000;
 	text = table_of(profile, (struct table_options){});
@@ -308,9 +309,9 @@ static void children_that_do_the_work_are_told(void **state)
 	free(text);
 	profile->children_cpu_ns = 96000000;
 	text = table_of(profile, (struct table_options){});
-	assert_has(
-		text,
-		"\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, too)\n");
+	assert_has(text,
+		   "\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, "
+		   "too)\n");
 	free(text);
 	profile__free(profile);
 }
@@ -460,7 +461,8 @@ static void what_is_the_allocators_own_comes_last(void **state)
 {
 	static const char expected[] =
 		"200.0 KiB  150.0 - 250.0 KiB   100.0 KiB        1  leaks < main\n"
-		"400.0 KiB  300.0 - 500.0 KiB   200.0 KiB        1  [allocator's own] sysmalloc2 < main\n";
+		"400.0 KiB  300.0 - 500.0 KiB   200.0 KiB        1  [allocator's own] sysmalloc2 "
+		"< main\n";
 	struct profile *profile = new_profile(1);
 	char *text;
 
@@ -525,7 +527,8 @@ static void a_stretch_without_windows_is_told(void **state)
 	text = table_of(profile, (struct table_options){.width = 100});
 	assert_has(
 		text,
-		"10.0 s windowed (traced for 0.084 s of it), 10 samples of the 6,558 allocations in that time\n"
+		"10.0 s windowed (traced for 0.084 s of it), 10 samples of the 6,558 allocations "
+		"in that time\n"
 		"live heap, from that time: ");
 	free(text);
 	profile__free(profile);

@@ -152,7 +152,8 @@ static void a_table_of_churn(void **state)
 	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
 	assert_has(
 		text,
-		"churn: 3.1 MiB/s in 31 objects/s, 100 % of the bytes freed again; half of the freed objects lived < 1ms\n"
+		"churn: 3.1 MiB/s in 31 objects/s, 100 % of the bytes freed again; half of the "
+		"freed objects lived < 1ms\n"
 		"\n"
 		"  BYTES/s  OBJECTS/s       EACH  FREED  HALF LIVED     LIVE  WHERE (leaf first)\n"
 		"  3.0 MiB         30  102.4 KiB   100%       < 1ms      0 B  build < main\n"
@@ -202,9 +203,8 @@ static void churn_of_windows_has_intervals(void **state)
 	free(text);
 	text = encoded(json_of_all, profile);
 	/* the quantiles of a gamma distribution of shape 12.5, by bisection of its series */
-	assert_has(
-		text,
-		"\"alloc_bytes\":31457280,\"alloc_bytes_low\":16508428,\"alloc_bytes_high\":51145094");
+	assert_has(text, "\"alloc_bytes\":31457280,\"alloc_bytes_low\":16508428,"
+			 "\"alloc_bytes_high\":51145094");
 	free(text);
 	profile__free(profile);
 }

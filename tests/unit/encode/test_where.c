@@ -133,7 +133,8 @@ static void addresses_do_not_crowd_out_names(void **state)
 	end_profile(profile);
 	assert_where(
 		profile, 200,
-		"db+0xd6eb6b < db+0xd6ed51 < db+0xd7f049 < db+0xd7ac69 < ha_write_row < db+0x1234 < do_command < main");
+		"db+0xd6eb6b < db+0xd6ed51 < db+0xd7f049 < db+0xd7ac69 < ha_write_row < db+0x1234"
+		" < do_command < main");
 	assert_where(profile, 70,
 		     "db+0xd6eb6b < (3 without names) < ha_write_row < db+0x1234 < ...");
 	assert_where(profile, 52, "db+0xd6eb6b < (3 without names) < ha_write_row < ...");
@@ -154,10 +155,10 @@ static void what_rust_calls_is_told(void **state)
 	      "std::panicking::catch_unwind::<i32, app::F>", "std::rt::lang_start_internal", "main",
 	      "__libc_start_main", "_start");
 	end_profile(profile);
-	assert_where(
-		profile, 500,
-		"app::Session::name (via alloc::fmt::format) < app::main < core::ops::function::FnOnce::call_once < "
-		"(3 of the runtime) < main < __libc_start_main < _start");
+	assert_where(profile, 500,
+		     "app::Session::name (via alloc::fmt::format) < app::main < "
+		     "core::ops::function::FnOnce::call_once < "
+		     "(3 of the runtime) < main < __libc_start_main < _start");
 	profile__free(profile);
 }
 
@@ -184,10 +185,10 @@ static void stacks_without_own_code_are_told_from_the_leaf(void **state)
 	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "std::vector<int>::reserve",
 	      "std::thread::join", "libstdc++.so.6+0x11", "__libc_start_main", "_start");
 	end_profile(profile);
-	assert_where(
-		profile, 500,
-		"libc.so.6+0x7a123 < std::vector<>::reserve < std::thread::join < libstdc++.so.6+0x11 < "
-		"__libc_start_main < _start");
+	assert_where(profile, 500,
+		     "libc.so.6+0x7a123 < std::vector<>::reserve < std::thread::join < "
+		     "libstdc++.so.6+0x11 < "
+		     "__libc_start_main < _start");
 	profile__free(profile);
 	profile = new_profile(1);
 	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x7a123", "server+0x10", "main");

@@ -178,7 +178,8 @@ static void test_work_by_the_clock_is_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* Too few windows for a spread: but what reads and writes feels more, and how much is less known. */
+/* Too few windows for a spread: but what reads and writes feels more, and how much is less known.
+ * */
 static void test_few_windows_teach_nothing(void **state)
 {
 	struct net_clock c = run_of(1.5, 0, 3);

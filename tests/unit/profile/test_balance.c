@@ -167,7 +167,8 @@ static void test_small_blocks_are_resident(void **state)
 		}
 }
 
-/* Two stacks of blocks that stay: windows agree on the first, and show the second very differently. */
+/* Two stacks of blocks that stay: windows agree on the first, and show the second very differently.
+ * */
 static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 {
 	const struct life forever = {0, 1};

@@ -13,7 +13,8 @@ static void functions_of_runtimes_are_known(void **state)
 {
 	static const char *const yes[] = {
 		"std::vector<int, std::allocator<int> >::push_back",
-		"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::append",
+		"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> "
+		">::append",
 		"std::map<int, app::Session>::operator[]",
 		"int& std::vector<int>::emplace_back<int>",
 		"std::operator<< <std::char_traits<char> >",
@@ -25,7 +26,8 @@ static void functions_of_runtimes_are_known(void **state)
 		"operator delete",
 		/* Rust, by both manglings */
 		"<alloc::alloc::Global>::grow_impl_runtime",
-		"<alloc::raw_vec::RawVecInner<_>>::reserve::do_reserve_and_handle::<alloc::alloc::Global>",
+		"<alloc::raw_vec::RawVecInner<_>>::reserve::do_reserve_and_handle::<alloc::alloc:"
+		":Global>",
 		"alloc::vec::Vec<T,A>::push",
 		"alloc::vec::from_elem::<app::Session>",
 		"<alloc::vec::Vec<app::Session>>::push",
@@ -34,8 +36,10 @@ static void functions_of_runtimes_are_known(void **state)
 		"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec",
 		"<[app::Session]>::to_vec",
 		"<str>::repeat",
-		"<app::Rows as core::iter::traits::iterator::Iterator>::collect::<alloc::vec::Vec<u8>>",
-		"<&dyn core::ops::function::Fn<(), Output = i32> + core::marker::Sync as core::ops::function::FnOnce<()>>::call_once",
+		"<app::Rows as "
+		"core::iter::traits::iterator::Iterator>::collect::<alloc::vec::Vec<u8>>",
+		"<&dyn core::ops::function::Fn<(), Output = i32> + core::marker::Sync as "
+		"core::ops::function::FnOnce<()>>::call_once",
 		"<&mut alloc::string::String as core::fmt::Write>::write_str",
 		"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry",
 		"std::collections::hash::map::HashMap<K,V,S,A>::entry",

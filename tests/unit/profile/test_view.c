@@ -143,14 +143,15 @@ static void roots_tell_whose_it_is(void **state)
 	assert_view(p, (struct view_options){WEIGHT_OBJECTS, ROOT_THREAD, NULL},
 		    "pool-#;main;f;malloc 1\npool-#;main;f;malloc 1\nh2o;main;f;malloc 1\n"
 		    "pool-#;main;g;malloc 1\npool-#;[no stack] 1\n");
-	assert_view(
-		p, (struct view_options){.root = ROOT_PROCESS},
-		"prog (4711);main;f;malloc 700\nprog (4711);main;g;malloc 50\nprog (4711);[no stack] 7\n");
+	assert_view(p, (struct view_options){.root = ROOT_PROCESS},
+		    "prog (4711);main;f;malloc 700\nprog (4711);main;g;malloc 50\nprog (4711);[no "
+		    "stack] 7\n");
 	assert_view(p, (struct view_options){.root = ROOT_MODULE},
 		    "prog;main;f;malloc 700\nlibg.so.1;main;g;malloc 50\n(no file);[no stack] 7\n");
 	assert_view(
 		p, (struct view_options){WEIGHT_FREED, ROOT_MODULE, modules},
-		"work/data;main;f;malloc 1000\n(no rule);main;g;malloc 2000\n(no rule);[no stack] 3000\n");
+		"work/data;main;f;malloc 1000\n(no rule);main;g;malloc 2000\n(no rule);[no stack]"
+		" 3000\n");
 	modules__free(modules);
 	profile__free(p);
 }
@@ -163,10 +164,10 @@ static void what_is_nobodys_is_told(void **state)
 	(void)state;
 	p->sites[0].threads[0].bytes = 40;
 	p->sites[1].n_threads = 0;
-	assert_view(
-		p, (struct view_options){.root = ROOT_THREAD},
-		"pool-#;main;f;malloc 40\npool-#;main;f;malloc 200\nh2o;main;f;malloc 400\n"
-		"(thread not known);main;f;malloc 60\n(thread not known);main;g;malloc 50\npool-#;[no stack] 7\n");
+	assert_view(p, (struct view_options){.root = ROOT_THREAD},
+		    "pool-#;main;f;malloc 40\npool-#;main;f;malloc 200\nh2o;main;f;malloc 400\n"
+		    "(thread not known);main;f;malloc 60\n(thread not known);main;g;malloc "
+		    "50\npool-#;[no stack] 7\n");
 	profile__free(p);
 }
 
@@ -221,7 +222,8 @@ static void what_is_not_known_is_refused(void **state)
 	assert_null(view_options__contradiction(&thread));
 	assert_string_equal(
 		view_options__refusal(&freed_by_thread, p),
-		"only what is live is known by thread: which thread's memory was freed again is not");
+		"only what is live is known by thread: which thread's memory was freed again is "
+		"not");
 	assert_non_null(strstr(view_options__refusal(&growth, p), "nothing of growth"));
 	p->has_growth = true;
 	assert_null(view_options__refusal(&growth, p));

@@ -27,7 +27,8 @@ static void test_classes_of_age(void **state)
 /* n / (n + 8), by what n samples of one size would have for a variance. */
 static void test_trust(void **state)
 {
-	const struct windowed_born eight = {.samples = 8, .bytes = 8 * 65536.0,
+	const struct windowed_born eight = {.samples = 8,
+					    .bytes = 8 * 65536.0,
 					    .squares = 8 * 65536.0 * 65536},
 				   certain = {.samples = 3, .bytes = 3000}, nothing = {};
 
