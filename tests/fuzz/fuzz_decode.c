@@ -68,7 +68,8 @@ static void check_sound(const struct profile *p)
 		require(isfinite(site->live.bytes) && site->live.bytes >= 0);
 		require(isfinite(site->live.objects) && site->live.objects >= 0);
 		require(isfinite(site->live.variance) && site->live.variance >= 0);
-		require(site->alloc_bytes >= 0 && site->freed_bytes >= 0 && site->freed_objects >= 0);
+		require(site->alloc_bytes >= 0 && site->freed_bytes >= 0 &&
+			site->freed_objects >= 0);
 		for (int k = 0; k < PROFILE_AGES; k++)
 			require(site->life.ended[k] >= 0 && site->life.living[k] >= 0);
 		for (uint32_t k = 0; k < site->n_locations; k++)
@@ -139,8 +140,8 @@ static void check_age(struct profile *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int (*const encoders[])(const struct profile *, struct sink *) = {
-		encode_collapsed, encode_heap_v2, encode_symbolized, encode_json, encode_rows, encode_tree,
-		encode_more};
+		encode_collapsed, encode_heap_v2, encode_symbolized, encode_json,
+		encode_rows,	  encode_tree,	  encode_more};
 	void *copy = fuzz_copy(data, size);
 	struct profile *p = NULL;
 	struct error err = {};

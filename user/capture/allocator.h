@@ -77,13 +77,13 @@ enum alloc_scope {
  * copy that a file keeps to itself is an allocator of its own. extra are functions that the user
  * named. files remembers what the files offer, for other processes; NULL: nothing is remembered.
  *
- * With ALLOC_ALL a file that cannot be used is passed over and counted, be it the only one. A malloc of no known
- * allocator is no error: it is named in (*ret)->unknown. The process may have ended if the binaries
- * hold its files (-ESRCH if there is extra, too).
+ * With ALLOC_ALL a file that cannot be used is passed over and counted, be it the only one. A
+ * malloc of no known allocator is no error: it is named in (*ret)->unknown. The process may have
+ * ended if the binaries hold its files (-ESRCH if there is extra, too).
  *
- * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc is
- * that of an allocator that is not in the table; other negative errno. err says what was found and
- * where. */
+ * 0; -ENOENT when nothing mapped defines an allocator; -ENOTSUP, but for ALLOC_ALL, when malloc
+ * is that of an allocator that is not in the table; other negative errno. err says what was found
+ * and where. */
 int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
 		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
 		     struct allocators **ret, struct error *err);

@@ -133,8 +133,8 @@ struct capture_refusal {
  * resume. */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
-/* No probe is to come to the allocator in process pid, or, 0, in any. Those that stand there are the
- * caller's to take out. text: as of the refusal. 0 or -ENOMEM. */
+/* No probe is to come to the allocator in process pid, or, 0, in any. Those that stand there are
+ * the caller's to take out. text: as of the refusal. 0 or -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
 

@@ -126,7 +126,8 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	patched = region_source__patched_in(s, pid, maps);
 	if (patched) {
 		say_why(s,
-			"%s of the C library was patched in pid %d while running, and is left alone",
+			"%s of the C library was patched in pid %d while running, and is left "
+			"alone",
 			patched, pid);
 		return 1;
 	}

@@ -58,8 +58,9 @@ void record_choose_output(struct record_config *c);
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
-/* After the session's profiles are written: what the same windows say without each part of the model
- * (profile/parts.h), as JSON into the directory that was asked for. 0 or EXIT_FAILED likewise. */
+/* After the session's profiles are written: what the same windows say without each part of the
+ * model (profile/parts.h), as JSON into the directory that was asked for. 0 or EXIT_FAILED
+ * likewise. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

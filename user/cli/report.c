@@ -547,8 +547,8 @@ static const struct option_row view_rows[] = {
 	 .man = "Memory that is freed again counts, too. The file has to tell what was allocated."},
 	{"threads", .flag = offsetof(struct report_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "Below the table, by pools: threads whose names differ in numbers only. Of what was traced "
-		"continuously; of windows who owns what is live."},
+	 .man = "Below the table, by pools: threads whose names differ in numbers only. Of what "
+		"was traced continuously; of windows who owns what is live."},
 	{"sites", .flag = offsetof(struct report_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
 	 .man = "Below the table. Of what was traced continuously."},

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages
- * of a file refer to each other by number and may come in any order, so the tables are read first
- * (pprof_file), then what the comments say (pprof_comments), then mappings and locations
- * (pprof_places), to which the samples refer (pprof_samples), the fields of our own (pprof_own), and
- * at last the names of the
- * locations that are in the profile (pprof_names).
+/* Private to the room: the parts of the reader of pprof, each in a file of that name. The
+ * messages of a file refer to each other by number and may come in any order, so the tables are
+ * read first (pprof_file), then what the comments say (pprof_comments), then mappings and
+ * locations (pprof_places), to which the samples refer (pprof_samples), the fields of our own
+ * (pprof_own), and at last the names of the locations that are in the profile (pprof_names).
  *
  * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is
  * allocated by what a file says of itself, only by what is really there. */
@@ -124,7 +123,8 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 
 /* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
 
-/* All return -EINVAL also for a number that cannot be. The file is one that memtrace has written. */
+/* All return -EINVAL also for a number that cannot be. The file is one that memtrace has
+ * written. */
 
 /* Reads those of the profile. */
 int pprof_own__read(const struct pprof_file *file);

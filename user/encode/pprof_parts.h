@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to the room: the parts of the writer of pprof. pprof_write has the wire format and the
- * gzip file, pprof has what any reader of pprof knows, pprof_own what only memtrace does. The first error stays in struct pprof;
- * after it nothing more is written. */
+ * gzip file, pprof has what any reader of pprof knows, pprof_own what only memtrace does. The
+ * first error stays in struct pprof; after it nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
 

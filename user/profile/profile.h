@@ -221,12 +221,12 @@ struct profile {
 	char *exe; /* path of its program or "" */
 	/* why no call of its allocator was to be seen; static; NULL: it was traced */
 	const char *not_traced;
-	const char *file; /* that it was read from, profile__keep(); NULL: of this run */
+	const char *file;     /* that it was read from, profile__keep(); NULL: of this run */
 	unsigned own_version; /* of a file of memtrace's: PPROF_OWN_VERSION; 0: an older one */
-	const char *mode; /* "continuous" or "windowed"; static. NULL: another tool's, or of a
+	const char *mode;     /* "continuous" or "windowed"; static. NULL: another tool's, or of a
 				  * file that does not say; what it does not say is 0 */
-	bool leaf_holds;  /* stacks begin with who allocates: the allocator was left out */
-	bool no_objects;  /* only bytes are known, all numbers of objects are 0 */
+	bool leaf_holds;      /* stacks begin with who allocates: the allocator was left out */
+	bool no_objects;      /* only bytes are known, all numbers of objects are 0 */
 	/* nor what was allocated in all: it is what is live, and nothing was freed */
 	bool no_allocated;
 	enum profile_weight weight; /* what is in the place of live bytes; but in a view
@@ -240,8 +240,8 @@ struct profile {
 	/* of each site: life.ended, and life.living; of windows they are estimates */
 	bool has_ages;
 	bool no_living; /* but not life.living: it is of a file that does not say it */
-	bool has_peak; /* of each site; of what is traced continuously */
-	double peak_s; /* when that was, seconds from the start */
+	bool has_peak;	/* of each site; of what is traced continuously */
+	double peak_s;	/* when that was, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: it is not known */
 	struct profile_evidence evidence;	      /* windowed */
 	double heap_mapped_bytes; /* windowed: what the heap may be in is mapped; no live bytes are

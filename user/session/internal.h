@@ -185,8 +185,8 @@ void files__let_go(struct session *session);
 
 /* --- patched.c: code that is not that of its file --- */
 
-/* Before probes come into the allocators that are not attached yet, for all processes: refuses those
- * whose code some process has changed. */
+/* Before probes come into the allocators that are not attached yet, for all processes: refuses
+ * those whose code some process has changed. */
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
 /* A target has made code of a file executable again: refuses what it has changed, for all processes

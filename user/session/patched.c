@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that have changed their own copy of code in which probes are to stand (capture/patch.h).
- * Probes in everybody's code come into all of them, so all are looked at beforehand. Later changes
- * are known by their mappings: code is made writable and executable again by mprotect, of which there
- * is news, of targets only. Who changes code without it (through /proc/PID/mem) is not noticed. */
+/* Processes that have changed their own copy of code in which probes are to stand
+ * (capture/patch.h). Probes in everybody's code come into all of them, so all are looked at
+ * beforehand. Later changes are known by their mappings: code is made writable and executable
+ * again by mprotect, of which there is news, of targets only. Who changes code without it
+ * (through /proc/PID/mem) is not noticed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static const char *changed(const struct allocator *a, pid_t pid, const struct ma
 	process__read_stat(pid, &info);
 	snprintf(
 		text, size,
-		"%.120s of %.256s cannot be probed: pid %d (%s) has patched that code while running. "
+		"%.120s of %.256s cannot be probed: pid %d (%s) has patched that code while "
+		"running. "
 		"A probe would undo that and the process would crash: this allocator is not traced",
 		name, a->path, pid, info.comm);
 	return text;

@@ -239,8 +239,8 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* 98 samples, most of one second of thirty: by these alone each stack of 74 KiB/s would be found. The
- * process grows by 926 that no stack explains, and a stack may grow by more than the bound. */
+/* 98 samples, most of one second of thirty: by these alone each stack of 74 KiB/s would be found.
+ * The process grows by 926 that no stack explains, and a stack may grow by more than the bound. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();

@@ -106,7 +106,7 @@ static void bytes_are_as_promised(void **state)
 		"\x5a\x04\x08\x16\x10\x04"			   /* period_type: space/bytes */
 		"\x60\x01"					   /* period */
 		"\x68\x17\x68\x18\x68\x19\x68\x1a\x68\x1b\x68\x1c" /* comment */
-		"\xc0\x3e\x01" /* 1000, our own: version 1 */
+		"\xc0\x3e\x01"					   /* 1000, our own: version 1 */
 		"\x70\x06" /* default_sample_type: inuse_space */
 		"\x32\x00"
 		"\x32\x0d"
