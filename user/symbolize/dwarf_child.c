@@ -14,7 +14,6 @@
 #include <elfutils/libdw.h>
 
 #include "base/search.h"
-#include "base/vector.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_alternate.h"
 
@@ -105,8 +104,10 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 		}
 		if (!used)
 			continue;
-		if (VECTOR_RESERVE(units, room, n_units + 1))
-			_exit(CHILD_FAILED);
+		if (n_units == room) {
+			room = room ? 2 * room : 256;
+			units = must(reallocarray(units, room, sizeof(*units)));
+		}
 		units[n_units++] = dwarf_dieoffset(&die);
 	}
 	*ret_units = units;
@@ -129,8 +130,11 @@ static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 			if (unit->scope[i] != parent)
 				continue;
 			if (scope == NONE) {
-				if (VECTOR_RESERVE(unit->scopes, unit->room, unit->n_scopes + 1))
-					_exit(CHILD_FAILED);
+				if (unit->n_scopes == unit->room) {
+					unit->room = unit->room ? 2 * unit->room : 1024;
+					unit->scopes = must(reallocarray(unit->scopes, unit->room,
+									 sizeof(*unit->scopes)));
+				}
 				scope = (uint32_t)unit->n_scopes++;
 				unit->scopes[scope] = (struct scope){*die, parent};
 			}

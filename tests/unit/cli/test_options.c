@@ -101,6 +101,7 @@ static const char *sample(const char *arg)
 		{"GLOB", "/usr/bin/x*"},
 		{"USER", "0"},
 		{"PATH", "/x"},
+		{"DIR", "/x"},
 		{"ID", "0123456789ab"},
 		{"SECONDS", "1"},
 		{"[+|-]SECONDS", "-1"},
