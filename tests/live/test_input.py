@@ -334,8 +334,8 @@ def input_few_descriptors():
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
                 expect_equal(changed_text(target.pid), [], "code that is changed")
-    needed = int(re.search(r"needs at least (\d+)", result.err)[1])  # without a pid, which needs four more
-    refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs at least {needed + 4}")
+    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # without a pid, which needs four more
+    refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs {needed + 4} at least")
     for options in (), ("--what", "heap,regions"):
         with Target("truth_basic") as target, place() as directory:
             tracer = start(with_descriptors(needed + 4, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-o",
