@@ -52,7 +52,9 @@ int fail(const struct error *err)
 	struct rlimit limit;
 
 	complain("%s", err->text);
-	if (err->code == -EMFILE && !getrlimit(RLIMIT_NOFILE, &limit))
+	/* of probes of the kind perf there are many for each process */
+	if (err->code == -EMFILE && !strstr(err->text, "ulimit") &&
+	    !getrlimit(RLIMIT_NOFILE, &limit))
 		complain("it may have %llu files open (ulimit -Hn): as root, raise the limit with "
 			 "`ulimit -n 4096` (systemd: LimitNOFILE=4096)",
 			 (unsigned long long)limit.rlim_cur);

@@ -423,8 +423,11 @@ static int raise_descriptors(size_t n_pids, struct error *err)
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max >= least)
 		return 0;
-	return error__set(err, -EMFILE, "a run needs at least %llu open files",
-			  (unsigned long long)least);
+	return error__set(
+		err, -EMFILE,
+		"memtrace may have %llu files open (ulimit -Hn) and needs %llu at least: "
+		"as root, raise the limit with `ulimit -n 4096` (systemd: LimitNOFILE=4096)",
+		(unsigned long long)limit.rlim_max, (unsigned long long)least);
 }
 
 int session__open(const struct session_options *o, struct session **ret, struct error *err)
