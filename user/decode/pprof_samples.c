@@ -260,11 +260,18 @@ static void use_label(struct samples *samples, const struct label *label)
 	}
 }
 
-/* A value of the sample at hand. */
-static double value_of(const struct samples *samples, enum pprof_value value)
+/* A value of the sample at hand, as it was rounded: of those that count the sum is right so. */
+static double rounded_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];
-	double rounded = at < 0 ? 0 : (double)samples->values[at];
+
+	return at < 0 ? 0 : (double)samples->values[at];
+}
+
+/* And as it was before. */
+static double value_of(const struct samples *samples, enum pprof_value value)
+{
+	double rounded = rounded_of(samples, value);
 
 	if (value >= OWN_REMAINDERS || samples->remainders[value] == 0)
 		return rounded;
@@ -281,8 +288,8 @@ static struct estimate live_of(const struct samples *samples)
 	struct estimate live = {.objects = objects, .bytes = bytes};
 
 	if (samples->file->value_at[VALUE_INUSE_VARIANCE] >= 0) {
-		live.samples = (uint64_t)value_of(samples, VALUE_INUSE_SAMPLES);
-		live.sampled_bytes = (uint64_t)value_of(samples, VALUE_INUSE_SAMPLED);
+		live.samples = (uint64_t)rounded_of(samples, VALUE_INUSE_SAMPLES);
+		live.sampled_bytes = (uint64_t)rounded_of(samples, VALUE_INUSE_SAMPLED);
 		live.variance =
 			value_of(samples, VALUE_INUSE_VARIANCE) * (double)(interval ? interval : 1);
 		live.variance_max = labels->largest * labels->largest;

@@ -116,14 +116,14 @@ enum pprof_own_field {
 
 /* Of a sample, memtrace's own. */
 enum pprof_own_sample_field {
-	/* what rounding took from the values up to VALUE_INUSE_SPACE: signed numbers (zigzag),
+	/* what rounding took from the values up to VALUE_INUSE_VARIANCE: signed numbers (zigzag),
 	 * packed, in parts of OWN_PARTS */
 	SAMPLE_OWN_REMAINDERS = 1000,
 	SAMPLE_OWN_STACK = 1001, /* of the sample without a thread */
 };
 
 #define OWN_PARTS      65536.0
-#define OWN_REMAINDERS (VALUE_INUSE_SPACE + 1)
+#define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
 /* Of the stack; each is packed doubles, and absent where all are 0. */
 enum pprof_own_stack_field {
