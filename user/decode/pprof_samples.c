@@ -295,7 +295,10 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		live.most = labels->most > 0 ? labels->most : samples->profile->heap_mapped_bytes;
+		/* the stack's own sample has it, and those of its threads have not */
+		live.most = labels->most > 0	 ? labels->most
+			    : samples->file->own ? 0
+						 : samples->profile->heap_mapped_bytes;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 

@@ -114,7 +114,7 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 			  to_signed(p, sqrt(estimate__squares(&site->live))), "bytes");
 	if (site->live.common > 0)
 		add_label(p, LABEL_COMMON, NULL, to_signed(p, site->live.common), "bytes");
-	if (site->live.most > 0 && site->live.most != profile->heap_mapped_bytes)
+	if (site->live.most > 0)
 		add_label(p, LABEL_MOST, NULL, to_signed(p, site->live.most), "bytes");
 	if (site->alloc_variance > 0)
 		add_label(p, LABEL_ALLOC_ERROR, NULL, to_signed(p, sqrt(site->alloc_variance)),
