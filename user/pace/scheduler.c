@@ -151,6 +151,14 @@ bool scheduler__is_quiet(struct scheduler *sc)
 	return quiet;
 }
 
+void scheduler__note(struct scheduler *sc, struct paced *p)
+{
+	double cost, cpu;
+
+	if (sc->begun && !sc->stopped && paced__is_kept(p))
+		pace__read_totals(sc, p, &cost, &cpu);
+}
+
 /* Its last window, if it has one, ends now. */
 static void end_window(struct scheduler *sc, struct paced *p)
 {
@@ -184,6 +192,7 @@ void scheduler__end(struct scheduler *sc, struct paced *p)
 		return;
 	if (!sc->stopped && sc->limits.shared)
 		pace__note_others(sc);
+	scheduler__note(sc, p);
 	end_window(sc, p);
 	p->ended = true;
 	pace__forget_turn(sc, p);
@@ -252,6 +261,8 @@ void scheduler__stop(struct scheduler *sc)
 {
 	if (!sc->begun || sc->stopped)
 		return;
+	for (size_t i = 0; i < sc->n; i++)
+		scheduler__note(sc, sc->processes[i]);
 	sc->stopped = true;
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];

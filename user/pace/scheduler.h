@@ -164,6 +164,10 @@ int scheduler__add(struct scheduler *scheduler, struct paced *process, void *own
 /* Does what is due. When there is something again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
+/* Reads a process's totals, for who wants its clock as of now: of a process that waits for its turn
+ * nothing is read for as long as that takes. */
+void scheduler__note(struct scheduler *scheduler, struct paced *process);
+
 /* Somebody is about to work for long, and calls nothing here meanwhile: is no window open that
  * would last as much longer? While that is asked no others begin. */
 bool scheduler__is_quiet(struct scheduler *scheduler);

@@ -236,6 +236,7 @@ static void look_now(struct session *s, struct target *t)
 	struct paced *p = &b->pace;
 
 	targets__read(s, t);
+	scheduler__note(&s->scheduler, p);
 	books__read_bound(t);
 	if (b->stretch && !p->closing && p->windows.open) {
 		p->end_ns = clock__now_ns(CLOCK_MONOTONIC);

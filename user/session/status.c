@@ -52,22 +52,19 @@ static bool call_rates(const struct target *t, double *ret_allocs, double *ret_f
 	return true;
 }
 
-/* Brings the estimate of a target's calls up to date: what was counted where all is, else what its
- * last windows say of the time that it has worked since. */
+/* Brings the estimate of a target's calls up to date: what was counted where probes were, and what
+ * its last windows say of the time that it has worked outside of windows. */
 static void estimate_calls(struct target *t)
 {
 	const struct net_clock *clock = &t->budget.clock;
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : 0;
-	double worked = net_clock__at(clock, last_ns) - net_clock__at(clock, t->calls.clock_ns),
-	       allocs, frees;
+	double outside = net_clock__outside(clock, t->calls.clock_ns, last_ns), allocs, frees;
 
-	if (t->budget.pace.windows.budget > 0 && !is_continuous(t) &&
-	    call_rates(t, &allocs, &frees)) {
-		t->calls.allocs += allocs * worked;
-		t->calls.frees += frees * worked;
-	} else {
-		t->calls.allocs += (double)t->alloc_calls - (double)t->calls.seen_allocs;
-		t->calls.frees += (double)t->free_calls - (double)t->calls.seen_frees;
+	t->calls.allocs += (double)t->alloc_calls - (double)t->calls.seen_allocs;
+	t->calls.frees += (double)t->free_calls - (double)t->calls.seen_frees;
+	if (t->budget.pace.windows.budget > 0 && call_rates(t, &allocs, &frees)) {
+		t->calls.allocs += allocs * outside;
+		t->calls.frees += frees * outside;
 	}
 	t->calls.clock_ns = last_ns;
 	t->calls.seen_allocs = t->alloc_calls;
@@ -104,6 +101,7 @@ void session__status(struct session *s, struct session_status *ret)
 
 		if (!s->stopped)
 			targets__read(s, t);
+		scheduler__note(&s->scheduler, &t->budget.pace);
 		estimate_calls(t);
 		ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
 		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);

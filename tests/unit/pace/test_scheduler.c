@@ -214,6 +214,30 @@ static void many_share_the_hosts_limit(void **state)
 	end(m);
 }
 
+/* Who waits for a turn is not read meanwhile. Its clock is needed as of now by who looks, and as of
+ * the end by all. */
+static void clocks_go_on_without_turns(void **state)
+{
+	struct machine *m = machine(true);
+	bool behind = false;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		add(m, WILD);
+	drive(m, 30);
+	for (size_t i = 0; i < m->n; i++)
+		behind |= m->processes[i].noted_cpu < m->processes[i].cpu - 0.5 * S;
+	assert_true(behind);
+	scheduler__note(&m->scheduler, &m->processes[0].pace);
+	assert_true(m->processes[0].noted_cpu == m->processes[0].cpu);
+	scheduler__end(&m->scheduler, &m->processes[1].pace);
+	assert_true(m->processes[1].noted_cpu == m->processes[1].cpu);
+	scheduler__stop(&m->scheduler);
+	for (size_t i = 2; i < m->n; i++)
+		assert_true(m->processes[i].noted_cpu == m->processes[i].cpu);
+	end(m);
+}
+
 static void modest_ones_keep_their_turn(void **state)
 {
 	struct machine *m = machine(true);
@@ -556,6 +580,7 @@ int main(void)
 		cmocka_unit_test(work_waits_for_a_gap),
 		cmocka_unit_test(quiet_machines_are_traced_everywhere),
 		cmocka_unit_test(many_share_the_hosts_limit),
+		cmocka_unit_test(clocks_go_on_without_turns),
 		cmocka_unit_test(modest_ones_keep_their_turn),
 		cmocka_unit_test(turns_in_a_crowd_are_windows),
 		cmocka_unit_test(cheap_ones_leave_others_their_part),
