@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -24,6 +25,9 @@
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
+/* Of a normal distribution, in medians of the deviation from its median. */
+#define SD_OF_MEDIAN 1.4826
+
 /* Among other code a call costs no less than in a loop of its own, and no more than that many times
  * as much: what is measured beyond is noise. */
 #define AMONG_MAX 1.5
@@ -38,10 +42,14 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 #define RARE_FROM_NS 50e3
 #define RARE_NS	     450e3
 
-/* What the child measures: nanoseconds per call, without and with probes; in a loop of its own,
- * among other code, and of an allocation and its free that come rarely. */
+/* Functions of the child's that stand for those of targets: by class, and by role. */
+#define STUBS (2 * INSN_CLASSES)
+
+/* What the child measures: nanoseconds per call, without and with probes; of each stub in each
+ * round, in a loop of its own and among other code; and of an allocation and its free that come
+ * rarely. */
 struct measured {
-	double ns[2][INSN_CLASSES][2], among_ns[2][INSN_CLASSES][2], rare_ns[2];
+	double ns[2][STUBS][CALIBRATION_ROUNDS], among_ns[2][STUBS][CALIBRATION_ROUNDS], rare_ns[2];
 	double pair_ns[2]; /* with probes: an allocation and its free, unsampled and sampled */
 };
 
@@ -52,21 +60,25 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median over rounds of the CPU time per call, for that is what targets are charged with: whoever
- * takes the CPU meanwhile falls out, but not what he leaves of the caches. */
+/* Of one value for each round; they stay in their order. */
+static double median(const double *rounds)
+{
+	double sorted[CALIBRATION_ROUNDS];
+
+	memcpy(sorted, rounds, sizeof(sorted));
+	qsort(sorted, CALIBRATION_ROUNDS, sizeof(sorted[0]), compare_double);
+	return sorted[CALIBRATION_ROUNDS / 2];
+}
+
+/* CPU time per call in one round, for that is what targets are charged with: whoever takes the CPU
+ * meanwhile falls out, but not what he leaves of the caches. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
-	double ns[CALIBRATION_ROUNDS];
+	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
-		uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
-
-		for (int i = 0; i < calls; i++)
-			fn(arg);
-		ns[round] = (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
-	}
-	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
-	return ns[CALIBRATION_ROUNDS / 2];
+	for (int i = 0; i < calls; i++)
+		fn(arg);
+	return (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
 /* What a call adds to other code: programs have that, and caches do not find a call there as it is
@@ -74,24 +86,29 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
  * they do to both. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
 {
+	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID), middle;
+
+	for (int i = 0; i < calls; i++)
+		self__other_work();
+	middle = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
+	for (int i = 0; i < calls; i++) {
+		self__other_work();
+		fn(arg);
+	}
+	return ((double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - middle) -
+		(double)(middle - start)) /
+	       calls;
+}
+
+/* The median of rounds of either. */
+static double measure_rounds(double (*one)(void (*fn)(const void *arg), const void *arg, int calls),
+			     void (*fn)(const void *arg), int calls)
+{
 	double ns[CALIBRATION_ROUNDS];
 
-	for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
-		uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID), middle;
-
-		for (int i = 0; i < calls; i++)
-			self__other_work();
-		middle = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
-		for (int i = 0; i < calls; i++) {
-			self__other_work();
-			fn(arg);
-		}
-		ns[round] = ((double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - middle) -
-			     (double)(middle - start)) /
-			    calls;
-	}
-	qsort(ns, CALIBRATION_ROUNDS, sizeof(ns[0]), compare_double);
-	return ns[CALIBRATION_ROUNDS / 2];
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
+		ns[round] = one(fn, NULL, calls);
+	return median(ns);
 }
 
 static void spin(uint64_t steps)
@@ -125,6 +142,11 @@ static double measure_rare(enum insn_class class)
 	return sum / kept;
 }
 
+static struct self_stub stub_of(int i)
+{
+	return self__stub((enum insn_class)(i / 2), i % 2);
+}
+
 static void call_stub(const void *stub)
 {
 	((const struct self_stub *)stub)->call(64);
@@ -138,6 +160,20 @@ static void call_pair(const void *nothing)
 	self__stub(INSN_PUSH, 1).call(64);
 }
 
+/* All stubs in each round: what comes over a machine for some milliseconds comes over all of them,
+ * and is in a few rounds of each. */
+static void measure_stubs(struct measured *m, int probed)
+{
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
+		for (int i = 0; i < STUBS; i++) {
+			struct self_stub stub = stub_of(i);
+
+			m->ns[probed][i][round] = measure(call_stub, &stub, CALIBRATION_CALLS);
+			m->among_ns[probed][i][round] =
+				measure_among(call_stub, &stub, CALIBRATION_CALLS);
+		}
+}
+
 static void calibration_child(struct measured *m, int commands, int answers, pid_t parent)
 {
 	char byte;
@@ -149,24 +185,16 @@ static void calibration_child(struct measured *m, int commands, int answers, pid
 	for (int probed = 0; probed < 2; probed++) {
 		if (read(commands, &byte, 1) != 1)
 			_exit(1);
-		for (int class = 0; class < INSN_CLASSES; class ++)
-			for (int role = 0; role < 2; role++) {
-				struct self_stub stub = self__stub((enum insn_class) class, role);
-
-				m->ns[probed][class][role] =
-					measure(call_stub, &stub, CALIBRATION_CALLS);
-				m->among_ns[probed][class][role] =
-					measure_among(call_stub, &stub, CALIBRATION_CALLS);
-			}
+		measure_stubs(m, probed);
 		m->rare_ns[probed] = measure_rare(INSN_PUSH);
 		if (probed)
-			m->pair_ns[0] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
+			m->pair_ns[0] = measure_rounds(measure_among, call_pair, CALIBRATION_CALLS);
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}
 	if (read(commands, &byte, 1) != 1)
 		_exit(1);
-	m->pair_ns[1] = measure_among(call_pair, NULL, CALIBRATION_CALLS);
+	m->pair_ns[1] = measure_rounds(measure_among, call_pair, CALIBRATION_CALLS);
 	if (write(answers, &byte, 1) != 1)
 		_exit(1);
 	_exit(0);
@@ -274,6 +302,35 @@ static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 	return rc;
 }
 
+/* By how much rounds differ in what all stubs together cost, relative: a standard deviation, by the
+ * median of what rounds are off, for a single one may be off by any amount. */
+static double spread(const struct measured *m)
+{
+	double cost[CALIBRATION_ROUNDS] = {}, middle;
+
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
+		for (int i = 0; i < STUBS; i++)
+			cost[round] += m->ns[1][i][round] + m->among_ns[1][i][round];
+	middle = median(cost);
+	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
+		cost[round] = fabs(cost[round] - middle);
+	return middle > 0 ? SD_OF_MEDIAN * median(cost) / middle : 0;
+}
+
+static void evaluate(const struct measured *m, double stacks, struct calibration *ret)
+{
+	for (int i = 0; i < STUBS; i++) {
+		double stack = i % 2 ? 0 : stacks;
+		double alone = fmax(median(m->ns[1][i]) - median(m->ns[0][i]) - stack, 0);
+		double among = median(m->among_ns[1][i]) - median(m->among_ns[0][i]) - stack;
+
+		(i % 2 ? ret->free_ns : ret->alloc_ns)[i / 2] =
+			fmin(fmax(among, alone), AMONG_MAX * alone);
+	}
+	ret->spread = spread(m);
+	ret->rare_ns = rare_ns(m, ret, stacks);
+}
+
 int capture__calibrate(struct capture *c, struct calibration *ret)
 {
 	double stacks = 0;
@@ -313,24 +370,8 @@ int capture__calibrate(struct capture *c, struct calibration *ret)
 	capture__detach(c);
 	capture__clear_tables(c);
 	capture__drop_process(c, process);
-	for (int class = 0; class < INSN_CLASSES && !rc; class ++) {
-		double cost[2];
-
-		for (int role = 0; role < 2; role++) {
-			double alone =
-				m->ns[1][class][role] - m->ns[0][class][role] - (role ? 0 : stacks);
-			double among = m->among_ns[1][class][role] - m->among_ns[0][class][role] -
-				       (role ? 0 : stacks);
-
-			alone = alone > 0 ? alone : 0;
-			among = among > alone ? among : alone;
-			cost[role] = among < AMONG_MAX * alone ? among : AMONG_MAX * alone;
-		}
-		ret->alloc_ns[class] = cost[0];
-		ret->free_ns[class] = cost[1];
-	}
 	if (!rc)
-		ret->rare_ns = rare_ns(m, ret, stacks);
+		evaluate(m, stacks, ret);
 out:
 	end_child(pid, commands, answers);
 	munmap(m, sizeof(*m));
@@ -370,8 +411,8 @@ static void region_child(struct region_measured *m, int commands, int answers, p
 	for (int phase = 0; phase < REGION_PHASES; phase++) {
 		if (read(commands, &byte, 1) != 1)
 			_exit(1);
-		m->other_ns[phase] = measure(other_call, NULL, 10 * CALIBRATION_CALLS);
-		m->call_ns[phase] = measure(map_and_unmap, NULL, CALIBRATION_CALLS) / 2;
+		m->other_ns[phase] = measure_rounds(measure, other_call, 10 * CALIBRATION_CALLS);
+		m->call_ns[phase] = measure_rounds(measure, map_and_unmap, CALIBRATION_CALLS) / 2;
 		if (write(answers, &byte, 1) != 1)
 			_exit(1);
 	}

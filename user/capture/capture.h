@@ -311,6 +311,9 @@ struct calibration {
 	double rare_ns; /* more than that, of each call, where they are few: the caches have lost
 			 * the kernel's code and tables since the last one
 			 * (calibration__rarity_ns()) */
+	/* by how much all of these went up and down meanwhile, relative, as a standard deviation:
+	 * others of the machine */
+	double spread;
 };
 
 /* Measures it on a child of memtrace's own, in about half a second. Must come before the
