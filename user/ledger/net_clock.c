@@ -9,11 +9,11 @@
 #include "base/vector.h"
 #include "profile/parts.h"
 
-#define NS	 1e-9
-#define APART_NS 200000000ULL
-/* Of the cost, or of the CPU time of which that is most: loops of malloc and free have so much. */
-#define LEAST_NET   0.02
-#define GRID	    200
+#define NS	    1e-9
+#define APART_NS    200000000ULL
+#define LEAST_NET   0.02 /* where a call's cost is not known */
+#define LEAST_MAX   0.5
+#define GRID	    400
 #define REACH	    3	   /* standard errors */
 #define MUCH	    10	   /* times the cost */
 #define IN_GAPS	    0.2	   /* share of the CPU time that is cost: no more of it in gaps, */
@@ -24,6 +24,20 @@
 #define LEAST_RATE  262144 /* bytes per net second: less is no program's work, a log or a timer's */
 #define MOSTLY	    0.5
 #define LEARN_EVERY 64 /* share of the points, that are new: what is learnt changes by less */
+
+void net_clock__init(struct net_clock *c, double call_ns, double spread)
+{
+	*c = (struct net_clock){
+		.least = call_ns > 0 ? fmin(NET_CLOCK_CALL_NS / call_ns, LEAST_MAX) : 0,
+		.spread = spread,
+	};
+}
+
+/* Of the cost, or of the CPU time of which that is most. */
+static double least_net(const struct net_clock *c)
+{
+	return c->least > 0 ? c->least : LEAST_NET;
+}
 
 void net_clock__free(struct net_clock *c)
 {
@@ -57,7 +71,7 @@ static double net_between(const struct net_clock *c, const struct net_clock_poin
 {
 	double cpu = to->cpu_s - from->cpu_s, felt = c->felt > 0 ? c->felt : NET_CLOCK_FELT;
 
-	return fmax(cpu - felt * (to->cost_s - from->cost_s), LEAST_NET * cpu);
+	return fmax(cpu - felt * (to->cost_s - from->cost_s), least_net(c) * cpu);
 }
 
 int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double cost_ns,
@@ -124,13 +138,29 @@ double net_clock__cost_at(const struct net_clock *c, uint64_t wall_ns)
 	return between(c, wall_ns, true);
 }
 
+double net_clock__outside(const struct net_clock *c, uint64_t from_ns, uint64_t to_ns)
+{
+	size_t i = SEARCH_FIRST(j, c->n, c->at[j].wall_ns > from_ns);
+	double sum = 0;
+
+	for (i -= i > 0; i + 1 < c->n && c->at[i].wall_ns < to_ns; i++) {
+		const struct net_clock_point *a = &c->at[i], *b = a + 1;
+		uint64_t begin = a->wall_ns > from_ns ? a->wall_ns : from_ns,
+			 end = b->wall_ns < to_ns ? b->wall_ns : to_ns;
+
+		if (!a->window && end > begin)
+			sum += net_clock__at(c, end) - net_clock__at(c, begin);
+	}
+	return sum;
+}
+
 double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 {
 	if (c->net_error > 0)
-		return fmin(c->net_error, 1);
+		return fmin(c->net_error, NET_CLOCK_MOST_ERROR);
 	return net_s > 0
 		       ? fmin((c->felt > 0 ? c->felt_error : NET_CLOCK_FELT_ERROR) * cost_s / net_s,
-			      1)
+			      NET_CLOCK_MOST_ERROR)
 		       : 0;
 }
 
@@ -260,13 +290,23 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
+/* How likely F is so far from what it is taken for. */
+static double density_of_miss(double miss, double error)
+{
+	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
+
+	return (1 - NET_CLOCK_FELT_OFF) * exp(-miss * miss / error / error / 2) / error +
+	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
+}
+
 /* F and its error, from what is known before anything is seen, F0 +- e, and of what windows' CPU
  * time leaves over when their cost is taken off: that is something in any case. By Bayes' rule over
- * x = net time / cost: r - x, with r = CPU time / cost, is normal with F0 and e; and before, any
- * order of x is as likely as another, from LEAST_NET on. */
+ * x = net time / cost: r - x, with r = CPU time / cost, is normal with F0 and e, or with a wider
+ * one; and before, any order of x is as likely as another, from least_net() on. */
 static void weigh_net(struct net_clock *c, double before, double error)
 {
-	double cpu = 0, cost = 0, sum = 0, first = 0, second = 0, most, x;
+	double cpu = 0, cost = 0, sum = 0, first = 0, second = 0, least = least_net(c), most, x,
+	       wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
 	struct span span;
 
 	c->felt = before;
@@ -276,16 +316,14 @@ static void weigh_net(struct net_clock *c, double before, double error)
 		cpu += span.window ? span.cpu_s : 0;
 		cost += span.window ? span.cost_s : 0;
 	}
-	most = cost > 0 ? cpu / cost - before + REACH * error : 0;
-	/* nothing is left in any case, or most is */
-	if (most <= LEAST_NET || most > MUCH || !windowed_has(c->without, PART_LEFT))
+	most = cost > 0 ? fmax(cpu / cost - before + REACH * wide, wide) : INFINITY;
+	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* most is left in any case */
 		return;
 	for (int i = 0; i <= GRID; i++) {
-		double miss, weight;
+		double weight;
 
-		x = LEAST_NET * pow(most / LEAST_NET, (double)i / GRID);
-		miss = (cpu / cost - x - before) / error;
-		weight = exp(-miss * miss / 2);
+		x = least * pow(most / least, (double)i / GRID);
+		weight = density_of_miss(cpu / cost - x - before, error);
 		sum += weight;
 		first += weight * log(x);
 		second += weight * log(x) * log(x);
@@ -293,7 +331,7 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	x = exp(first / sum);
 	c->felt = cpu / cost - x;
 	/* of log x; no more than what it was before */
-	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), error);
+	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
 /* The factor by which the time that work says is the net time; 0: work is no clock here. */
@@ -304,7 +342,7 @@ static double weigh_work(struct net_clock *c)
 	bool io = works(c);
 
 	weigh_net(c, io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT,
-		  io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR);
+		  hypot(io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR, c->spread));
 	c->net_error = 0;
 	if (!windowed_has(c->without, PART_WORK) || !io || w.n < LEAST_N || !(w.net > 0) ||
 	    !isfinite(w.variance))
@@ -315,26 +353,47 @@ static double weigh_work(struct net_clock *c)
 		return 0;
 	weight = before_variance / (before_variance + w.variance);
 	net = weight * w.net + (1 - weight) * before;
-	if (net < LEAST_NET * w.cpu)
+	if (net < least_net(c) * w.cpu)
 		return 0;
 	c->felt = (w.cpu - net) / w.cost;
 	c->net_error = sqrt(weight * w.variance) / net;
 	return net / w.net;
 }
 
+/* What all windows' net time together is to be in units of what it is when none is less than the
+ * least. Of single windows F is off by more than nothing: where little is left in any of them, some
+ * seem to have none, and the others too much. */
+static double excess(const struct net_clock *c)
+{
+	double cpu = 0, cost = 0, net = 0, felt = c->felt;
+	struct span span;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		span_at(c, i, &span);
+		cpu += span.window ? span.cpu_s : 0;
+		cost += span.window ? span.cost_s : 0;
+		net += span.window ? span.net_s : 0;
+	}
+	return net > 0 && felt > 0 ? fmax(cpu - felt * cost, least_net(c) * cpu) / net : 1;
+}
+
 void net_clock__learn(struct net_clock *c)
 {
-	double factor, total = 0;
+	double factor, total = 0, share;
 
 	if (c->n < c->learnt + c->learnt / LEARN_EVERY)
 		return;
 	c->learnt = c->n;
 	factor = weigh_work(c);
+	share = factor > 0 ? 1 : excess(c);
 	for (size_t i = 0; i + 1 < c->n; i++) {
 		double rate = 0, net = net_between(c, &c->at[i], &c->at[i + 1]);
 		struct span span;
 
-		if (factor > 0 && span_at(c, i, &span) && span.window)
+		bool known = span_at(c, i, &span);
+
+		net *= span.window ? share : 1;
+		if (factor > 0 && known && span.window)
 			rate = rate_around(c, i);
 		if (rate > 0) /* one small difference of large numbers less */
 			net = fmin(factor * span.work / rate, span.cpu_s);

@@ -21,6 +21,16 @@
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
+/* With this chance F is as much as that off: on a virtual machine on which a trap takes 6 us (page
+ * table isolation), and of whose two CPUs the one slows the other, calibration said 6 to 10 us, and
+ * the same loops and caches had 0.59 to 1.29 in 26 runs. */
+#define NET_CLOCK_FELT_OFF	 0.2
+#define NET_CLOCK_FELT_OFF_ERROR 0.25
+
+/* A call of an allocator takes at least so much itself, and its caller a little, nanoseconds: loops
+ * of malloc and free of the common allocators take 30 to 50 a pair. So however little is left of a
+ * window's CPU time by what is known of its cost, net time is so much for each call. */
+#define NET_CLOCK_CALL_NS 15
 
 /* WORK. A process that reads and writes tells what it gets done, probed or not: the bytes that go
  * through its system calls (rchar + wchar of /proc/PID/io) are to its net time in a window as they
@@ -53,7 +63,14 @@ struct net_clock {
 	double net_error;	 /* standard error of the net time of windows, relative: by work; 0:
 				  * by F's error alone */
 	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
+	/* net time in units of the cost at least; 0: a fiftieth */
+	double least;
+	double spread; /* of what calls were calibrated to, relative */
 };
+
+/* call_ns: what a call is calibrated to cost, 0: not known; spread: how much that goes up and down
+ * on this machine, relative, a standard deviation. All zero: as if both were not known. */
+void net_clock__init(struct net_clock *clock, double call_ns, double spread);
 
 void net_clock__free(struct net_clock *clock);
 
@@ -80,8 +97,13 @@ void net_clock__leave_out(struct net_clock *clock, unsigned without);
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);
 double net_clock__cost_at(const struct net_clock *clock, uint64_t wall_ns);
 
-/* Standard error of so many net seconds of windows, relative, 1 at most; cost_s: what probes cost
- * in them. */
+/* Net seconds between two moments that lie in no window. */
+double net_clock__outside(const struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
+
+/* Standard error of so many net seconds of windows, relative, of their logarithm where it is large,
+ * NET_CLOCK_MOST_ERROR at most; cost_s: what probes cost in them. */
+#define NET_CLOCK_MOST_ERROR 2
+
 double net_clock__error(const struct net_clock *clock, double net_s, double cost_s);
 
 #endif

@@ -111,7 +111,9 @@ static enum resident_kind kind_of_earlier(struct reading *r, const struct map_en
 
 /* --- a mapping of several owners --- */
 
-/* The page that stands for all that was read and never written to: it counts for nobody. */
+/* The page that stands for all that was read and never written to: it counts for nobody. A kernel
+ * without one gives each page that is read a page of its own, by bit 56 mapped nowhere else; 0
+ * then. */
 static uint64_t find_zero_pfn(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -125,7 +127,7 @@ static uint64_t find_zero_pfn(void)
 			      sizeof(word))
 		word = 0;
 	munmap(page, PAGE);
-	return word & ((1ULL << 55) - 1);
+	return word >> 56 & 1 ? 0 : word & ((1ULL << 55) - 1);
 }
 
 /* Counts the pages in memory and in swap. In /proc/PID/pagemap bit 63 says the one, 62 the other; 0

@@ -210,7 +210,7 @@ static int add_common(const struct windowed_run *run, double clock_error,
 		      const struct windowed_stack *const *stacks, size_t n,
 		      struct windowed_result *results)
 {
-	double step = fmin(clock_error, 0.5), *high, *low;
+	double step = fmin(clock_error, 0.5), reach = windowed__reach(clock_error), *high, *low;
 	struct sums unused;
 	int rc;
 
@@ -224,8 +224,8 @@ static int add_common(const struct windowed_run *run, double clock_error,
 	if (!rc)
 		rc = sums_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
 	for (size_t i = 0; i < n && !rc; i++)
-		results[i].live_common = hypot(results[i].live_common,
-					       fabs(high[i] - low[i]) / 2 * clock_error / step);
+		results[i].live_common =
+			hypot(results[i].live_common, fabs(high[i] - low[i]) / 2 * reach / step);
 	free(high);
 	return rc;
 }
@@ -538,6 +538,9 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
+	for (size_t i = 0; i < n && anon->high > 0; i++) /* nor is one sure to grow by more */
+		results[i].growth.low =
+			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {
 		double excess = -most, variance = 0;
 

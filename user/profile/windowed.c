@@ -407,7 +407,8 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 {
 	const struct survival *s = &all[0].survival;
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
-	double clock = 1 + 2 * c->strata->clock_error, half = survival__half_life(s);
+	double clock = 1 + 2 * windowed__reach(c->strata->clock_error),
+	       half = survival__half_life(s);
 	bool more = true; /* than half of them are certainly there */
 
 	if (!lives_are_known(c))
@@ -582,12 +583,18 @@ static double allocated_by_wall(const struct context *c)
 	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
 }
 
+double windowed__reach(double clock_error)
+{
+	return expm1(2 * clock_error) / 2;
+}
+
 /* As far as the net clock is not known, the wall clock may be as right. */
 static double clock_error_of_allocated(const struct context *c, double allocated)
 {
 	double apart = allocated_by_wall(c) - allocated;
 
-	return c->strata->clock_error * hypot(allocated, isfinite(apart) ? apart : 0);
+	return windowed__reach(c->strata->clock_error) *
+	       hypot(allocated, isfinite(apart) ? apart : 0);
 }
 
 /* --- growth --- */
@@ -595,7 +602,7 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 /* The end of an interval, with the error of the clock: a factor, which changes no sign. */
 static double at_worst(const struct windowed_strata *s, double end, bool high)
 {
-	double factor = 1 + 2 * s->clock_error;
+	double factor = 1 + 2 * windowed__reach(s->clock_error);
 
 	return (end > 0) == high ? end * factor : end / factor;
 }

@@ -109,6 +109,10 @@ struct windowed_stack {
 	double small;
 };
 
+/* The error of a figure that is as wrong as the clock is, relative: such that two of it reach as
+ * far as two of the clock's own, which are factors (e^2s). */
+double windowed__reach(double clock_error);
+
 /* What is known of the process without any stack. Per wall second; NaN: not known. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* more than before, 95 % */

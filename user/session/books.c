@@ -27,6 +27,12 @@ int books__begin(struct session *s, struct target *t)
 		return -EIO;
 	b->capture = s->capture;
 	b->process = t->process;
+	if (s->calibrated)
+		net_clock__init(
+			&b->clock,
+			(s->calibration.alloc_ns[INSN_PUSH] + s->calibration.free_ns[INSN_PUSH]) /
+				2,
+			s->calibration.spread);
 	survivors__init(&b->survivors, seed);
 	b->survivors.forget = forget_block;
 	b->survivors.ctx = b;
