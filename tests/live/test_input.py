@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Wrong input, missing rights, full disks: a clear message, the right status, nothing left."""
 import contextlib
+import errno
 import json
 import os
 import random
@@ -116,11 +117,12 @@ def input_32_bit():
                             .replace('"rcx", "r11", ', ""), "-m32", "-nostdlib", "-static")
         if not program:
             return "gcc -m32 does not work here"
-        process = start([program])
         try:
-            wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "exec")
-        except FileNotFoundError:
-            return "this kernel runs no 32-bit programs"
+            process = start([program])
+        except OSError as error: # a kernel without IA32 emulation: there is nothing to refuse
+            expect(error.errno == errno.ENOEXEC, f"{program}: {error}")
+            return None
+        wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "exec")
         refused_pid(process.pid, "32-bit")
         end(process)
 
