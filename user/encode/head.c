@@ -323,6 +323,11 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	const struct growth *known = &growth->attributed;
 	char bytes[20], interval[48] = "";
 
+	if (!profile->has_growth) { /* windows are too few, the process's own growth is known */
+		sink__printf(sink, "anonymous memory grows by %s/s; by which stacks is not told\n",
+			     format_signed(growth->bytes_per_s, bytes));
+		return;
+	}
 	if (isfinite(growth->bytes_per_s))
 		sink__printf(sink, "anonymous memory grows by %s/s: ",
 			     format_signed(growth->bytes_per_s, bytes));
@@ -416,7 +421,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 	put_children(profile, sink);
 	if (put_refused(profile, sink))
 		return -ENOMEM;
-	if (growth && profile->has_growth && !profile__is_regions(profile))
+	if (growth && profile__knows_process_growth(profile))
 		put_process_growth(profile, sink);
 	return put_contradictions(profile, "", sink);
 }

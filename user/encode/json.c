@@ -275,19 +275,23 @@ static void put_growth(struct json *json, const struct growth *growth)
 }
 
 /* What the process's memory grows by, and what of that is known. */
-static void put_process_growth(struct json *json, const struct process_growth *growth,
-			       bool windowed)
+static void put_process_growth(struct json *json, const struct profile *profile)
 {
+	const struct process_growth *growth = &profile->growth;
 	struct json object = json__open(json, "process_growth", "{");
 
 	json__put_real(&object, "bytes_per_s", growth->bytes_per_s);
+	if (!profile->has_growth) { /* windows are too few to tell of stacks */
+		sink__puts(json->sink, "}");
+		return;
+	}
 	json__put_real(&object, "attributed", growth->attributed.bytes_per_s);
 	json__put_real(&object, "attributed_low", growth->attributed.low);
 	json__put_real(&object, "attributed_high", growth->attributed.high);
 	json__put_real(&object, "regions", growth->regions);
 	json__put_real(&object, "remainder",
 		       growth->bytes_per_s - growth->attributed.bytes_per_s - growth->regions);
-	if (windowed) {
+	if (profile__is_windowed(profile)) {
 		json__put_real(&object, "blocks_per_s", growth->blocks_per_s);
 		json__put_real(&object, "blocks_low", growth->blocks_low);
 		json__put_real(&object, "blocks_high", growth->blocks_high);
@@ -595,8 +599,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		put_kinds(&json, profile);
 	if (profile__is_faults(profile))
 		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
-	if (profile->has_growth && !profile__is_regions(profile))
-		put_process_growth(&json, &profile->growth, profile__is_windowed(profile));
+	if (profile__knows_process_growth(profile))
+		put_process_growth(&json, profile);
 	if (profile->has_life)
 		put_transfers(&json, profile);
 	if (profile->resident)

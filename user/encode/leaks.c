@@ -30,9 +30,9 @@
 /* of a run, traced continuously: growth is known as in a continuous one
  * (session/windowed_trend.c) */
 #define NEARLY_ALL 0.8
-#define LONGEST	   1000 /* times as long a run is no advice */
-#define LEAST_RATE 1	/* byte per second: less is no growth of anything */
-#define MUCH_PCT   20	/* of CPU time: a limit for who wants to know */
+#define LONGEST	   60 /* times as long a run is no advice: half an hour for half a minute */
+#define LEAST_RATE 1  /* byte per second: less is no growth of anything */
+#define MUCH_PCT   20 /* of CPU time: a limit for who wants to know */
 /* bytes per second that a process gains, which are not passed over */
 #define GROWS (16 << 10)
 

@@ -47,7 +47,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("peak_known", BOOL, has_peak, 0),
 	FACT("peak_s", REAL, peak_s, 0),
 	FACT("growth_known", BOOL, has_growth, 0),
-	FACT_OF(GROWING, "process_growth_bytes_per_s", SIGNED, growth.bytes_per_s, NAN),
+	FACT_OF(PROCESS_GROWTH, "process_growth_bytes_per_s", SIGNED, growth.bytes_per_s, NAN),
 	FACT_OF(GROWING, "process_growth_attributed", SIGNED, growth.attributed.bytes_per_s, 0),
 	FACT_OF(GROWING, "process_growth_attributed_low", SIGNED, growth.attributed.low, NAN),
 	FACT_OF(GROWING, "process_growth_attributed_high", SIGNED, growth.attributed.high, NAN),
@@ -102,6 +102,8 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 	double value = pprof_fact__get(fact, profile);
 
 	if ((fact->of == FACT_OF_GROWING && !profile->has_growth) ||
+	    (fact->of == FACT_OF_PROCESS_GROWTH && !profile->has_growth &&
+	     !profile__knows_process_growth(profile)) ||
 	    (fact->of == FACT_OF_WINDOWED && !profile__is_windowed(profile)) ||
 	    (fact->of == FACT_OF_REGIONS && !profile__is_regions(profile)) ||
 	    (fact->of == FACT_OF_FAULTS && !profile__is_faults(profile)) ||

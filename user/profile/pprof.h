@@ -274,7 +274,8 @@ enum pprof_fact_type {
 /* Which profiles it says something of. */
 enum pprof_fact_of {
 	FACT_OF_ANY,
-	FACT_OF_GROWING, /* those with has_growth */
+	FACT_OF_GROWING,	/* those with has_growth */
+	FACT_OF_PROCESS_GROWTH, /* these, and those of which profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */

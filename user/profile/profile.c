@@ -331,6 +331,13 @@ bool profile__is_windowed(const struct profile *profile)
 	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
 }
 
+bool profile__knows_process_growth(const struct profile *profile)
+{
+	return !profile__is_regions(profile) &&
+	       (profile->has_growth ||
+		(profile__is_windowed(profile) && isfinite(profile->growth.bytes_per_s)));
+}
+
 /* Were there times of which nothing is known? (What windows tell is an estimate of all times
  * anyway.) */
 static bool was_withdrawn(const struct profile *profile)

@@ -399,6 +399,8 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it not traced all the time? */
 bool profile__is_windowed(const struct profile *profile);
+/* Does it tell what the process grows by? Few windows tell that, but not by which stacks. */
+bool profile__knows_process_growth(const struct profile *profile);
 /* Is what it says to be live no more than a lower bound: samples were dropped, blocks were
  * allocated where no probe sees it, or regions were not followed to the end? */
 bool profile__is_lower_bound(const struct profile *profile);

@@ -452,6 +452,17 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile->has_growth = false;
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "SHARE");
+	assert_null(strstr(text, "anonymous memory"));
+	free(text);
+	/* too few windows for the stacks, but the kernel counts the process's memory */
+	profile->mode = "windowed";
+	profile->n_windows = 2;
+	profile->growth.bytes_per_s = 186266;
+	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
+	assert_has(text, "\nanonymous memory grows by 181.9 KiB/s; by which stacks is not told\n");
+	free(text);
+	text = encoded(encode_json, profile);
+	assert_has(text, "\"process_growth\":{\"bytes_per_s\":186266.000}");
 	free(text);
 	profile__free(profile);
 }
