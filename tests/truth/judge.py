@@ -9,6 +9,7 @@ the live bytes, or when it leaks: the interval of a row that does not count is n
 import re
 
 COUNTS = 0.02  # of the live bytes, in truth or as printed
+A_BLOCK = 100  # bytes: who holds one block less than at the beginning has not shrunk
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 NUMBER = r"([+-]?[\d.,]+) ?([KMGT]iB|B)?"
 STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.+)$", re.M)
@@ -148,7 +149,8 @@ def judge(case, profile, log, series, begin, heap):
             # what is there and not printed is missed, where it is enough to be sampled (of four intervals, in 98 %)
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
-            "growth_in": holds(row["growth"], growth_truth) if printed else (False if name in case["grows"] else None),
+            "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter)) if printed else
+            (False if name in case["grows"] else None),
             "live_width": width(row["live"], live_truth), "growth_width": width(row["growth"], growth_truth)}
     order = sorted((name for name in rows if rows[name]["best"][1] > 0), key=lambda name: rows[name]["best"],
                    reverse=True)
