@@ -82,7 +82,7 @@ KINDS = ("session", "multi", "perf")
 
 # The bars.
 OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
-OF_BARE_TRAPS = 1.25  # times the cost that two empty programs add
+OF_BARE_TRAPS = 1.15  # times the cost that two empty programs add
 OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little different inside
 OF_REDIS = 0.60  # of the untraced rate
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
