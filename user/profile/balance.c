@@ -12,7 +12,6 @@
 #define OTHER_THINGS  0.05 /* chance that memory grows by what is not in any stack, */
 #define OTHER_RANGE   7.0  /* by any factor up to 30 either way, logarithmic */
 #define BY_CLOCK      0.2  /* chance that what grows goes by the wall clock */
-#define HELD_ERROR    0.05 /* relative, at least: of the sum of live bytes */
 #define LOST_ERROR    0.1  /* relative: of what windows are expected to lose */
 #define STEADY_ERROR  0.02 /* of what all stacks would lose, where none does */
 #define ENDERS_MOST   8	   /* stacks that are looked at one by one */
@@ -37,17 +36,12 @@ static double overhead(const struct windowed_result *r)
 	return size >= 1 ? balance__footprint(size) / size : 1;
 }
 
-/* Sums over all stacks. */
-struct sums {
-	double live, small; /* bytes; of these in small blocks */
-	double grows;	    /* bytes of memory per second */
-};
-
-/* At a value of the clock's factor, of all windows alone. shown: what is taken from each stack for
- * its overhead. */
-static int sums_at(struct windowed_run run, double scale,
-		   const struct windowed_stack *const *stacks, size_t n,
-		   const struct windowed_result *shown, struct sums *ret, double *ret_live)
+/* What all stacks together grow by at a value of the clock's factor, of all windows alone: bytes of
+ * memory per second; and what each has live, where ret_live is not NULL. shown: what is taken from
+ * each stack for its overhead. */
+static int grows_at(struct windowed_run run, double scale,
+		    const struct windowed_stack *const *stacks, size_t n,
+		    const struct windowed_result *shown, double *ret_grows, double *ret_live)
 {
 	struct windowed_strata *strata;
 
@@ -55,15 +49,13 @@ static int sums_at(struct windowed_run run, double scale,
 	strata = windowed_strata__new(&run);
 	if (!strata)
 		return -ENOMEM;
-	*ret = (struct sums){};
+	*ret_grows = 0;
 	for (size_t i = 0; i < n; i++) {
 		double live = 0, grows = 0;
 
 		if (stacks[i])
 			windowed__point(&run, strata, stacks[i], &live, &grows);
-		ret->live += live;
-		ret->small += stacks[i] ? live * stacks[i]->small : 0;
-		ret->grows += grows * overhead(&shown[i]);
+		*ret_grows += grows * overhead(&shown[i]);
 		if (ret_live)
 			ret_live[i] = live;
 	}
@@ -71,19 +63,16 @@ static int sums_at(struct windowed_run run, double scale,
 	return 0;
 }
 
-/* The relative errors of the sums, as windows' spread has them. */
-static void errors_of(const struct windowed_result *results, size_t n,
-		      const struct windowed_strata *strata, double *ret_live, double *ret_grows)
+/* The relative error of what all together grow by, as windows' spread has it. */
+static double error_of_growth(const struct windowed_result *results, size_t n,
+			      const struct windowed_strata *strata)
 {
-	double live[WINDOWED_GROUPS + 1] = {}, grows[WINDOWED_GROUPS + 1] = {};
+	double grows[WINDOWED_GROUPS + 1] = {};
 
 	for (size_t i = 0; i < n; i++)
-		for (int g = 0; g <= WINDOWED_GROUPS; g++) {
-			live[g] += results[i].live_without[g];
+		for (int g = 0; g <= WINDOWED_GROUPS; g++)
 			grows[g] += results[i].grows_without[g] * overhead(&results[i]);
-		}
-	*ret_live = live[0] > 0 ? sqrt(windowed__variance(strata, live)) / live[0] : INFINITY;
-	*ret_grows = grows[0] > 0 ? sqrt(windowed__variance(strata, grows)) / grows[0] : INFINITY;
+	return grows[0] > 0 ? sqrt(windowed__variance(strata, grows)) / grows[0] : INFINITY;
 }
 
 static double normal_below(double z)
@@ -105,68 +94,36 @@ static double growth_density(double x, double error, double hidden)
 	       OTHER_THINGS / OTHER_RANGE;
 }
 
-/* The weight that the facts give to sums. */
-static double likelihood(const struct windowed_run *run, const struct sums *at, double live_error,
-			 double grows_error, double anon)
-{
-	double ret = 1;
-
-	if (run->bound_bytes > 0 && at->live > 0 && windowed_has(run->without, PART_MAPPINGS))
-		ret *= normal_below(log(run->bound_bytes / at->live) / live_error);
-	if (run->resident_bytes > 0 && at->small > 0 && windowed_has(run->without, PART_RESIDENT))
-		ret *= normal_below(log(run->resident_bytes / at->small) / live_error);
-	if (anon > 0 && windowed_has(run->without, PART_ANON))
-		ret *= at->grows > 0 ? growth_density(log(anon / at->grows),
-						      hypot(ANON_ERROR, grows_error), run->hidden)
-				     : OTHER_THINGS / OTHER_RANGE;
-	return ret;
-}
-
+/* Between two neighbours of the grid: logarithms are about linear. */
 static double value_between(double a, double b, double part)
 {
 	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
 }
 
-/* Sums between two neighbours of the grid: their logarithms are about linear. */
-static struct sums between(const struct sums *a, const struct sums *b, double part)
-{
-	return (struct sums){
-		.live = value_between(a->live, b->live, part),
-		.small = value_between(a->small, b->small, part),
-		.grows = value_between(a->grows, b->grows, part),
-	};
-}
-
-/* Sets the run's scale to what is known of the clock's factor by now. anon: NaN where the process
- * does not surely grow. */
+/* Sets the run's scale to what is known of the clock's factor by now. anon: what the process, which
+ * surely has more and more blocks, grows by. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
 		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)
 {
 	const double step = 2 * WIDEST / (BALANCE_GRID - 1);
-	double sum = 0, first = 0, second = 0, live_error, grows_error, base = run->scale, best = 0,
-	       mode = 0;
-	struct sums at[BALANCE_GRID];
+	double sum = 0, first = 0, second = 0, base = run->scale, best = 0, mode = 0,
+	       error = hypot(ANON_ERROR, error_of_growth(shown, n, strata)), at[BALANCE_GRID];
 
-	if (!(run->bound_bytes > 0) && !(run->resident_bytes > 0) && !(anon > 0))
-		return 0;
-	errors_of(shown, n, strata, &live_error, &grows_error);
-	if (!isfinite(live_error))
-		return 0;
-	live_error = fmax(live_error, HELD_ERROR);
 	for (int i = 0; i < BALANCE_GRID; i++) {
-		int rc = sums_at(*run, base * exp((step * i - WIDEST) * clock_error), stacks, n,
-				 shown, &at[i], NULL);
+		int rc = grows_at(*run, base * exp((step * i - WIDEST) * clock_error), stacks, n,
+				  shown, &at[i], NULL);
 
 		if (rc)
 			return rc;
 	}
 	for (int i = 0; i < (BALANCE_GRID - 1) * FINER; i++) {
 		double part = (i % FINER + 0.5) / FINER, z = step * (i / FINER + part) - WIDEST,
-		       weight;
-		struct sums here = between(&at[i / FINER], &at[i / FINER + 1], part);
+		       grows = value_between(at[i / FINER], at[i / FINER + 1], part),
+		       weight = grows > 0 ? growth_density(log(anon / grows), error, run->hidden)
+					  : OTHER_THINGS / OTHER_RANGE;
 
-		weight = exp(-z * z / 2) * likelihood(run, &here, live_error, grows_error, anon);
+		weight *= exp(-z * z / 2);
 		if (weight > best) {
 			best = weight;
 			mode = z * clock_error;
@@ -211,7 +168,7 @@ static int add_common(const struct windowed_run *run, double clock_error,
 		      struct windowed_result *results)
 {
 	double step = fmin(clock_error, 0.5), reach = windowed__reach(clock_error), *high, *low;
-	struct sums unused;
+	double unused;
 	int rc;
 
 	if (!(step > 0) || !n)
@@ -220,9 +177,9 @@ static int add_common(const struct windowed_run *run, double clock_error,
 	if (!high)
 		return -ENOMEM;
 	low = high + n;
-	rc = sums_at(*run, run->scale * exp(step), stacks, n, results, &unused, high);
+	rc = grows_at(*run, run->scale * exp(step), stacks, n, results, &unused, high);
 	if (!rc)
-		rc = sums_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
+		rc = grows_at(*run, run->scale * exp(-step), stacks, n, results, &unused, low);
 	for (size_t i = 0; i < n && !rc; i++)
 		results[i].live_common =
 			hypot(results[i].live_common, fabs(high[i] - low[i]) / 2 * reach / step);
@@ -599,8 +556,10 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 	before = *run;
 	rc = estimate_each(run, stacks, n, &strata, ret_process, results);
 	if (!rc && ret_process->clock_error > 0) {
-		rc = weigh_clock(run, strata, ret_process->clock_error, stacks, n, results,
-				 ret_process->blocks_low > 0 ? anon->bytes_per_s : NAN);
+		if (anon->bytes_per_s > 0 && ret_process->blocks_low > 0 &&
+		    windowed_has(run->without, PART_ANON))
+			rc = weigh_clock(run, strata, ret_process->clock_error, stacks, n, results,
+					 anon->bytes_per_s);
 		if (!rc && (run->scale != before.scale || run->clock_error != before.clock_error)) {
 			windowed_strata__free(strata);
 			strata = NULL;

@@ -3,29 +3,21 @@
  *
  * THE CLOCK'S FACTOR. What all stacks of a run share is the error of its clock
  * (profile/windowed.h): windows stand for k times as much as their net time says, with log k about
- * normal, mean 0, deviation e (struct windowed_run.clock_error, and how windows differ in it). Two
- * facts that need no window tell more of k, by Bayes' rule over BALANCE_GRID values of it:
- *
- *  The heap's mappings B. All live bytes L(k) are in them: with the relative error s of L from
- *  windows,
- *	P(B | k) = Phi(log(B / L(k)) / s).
+ * normal, mean 0, deviation e (struct windowed_run.clock_error, and how windows differ in it). A
+ * fact that needs no window tells more of k, by Bayes' rule over BALANCE_GRID values of it: the
+ * growth A of anonymous memory. Of a process that surely has more and more blocks it is that of
+ * all stacks together G(k), with what the allocator adds to each block: log(A / G(k)) is about
+ * normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Or, with the
+ * chance BY_CLOCK, what grows goes by the wall clock (below), and log(A / G) may be anything down
+ * to -log(hidden); or, with the chance OTHER_THINGS, A is of other things. The likeliest k by
+ * these weights is what windows are taken to stand for, the deviation from it the error that is
+ * left.
  *
  * RESIDENT. Blocks of no more than a page are in pages of which each holds the beginning of one,
  * which its allocator, or its owner, has written to. So the small blocks of all stacks are within
- * the anonymous memory that is resident, or swapped out, as all blocks are within the mappings:
- * P(R | k) is as P(B | k), of their part of L(k). Allocators of many threads map much more than
- * they use: 64 threads with 16 MB 556 MB, of which 20 are resident.
- *
- *  The growth A of anonymous memory. Of a process that surely has more and more blocks it is that
- *  of all stacks together G(k), with what the allocator adds to each block: log(A / G(k)) is about
- *  normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Or, with the
- *  chance BY_CLOCK, what grows goes by the wall clock (below), and log(A / G) may be anything down
- *  to -log(hidden); or, with the chance OTHER_THINGS, A is of other things.
- *
- * The likeliest k by these weights is what windows are taken to stand for, the deviation from it
- * the error that is left. (Not their mean: B is a limit on one side alone, so that of a wide error
- * the mean is far below it, whatever there is. Caches whose heap has a fifth more than they hold
- * came out at 0.6.)
+ * the anonymous memory that is resident, or swapped out, as all blocks are within the mappings.
+ * Allocators of many threads map much more than they use: 64 threads with 16 MB 556 MB, of which 20
+ * are resident.
  *
  * WALL CLOCK. What goes by the wall clock (a timer, clients that wait for no answer) is not slowed
  * by windows: of it windows show by net time up to windowed_run.hidden times as much as there is.

@@ -17,9 +17,7 @@
 	X(PART_MISSED, "missed")     /* ages whose contents mislead (the same) */                  \
 	X(PART_RENEWAL, "renewal")   /* a later free is a successor's (the same) */                \
 	X(PART_PRIOR, "prior")	     /* few frees of one age (survival.c) */                       \
-	X(PART_MAPPINGS, "mappings") /* the clock's factor, by the mappings (balance.h), */        \
-	X(PART_RESIDENT, "resident") /* by what is resident, */                                    \
-	X(PART_ANON, "anon")	     /* by the growth of anonymous memory */                       \
+	X(PART_ANON, "anon")	     /* the clock's factor (balance.h) */                          \
 	X(PART_WALL_ENDS, "wall_ends")	       /* ENDS BY THE WALL CLOCK there */                  \
 	X(PART_WALL_GROWTH, "wall_growth")     /* WALL CLOCK there */                              \
 	X(PART_SURE, "sure")		       /* WHAT SURELY GROWS there */                       \
