@@ -27,8 +27,9 @@
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 
-/* A call of an allocator takes at least so much itself, and its caller a little, nanoseconds: loops
- * of malloc and free of the common allocators take 30 to 50 a pair. So however little is left of a
+/* A call of an allocator, and what its caller does with the block, take at least so much,
+ * nanoseconds: a loop of malloc and free that does nothing else takes 3 to 5 for each call
+ * (docs/overhead.md), one that does anything three times that. So however little is left of a
  * window's CPU time by what is known of its cost, net time is so much for each call. */
 #define NET_CLOCK_CALL_NS 15
 
