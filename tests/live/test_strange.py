@@ -380,6 +380,24 @@ def strange_patched_later_everywhere():
     check_patches_later("--comm", "patched", "--max-overhead", "off")
 
 
+@test(beside=True, long=True)
+def strange_patched_while_withdrawn():
+    """It is patched while memtrace is stopped and its probes are gone; they must not come back there."""
+    for flag, options in ([], ["--max-overhead", "off"]), (["--mmap"], ["--what", "regions"]):
+        with Target("patched", *flag, "--later") as target, \
+                Tracer("-p", target.pid, *options, "--json", "-f", "none") as tracer:
+            expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")
+            tracer.process.send_signal(signal.SIGSTOP)
+            wait_until(lambda: not changed_text(target.pid), "its probes are gone")
+            target.say("patch")
+            expect_equal(target.line(), "{}\n", "its answer")
+            tracer.process.send_signal(signal.SIGCONT)
+            time.sleep(1)
+            expect_equal(target.go(), OWN, f"calls when memtrace goes on, {options}")
+            tracer.stop()
+            expect_equal(target.quit(), 0, "status of the target")
+
+
 @test(beside=True)
 def strange_patched_mmap():
     """Where mmap is patched, regions are seen at the system calls."""

@@ -132,7 +132,7 @@ static bool is_first_alloc(const struct alloc_part *part, const struct alloc_off
 static int add_exits(struct reader *r, struct alloc_offer *offer)
 {
 	struct alloc_part *part = r->part;
-	struct code_place insns[EXITS_MAX], *grown;
+	struct code_place insns[EXITS_MAX] = {}, *grown;
 	struct exits exits = {};
 	int rc = 0;
 
@@ -179,6 +179,7 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	_cleanup_free_ uint8_t *code = NULL;
 	struct abi_func *func = &offer->func;
 	size_t want = size && size < 65536 ? size : 64;
+	uint64_t off;
 	long len;
 	int rc;
 
@@ -193,10 +194,10 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 		return rc;
 	if (rc)
 		return cannot(offer, rc, "the code cannot be read: %.64s", offer->site.why);
-	rc = elf_image__vaddr_to_off(r->image, func->vaddr + offer->site.delta, &offer->insn.off);
+	rc = elf_image__vaddr_to_off(r->image, func->vaddr + offer->site.delta, &off);
 	if (rc)
 		return cannot(offer, rc, "the symbol points outside the file");
-	offer->insn.byte = code[offer->site.delta];
+	offer->insn = code_place__in(code, offer->site.delta, off);
 	func->size_arg = place_of(&offer->site, func->size_arg);
 	func->count_arg = place_of(&offer->site, func->count_arg);
 	func->ptr_arg = place_of(&offer->site, func->ptr_arg);

@@ -93,9 +93,8 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				  offer->name, s->pid, a->path);
 	*point = (struct alloc_point){.name = offer->name,
 				      .func = offer->func,
-				      .off = offer->insn.off,
+				      .place = offer->insn,
 				      .bytes = offer->bytes,
-				      .byte = offer->insn.byte,
 				      .site = offer->site};
 	rc = patched;
 	if (!rc && point->func.exits)
@@ -132,12 +131,11 @@ const char *allocator__patched_in(const struct allocator *a, pid_t pid, const st
 	for (size_t i = 0; i < a->n_points; i++)
 		if (!a->points[i].site.nop) { /* others may have put a call there */
 			names[n_points] = a->points[i].name;
-			places[n_points++] =
-				(struct code_place){a->points[i].off, a->points[i].byte};
+			places[n_points++] = a->points[i].place;
 		}
 	n = n_points;
 	for (size_t i = 0; i < a->n_exits; i++)
-		places[n++] = (struct code_place){a->exits[i], a->exit_bytes[i]};
+		places[n++] = (struct code_place){.off = a->exits[i], .byte = a->exit_bytes[i]};
 	if (patch__find(pid, maps, &a->file, places, n, &which) != 1)
 		return NULL;
 	return which < n_points ? names[which] : "a function that may throw";

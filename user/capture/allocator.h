@@ -16,12 +16,11 @@
 
 /* A function of an allocator and the place of its probe. */
 struct alloc_point {
-	const char *name;	/* static, of the table of functions, or the user's */
-	struct abi_func func;	/* how the kernel side reads the call; object is not set */
-	uint64_t off;		/* file offset of the probed instruction */
-	uint64_t bytes;		/* of its code; 0: unknown */
-	uint8_t byte;		/* the first one of the probed instruction, in the file */
-	struct probe_site site; /* what stands there */
+	const char *name;	 /* static, of the table of functions, or the user's */
+	struct abi_func func;	 /* how the kernel side reads the call; object is not set */
+	struct code_place place; /* the probed instruction */
+	uint64_t bytes;		 /* of its code; 0: unknown */
+	struct probe_site site;	 /* what stands there */
 };
 
 #define ALLOC_MAX_EXITS 256

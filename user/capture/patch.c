@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "proc/memory.h"
@@ -15,10 +16,22 @@ static bool is_code_of(const struct map_entry *entry, const struct file_id *file
 	return entry->executable && file_id__equal(&entry->file, file);
 }
 
+struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t off)
+{
+	struct code_place ret = {
+		.off = off,
+		.byte = code[delta],
+		.n_before = delta < CODE_BEFORE ? (uint8_t)delta : CODE_BEFORE,
+	};
+
+	memcpy(ret.before, code + delta - ret.n_before, ret.n_before);
+	return ret;
+}
+
 /* The reads of all places in all mappings: pages that were changed are a mapping of their own. */
 struct batch {
 	struct memory_read *reads;
-	uint8_t *bytes;
+	uint8_t (*bytes)[CODE_BEFORE + 1];
 	size_t *which; /* place */
 	size_t n;
 };
@@ -27,20 +40,36 @@ static void add_mapping(struct batch *b, const struct map_entry *entry,
 			const struct code_place *places, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint64_t at = places[i].off - entry->off;
+		uint64_t at = places[i].off - entry->off, before = places[i].n_before;
 
 		if (places[i].off < entry->off || at >= entry->end - entry->start)
 			continue;
-		b->reads[b->n] = (struct memory_read){entry->start + at, &b->bytes[b->n], 1, false};
+		before = before < at ? before : at;
+		b->reads[b->n] = (struct memory_read){entry->start + at - before, b->bytes[b->n],
+						      before + 1, false};
 		b->which[b->n++] = i;
 	}
+}
+
+static bool is_changed(const struct memory_read *read, const uint8_t *bytes,
+		       const struct code_place *place)
+{
+	size_t before = read->len - 1;
+	const uint8_t *own = place->before + place->n_before - before;
+
+	if (!read->ok)
+		return false;
+	for (size_t i = 0; i <= before; i++)
+		if (bytes[i] != (i < before ? own[i] : place->byte) && bytes[i] != BREAKPOINT)
+			return true;
+	return false;
 }
 
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret)
 {
 	_cleanup_free_ struct memory_read *reads = NULL;
-	_cleanup_free_ uint8_t *bytes = NULL;
+	_cleanup_free_ uint8_t(*bytes)[CODE_BEFORE + 1] = NULL;
 	_cleanup_free_ size_t *which = NULL;
 	size_t room = 0;
 	struct batch b;
@@ -63,7 +92,7 @@ int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 	if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM || rc == -EAGAIN)
 		return -ETIMEDOUT;
 	for (size_t i = 0; i < b.n; i++)
-		if (reads[i].ok && bytes[i] != places[which[i]].byte && bytes[i] != BREAKPOINT) {
+		if (is_changed(&reads[i], bytes[i], &places[which[i]])) {
 			*ret = which[i];
 			return 1;
 		}

@@ -383,7 +383,8 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 		add_offset(point->func.role == ROLE_FREE	    ? &ret->offsets.free
 			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
 								    : &ret->offsets.alloc,
-			   point->off, (uint64_t)index, point, alloc_point__is_essential(a, i));
+			   point->place.off, (uint64_t)index, point,
+			   alloc_point__is_essential(a, i));
 		ret->points[ret->n] = point;
 		ret->indices[ret->n++] = (uint32_t)index;
 	}

@@ -46,6 +46,7 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 {
 	_cleanup_free_ uint8_t *code = NULL;
 	struct elf_symbol symbol;
+	uint64_t off;
 	size_t want;
 	long len;
 
@@ -61,8 +62,10 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)
 		if (ret->site.args[i] != i + 1)
 			return false;
-	ret->place.byte = code[ret->site.delta];
-	return !elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &ret->place.off);
+	if (elf_image__vaddr_to_off(image, symbol.vaddr + ret->site.delta, &off))
+		return false;
+	ret->place = code_place__in(code, ret->site.delta, off);
+	return true;
 }
 
 const char *region_source__patched_in(const struct region_source *s, pid_t pid,

@@ -320,7 +320,7 @@ static int add_probes(const struct build *b, struct profile *p)
 		struct profile_probe probe = {
 			.function = (char *)point->name,
 			.object = probes[i].allocator->path,
-			.offset = point->off,
+			.offset = point->place.off,
 			.instruction = (char *)point->site.instruction,
 			.emulated = point->site.emulated,
 			/* frees have no return to arm */
@@ -667,13 +667,13 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 		return false;
 	off = location->addr - 1 - m->start + m->off;
 	for (size_t i = 0; i < a->n_points; i++) {
-		uint64_t entry = a->points[i].off - a->points[i].site.delta;
+		uint64_t entry = a->points[i].place.off - a->points[i].site.delta;
 
 		if (off >= entry && off - entry < a->points[i].bytes)
 			return true;
 	}
 	/* code of one segment: what is a function's way is every function's */
-	vaddr = off + a->points[0].func.vaddr - (a->points[0].off - a->points[0].site.delta);
+	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
 	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
 }
 

@@ -207,13 +207,14 @@ int session__fd(const struct session *s)
 bool session__dispatch(struct session *s)
 {
 	struct epoll_event events[16];
-	bool all_ended = true;
+	bool all_ended = true, withdrawn;
 	int n;
 
 	beat(s);
-	if (!s->stop_ns && guard__note(s))
+	withdrawn = !s->stop_ns && guard__note(s);
+	targets__take_news(s); /* who has changed its code meanwhile gets no probes there */
+	if (withdrawn)
 		guard__restore(s);
-	targets__take_news(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)

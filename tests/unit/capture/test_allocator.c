@@ -119,7 +119,7 @@ static void aliases_are_probed_once(void **state)
 	(void)state;
 	for (size_t i = 0; i < a->n_points; i++)
 		for (size_t j = 0; j < i; j++)
-			assert_int_not_equal(a->points[i].off, a->points[j].off);
+			assert_int_not_equal(a->points[i].place.off, a->points[j].place.off);
 	/* and what ends in another probed function is not probed itself */
 	assert_null(point(a, "reallocarray"));
 	allocators__free(all);
@@ -143,11 +143,11 @@ static void probes_stand_on_emulated_instructions(void **state)
 		for (size_t j = 0; j < maps.n; j++) {
 			const struct map_entry *e = &maps.entries[j];
 
-			if (!e->executable || e->file.inode != a->file.inode || p->off < e->off ||
-			    p->off - e->off >= e->end - e->start)
+			if (!e->executable || e->file.inode != a->file.inode ||
+			    p->place.off < e->off || p->place.off - e->off >= e->end - e->start)
 				continue;
-			assert_int_equal(memory__read(sleeper, e->start + p->off - e->off, bytes,
-						      sizeof(bytes)),
+			assert_int_equal(memory__read(sleeper, e->start + p->place.off - e->off,
+						      bytes, sizeof(bytes)),
 					 0);
 			assert_true(probe_site__is_emulated(bytes, sizeof(bytes), NULL));
 		}

@@ -20,10 +20,10 @@
 static unsigned char *code;
 static struct file_id file;
 /* in pages 1 and 2, one beyond the mapping, one before it */
-static const struct code_place places[] = {{2 * PAGE + 8, RET},
-					   {3 * PAGE + 8, RET},
-					   {100 * PAGE, RET},
-					   {8, RET}};
+static const struct code_place places[] = {{.off = 2 * PAGE + 8, .byte = RET},
+					   {.off = 3 * PAGE + 8, .byte = RET},
+					   {.off = 100 * PAGE, .byte = RET},
+					   {.off = 8, .byte = RET}};
 
 static int map_file(void **state)
 {
@@ -109,6 +109,38 @@ static void test_elsewhere(void **state)
 	assert_int_equal(find(4), -1);
 }
 
+/* A jump at a function's entry, whose bytes where the place is happen to be the file's, or a
+ * breakpoint's. */
+static void test_before(void **state)
+{
+	const uint8_t rets[3 * CODE_BEFORE] = {[0 ... 3 * CODE_BEFORE - 1] = RET};
+	const struct code_place of[] = {
+		code_place__in(rets, 8, 3 * PAGE + 8), code_place__in(rets, 0, 3 * PAGE + 20),
+		code_place__in(rets, 40, 3 * PAGE + 40), code_place__in(rets, 4, PAGE + 2)};
+	struct maps maps;
+	size_t which = 77;
+
+	(void)state;
+	assert_int_equal(of[0].n_before, 8);
+	assert_int_equal(of[1].n_before, 0);
+	assert_int_equal(of[2].n_before, CODE_BEFORE);
+	put(2 * PAGE + 19, 0x90); /* before the second, of another function */
+	put(2 * PAGE + 24, 0x90); /* farther away than what is known of the third */
+	put(2 * PAGE + 30, 0xcc);
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 0);
+	put(2 * PAGE + 25, 0x90);
+	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 1);
+	assert_int_equal(which, 2);
+	put(2 * PAGE, 0xe9);
+	put(2 * PAGE + 8, 0xcc);
+	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 1);
+	assert_int_equal(which, 0);
+	put(0, 0x90); /* the fourth begins before the mapping: what there is of it */
+	assert_int_equal(patch__find(getpid(), &maps, &file, of + 3, 1, &which), 1);
+	maps__free(&maps);
+}
+
 static void test_another_file(void **state)
 {
 	(void)state;
@@ -124,6 +156,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_changed, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_breakpoint, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_elsewhere, map_file, unmap_file),
+		cmocka_unit_test_setup_teardown(test_before, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_another_file, map_file, unmap_file),
 	};
 
