@@ -96,7 +96,7 @@ def views_as_tables():
 def views_in_windows():
     """Lifetimes are estimates; what the others cannot know they say."""
     with Endless("vectors", "--sessions", "100") as target:
-        result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "none", "--threads", "--sites",
+        result = memtrace("-p", target.pid, "-d", "10", "--max-overhead", "2", "-f", "none", "--threads", "--sites",
                           "--lifetimes")
         target.stop()
     expect_words(result.out, r"threads: estimated from windows.*\nTHREAD +THREADS +STILL OWNED +95 % INTERVAL", "sites: known of",
