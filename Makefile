@@ -439,7 +439,8 @@ $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
-check: $(UNIT_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual
+BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
+check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
@@ -479,7 +480,7 @@ kernels-table:
 	$(Q)scripts/kernels-table
 
 test: deps
-	$(Q)$(MAKE) all progs $(addprefix $(B)/bench/,bare_traps names tables)
+	$(Q)$(MAKE) all progs
 	$(Q)$(MAKE) check
 	$(Q)$(MAKE) check-live LIVE=-s
 
@@ -489,7 +490,6 @@ test-long: deps
 	$(Q)$(MAKE) check-kernels
 	$(Q)$(MAKE) check-packages
 
-BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 bench: $(B)/memtrace progs $(BENCH_BIN)
 	$(Q)python3 tests/bench/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 

@@ -24,7 +24,7 @@ static int attach(int prog, const struct allocator *a, pid_t pid)
 	char path[64];
 
 	for (size_t i = 0; i < a->n_points; i++)
-		offs[n++] = a->points[i].off;
+		offs[n++] = a->points[i].place.off;
 	for (size_t i = 0; i < a->n_exits; i++)
 		offs[n++] = a->exits[i];
 	memset(cookies, 0, sizeof(cookies));
