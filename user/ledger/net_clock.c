@@ -188,6 +188,22 @@ static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
 }
 
+/* CPU, cost and net time of all windows together. */
+static struct span all_windows(const struct net_clock *c)
+{
+	struct span sum = {.window = true}, span;
+
+	for (size_t i = 0; i + 1 < c->n; i++) {
+		span_at(c, i, &span);
+		if (!span.window)
+			continue;
+		sum.cpu_s += span.cpu_s;
+		sum.cost_s += span.cost_s;
+		sum.net_s += span.net_s;
+	}
+	return sum;
+}
+
 /* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
  * 0: not known. The ends of gaps are still and already slowed a little, while probes come and go:
  * so more than one gap. */
@@ -305,31 +321,27 @@ static double density_of_miss(double miss, double error)
  * one; and before, any order of x is as likely as another, from least_net() on. */
 static void weigh_net(struct net_clock *c, double before, double error)
 {
-	double cpu = 0, cost = 0, sum = 0, first = 0, second = 0, least = least_net(c), most, x,
+	double sum = 0, first = 0, second = 0, least = least_net(c), most, ratio, x,
 	       wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
-	struct span span;
+	struct span all = all_windows(c);
 
 	c->felt = before;
 	c->felt_error = error;
-	for (size_t i = 0; i + 1 < c->n; i++) {
-		span_at(c, i, &span);
-		cpu += span.window ? span.cpu_s : 0;
-		cost += span.window ? span.cost_s : 0;
-	}
-	most = cost > 0 ? fmax(cpu / cost - before + REACH * wide, wide) : INFINITY;
+	ratio = all.cost_s > 0 ? all.cpu_s / all.cost_s : INFINITY;
+	most = fmax(ratio - before + REACH * wide, wide);
 	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* most is left in any case */
 		return;
 	for (int i = 0; i <= GRID; i++) {
 		double weight;
 
 		x = least * pow(most / least, (double)i / GRID);
-		weight = density_of_miss(cpu / cost - x - before, error);
+		weight = density_of_miss(ratio - x - before, error);
 		sum += weight;
 		first += weight * log(x);
 		second += weight * log(x) * log(x);
 	}
 	x = exp(first / sum);
-	c->felt = cpu / cost - x;
+	c->felt = ratio - x;
 	/* of log x; no more than what it was before */
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
@@ -365,16 +377,10 @@ static double weigh_work(struct net_clock *c)
  * seem to have none, and the others too much. */
 static double excess(const struct net_clock *c)
 {
-	double cpu = 0, cost = 0, net = 0, felt = c->felt;
-	struct span span;
+	struct span all = all_windows(c);
+	double net = fmax(all.cpu_s - c->felt * all.cost_s, least_net(c) * all.cpu_s);
 
-	for (size_t i = 0; i + 1 < c->n; i++) {
-		span_at(c, i, &span);
-		cpu += span.window ? span.cpu_s : 0;
-		cost += span.window ? span.cost_s : 0;
-		net += span.window ? span.net_s : 0;
-	}
-	return net > 0 && felt > 0 ? fmax(cpu - felt * cost, least_net(c) * cpu) / net : 1;
+	return all.net_s > 0 && c->felt > 0 ? net / all.net_s : 1;
 }
 
 void net_clock__learn(struct net_clock *c)
