@@ -265,7 +265,7 @@ def budget_threads_come_and_go():
             profile = tracer.stop().json()
         expect_equal(changed_text(target.pid), [], "code changed after the end")
         truth = target.stop()
-    expect(profile["windows"]["n"] > 5, profile["windows"])
+    expect(profile["windows"]["n"] >= 3, profile["windows"])
     return f"{truth['threads']} threads, {profile['windows']['n']} windows"
 
 

@@ -126,7 +126,7 @@ def live_through(paths, steps=15):
 @test(long=True)
 def files_by_the_hundred():
     """More programs, one after the other, than the kernel's tables have room for at a time."""
-    n, at_once = 300, 20
+    n, at_once = 300, 10
     with place() as directory:
         # reading the lines of that many programs would take memtrace longer than they live
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none",

@@ -40,6 +40,8 @@ def changed_in(pid, begin, stop, offset, path):
     if got == wanted:
         return []
     pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # byte by byte takes a second
+    # copies of pages would be some thousand calls of malloc and free, which cost the machine what is looked for
+    got, wanted = memoryview(got), memoryview(wanted)
     return [hex(offset + page.start + i) for page in pages if got[page] != wanted[page]
             for i, (a, b) in enumerate(zip(got[page], wanted[page])) if a != b]
 
