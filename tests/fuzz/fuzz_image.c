@@ -56,7 +56,6 @@ static void look(const struct elf_image *image, size_t file_size)
 
 	require(!id || (strlen(id) % 2 == 0 && strspn(id, "0123456789abcdef") == strlen(id)));
 	require(!soname || soname[0]);
-	require(elf_image__is_dynamic(image) || !elf_image__has_interp(image));
 	require(!elf_image__each_function(image, see, &seen));
 	require(elf_image__each_function(image, stop, NULL) == (seen.n ? 7 : 0));
 	elf_image__find_function(image, "malloc", &found);

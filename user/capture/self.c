@@ -46,13 +46,6 @@ void self__other_work(void)
 		((void (*)(void))(uintptr_t)(memtrace_other_code + i * OTHER_LINE))();
 }
 
-const char *insn_class__name(enum insn_class class)
-{
-	static const char *const names[] = {"push", "jump", "5-byte nop", "single-stepped"};
-
-	return names[class];
-}
-
 struct self_stub self__stub(enum insn_class class, int role)
 {
 	return stubs[class][role];

@@ -15,8 +15,6 @@ enum insn_class {
 	INSN_CLASSES
 };
 
-const char *insn_class__name(enum insn_class class);
-
 /* A stub that is called like malloc or free and returns at once. Each role has its own, so that
  * both can be probed at once. */
 struct self_stub {

@@ -363,8 +363,3 @@ int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size
 	*n = binaries->n;
 	return 0;
 }
-
-struct binary *binaries__at(const struct binaries *binaries, size_t index)
-{
-	return binaries->list[index];
-}

@@ -14,7 +14,7 @@
 #include "elf/image.h"
 
 struct binary {
-	size_t index;	/* of binaries__at(); never changes, and is no other's later */
+	size_t index;	/* for binaries__grow(); never changes, and is no other's later */
 	size_t n_files; /* that have this content */
 	char *path;	/* as the first process that mapped it calls it */
 	int fd;		/* of one of them */
@@ -79,7 +79,5 @@ size_t binaries__count(const struct binaries *binaries);
 /* Room in an array of n elements of that size, which is indexed by binary, for all there are by
  * now; what is new is zero. *array is a pointer to the elements, realloc'ed. 0 or -ENOMEM. */
 int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size);
-/* NULL: it is gone. */
-struct binary *binaries__at(const struct binaries *binaries, size_t index);
 
 #endif

@@ -195,11 +195,6 @@ void elf_image__free(struct elf_image *image)
 	free(image);
 }
 
-bool elf_image__is_dynamic(const struct elf_image *image)
-{
-	return image->has_dynamic || image->has_interp;
-}
-
 bool elf_image__has_interp(const struct elf_image *image)
 {
 	return image->has_interp;

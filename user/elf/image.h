@@ -38,7 +38,6 @@ void elf_image__close_file(struct elf_image *image);
 void elf_image__free(struct elf_image *image);
 DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
 
-bool elf_image__is_dynamic(const struct elf_image *image); /* has PT_DYNAMIC or PT_INTERP */
 bool elf_image__has_interp(const struct elf_image *image);
 const char *elf_image__soname(const struct elf_image *image); /* DT_SONAME or NULL */
 

@@ -405,23 +405,6 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes)
 	return 0;
 }
 
-int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size)
-{
-	char path[64], text[128];
-	ssize_t n;
-
-	if (size == 0)
-		return -EINVAL;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	n = read_text(AT_FDCWD, path, text, sizeof(text));
-	if (n < 0)
-		return n;
-	if (n > 0 && text[n - 1] == '\n')
-		n--;
-	copy_name(name, size, text, n);
-	return 0;
-}
-
 uint64_t process__auxv(pid_t pid, uint64_t type)
 {
 	_cleanup_close_ int fd = -1;

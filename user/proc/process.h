@@ -71,10 +71,6 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
  * included: rchar + wchar. 0 or negative errno. Source: /proc/PID/io. */
 int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
 
-/* The name of a thread of pid into name (NUL-terminated, control characters replaced by '?').
- * 0 or negative errno. */
-int process__thread_name(pid_t pid, pid_t tid, char *name, size_t size);
-
 /* The value of type (AT_PHDR, AT_BASE, ...) in the auxiliary vector that the kernel gave the
  * process at its exec; 0 when it has none or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);

@@ -98,8 +98,6 @@ static void test_known_once(void **state)
 	b = add(binaries, "b.so", &id_b);
 	assert_true(a && b && a != b);
 	assert_int_equal(binaries__count(binaries), 2);
-	assert_ptr_equal(binaries__at(binaries, a->index), a);
-	assert_ptr_equal(binaries__at(binaries, b->index), b);
 	assert_string_equal(elf_image__build_id(a->image), "aaaaaaaa");
 	/* a third under neither's name */
 	assert_null(binaries__find(binaries, &unknown));
@@ -302,7 +300,6 @@ static void test_unused_are_let_go(void **state)
 	assert_int_equal(n_gone, 1);
 	assert_memory_equal(&gone[0], &id_b, sizeof(id_b));
 	assert_null(binaries__find(binaries, &id_b));
-	assert_null(binaries__at(binaries, 1));
 	assert_false(is_held(id_b.inode));
 	assert_ptr_equal(binaries__find(binaries, &id_a), a);
 	/* one that is used again begins anew */
@@ -348,7 +345,6 @@ static void test_copies_are_let_go(void **state)
 	assert_int_equal(st.st_ino, id_b.inode);
 	run("rm b.so");
 	assert_int_equal(evict(binaries, 101), 0);
-	assert_null(binaries__at(binaries, 0));
 	assert_false(is_held(id_b.inode));
 	binaries__free(binaries);
 }
