@@ -22,6 +22,8 @@
 #define ABI_NO_WINDOW	   (~0ULL)
 #define ABI_AGES	   10	    /* of blocks that were freed: classes, */
 #define ABI_AGE_NS	   10000ULL /* the first of them up to 10 us */
+#define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time, */
+#define ABI_MAX_POOLED	   65536    /* and their blocks */
 #define ABI_SCRATCH	   4 /* buffers per CPU: how deep probes may preempt each other there */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -42,6 +44,8 @@
 	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
 	X(TRANSFERS_FULL, "thread_pairs_full",                                                     \
 	  "not recorded by which thread, of which thread's, a block was freed")                    \
+	X(POOLED, "pooled_lost",                                                                   \
+	  "block not known to be its pool's: it seems to live on when that ends")                  \
 	X(REGION_CALLS, "region_calls_lost",                                                       \
 	  "call of mmap, munmap, mremap or brk that found no room")
 
@@ -59,7 +63,15 @@ enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
 	ROLE_FREE,	/* old block ptr */
+	ROLE_POOL_END,	/* pool ptr, and all blocks that were taken from it */
+	ROLE_POOL_LEFT, /* pool ptr, whose blocks stay */
 };
+
+/* Is it one of those that make no block, and whose return nobody awaits? */
+static inline int abi_role__frees(__u8 role)
+{
+	return role >= ROLE_FREE;
+}
 
 #define OUTER_DIRECT 1 /* itself, by a call or a jump */
 #define OUTER_WITHIN 2 /* or by way of any code of its library, abi_object.text_... */
@@ -80,7 +92,9 @@ struct abi_func {
 	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
 	__u8 blind;    /* it may throw, and where it returns is not known */
 	__u8 wraps;    /* it is an allocator on top of others: what it calls is not counted */
-	__u64 vaddr;   /* ELF virtual address of its entry */
+	__u8 pool_arg; /* the pool that it takes the block from */
+	__u8 pad[7];
+	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
 /* How to tell calls that an allocator makes to itself (realloc that moves calls malloc), which must
@@ -321,6 +335,20 @@ struct abi_live {
 	__s64 grown;
 };
 
+/* A pool, by process and address: abi_live_key. */
+struct abi_pool {
+	__u64 number; /* unique in the run, from 1 */
+	__u64 first;  /* of its blocks: an address; 0: it has none */
+	__u32 busy;   /* 1: somebody changes its list */
+	__u32 pad;
+};
+
+/* A sampled block of a pool. */
+struct abi_pooled {
+	__u64 pool, number;  /* its pool's address and number */
+	__u64 before, after; /* in the pool's list: addresses; 0: none */
+};
+
 /* What was seen at the address of a sampled block while its process is traced in windows. The
  * ledger needs each of them with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
@@ -353,6 +381,7 @@ struct abi_inflight {
 	__u64 size;
 	/* what a reallocated block had, bytes; 0: it was not asked, or not to be read */
 	__u64 had;
+	__u64 pool;	/* that the new block is taken from; 0: none */
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
 	__u64 ret;	/* a function that may throw: its return address; 0: another one */
@@ -494,7 +523,7 @@ struct abi_config {
 };
 
 #define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
-ABI_ASSERT(struct abi_func, 24);
+ABI_ASSERT(struct abi_func, 32);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_file_part, 24);
@@ -506,8 +535,10 @@ ABI_ASSERT(struct abi_transfer_key, 16);
 ABI_ASSERT(struct abi_transfer, 24);
 ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 56);
+ABI_ASSERT(struct abi_pool, 24);
+ABI_ASSERT(struct abi_pooled, 32);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 136);
+ABI_ASSERT(struct abi_inflight, 144);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);

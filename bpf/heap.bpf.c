@@ -11,6 +11,7 @@
 #include "sample.bpf.h"
 #include "take.bpf.h"
 #include "live.bpf.h"
+#include "pool.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -109,7 +110,7 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 	index = bpf_get_attach_cookie(ctx);
 	if (index >= ABI_MAX_FUNCS)
 		return NULL;
-	*fn = &funcs[index];
+	*fn = &funcs[within(index, ABI_MAX_FUNCS)];
 	cost = (*fn)->cost;
 	machine = machine_cpu();
 	if (machine)
@@ -441,6 +442,8 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	call->sampled = sample->taken;
 	call->process = process->id;
 	call->ret = ret;
+	if (fn->pool_arg)
+		call->pool = argument(ctx, fn->pool_arg);
 	if (fn->out_arg)
 		call->out = argument(ctx, fn->out_arg);
 	if (fn->in_place)
@@ -460,8 +463,11 @@ static __noinline int free_tracked(struct abi_process_cpu *cpu, __u64 addr)
 {
 	struct abi_process *process = process_current();
 
-	if (process)
-		live_forget(cpu, process, addr);
+	if (!process)
+		return 0;
+	live_forget(cpu, process, addr);
+	if (n_pools)
+		pool_leave(process->id, addr);
 	return 0;
 }
 
@@ -572,6 +578,8 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 			live_watch_on(process, old_addr, &call->old);
 			live_tell(process, &call->old, old_addr, END_MOVED);
 		}
+		if (n_pools && ret != old_addr)
+			pool_leave(process->id, old_addr);
 	}
 	if (!call->sampled || !ret)
 		return;
@@ -582,6 +590,10 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	block.tid = (__u32)bpf_get_current_pid_tgid();
 	note_growth(call, ret, &block);
 	live_remember(cpu, process, ret, &block);
+	if (n_pools && ret != old_addr)
+		pool_leave(process->id, ret); /* whose free was not seen */
+	if (call->pool && ret != old_addr)
+		pool_join(cpu, process->id, call->pool, ret);
 	note_thread(cpu, process->id, block.tid);
 }
 
@@ -667,9 +679,11 @@ int heap_free(struct pt_regs *ctx)
 	if (!cpu)
 		return 0;
 	addr = argument(ctx, fn->ptr_arg);
-	if (!addr)
+	if (!addr || fn->role != ROLE_FREE)
 		count(&cpu->no_deaths, 1);
-	else if (live_may_hold(caller.process, addr))
+	if (fn->role != ROLE_FREE)
+		pool_end(cpu, addr, fn->role == ROLE_POOL_END);
+	else if (addr && live_may_hold(caller.process, addr))
 		free_tracked(cpu, addr);
 	return 0;
 }

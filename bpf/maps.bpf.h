@@ -17,6 +17,23 @@ struct {
 	__type(value, struct abi_live);
 } live __weak SEC(".maps");
 
+/* Pools, and the blocks of the live table that are theirs (pool.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, ABI_MAX_POOLS);
+	__type(key, struct abi_live_key);
+	__type(value, struct abi_pool);
+} pools __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, ABI_MAX_POOLED);
+	__type(key, struct abi_live_key);
+	__type(value, struct abi_pooled);
+} pooled __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -199,6 +216,7 @@ const volatile __u32 process_rows __weak = 0;
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
 __u64 ends_lost __weak;		/* ends that found no room in the ring */
+__u64 n_pools __weak;		/* that have had a block so far */
 __u64 events_lost __weak;	/* news that found no room in the ring */
 __u64 processes_refused __weak; /* that fit, but there was no room for their state */
 /* How often what is known of a process that runs has changed: an exec, or by user space. Raised

@@ -2,7 +2,8 @@
 /* mimalloc by its own functions, for the thread's heap and for another one. glibc's names are
  * mimalloc's, too. --dlopen: it is loaded while the program runs; "loaded ADDRESS" (of mi_malloc)
  * is said, and a second "go" waited for. --destroy: heaps that go at once with all their blocks, of
- * which no free is called, and nothing else. */
+ * which no free is called, and nothing else. --default: the same, and they are the thread's heap
+ * while blocks come. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 
@@ -28,6 +29,8 @@ static void *(*mi_new)(size_t);
 static void *(*mi_new_n)(size_t, size_t);
 static void *(*mi_heap_new)(void);
 static void (*mi_heap_destroy)(void *);
+static void (*mi_heap_delete)(void *);
+static void *(*mi_heap_set_default)(void *);
 static void *(*mi_heap_malloc)(void *, size_t);
 static void *(*mi_heap_calloc)(void *, size_t, size_t);
 static void *(*mi_heap_realloc)(void *, void *, size_t);
@@ -72,6 +75,8 @@ static void load(void)
 	GET(mi_new_n);
 	GET(mi_heap_new);
 	GET(mi_heap_destroy);
+	GET(mi_heap_delete);
+	GET(mi_heap_set_default);
 	GET(mi_heap_malloc);
 	GET(mi_heap_calloc);
 	GET(mi_heap_realloc);
@@ -157,6 +162,52 @@ NOINLINE static void keep_until_destroyed(void)
 	}
 }
 
+NOINLINE static void keep_of_the_thread(void)
+{
+	for (int round = 0; round < 40; round++) {
+		void *own = mi_heap_new(), *usual = mi_heap_set_default(own);
+
+		for (size_t i = 0; i < 400; i++)
+			blocks[i] = T_NOTE(mi_malloc(2400), 2400);
+		mi_heap_set_default(usual);
+		for (size_t i = 0; i < 400; i++)
+			truth_freeing(blocks[i]);
+		mi_heap_destroy(own);
+	}
+}
+
+/* Some blocks of a heap that is destroyed were freed before, have become others, or another
+ * heap's; and those of a heap that is deleted stay, whichever heap comes to its address. */
+NOINLINE static void keep_of_many_heaps(void)
+{
+	for (int round = 0; round < 40; round++) {
+		void *own = mi_heap_new(), *other = mi_heap_new();
+
+		for (size_t i = 0; i < 300; i++)
+			blocks[i] = T_NOTE(mi_heap_malloc(own, 1000), 1000);
+		for (size_t i = 0; i < 300; i++) {
+			if (i % 3 == 0) {
+				mi_free(truth_freeing(blocks[i]));
+				blocks[i] = T_NOTE(mi_heap_malloc(i % 2 ? own : other, 990), 990);
+			} else if (i % 3 == 1) {
+				blocks[i] = MOVE(blocks[i], mi_heap_realloc(own, blocks[i], 5000),
+						 5000);
+			}
+		}
+		for (size_t i = 0; i < 300; i++)
+			if (i % 6)
+				truth_freeing(blocks[i]);
+		mi_heap_destroy(own);
+		if (round % 2) {
+			for (size_t i = 0; i < 300; i += 6)
+				truth_freeing(blocks[i]);
+			mi_heap_destroy(other);
+		} else {
+			mi_heap_delete(other);
+		}
+	}
+}
+
 NOINLINE static void drop(void)
 {
 	for (size_t i = 0; i < 400; i += 4) {
@@ -187,6 +238,12 @@ int main(int argc, char **argv)
 	}
 	if (truth_flag(argc, argv, "--destroy")) {
 		keep_until_destroyed();
+		keep_of_many_heaps();
+		truth_print();
+		return truth_finish();
+	}
+	if (truth_flag(argc, argv, "--default")) {
+		keep_of_the_thread();
 		truth_print();
 		return truth_finish();
 	}

@@ -53,6 +53,12 @@ NOINLINE void pool_free(struct pool *p, void *block)
 	p->free = block;
 }
 
+/* All its blocks are gone. (The chunks are left where they are.) */
+NOINLINE void pool_end(struct pool *p)
+{
+	*p = (struct pool){};
+}
+
 NOINLINE static void keep_pool_alloc(void)
 {
 	for (size_t i = 0; i < 3000; i++)
@@ -80,6 +86,22 @@ NOINLINE static void keep_again(void)
 		T_NOTE(pool_alloc(&pool, 33), 33);
 }
 
+/* Of two pools at a time, of which one ends. */
+NOINLINE static void keep_until_end(void)
+{
+	static struct pool request, longer;
+
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < 100; i++) {
+			blocks[i] = T_NOTE(pool_alloc(&request, 70 + i), 70 + i);
+			T_NOTE(pool_alloc(&longer, 80), 80);
+		}
+		for (size_t i = 0; i < 100; i++)
+			truth_freeing(blocks[i]);
+		pool_end(&request);
+	}
+}
+
 NOINLINE static void keep_malloc(void)
 {
 	for (size_t i = 0; i < 100; i++)
@@ -94,6 +116,7 @@ int main(int argc, char **argv)
 	keep_pool_get();
 	give_back();
 	keep_again();
+	keep_until_end();
 	keep_malloc();
 	truth_print();
 	return truth_finish();

@@ -110,6 +110,7 @@ static unsigned int n_args(const struct abi_func *func)
 
 	n = func->count_arg > n ? func->count_arg : n;
 	n = func->ptr_arg > n ? func->ptr_arg : n;
+	n = func->pool_arg > n ? func->pool_arg : n;
 	return func->out_arg > n ? func->out_arg : n;
 }
 
@@ -202,10 +203,11 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	func->count_arg = place_of(&offer->site, func->count_arg);
 	func->ptr_arg = place_of(&offer->site, func->ptr_arg);
 	func->out_arg = place_of(&offer->site, func->out_arg);
+	func->pool_arg = place_of(&offer->site, func->pool_arg);
 	if (func->outer && r->alone)
 		func->outer = OUTER_WITHIN;
 	func->delta = offer->site.delta;
-	if (r->no_returns && func->role != ROLE_FREE)
+	if (r->no_returns && !abi_role__frees(func->role))
 		func->exits = 1;
 	return func->exits ? add_exits(r, offer) : 0;
 }
@@ -238,7 +240,7 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Freeing twice books once: no need. */
-		if (r->interposed && func->role != ROLE_FREE) {
+		if (r->interposed && !abi_role__frees(func->role)) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
 			o->n_inner += n < room ? n : room;

@@ -112,7 +112,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 bool alloc_point__is_essential(const struct allocator *a, size_t i)
 {
 	if (a->points[i].func.role != ROLE_ALLOC)
-		return true;
+		return a->points[i].func.role < ROLE_POOL_END;
 	while (i-- > 0)
 		if (a->points[i].func.role == ROLE_ALLOC)
 			return false;

@@ -510,7 +510,7 @@ static enum insn_class class_of(const struct probe_site *site)
  * that may throw. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
-	return (uint8_t)(2 * class_of(&point->site) + (point->func.role == ROLE_FREE) +
+	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +
 			 (point->func.exits ? 2 * INSN_CLASSES : 0));
 }
 

@@ -107,6 +107,8 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 		bpf_map__set_max_entries(skel->maps.ends, END_RING);
 	if (!hash_maps_may_grow()) {
 		bpf_map__set_map_flags(skel->maps.live, 0);
+		bpf_map__set_map_flags(skel->maps.pools, 0);
+		bpf_map__set_map_flags(skel->maps.pooled, 0);
 		bpf_map__set_map_flags(skel->maps.sites, 0);
 		bpf_map__set_map_flags(skel->maps.stacks, 0);
 		bpf_map__set_map_flags(skel->maps.threads, 0);

@@ -380,7 +380,7 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 		    find_refusal(c, a, point, pid))
 			continue;
 		throwing = throwing || point->func.exits;
-		add_offset(point->func.role == ROLE_FREE	    ? &ret->offsets.free
+		add_offset(abi_role__frees(point->func.role)	    ? &ret->offsets.free
 			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
 								    : &ret->offsets.alloc,
 			   point->place.off, (uint64_t)index, point,

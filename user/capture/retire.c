@@ -123,6 +123,25 @@ static void retire_stacks(struct capture *c, const struct capture_drain *drain,
 	kept = NULL;
 }
 
+/* Pools and their blocks: most runs have none. */
+static void drop_pools(struct capture *c, const struct gone *gone)
+{
+	const struct bpf_map *maps[] = {c->skel->maps.pools, c->skel->maps.pooled};
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]) && c->skel->bss->n_pools; i++) {
+		struct capture_table table = {};
+		const struct abi_live_key *keys;
+
+		if (capture__read_table(c, maps[i], &table))
+			continue;
+		keys = table.keys;
+		for (size_t j = 0; j < table.n; j++)
+			if (is_gone(gone, keys[j].process))
+				drop(maps[i], &keys[j]);
+		capture_table__free(&table);
+	}
+}
+
 void capture__drop_records(struct capture *c, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks)
 {
@@ -142,6 +161,7 @@ void capture__drop_records(struct capture *c, const struct capture_drain *drain,
 		if (is_gone(&gone, transfers[i].process))
 			drop(c->skel->maps.transfers, &transfers[i]);
 	drop_of_threads(c, drain, &gone);
+	drop_pools(c, &gone);
 	if (stacks)
 		retire_stacks(c, drain, &gone);
 }

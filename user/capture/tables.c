@@ -265,7 +265,8 @@ void capture__clear_tables(struct capture *c)
 {
 	const struct bpf_map *maps[] = {c->skel->maps.live,	c->skel->maps.sites,
 					c->skel->maps.stacks,	c->skel->maps.threads,
-					c->skel->maps.inflight, c->skel->maps.transfers};
+					c->skel->maps.inflight, c->skel->maps.transfers,
+					c->skel->maps.pools,	c->skel->maps.pooled};
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
 		struct capture_table table = {};

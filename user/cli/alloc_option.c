@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions that a user names:
  *
- *   --alloc FILE:FUNCTION(size=N[*M][,ptr=N][,throws])->ret	(or ->*N)
+ *   --alloc FILE:FUNCTION(size=N[*M][,ptr=N][,pool=N][,throws])->ret	(or ->*N)
  *   --free  FILE:FUNCTION(ptr=N)
+ *   --end   FILE:FUNCTION(pool=N)
  *
  * FILE is the path of a mapped file or the last part of it, or "exe", the program; FUNCTION a name
  * as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product; ptr= is
  * the block that a function like realloc is given. ->ret: the block is what the function returns;
+ * pool= is what the block is taken from, and --end names what frees all blocks of it at once.
  * ->*1: it is stored where argument 1 points, and the function returns 0 when it is. throws: an
  * exception may leave it (that of C++ and Rust is taken for granted), so no return probe is put
  * there. */
@@ -52,17 +54,20 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 		} else if (take_word(pos, "ptr=")) {
 			if (take_arg(pos, &func->ptr_arg))
 				return bad_number;
+		} else if (take_word(pos, "pool=")) {
+			if (take_arg(pos, &func->pool_arg))
+				return bad_number;
 		} else if (take_word(pos, "throws")) {
 			func->exits = 1;
 		} else {
-			return "between the brackets stand size=, ptr= and throws";
+			return "between the brackets stand size=, ptr=, pool= and throws";
 		}
 	} while (take_word(pos, ","));
 	return take_word(pos, ")") ? NULL : bad_number;
 }
 
 /* *ret_colon: between file and function. NULL, or what is wrong. */
-static const char *parse(const char *text, bool freeing, struct abi_func *func,
+static const char *parse(const char *text, enum abi_role role, struct abi_func *func,
 			 const char **ret_colon)
 {
 	const char *open = strchr(text, '('), *colon, *pos, *why;
@@ -71,16 +76,24 @@ static const char *parse(const char *text, bool freeing, struct abi_func *func,
 	if (!colon || colon == text || colon + 1 == open || !colon[1])
 		return "it begins with FILE:FUNCTION";
 	if (!open)
-		return freeing ? "ptr= is missing, as in lib.so:f(ptr=1)"
-			       : "size= is missing, as in lib.so:f(size=1)->ret";
+		return role == ROLE_FREE       ? "ptr= is missing, as in lib.so:f(ptr=1)"
+		       : role == ROLE_POOL_END ? "pool= is missing, as in lib.so:f(pool=1)"
+					       : "size= is missing, as in lib.so:f(size=1)->ret";
 	pos = open + 1;
 	why = take_arguments(&pos, func);
 	if (why)
 		return why;
-	if (freeing) {
-		if (!func->ptr_arg || func->size_arg || func->exits)
+	if (role == ROLE_FREE) {
+		if (!func->ptr_arg || func->size_arg || func->pool_arg || func->exits)
 			return "it frees: ptr= and nothing else is given, as in lib.so:f(ptr=1)";
-		func->role = ROLE_FREE;
+		func->role = role;
+	} else if (role == ROLE_POOL_END) {
+		if (!func->pool_arg || func->size_arg || func->ptr_arg || func->exits)
+			return "a pool ends: pool= and nothing else is given, as in "
+			       "lib.so:f(pool=1)";
+		func->role = role;
+		func->ptr_arg = func->pool_arg;
+		func->pool_arg = 0;
 	} else {
 		if (!func->size_arg)
 			return "size= is missing, as in lib.so:f(size=1)->ret";
@@ -100,20 +113,22 @@ static const char *parse(const char *text, bool freeing, struct abi_func *func,
 	return NULL;
 }
 
-int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
-		     bool freeing)
+int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
+		     const char *text)
 {
+	enum abi_role role = !strcmp(option, "free")  ? ROLE_FREE
+			     : !strcmp(option, "end") ? ROLE_POOL_END
+						      : ROLE_ALLOC;
 	struct alloc_extra *extra = &options->list[options->n];
 	const char *why, *colon;
 	char *file;
 
 	if (options->n == MAX_EXTRA)
-		return usage_error(command, "at most %d --alloc and --free", MAX_EXTRA);
+		return usage_error(command, "at most %d --alloc, --free and --end", MAX_EXTRA);
 	memset(extra, 0, sizeof(*extra));
-	why = parse(text, freeing, &extra->func, &colon);
+	why = parse(text, role, &extra->func, &colon);
 	if (why)
-		return usage_error(command, "%s '%s': %s", freeing ? "--free" : "--alloc", text,
-				   why);
+		return usage_error(command, "--%s '%s': %s", option, text, why);
 	extra->file = file = strndup(text, (size_t)(colon - text));
 	extra->symbol = file ? strndup(colon + 1, strcspn(colon + 1, "(")) : NULL;
 	if (!extra->symbol) {

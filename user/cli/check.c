@@ -193,7 +193,10 @@ static int print_named(pid_t pid, const struct alloc_options *named, struct allo
 		struct error err = {};
 		int rc = alloc_extra__locate(extra, pid, &maps, &entry, &err);
 
-		printf("  %s %s:%s: ", extra->func.role == ROLE_FREE ? "--free" : "--alloc",
+		printf("  %s %s:%s: ",
+		       extra->func.role == ROLE_FREE	   ? "--free"
+		       : extra->func.role == ROLE_POOL_END ? "--end"
+							   : "--alloc",
 		       extra->file, extra->symbol);
 		if (!rc) {
 			printf("found in %s\n", printable(entry->path));
@@ -245,10 +248,10 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	return status;
 }
 
-/* --alloc, --free */
+/* --alloc, --free, --end */
 TAKE_OPTION(function)
 {
-	return add_alloc_option(config, command, value, !strcmp(row->name, "free"));
+	return add_alloc_option(config, command, row->name, value);
 }
 
 static const struct option_row rows[] = {
@@ -256,6 +259,9 @@ static const struct option_row rows[] = {
 	 .help = "a function of your own allocator, as for record: is it there, and where?",
 	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
 	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "one that frees",
+	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
+	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
+	 .help = "one that frees all blocks of a pool",
 	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
 	{},
 };
@@ -295,8 +301,8 @@ int cmd_check(int argc, char **argv)
 	if (optind < argc && parse_count(argv[optind], 1, INT32_MAX, &pid))
 		return usage_error("check", "'%s' is not a pid", argv[optind]);
 	if (named.n && !pid)
-		return usage_error("check", "--alloc and --free are looked for in a process: "
-					    "give its pid");
+		return usage_error("check", "--alloc, --free and --end are looked for in a "
+					    "process: give its pid");
 
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err))

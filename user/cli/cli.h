@@ -65,10 +65,10 @@ struct alloc_options {
 	size_t n;
 };
 
-/* Takes in the value of command's --alloc or (freeing) --free. The strings are for good. 0, or the
- * exit status, said. */
-int add_alloc_option(struct alloc_options *options, const char *command, const char *text,
-		     bool freeing);
+/* Takes in the value of command's option: "alloc", "free" or "end". The strings are for good. 0, or
+ * the exit status, said. */
+int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
+		     const char *text);
 
 /* A whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

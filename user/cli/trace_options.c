@@ -244,11 +244,11 @@ TAKE_OPTION(probe_kind)
 	return parse_probe_kind(command, value, &c->capture.kind);
 }
 
-/* --alloc, --free */
+/* --alloc, --free, --end */
 TAKE_OPTION(function)
 {
 	struct trace_config *c = config;
-	int rc = add_alloc_option(&c->extra, command, value, !strcmp(row->name, "free"));
+	int rc = add_alloc_option(&c->extra, command, row->name, value);
 
 	c->capture.extra = c->extra.list;
 	c->capture.n_extra = c->extra.n;
@@ -468,11 +468,16 @@ const struct option_row trace_rare_rows[] = {
 	 .help = "a function that allocates, too",
 	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. "
 		"->*N: the block is "
-		"stored where argument N points. ptr=N: it is a realloc of that. throws: an "
+		"stored where argument N points. ptr=N: it is a realloc of that. pool=N: the block "
+		"ends with that (--end). throws: an "
 		"exception may leave it."},
 	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
 	 .help = "a function that frees, too",
 	 .man = "Argument N is the block that it frees. --alloc and --free may be given several "
+		"times."},
+	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
+	 .help = "a function that frees all blocks of a pool, too",
+	 .man = "Argument N is the pool: what --alloc's pool=N was given. May be given several "
 		"times."},
 	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,
 	 .help = "session, multi or perf instead of the best that works",

@@ -325,7 +325,7 @@ static int add_probes(const struct build *b, struct profile *p)
 			.emulated = point->site.emulated,
 			/* frees have no return to arm */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
-						point->func.role == ROLE_FREE
+						abi_role__frees(point->func.role)
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,

@@ -116,6 +116,7 @@ static const char *sample(const char *arg)
 		{"FILE:FUNCTION(size=N[*M])->ret", "exe:f(size=1*2)->ret"},
 		{"FILE:FUNCTION(size=N)->ret", "exe:f(size=1)->ret"},
 		{"FILE:FUNCTION(ptr=N)", "exe:f(ptr=1)"},
+		{"FILE:FUNCTION(pool=N)", "exe:f(pool=1)"},
 	};
 
 	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)

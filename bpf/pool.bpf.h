@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Blocks that end with their pool: a heap of mimalloc's that is destroyed, a pool that the user has
+ * named. Of each pool the sampled blocks stand in a list, so that its end can book each of them as
+ * freed; no other block's free looks here.
+ *
+ * The list is doubly linked by addresses, for blocks are freed one by one, too, and by any thread.
+ * Who changes it takes the pool's lock, and does not wait for it: whoever holds it may be what this
+ * very CPU has interrupted. Who does not get it leaves things as they are, and that is safe: a
+ * block that is not in the list does not end with its pool (counted), and one that is in it and no
+ * longer in the live table is passed over.
+ *
+ * Every pool has a number of its own. Blocks that name another number than their pool has now
+ * belong to one that was at its address before. */
+#ifndef MEMTRACE_BPF_POOL_BPF_H
+#define MEMTRACE_BPF_POOL_BPF_H
+
+#include "abi.h"
+#include "live.bpf.h"
+#include "maps.bpf.h"
+
+#define POOL_TRIES 16
+
+static __always_inline bool pool_lock(struct abi_pool *pool)
+{
+	for (__u32 i = 0; i < POOL_TRIES; i++)
+		if (!__sync_val_compare_and_swap(&pool->busy, 0, 1))
+			return true;
+	return false;
+}
+
+static __always_inline void pool_unlock(struct abi_pool *pool)
+{
+	__sync_lock_test_and_set(&pool->busy, 0);
+}
+
+/* The block at addr is none of its pool's any more: it was freed, or moved. */
+static __noinline int pool_leave(__u32 process, __u64 addr)
+{
+	struct abi_live_key key = {.addr = addr, .process = process},
+			    other = {.process = process};
+	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key), *next;
+	struct abi_pool *pool;
+	__u64 before, after;
+
+	if (!block)
+		return 0;
+	other.addr = block->pool;
+	pool = bpf_map_lookup_elem(&pools, &other);
+	if (!pool || pool->number != block->number) {
+		bpf_map_delete_elem(&pooled, &key); /* it was of one that has ended */
+		return 0;
+	}
+	if (!pool_lock(pool))
+		return 0;
+	before = block->before;
+	after = block->after;
+	if (before) {
+		other.addr = before;
+		next = bpf_map_lookup_elem(&pooled, &other);
+		if (next)
+			next->after = after;
+	} else {
+		pool->first = after;
+	}
+	if (after) {
+		other.addr = after;
+		next = bpf_map_lookup_elem(&pooled, &other);
+		if (next)
+			next->before = before;
+	}
+	bpf_map_delete_elem(&pooled, &key);
+	pool_unlock(pool);
+	return 0;
+}
+
+/* A sampled block was taken from the pool at pool_addr. */
+static __noinline int pool_join(struct abi_process_cpu *cpu, __u32 process, __u64 pool_addr,
+				__u64 addr)
+{
+	struct abi_live_key key = {.addr = pool_addr, .process = process};
+	struct abi_pooled block = {.pool = pool_addr}, *next;
+	struct abi_pool *pool;
+	long err;
+
+	pool = bpf_map_lookup_elem(&pools, &key);
+	if (!pool) {
+		struct abi_pool fresh = {.number = __sync_fetch_and_add(&n_pools, 1) + 1};
+
+		bpf_map_update_elem(&pools, &key, &fresh, BPF_NOEXIST);
+		pool = bpf_map_lookup_elem(&pools, &key);
+	}
+	if (!pool || !pool_lock(pool)) {
+		if (cpu)
+			lose(cpu, LOST_POOLED);
+		return 0;
+	}
+	block.number = pool->number;
+	block.after = pool->first;
+	key.addr = addr;
+	err = bpf_map_update_elem(&pooled, &key, &block, BPF_NOEXIST);
+	if (!err && block.after) {
+		key.addr = block.after;
+		next = bpf_map_lookup_elem(&pooled, &key);
+		if (next)
+			next->before = addr;
+	}
+	if (!err)
+		pool->first = addr;
+	pool_unlock(pool);
+	if (err && cpu)
+		lose(cpu, LOST_POOLED);
+	return 0;
+}
+
+/* What the walk along a list needs. */
+struct pool_walk {
+	struct abi_process_cpu *cpu;
+	const struct abi_process *process;
+	__u64 addr, number;
+	__u32 id;
+	bool frees;
+};
+
+static long pool_step(__u32 i, struct pool_walk *walk)
+{
+	struct abi_live_key key = {.addr = walk->addr, .process = walk->id};
+	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key);
+
+	if (!block || block->number != walk->number)
+		return 1;
+	walk->addr = block->after;
+	bpf_map_delete_elem(&pooled, &key);
+	if (walk->frees)
+		live_forget(walk->cpu, walk->process, key.addr);
+	return !walk->addr;
+}
+
+/* The pool at addr is about to end, and what it holds with it; or, frees being false, to hand its
+ * blocks over to another one. */
+static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
+{
+	struct abi_process *process = process_current();
+	struct pool_walk walk = {.cpu = cpu, .process = process, .frees = frees};
+	struct abi_live_key key = {.addr = addr};
+	struct abi_pool *pool;
+
+	if (!process || !cpu || !use_tables)
+		return 0;
+	walk.id = key.process = process->id;
+	pool = bpf_map_lookup_elem(&pools, &key);
+	if (!pool)
+		return 0;
+	walk.number = pool->number;
+	if (pool_lock(pool))
+		walk.addr = pool->first;
+	else
+		lose(cpu, LOST_POOLED);
+	/* who waits for its lock no longer finds it: it goes locked */
+	bpf_map_delete_elem(&pools, &key);
+	if (walk.addr)
+		bpf_loop(ABI_MAX_POOLED, pool_step, &walk, 0);
+	return 0;
+}
+
+#endif
