@@ -36,8 +36,7 @@ static __always_inline void pool_unlock(struct abi_pool *pool)
 /* The block at addr is none of its pool's any more: it was freed, or moved. */
 static __noinline int pool_leave(__u32 process, __u64 addr)
 {
-	struct abi_live_key key = {.addr = addr, .process = process},
-			    other = {.process = process};
+	struct abi_live_key key = {.addr = addr, .process = process}, other = {.process = process};
 	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key), *next;
 	struct abi_pool *pool;
 	__u64 before, after;
