@@ -212,29 +212,53 @@ static double around(const float *by_class, int class)
  * second, and not as seldom as contents change, c. Which of both it is, is told by the frees n of
  * unchanged blocks that were watched for t seconds: they are Poisson's, so that the logarithms of
  * their chances differ by n log(m / c) - t (m - c). Where these frees do not speak against m,
- * contents have missed what was due by it. */
-static double missed_at(const struct survivors_witness *w, int class)
+ * contents have missed what was due by it. slower: what goes by the wall clock has so many times as
+ * long in a net second of a window as in one of a gap. */
+static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;
 
 	if (!(asked > 0) || !(w->asked_s[class] > 0) || !(w->freed > 0))
 		return 0;
-	m = w->freed / w->watched;
+	m = w->freed / (w->watched * slower);
 	gap = (double)w->asked_s[class] / asked;
 	due = asked * -expm1(-m * gap);
 	if (due < DUE_LEAST * asked || changed >= due)
 		return 0;
 	c = -log1p(-fmax(changed, 0.5) / (asked + 1)) / gap;
-	if (around(w->ended, class) * log(m / c) - around(w->kept_s, class) * (m - c) < DISPROVED)
+	if (around(w->ended, class) * log(m / c) - around(w->kept_s, class) * slower * (m - c) <
+	    DISPROVED)
 		return 0;
 	return 1 - changed / due;
 }
 
-int survivors__compare(struct survivors *s)
+/* By how much net time shows more, in windows, of what goes by the wall clock:
+ * windowed_run.hidden. */
+static double hidden(const struct survivors *s, const struct net_clock *clock)
+{
+	double net = 0, wall = 0, all;
+	uint64_t from;
+
+	if (!s->n_windows || s->looked_ns <= s->windows[0].start_ns)
+		return 1;
+	from = s->windows[0].start_ns;
+	for (size_t i = 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		if (w->continuous)
+			continue;
+		net += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
+		wall += (double)(w->end_ns - w->start_ns);
+	}
+	all = net_clock__at(clock, s->looked_ns) - net_clock__at(clock, from);
+	return net > 0 ? all / net * wall / (double)(s->looked_ns - from) : 1;
+}
+
+int survivors__compare(struct survivors *s, const struct net_clock *clock)
 {
 	_cleanup_free_ struct content *all = calloc(s->n_blocks + 1, sizeof(*all));
 	_cleanup_free_ double *sum = calloc(2 * s->n_stacks + 2, sizeof(*sum));
-	double *weight;
+	double *weight, slower;
 	size_t n = 0;
 
 	if (!all || !sum)
@@ -262,12 +286,14 @@ int survivors__compare(struct survivors *s)
 		}
 		i = class_end;
 	}
+	slower = hidden(s, clock);
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];
 
 		stack->alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
 		for (int k = 0; k < SURVIVAL_CLASSES; k++)
-			stack->missed[k] = (float)missed_at(&stack->witness, k);
+			stack->missed[k] = (float)fmin(missed_at(&stack->witness, k, 1),
+						       missed_at(&stack->witness, k, slower));
 	}
 	return 0;
 }

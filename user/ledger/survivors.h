@@ -172,8 +172,9 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
  * fewer blocks change between windows than end in them: with the rate r at which unchanged blocks
  * are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0. (Objects
  * that point to their data find it at the same place again: they are as their predecessors were,
- * though no two that live are alike.) 0 or -ENOMEM. */
-int survivors__compare(struct survivors *survivors);
+ * though no two that live are alike.) The frees may go by either clock: q is what both leave of it.
+ * 0 or -ENOMEM. */
+int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
 
 /* What is known of a stack; NULL: nothing. */
 const struct survivors_stack *survivors__find(const struct survivors *survivors,

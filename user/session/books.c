@@ -205,7 +205,7 @@ void books__look(struct target *t, uint64_t now_ns)
 	/* of a process that is gone nothing can be read */
 	t->budget.pace.failed += survivors__look(&t->budget.survivors, &t->budget.clock, now_ns,
 						 read_memory, t) == -ENOMEM ||
-				 survivors__compare(&t->budget.survivors);
+				 survivors__compare(&t->budget.survivors, &t->budget.clock);
 }
 
 void books__read_bound(struct target *t)
