@@ -348,6 +348,43 @@ static void test_freed_and_looks_the_same(void **state)
 	end(&f);
 }
 
+/* Of blocks that live for 20 s of the wall clock, one in twenty changes in a second. Windows that
+ * take a hundredth of their wall time as net time see one free: by net time that would be a hundred
+ * times as many, and contents would have missed them. */
+static void test_freed_by_the_wall_clock(void **state)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1);
+	uint64_t cpu = 0, last = S;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	net_clock__free(&f.clock);
+	net_clock__add(&f.clock, last, 0, 0, NAN, NET_CLOCK_ENDS);
+	for (uint64_t at = 10 * S; at <= 16 * S; at += S) {
+		cpu += at - last;
+		net_clock__add(&f.clock, at, (double)cpu, 0, NAN, NET_CLOCK_BEGINS);
+		cpu += MS * 4 / 10;
+		last = at + 40 * MS;
+		net_clock__add(&f.clock, last, (double)cpu, 0, NAN, NET_CLOCK_ENDS);
+	}
+	window(&f, 10 * S, 0, 100, 1);
+	for (size_t i = 95; i < 100; i++)
+		memory[i][0] ^= 1;
+	look(&f, 11 * S);
+	for (uint64_t at = 12 * S; at <= 16 * S; at += S) {
+		meet(&f, at, 0, 0, 1);
+		if (at == 12 * S)
+			tell(&f, 0, &first, at + MS, END_FREED);
+		harvest(&f);
+	}
+	f.s.looked_ns = last;
+	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
+	assert_true(stack_of(&f, 1)->witness.freed > 0);
+	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] < 0.05);
+	end(&f);
+}
+
 /* One sample that stands for many counts by what it is, not by what it stands for. */
 static void test_few_samples_count_for_less(void **state)
 {
@@ -568,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_not_filled_in),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_freed_and_looks_the_same),
+		cmocka_unit_test(test_freed_by_the_wall_clock),
 		cmocka_unit_test(test_few_samples_count_for_less),
 		cmocka_unit_test(test_let_go),
 		cmocka_unit_test(test_let_go_of_addresses),
