@@ -387,9 +387,11 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 	for (size_t i = 0; i < n; i++) {
 		struct windowed_result *r = &results[i];
 
-		if (!(r->growth.bytes_per_s > 0) || !(r->stays > HALF_STAY))
+		if (!(r->growth.bytes_per_s > 0))
 			continue;
 		r->growth.bytes_per_s *= k;
+		if (!(r->stays > HALF_STAY))
+			continue;
 		r->growth.low *= r->growth.low > 0 ? k : 1;
 		r->live_bytes *= k;
 		r->live_objects *= k;

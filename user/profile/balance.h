@@ -22,9 +22,9 @@
  * WALL CLOCK. What goes by the wall clock (a timer, clients that wait for no answer) is not slowed
  * by windows: of it windows show by net time up to windowed_run.hidden times as much as there is.
  * When all stacks together grow by more than the process's anonymous memory, which surely grows,
- * those whose blocks stay are taken to be such, as far as that explains it; unless the process has
- * not as many blocks more as they would have: then they replace older ones (a table that turns over
- * slowly).
+ * they are taken to be such, as far as that explains it: each grows by the same factor less, and
+ * of those whose blocks stay fewer live. Unless the process has not as many blocks more as those
+ * would have: then they replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). A process whose blocks end by what it does has in
  * windows as many blocks more or less as everywhere. One whose blocks end by the wall clock loses
