@@ -512,7 +512,7 @@ def options_max_unwind():
         refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
     # bash's tables take more than the 32 KiB to spare
-    profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=100000)
+    profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
     # less a fraction of a second after the exec, in which the new program is not known yet
     expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
