@@ -679,11 +679,13 @@ int heap_free(struct pt_regs *ctx)
 	if (!cpu)
 		return 0;
 	addr = argument(ctx, fn->ptr_arg);
-	if (!addr || fn->role != ROLE_FREE)
-		count(&cpu->no_deaths, 1);
+	if (fn->role == ROLE_FREE && addr) {
+		if (live_may_hold(caller.process, addr))
+			free_tracked(cpu, addr);
+		return 0;
+	}
+	count(&cpu->no_deaths, 1);
 	if (fn->role != ROLE_FREE)
 		pool_end(cpu, addr, fn->role == ROLE_POOL_END);
-	else if (addr && live_may_hold(caller.process, addr))
-		free_tracked(cpu, addr);
 	return 0;
 }

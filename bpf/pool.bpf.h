@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Blocks that end with their pool: a heap of mimalloc's that is destroyed, a pool that the user has
  * named. Of each pool the sampled blocks stand in a list, so that its end can book each of them as
- * freed; no other block's free looks here.
+ * freed. Where nobody has met a pool no free looks here.
  *
  * The list is doubly linked by addresses, for blocks are freed one by one, too, and by any thread.
  * Who changes it takes the pool's lock, and does not wait for it: whoever holds it may be what this

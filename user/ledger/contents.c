@@ -232,26 +232,18 @@ static double missed_at(const struct survivors_witness *w, int class, double slo
 	return 1 - changed / due;
 }
 
-/* By how much net time shows more, in windows, of what goes by the wall clock:
- * windowed_run.hidden. */
-static double hidden(const struct survivors *s, const struct net_clock *clock)
+/* survivors__hidden() up to the last look; 1 where it is not known. */
+static double hidden_so_far(const struct survivors *s, const struct net_clock *clock)
 {
-	double net = 0, wall = 0, all;
-	uint64_t from;
+	uint64_t from = s->n_windows ? s->windows[0].start_ns : s->looked_ns;
+	double hidden = 0;
 
-	if (!s->n_windows || s->looked_ns <= s->windows[0].start_ns)
-		return 1;
-	from = s->windows[0].start_ns;
-	for (size_t i = 0; i < s->n_windows; i++) {
-		const struct survivors_window *w = &s->windows[i];
-
-		if (w->continuous)
-			continue;
-		net += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
-		wall += (double)(w->end_ns - w->start_ns);
-	}
-	all = net_clock__at(clock, s->looked_ns) - net_clock__at(clock, from);
-	return net > 0 ? all / net * wall / (double)(s->looked_ns - from) : 1;
+	if (s->looked_ns > from)
+		hidden = survivors__hidden(s, clock, from,
+					   net_clock__at(clock, s->looked_ns) -
+						   net_clock__at(clock, from),
+					   (double)(s->looked_ns - from) * 1e-9);
+	return hidden > 0 ? hidden : 1;
 }
 
 int survivors__compare(struct survivors *s, const struct net_clock *clock)
@@ -286,7 +278,7 @@ int survivors__compare(struct survivors *s, const struct net_clock *clock)
 		}
 		i = class_end;
 	}
-	slower = hidden(s, clock);
+	slower = hidden_so_far(s, clock);
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];
 

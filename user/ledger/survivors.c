@@ -736,3 +736,20 @@ double survivors__exposure(const struct survivors *s, uint64_t from, uint64_t to
 			sum += survivors_window__seconds(&s->windows[i], from, to);
 	return sum;
 }
+
+double survivors__hidden(const struct survivors *s, const struct net_clock *clock, uint64_t from,
+			 double net_s, double wall_s)
+{
+	double net = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		if (!w->continuous && w->end_ns > from)
+			net += net_clock__at(clock, w->end_ns) -
+			       net_clock__at(clock, w->start_ns > from ? w->start_ns : from);
+	}
+	return net > 0 && wall_s > 0
+		       ? net_s / net / (wall_s / survivors__exposure(s, from, UINT64_MAX))
+		       : 0;
+}

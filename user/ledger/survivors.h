@@ -152,6 +152,12 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
 /* The same of all windows that stand for others: none of them continuous. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
+/* By how much net time shows more, in windows from `from` on, of what goes by the wall clock:
+ * windowed_run.hidden. net_s, wall_s: how long they and the gaps between them took, by either
+ * clock. 0: not known. */
+double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
+			 uint64_t from, double net_s, double wall_s);
+
 /* The window that survivors__meet() was told of last is over, and all ends in it were told. clock:
  * reaches up to it. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);

@@ -90,10 +90,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.without = b->without,
 	};
 	ret->rough = ret->clock_error > CLOCK_ROUGH && windowed_has(b->without, PART_ROUGH);
-	/* what a second of net time in windows stands for, and a second of the wall */
-	if (net > 0 && ret->wall_s > 0)
-		ret->hidden = ret->end_s / net /
-			      (ret->wall_s / survivors__exposure(s, begin_ns, UINT64_MAX));
+	ret->hidden = survivors__hidden(s, clock, begin_ns, ret->end_s, ret->wall_s);
 	return 0;
 }
 
