@@ -2,6 +2,7 @@
 """A limit to what tracing costs: in windows, and what they find all the same."""
 import contextlib
 import json
+import math
 import os
 import pty
 import re
@@ -150,10 +151,11 @@ def images(*options, rate, seconds, event_s=None):
 
 
 def rate_of_images():
-    """Such that tracing costs 3 % here, of which samples at the default interval are a third: with
-    those that come at 64K it is more than 5."""
-    cost = images("--max-overhead", "off", rate=2000, seconds=3)[0]["overhead_pct"]
-    return int(min(max(2000 * 3 / cost, 300), 6000))
+    """Such that tracing costs as far below 5 % at the default interval as it costs above at 64K: what share of
+    it samples are depends on what a trap takes."""
+    costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
+             for options in ((), ("--leaks",))]
+    return int(min(max(2000 * 5 / math.sqrt(costs[0] * costs[1]), 300), 6000))
 
 
 def check_images(profile, leaked):
