@@ -34,7 +34,7 @@ static struct profile *build(struct fuzz_input *in)
 
 	require(p);
 	p->interval_bytes = fuzz_take(in, 3) + 1;
-	p->mode = "continuous";
+	p->mode = MODE_CONTINUOUS;
 	p->exe = NULL;
 	p->overhead_pct = -1;
 	stacks = in->pos;

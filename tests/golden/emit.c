@@ -104,7 +104,7 @@ static void fill(struct profile *profile, bool exact)
 
 	profile->pid = 4711;
 	strcpy(profile->comm, "leaky");
-	profile->mode = "continuous";
+	profile->mode = MODE_CONTINUOUS;
 	profile->duration_s = 10;
 	profile->overhead_pct = 2.1;
 	profile->interval_bytes = exact ? 1 : 524288;

@@ -11,18 +11,30 @@
 #define MAX_AGE_S    1e9
 #define MAX_COUNTERS 1000
 
+#define SEEN_WHAT  (1ULL << 63)
 #define OLD_FAULTS "growth" /* what files of older versions call faults */
 
 /* Of COMMENT_WHAT and COMMENT_MODE. */
-static const char *const whats[] = {"heap", "regions", "faults", OLD_FAULTS, NULL};
-static const char *const modes[] = {"continuous", "windowed", NULL};
 
-/* The value's word in the list; NULL: it is none of these. */
-static const char *find_word(const char *const *words, const char *value)
+/* PROFILE_WHATS: it is none of these. */
+static enum profile_what find_what(const char *value)
 {
-	while (*words && strcmp(*words, value))
-		words++;
-	return *words;
+	enum profile_what what = PROFILE_HEAP;
+
+	if (!strcmp(value, OLD_FAULTS))
+		return PROFILE_FAULTS;
+	while (what < PROFILE_WHATS && strcmp(profile_what__name(what), value))
+		what++;
+	return what;
+}
+
+static enum profile_mode find_mode(const char *value)
+{
+	enum profile_mode mode = MODE_UNKNOWN;
+
+	while (mode < PROFILE_MODES && strcmp(profile_mode__name(mode), value))
+		mode++;
+	return mode < PROFILE_MODES ? mode : MODE_UNKNOWN;
 }
 
 /* Is the text a number in digits and nothing else? */
@@ -124,12 +136,14 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 		set_fact(profile, &pprof_facts[i], value);
 		return 0;
 	}
-	if (!strcmp(key, COMMENT_WHAT) && !profile->what) {
-		const char *what = find_word(whats, value);
+	if (!strcmp(key, COMMENT_WHAT)) {
+		enum profile_what what = find_what(value);
 
-		profile->what = !what ? whats[0] : strcmp(what, OLD_FAULTS) ? what : "faults";
+		if (!(*seen & SEEN_WHAT))
+			profile->what = what < PROFILE_WHATS ? what : PROFILE_HEAP;
+		*seen |= SEEN_WHAT;
 	} else if (!strcmp(key, COMMENT_MODE) && !profile->mode) {
-		profile->mode = find_word(modes, value);
+		profile->mode = find_mode(value);
 	} else if (!strcmp(key, COMMENT_COMM) && !*profile->comm) {
 		snprintf(profile->comm, sizeof(profile->comm), "%s", value);
 	} else if (!strcmp(key, COMMENT_EXE) && !profile->exe) {
@@ -158,18 +172,18 @@ static bool is_own(const struct pprof_file *file, uint64_t comment)
 {
 	char line[64];
 
-	for (size_t i = 0; whats[i]; i++) {
-		snprintf(line, sizeof(line), COMMENT_WHAT ": %s", whats[i]);
+	for (enum profile_what what = PROFILE_HEAP; what < PROFILE_WHATS; what++) {
+		snprintf(line, sizeof(line), COMMENT_WHAT ": %s", profile_what__name(what));
 		if (pprof_file__text_is(file, comment, line))
 			return true;
 	}
-	return false;
+	return pprof_file__text_is(file, comment, COMMENT_WHAT ": " OLD_FAULTS);
 }
 
 int pprof_comments__read(struct pprof_file *file)
 {
 	struct profile *profile = file->making->profile;
-	uint64_t seen = 0; /* of pprof_facts[] */
+	uint64_t seen = 0; /* of pprof_facts[], and SEEN_WHAT */
 
 	for (size_t i = 0; i < file->n_comments && !file->own; i++)
 		file->own = is_own(file, file->comments[i]);

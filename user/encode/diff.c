@@ -126,7 +126,7 @@ static int put_head(const struct diff *diff, struct sink *sink)
 		return err;
 	format_range(total->change.low, total->change.high, range, sizeof(range));
 	sink__printf(sink, "%s%s: %s%s to %s%s, %s%s%s%s%s, %s",
-		     is_live(diff) ? "live " : "growth of ", profile__what(first),
+		     is_live(diff) ? "live " : "growth of ", profile_what__name(first->what),
 		     format_bytes(total->change.from, a), unit_of(diff),
 		     format_bytes(total->change.to, b), unit_of(diff),
 		     format_change(total->change.bytes, c), unit_of(diff), *range ? " (95 %: " : "",
@@ -306,7 +306,8 @@ static void put_change(struct json *json, const struct diff *diff, const struct 
 
 int encode_diff_json(const struct diff *diff, struct sink *sink)
 {
-	struct json json = json__open_document(sink, profile__what(diff->profiles[0])), item, list;
+	struct json json = json__open_document(sink, profile_what__name(diff->profiles[0]->what)),
+		    item, list;
 	int rc;
 
 	json__put_text(&json, "measure", is_live(diff) ? "live" : "growth");
@@ -419,7 +420,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 
 	sink__printf(sink, "memtrace: %zu replicas, by %s%s\n", replicas->n,
 		     replicas->measure == DIFF_GROWTH ? "growth of " : "live ",
-		     profile__what(replicas->profiles[0]));
+		     profile_what__name(replicas->profiles[0]->what));
 	put_warnings(replicas->warnings, options->color, sink);
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);
@@ -453,7 +454,8 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink)
 {
-	struct json json = json__open_document(sink, profile__what(replicas->profiles[0]));
+	struct json json =
+		json__open_document(sink, profile_what__name(replicas->profiles[0]->what));
 	struct json list, item;
 	int rc = 0;
 

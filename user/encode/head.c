@@ -146,7 +146,7 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 	sink__printf(sink,
 		     "memtrace: pid %d (%s), %.1f s %s, faults: %s of %s page fault%s recorded\n",
 		     (int)profile->pid, comm, profile->duration_s,
-		     profile->mode ? profile->mode : "", with_commas(profile->samples, a),
+		     profile_mode__name(profile->mode), with_commas(profile->samples, a),
 		     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	sink__printf(sink, "first touched and still there: %s%s",
 		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
@@ -205,7 +205,7 @@ static const char *exact_word(const struct profile *profile)
 /* "windowed (20 windows of 25 ms, 1.2 s continuous)" */
 static void put_mode(const struct profile *profile, struct sink *sink)
 {
-	sink__puts(sink, profile->mode ? profile->mode : "");
+	sink__puts(sink, profile_mode__name(profile->mode));
 	if (profile->n_windows)
 		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
 			     profile->n_windows, plural(profile->n_windows),
@@ -368,7 +368,7 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		     "memtrace: pid %d (%s), %.1f s %s, regions, %s: %s calls of mmap, mremap and "
 		     "brk that took memory, %s others\n",
 		     (int)profile->pid, comm, profile->duration_s,
-		     profile->mode ? profile->mode : "", exact_word(profile),
+		     profile_mode__name(profile->mode), exact_word(profile),
 		     with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
 	sink__printf(sink, "live regions: %s%s in %s piece%s",
 		     profile__is_lower_bound(profile) ? "AT LEAST " : "",

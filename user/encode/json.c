@@ -177,6 +177,11 @@ void json__put_identity(struct json *json, const struct profile *profile)
 	json__put_text(json, "comm", profile->comm);
 }
 
+static void put_mode(struct json *json, const struct profile *profile)
+{
+	json__put_text(json, "mode", profile->mode ? profile_mode__name(profile->mode) : NULL);
+}
+
 static void json__put_interval(struct json *json, const struct profile *profile)
 {
 	json__put_uint(json, "interval_bytes", profile->interval_bytes);
@@ -199,7 +204,7 @@ int json__put_profiles(struct json *json, const struct diff *diff)
 						      : NAN);
 		json__put_real(&item, "duration_s", profile->duration_s);
 		json__put_interval(&item, profile);
-		json__put_text(&item, "mode", profile->mode);
+		put_mode(&item, profile);
 		json__put_lost(&item, profile);
 		rc = json__put_contradictions(&item, profile);
 		sink__puts(json->sink, "}");
@@ -556,7 +561,7 @@ static int put_modules(struct json *json, const struct profile *profile,
 int encode_json_with(const struct profile *profile, const struct json_options *options,
 		     struct sink *sink)
 {
-	struct json json = json__open_document(sink, profile__what(profile)), list;
+	struct json json = json__open_document(sink, profile_what__name(profile->what)), list;
 	struct estimate live = profile__live(profile);
 	int rc = 0;
 
@@ -569,7 +574,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		json__put_real(&json, "planned_s", profile->planned_s);
 	if (profile->ended)
 		json__put_bool(&json, "ended", true);
-	json__put_text(&json, "mode", profile->mode);
+	put_mode(&json, profile);
 	if (profile__is_windowed(profile)) {
 		list = json__open(&json, "windows", "{");
 		json__put_uint(&list, "n", profile->n_windows);

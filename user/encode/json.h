@@ -27,7 +27,7 @@ void json__key(struct json *json, const char *key);
 struct json json__open(struct json *json, const char *key, const char *bracket);
 
 /* The object that a document is, with its first members: "version" (ENCODE_JSON_VERSION) and "what"
- * (of profile__what()). Who opened it writes "}\n". */
+ * (of profile_what__name()). Who opened it writes "}\n". */
 struct json json__open_document(struct sink *sink, const char *what);
 
 /* Members of an object. Numbers that are no integers have three decimals; those that JSON has no

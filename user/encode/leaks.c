@@ -504,7 +504,7 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 		return err;
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s%s%s", (int)profile->pid, comm,
 		     profile->duration_s, profile->mode ? " " : "",
-		     profile->mode ? profile->mode : "");
+		     profile_mode__name(profile->mode));
 	put_verdict(&finding, sink);
 	if (isfinite(profile->growth.bytes_per_s) && profile->growth.bytes_per_s > 0 &&
 	    !profile__is_regions(profile))
@@ -530,7 +530,7 @@ int encode_leaks_json(const struct profile *profile, struct sink *sink)
 
 	if (err)
 		return err;
-	json = json__open_document(sink, profile__what(profile));
+	json = json__open_document(sink, profile_what__name(profile->what));
 	json__put_identity(&json, profile);
 	json__put_real(&json, "seconds", profile->duration_s);
 	json__put_lost(&json, profile);
@@ -637,7 +637,7 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
 
 	if (err)
 		return err;
-	json = json__open_document(sink, profile__what(diff->profiles[0]));
+	json = json__open_document(sink, profile_what__name(diff->profiles[0]->what));
 	json__put_real(&json, "seconds", diff->seconds);
 	err = json__put_profiles(&json, diff);
 	json__put_warnings(&json, diff->warnings);

@@ -453,9 +453,9 @@ static void put_comments(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
 
-	put_comment(p, COMMENT_WHAT ": %s", profile->what ? profile->what : "heap");
+	put_comment(p, COMMENT_WHAT ": %s", profile_what__name(profile->what));
 	if (profile->mode)
-		put_comment(p, COMMENT_MODE ": %s", profile->mode);
+		put_comment(p, COMMENT_MODE ": %s", profile_mode__name(profile->mode));
 	if (*profile->comm)
 		put_comment(p, COMMENT_COMM ": %s", profile->comm);
 	if (profile->exe && *profile->exe)

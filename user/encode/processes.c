@@ -449,7 +449,7 @@ static void put_head(const struct run *run, struct sink *sink)
 			     with_commas(windowed, a));
 	else
 		sink__printf(sink, ", %.1f s %s, ", run->duration_s,
-			     first->mode ? first->mode : "");
+			     profile_mode__name(first->mode));
 	if (run->exact) {
 		sink__printf(sink, "%s: %s of %s allocation%s recorded\n",
 			     surely ? "exact" : "not sampled", with_commas(samples, a),

@@ -178,7 +178,7 @@ static int put_run(FILE *out, const struct profile *profile)
 
 	if (profile->mode || profile->duration_s > 0)
 		fprintf(out, "%.1f s%s%s", profile->duration_s, profile->mode ? " " : "",
-			profile->mode ? profile->mode : "");
+			profile_mode__name(profile->mode));
 	if (profile->n_windows)
 		fprintf(out, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)",
 			profile->n_windows, 1000 * profile->windows_s / (double)profile->n_windows,

@@ -451,7 +451,7 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 		return rc;
 	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,
 		     profile->duration_s, profile__is_regions(profile) ? "regions, " : "",
-		     !profile__is_regions(profile)	 ? profile->mode
+		     !profile__is_regions(profile)	 ? profile_mode__name(profile->mode)
 		     : profile__is_surely_exact(profile) ? "exact"
 							 : "INCOMPLETE");
 	if (profile->overhead_pct >= 0 && !profile__is_regions(profile)) {

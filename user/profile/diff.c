@@ -42,11 +42,6 @@ const char *diff_warning__text(enum diff_warning warning)
 	return texts[warning];
 }
 
-const char *profile__what(const struct profile *profile)
-{
-	return profile->what ? profile->what : "heap";
-}
-
 double profile__end_s(const struct profile *profile)
 {
 	if (!profile->start_unix_ns)
@@ -59,8 +54,8 @@ bool profile__same_run(const struct profile *a, const struct profile *b)
 	uint64_t x = a->start_unix_ns, y = b->start_unix_ns;
 
 	return x && y && (x > y ? x - y : y - x) <= SAME_START_NS && a->pid == b->pid &&
-	       profile__asked_interval(a) == profile__asked_interval(b) &&
-	       !strcmp(profile__what(a), profile__what(b)) && profile__same_program(a, b);
+	       profile__asked_interval(a) == profile__asked_interval(b) && a->what == b->what &&
+	       profile__same_program(a, b);
 }
 
 bool profile__same_program(const struct profile *a, const struct profile *b)
@@ -321,12 +316,13 @@ static int check(struct diff *d, struct error *err)
 	for (size_t i = 0; i < d->n_profiles; i++) {
 		const struct profile *p = d->profiles[i];
 
-		if (strcmp(profile__what(first), profile__what(p)))
+		if (first->what != p->what)
 			return error__set(
 				err, -EINVAL,
 				"profile 1 is of %s, profile %zu of %s: they do not count the "
 				"same thing",
-				profile__what(first), i + 1, profile__what(p));
+				profile_what__name(first->what), i + 1,
+				profile_what__name(p->what));
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (p->dropped)

@@ -168,8 +168,6 @@ double diff__least_growth(const struct diff *diff);
 double profile__end_s(const struct profile *profile);
 /* Are they snapshots of one run of memtrace on one process? */
 bool profile__same_run(const struct profile *a, const struct profile *b);
-/* "heap", "regions" or "faults" */
-const char *profile__what(const struct profile *profile);
 /* May they be of the same program, as far as they say? */
 bool profile__same_program(const struct profile *a, const struct profile *b);
 

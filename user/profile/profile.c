@@ -293,9 +293,31 @@ double profile__stacks_complete_pct(const struct profile *profile)
 	return 100.0 * (double)profile->stacks_complete / (double)profile->stacks_walked;
 }
 
+const char *profile_what__name(enum profile_what what)
+{
+	static const char *const names[PROFILE_WHATS] = {
+		[PROFILE_HEAP] = "heap",
+		[PROFILE_REGIONS] = "regions",
+		[PROFILE_FAULTS] = "faults",
+	};
+
+	return names[what];
+}
+
+const char *profile_mode__name(enum profile_mode mode)
+{
+	static const char *const names[PROFILE_MODES] = {
+		[MODE_UNKNOWN] = "",
+		[MODE_CONTINUOUS] = "continuous",
+		[MODE_WINDOWED] = "windowed",
+	};
+
+	return names[mode];
+}
+
 bool profile__is_regions(const struct profile *profile)
 {
-	return profile->what && !strcmp(profile->what, "regions");
+	return profile->what == PROFILE_REGIONS;
 }
 
 double profile__watched_s(const struct profile *profile)
@@ -305,7 +327,7 @@ double profile__watched_s(const struct profile *profile)
 
 bool profile__is_faults(const struct profile *profile)
 {
-	return profile->what && !strcmp(profile->what, "faults");
+	return profile->what == PROFILE_FAULTS;
 }
 
 double profile__own_growth(const struct profile *profile)
@@ -328,7 +350,7 @@ bool profile__leaks(const struct profile *profile)
 
 bool profile__is_windowed(const struct profile *profile)
 {
-	return profile->n_windows || (profile->mode && !strcmp(profile->mode, "windowed"));
+	return profile->n_windows || profile->mode == MODE_WINDOWED;
 }
 
 bool profile__knows_process_growth(const struct profile *profile)

@@ -212,9 +212,26 @@ enum profile_weight {
 	PROFILE_WEIGHTS
 };
 
+/* What was traced. */
+enum profile_what { PROFILE_HEAP, PROFILE_REGIONS, PROFILE_FAULTS, PROFILE_WHATS };
+
+/* "heap", "regions", "faults" */
+const char *profile_what__name(enum profile_what what);
+
+/* How. */
+enum profile_mode {
+	MODE_UNKNOWN, /* another tool's, or of a file that does not say: the rest of it is 0 */
+	MODE_CONTINUOUS,
+	MODE_WINDOWED,
+	PROFILE_MODES
+};
+
+/* "continuous", "windowed"; "": unknown */
+const char *profile_mode__name(enum profile_mode mode);
+
 struct profile {
 	/* the run */
-	const char *what; /* "heap", "regions" or "faults"; static; NULL is "heap" */
+	enum profile_what what;
 	pid_t pid;
 	/* name of the process, as it is: encoders see to what is not printable */
 	char comm[64];
@@ -223,10 +240,9 @@ struct profile {
 	const char *not_traced;
 	const char *file;     /* that it was read from, profile__keep(); NULL: of this run */
 	unsigned own_version; /* of a file of memtrace's: PPROF_OWN_VERSION; 0: an older one */
-	const char *mode;     /* "continuous" or "windowed"; static. NULL: another tool's, or of a
-				  * file that does not say; what it does not say is 0 */
-	bool leaf_holds;      /* stacks begin with who allocates: the allocator was left out */
-	bool no_objects;      /* only bytes are known, all numbers of objects are 0 */
+	enum profile_mode mode;
+	bool leaf_holds; /* stacks begin with who allocates: the allocator was left out */
+	bool no_objects; /* only bytes are known, all numbers of objects are 0 */
 	/* nor what was allocated in all: it is what is live, and nothing was freed */
 	bool no_allocated;
 	enum profile_weight weight; /* what is in the place of live bytes; but in a view

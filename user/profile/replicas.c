@@ -377,12 +377,13 @@ static int check(struct replicas *r, struct error *err)
 	for (size_t i = 0; i < r->n; i++) {
 		const struct profile *p = r->profiles[i];
 
-		if (strcmp(profile__what(first), profile__what(p)))
+		if (first->what != p->what)
 			return error__set(
 				err, -EINVAL,
 				"profile 1 is of %s, profile %zu of %s: they do not count the "
 				"same thing",
-				profile__what(first), i + 1, profile__what(p));
+				profile_what__name(first->what), i + 1,
+				profile_what__name(p->what));
 		for (size_t k = 0; k < i; k++)
 			if (profile__same_run(r->profiles[k], p))
 				return error__set(

@@ -459,7 +459,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);
 	p->not_traced = b->not_traced;
-	p->mode = budget__is_windowed(&b->target->budget) ? "windowed" : "continuous";
+	p->mode = budget__is_windowed(&b->target->budget) ? MODE_WINDOWED : MODE_CONTINUOUS;
 	p->interval_bytes = b->interval;
 	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
 	p->earlier_gone_bytes = -1;
@@ -520,7 +520,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!p || !site_of)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
-	p->what = b->faults ? "faults" : "heap";
+	p->what = b->faults ? PROFILE_FAULTS : PROFILE_HEAP;
 	p->has_life = !b->faults && !budget__is_windowed(&b->target->budget);
 	p->has_ages = !b->faults;
 	p->alloc_calls = b->target->alloc_calls;
@@ -704,8 +704,8 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!p || !site_of)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
-	p->what = "regions";
-	p->mode = "continuous"; /* beside whatever windows the heap is seen in */
+	p->what = PROFILE_REGIONS;
+	p->mode = MODE_CONTINUOUS; /* beside whatever windows the heap is seen in */
 	p->interval_bytes = 1;
 	p->asked_interval_bytes = 0;
 	p->alloc_calls = p->samples = book->taken;

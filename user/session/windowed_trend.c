@@ -354,7 +354,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 	if (rc)
 		return rc;
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	p->heap_mapped_bytes = (double)b->target->heap_bound_bytes;
 	p->n_windows = b->target->budget.pace.windows.n_windows;
 	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;

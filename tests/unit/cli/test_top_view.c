@@ -606,7 +606,7 @@ static void test_head_of_many(void **state)
 	const struct top_status status = {.elapsed_s = 20, .overhead_pct = -1, .running = 2};
 
 	(void)state;
-	regions->what = "regions";
+	regions->what = PROFILE_REGIONS;
 	update(view, 20, 3,
 	       (struct profile *[]){process(1, "one", "f", 1024), process(2, "two", "g", 2048),
 				    regions});

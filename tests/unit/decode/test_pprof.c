@@ -30,7 +30,7 @@ static void others_profiles_are_read(void **state)
 
 	(void)state;
 	assert_int_equal(profile->interval_bytes, 524288);
-	assert_null(profile->mode);
+	assert_int_equal(profile->mode, MODE_UNKNOWN);
 	assert_true(profile->leaf_holds);
 	assert_false(profile->no_objects);
 	assert_int_equal(profile->n_sites, 2);
@@ -134,10 +134,10 @@ static struct profile *rich(void)
 	p->resident = rich_resident();
 	p->not_traced = "it has no allocator";
 	assert_int_equal(profile__add_probe(p, &probe), 0);
-	p->what = "heap";
+	p->what = PROFILE_HEAP;
 	p->exe = strdup("/usr/bin/leaky");
 	p->refused = strdup("free of libx.so cannot be probed");
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	p->n_windows = 12;
 	p->windows_s = 0.7;
 	p->continuous_s = 3.25;
@@ -276,8 +276,8 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 			fail_msg("%s: %.17g is not %.17g", pprof_facts[i].key, y, x);
 	}
 	assert_true(p->free_calls == q->free_calls); /* as a double it is inexact */
-	assert_string_equal(p->what, q->what);
-	assert_string_equal(p->mode, q->mode);
+	assert_int_equal(p->what, q->what);
+	assert_int_equal(p->mode, q->mode);
 	assert_string_equal(p->comm, q->comm);
 	assert_string_equal(p->exe, q->exe);
 	assert_string_equal(p->refused, q->refused);
@@ -549,7 +549,7 @@ static void regions_and_faults_come_back(void **state)
 	struct profile *profile = new_profile(1), *again;
 
 	(void)state;
-	profile->what = "regions";
+	profile->what = PROFILE_REGIONS;
 	profile->kind_bytes[REGION_OF_STACK] = 8192;
 	profile->earlier_gone_bytes = 0;
 	profile->regions_followed_s = 4.5;
@@ -561,7 +561,7 @@ static void regions_and_faults_come_back(void **state)
 	assert_true(again->earlier_gone_bytes == 0);
 	assert_near(again->regions_followed_s, 4.5, 0);
 	profile__free(again);
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = -123;
 	again = round_trip(profile);
 	assert_true(profile__is_faults(again));
@@ -585,7 +585,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	char *bytes;
 
 	(void)state;
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = 8192;
 	STACK(profile, 1, 4096, 1, "memset", "f", "main");
 	end_profile(profile);
@@ -596,7 +596,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	memcpy(at, old, strlen(old));
 	again = decoded_bytes(plain, len);
 	assert_true(profile__is_faults(again));
-	assert_string_equal(again->what, "faults");
+	assert_int_equal(again->what, PROFILE_FAULTS);
 	assert_near(again->resident_change_bytes, 8192, 0);
 	free(bytes);
 	free(plain);
@@ -671,7 +671,7 @@ static void what_was_unknown_stays_unknown(void **state)
 	assert_string_equal(collapsed, text);
 	assert_true(again->no_objects && again->no_allocated && again->leaf_holds);
 	assert_int_equal(again->interval_bytes, 0);
-	assert_null(again->mode);
+	assert_int_equal(again->mode, MODE_UNKNOWN);
 	free(collapsed);
 	profile__free(again);
 	profile__free(profile);

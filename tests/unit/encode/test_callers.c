@@ -110,7 +110,7 @@ static void unknown_things_are_not_told(void **state)
 	end_profile(profile);
 	profile->sites[0].live.objects = 0;
 	profile->interval_bytes = 0;
-	profile->mode = NULL;
+	profile->mode = MODE_UNKNOWN;
 	profile->pid = 0;
 	profile->duration_s = 0;
 	text = encoded(encode, profile);

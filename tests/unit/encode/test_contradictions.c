@@ -226,19 +226,20 @@ static void more_than_is_resident(void **state)
 	static const struct {
 		uint64_t interval;
 		int n;
-		const char *mode, *says;
+		enum profile_mode mode;
+		const char *says;
 	} cases[] = {
-		{1, 3079, "continuous", NULL}, /* 3,006.8 KiB of 3,007 */
-		{1, 4000, "continuous",
+		{1, 3079, MODE_CONTINUOUS, NULL}, /* 3,006.8 KiB of 3,007 */
+		{1, 4000, MODE_CONTINUOUS,
 		 "note: live is 899.2 KiB more than is resident and swapped of the heap (2.9 "
 		 "MiB): its "
 		 "blocks are not all touched\n"},
 		/* of 1 MiB + 500 each */
-		{1 << 20, 3, "continuous",
+		{1 << 20, 3, MODE_CONTINUOUS,
 		 "note: live is 66.5 KiB more than is resident and swapped of the heap (2.9 MiB): "
 		 "believe the lower part of its interval, unless"},
-		{4096, 1000, "continuous", "(2.9 MiB): its blocks are not all touched\n"},
-		{4096, 1000, "windowed", "not all touched, or the estimate is wrong\n"},
+		{4096, 1000, MODE_CONTINUOUS, "(2.9 MiB): its blocks are not all touched\n"},
+		{4096, 1000, MODE_WINDOWED, "not all touched, or the estimate is wrong\n"},
 	};
 
 	(void)state;

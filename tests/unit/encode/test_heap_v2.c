@@ -306,7 +306,7 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 	char *heap;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	for (int i = 0; i <= 300; i++) {
 		char name[16];
 		size_t site, thread;
@@ -328,7 +328,7 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 		bool symbolized = i % 2;
 
 		if (i == 2) { /* in windows, and at an interval that became coarser */
-			profile->mode = "continuous";
+			profile->mode = MODE_CONTINUOUS;
 			profile->asked_interval_bytes = 1024;
 		}
 		heap = encoded(symbolized ? encode_symbolized : encode_heap_v2, profile);

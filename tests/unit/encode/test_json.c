@@ -140,7 +140,7 @@ static void unknown_numbers_are_null(void **state)
 		char *text;
 
 		profile->overhead_pct = profile->duration_s = unknown[i];
-		profile->mode = NULL;
+		profile->mode = MODE_UNKNOWN;
 		text = encoded(encode_json, profile);
 		assert_non_null(strstr(text, "\"overhead_pct\":null,"));
 		assert_non_null(strstr(text, "\"mode\":\"\","));
@@ -158,7 +158,7 @@ static void other_profiles_have_their_own(void **state)
 	char *text;
 
 	(void)state;
-	profile->what = "regions";
+	profile->what = PROFILE_REGIONS;
 	profile->kind_bytes[REGION_OF_STACK] = 8192;
 	profile->earlier_gone_bytes = 4096;
 	text = encoded(encode_json, profile);
@@ -177,7 +177,7 @@ static void other_profiles_have_their_own(void **state)
 	assert_non_null(strstr(text, "\"regions_followed_s\":0.250,"));
 	free(text);
 
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = -123;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"resident_change_bytes\":-123,"));
@@ -235,7 +235,7 @@ static void windows_and_growth_are_told(void **state)
 	profile->n_windows = 3;
 	profile->windows_s = 0.25;
 	profile->continuous_s = 0.5;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"mode\":\"windowed\",\"windows\":{\"n\":3,\"seconds\":0.250,"

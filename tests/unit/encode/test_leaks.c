@@ -220,7 +220,7 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 20;
 	profile->windows_s = 0.6;
 	profile->has_growth = true;
@@ -248,7 +248,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 5;
 	grow(profile, busy, 41, 0, NAN, NAN);
 	profile->sites[busy].growth.low = 1;
@@ -272,7 +272,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	assert_has(text, "a stack that grows by 3.0 MiB/s or more is found");
 	free(text);
 	/* one that is traced all the time has samples of one weight */
-	profile->mode = "continuous";
+	profile->mode = MODE_CONTINUOUS;
 	profile->n_windows = 0;
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 32.0 KiB/s or more is found");
@@ -308,7 +308,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 	free(text.bytes);
 	p[1]->has_growth = false;
 	diff->windowed = true;
-	p[1]->mode = "windowed";
+	p[1]->mode = MODE_WINDOWED;
 	p[1]->n_windows = 1;
 	assert_has(diff_leaks__refusal(diff), "fewer than three windows");
 	diff__free(diff);
@@ -327,7 +327,7 @@ static void what_windows_cannot_tell_is_said(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	grow(profile, cache, 10, 10, 1, 1);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 8, 20, NAN, NAN);
 	profile->sites[cache].replaces = true;

@@ -234,7 +234,7 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	/* a collapsed file's */
 	profile->dropped = 0;
 	profile->interval_bytes = 0;
-	profile->mode = NULL;
+	profile->mode = MODE_UNKNOWN;
 	profile->no_objects = true;
 	for (size_t i = 0; i < profile->n_sites; i++)
 		profile->sites[i].live = (struct estimate){.bytes = profile->sites[i].live.bytes};

@@ -231,7 +231,7 @@ static void faults_drop_no_frames(void **state)
 	size_t len;
 
 	(void)state;
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = NAN;
 	STACK(profile, 1, 4096, 1, "memset", "f");
 	end_profile(profile);

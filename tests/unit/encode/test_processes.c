@@ -196,7 +196,7 @@ static void peaks_are_told(void **state)
 		profile->has_peak = i < 2;
 		profile->sites[site].peak_bytes = i < 2 ? (4 + 60.0 * i) * MIB : 0;
 	}
-	((struct profile *)all[2])->mode = "windowed";
+	((struct profile *)all[2])->mode = MODE_WINDOWED;
 	text = table((struct process_table_options){.width = 160});
 	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
 	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
@@ -553,7 +553,7 @@ static void own_cost_is_told_once(void **state)
 	((struct profile *)all[0])->own.at_most = true;
 	((struct profile *)all[0])->own.host_known = true;
 	((struct profile *)all[0])->own.host_pct = 1.234;
-	((struct profile *)all[1])->mode = "windowed";
+	((struct profile *)all[1])->mode = MODE_WINDOWED;
 	text = table((struct process_table_options){.width = 120});
 	assert_has(text, "memtrace: 2 processes, ");
 	assert_has(text, " s, 1 of them windowed, ");

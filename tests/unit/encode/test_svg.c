@@ -143,7 +143,7 @@ static void the_head_says_how_it_was_made(void **state)
 	(void)state;
 	STACK(profile, 1, 64, 4, "malloc", "f", "main");
 	end_profile(profile);
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 52;
 	profile->windows_s = 5.2;
 	profile->continuous_s = 1.5;
@@ -180,12 +180,12 @@ static void other_memory_has_its_own_words(void **state)
 	(void)state;
 	STACK(profile, 1, 4096, 1, "mmap", "f", "main");
 	end_profile(profile);
-	profile->what = "regions";
+	profile->what = PROFILE_REGIONS;
 	text = read_back(profile, NULL);
 	assert_says(text, ": live regions: 4.0 KiB in 1 piece\n");
 	assert_says(text, "exact: 1 calls that took memory");
 	free(text);
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	text = read_back(profile, NULL);
 	assert_says(text, ": memory first touched and still there: 4.0 KiB in 1 page\n");
 	assert_says(text, "1 of 1 page fault recorded");
@@ -204,7 +204,7 @@ static void what_a_file_does_not_say_is_not_said(void **state)
 	end_profile(profile);
 	for (size_t i = 0; i < profile->n_sites; i++)
 		profile->sites[i].live = (struct estimate){.bytes = 3000};
-	profile->mode = NULL;
+	profile->mode = MODE_UNKNOWN;
 	profile->pid = 0;
 	profile->comm[0] = '\0';
 	profile->duration_s = 0;
@@ -602,7 +602,7 @@ static void a_diff_without_intervals_is_grey(void **state)
 	end_profile(profile);
 	end_profile(base);
 	profile->sites[0].live = (struct estimate){.bytes = 1003};
-	profile->mode = NULL;
+	profile->mode = MODE_UNKNOWN;
 	for (int i = 0; i < 2; i++) {
 		/* either of the two is enough */
 		svg = i ? flame_graph(base, profile) : flame_graph(profile, base);

@@ -389,7 +389,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	char *text;
 
 	(void)state;
-	profile->what = "regions";
+	profile->what = PROFILE_REGIONS;
 	profile->alloc_calls = 1000;
 	profile->free_calls = 2;
 	profile->kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
@@ -410,7 +410,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	assert_has(text, "; INCOMPLETE: 3 calls found no room and are missing");
 	free(text);
 
-	profile->what = "faults";
+	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = -4096;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "first touched and still there: AT LEAST ");
@@ -455,7 +455,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	assert_null(strstr(text, "anonymous memory"));
 	free(text);
 	/* too few windows for the stacks, but the kernel counts the process's memory */
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 2;
 	profile->growth.bytes_per_s = 186266;
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
@@ -478,7 +478,7 @@ static void what_is_the_allocators_own_comes_last(void **state)
 	char *text;
 
 	(void)state;
-	profile->what = "regions";
+	profile->what = PROFILE_REGIONS;
 	STACK(profile, 1, 200 * 1024, 1, "mmap", "sysmalloc2", "main");
 	STACK(profile, 1, 100 * 1024, 1, "mmap", "leaks", "main");
 	grow(profile, 0, 400 * 1024, 300 * 1024, 500 * 1024);
@@ -503,7 +503,7 @@ static void windows_are_told(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 20;
 	profile->windows_s = 0.5;
 	profile->continuous_s = 1.25;
@@ -529,7 +529,7 @@ static void a_stretch_without_windows_is_told(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->continuous_s = 0.0837;
 	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
 	end_profile(profile);

@@ -37,7 +37,7 @@ static struct profile *two_pools(void)
 	size_t site, worker, other, main;
 
 	assert_non_null(profile);
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->interval_bytes = 65536;
 	profile->duration_s = 10;
 	assert_int_equal(profile__add_thread(profile, 10, "main", &main), 0);
@@ -71,7 +71,7 @@ static void whose_memory_is_live(void **state)
 	assert_true(fabs(low - (2 - 2 * 0.35)) < 0.15);
 	assert_true(fabs(high - (2 + 2 * 0.35)) < 0.2);
 	free(text);
-	profile->mode = "continuous"; /* of which all would be known */
+	profile->mode = MODE_CONTINUOUS; /* of which all would be known */
 	text = encoded(threads, profile);
 	assert_non_null(strstr(text, "and of none here"));
 	free(text);

@@ -182,7 +182,7 @@ static void churn_of_windows_has_intervals(void **state)
 	char *text;
 
 	(void)state;
-	profile->mode = "windowed";
+	profile->mode = MODE_WINDOWED;
 	profile->n_windows = 5;
 	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
 	assert_null(strstr(text, "INTERVAL")); /* of an older file: not known */

@@ -23,7 +23,7 @@ static inline struct profile *new_profile(uint64_t interval)
 	profile->interval_bytes = interval;
 	profile->pid = 4711;
 	strcpy(profile->comm, "program");
-	profile->mode = "continuous";
+	profile->mode = MODE_CONTINUOUS;
 	profile->duration_s = 10;
 	profile->overhead_pct = -1;
 	return profile;

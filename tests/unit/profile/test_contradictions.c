@@ -19,8 +19,8 @@ static struct profile *sound(uint64_t interval)
 	size_t site, thread;
 
 	assert_non_null(p);
-	p->what = "heap";
-	p->mode = "continuous";
+	p->what = PROFILE_HEAP;
+	p->mode = MODE_CONTINUOUS;
 	p->interval_bytes = interval;
 	p->duration_s = 100;
 	p->n_live_threads = 1;
@@ -86,19 +86,19 @@ static void frees_that_nobody_saw(void **state)
 	assert_false(profile__is_lower_bound(p));
 	assert_true(profile__is_exact(p));
 	assert_false(profile__is_surely_exact(p));
-	p->mode = "windowed"; /* they are known to miss frees */
+	p->mode = MODE_WINDOWED; /* they are known to miss frees */
 	assert_none(p);
 	assert_false(profile__is_upper_bound(p));
-	p->mode = "continuous";
-	p->what = "faults"; /* pages are given back without a call */
+	p->mode = MODE_CONTINUOUS;
+	p->what = PROFILE_FAULTS; /* pages are given back without a call */
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
-	p->what = "regions"; /* the counter is the heap's */
+	p->what = PROFILE_REGIONS; /* the counter is the heap's */
 	p->kind_bytes[0] = 0;
 	assert_true(profile__is_surely_exact(p));
 	assert_int_equal(profile__contradictions(p).n, 0);
-	p->what = "heap";
-	p->mode = NULL; /* another tool's */
+	p->what = PROFILE_HEAP;
+	p->mode = MODE_UNKNOWN; /* another tool's */
 	assert_none(p);
 	profile__free(p);
 }
@@ -124,7 +124,7 @@ static void blocks_that_nobody_saw(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	assert_false(profile__is_upper_bound(p));
 	profile__free(p);
 }
@@ -145,7 +145,7 @@ static void probes_that_were_withdrawn(void **state)
 	p->interval_bytes = 512 << 10; /* what was freed meanwhile is too much, then, too */
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	assert_none(p);
 	assert_false(profile__is_lower_bound(p));
 	profile__free(p);
@@ -187,7 +187,7 @@ static void more_is_live_than_was_allocated(void **state)
 	site->freed_bytes = 0;
 	site->alloc_bytes = 90.0 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_ALLOCATED, true, 100.0 * MIB, 90.0 * MIB);
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	make_unsure(p, 20.0 * MIB);
 	assert_none(p);
 	site->alloc_bytes = 20.0 * MIB;
@@ -202,7 +202,7 @@ static void more_is_live_than_is_mapped(void **state)
 	struct profile *p = sound(1);
 
 	(void)state;
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	make_unsure(p, 20.0 * MIB);
 	p->heap_mapped_bytes = 100.0 * MIB;
 	assert_none(p);
@@ -281,7 +281,7 @@ static void rows_do_not_add_up(void **state)
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
-	p->what = "regions";
+	p->what = PROFILE_REGIONS;
 	p->kind_bytes[0] = 60.0 * MIB;
 	p->kind_bytes[1] = 40.0 * MIB;
 	assert_none(p);

@@ -346,9 +346,9 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_int_equal(diff__new((const struct profile *const[]){a}, 1, DIFF_AUTO, &diff, &err),
 			 -EINVAL);
 	assert_int_equal(diff__new(NULL, 0, DIFF_AUTO, &diff, NULL), -EINVAL);
-	b->what = "regions";
+	b->what = PROFILE_REGIONS;
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
-	b->what = "heap"; /* which it is when it does not say */
+	b->what = PROFILE_HEAP; /* which it is when it does not say */
 	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
@@ -406,7 +406,7 @@ static void what_does_not_say_how_it_was_sampled_is_never_sure(void **state)
 	struct diff *diff;
 
 	(void)state;
-	a->mode = NULL;
+	a->mode = MODE_UNKNOWN;
 	a->no_objects = true;
 	add_stack(a, "more", 0, 0, 0);
 	a->sites[0].live.bytes = 1000;
@@ -436,7 +436,7 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	struct diff *diff;
 
 	(void)state;
-	b->mode = "windowed";
+	b->mode = MODE_WINDOWED;
 	set_growth(a, add_stack(a, "same", 0, 16, 10), 1000, 300);
 	set_growth(b, add_stack(b, "same", 0, 16, 20), 1100, 400);
 	set_growth(b, add_stack(b, "new", 0, 16, 20), 9000, 1000);
@@ -471,7 +471,7 @@ static void growth_in_between_is_no_doubt_at_the_ends(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		p[i] = new_profile(R);
-		p[i]->mode = "windowed";
+		p[i]->mode = MODE_WINDOWED;
 		set_growth(p[i], add_stack(p[i], "leak", 0, 16, 10), 200000.0 * (double)i, 100);
 		if (i == 1)
 			set_growth(p[i], add_stack(p[i], "guest", 0, 16, 1), 5, 1);
@@ -699,7 +699,7 @@ static void windows_are_judged_by_their_intervals(void **state)
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;
-		p[i]->mode = "windowed";
+		p[i]->mode = MODE_WINDOWED;
 		p[i]->start_unix_ns = 1000000000;
 		p[i]->duration_s = i ? 60 : 20;
 		end_profile(p[i]);

@@ -478,7 +478,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 
 	(void)state;
 	assert_non_null(p);
-	p->mode = "windowed";
+	p->mode = MODE_WINDOWED;
 	p->n_windows = 3;
 	p->interval_bytes = 512 << 10;
 	p->duration_s = 20;

@@ -211,7 +211,7 @@ static void growth_is_compared_where_it_is_known(void **state)
 		p[i] = new_profile(R);
 		p[i]->pid = 10 + i;
 		p[i]->has_growth = true;
-		p[i]->mode = "windowed";
+		p[i]->mode = MODE_WINDOWED;
 		add_stack(p[i], "cache", 0, 1000, 9);
 		p[i]->sites[0].growth = (struct growth){100 * i, 100 * i - 500, 100 * i + 500};
 		add_stack(p[i], "leak", 0, 1000, 1);
@@ -251,7 +251,7 @@ static void add_windows(struct profile **p, int n, double error)
 
 		p[i] = new_profile(R);
 		p[i]->pid = 10 + i;
-		p[i]->mode = "windowed";
+		p[i]->mode = MODE_WINDOWED;
 		site = add_stack(p[i], "cache", 0, 1000, 0);
 		assert_int_equal(profile__add_thread(p[i], 10, "main", &thread), 0);
 		assert_int_equal(profile__add_live_estimate(p[i], site, thread, &live), 0);
@@ -277,7 +277,7 @@ static void live_bytes_of_windows_are_compared_by_their_intervals(void **state)
 		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
 		assert_true(replicas->list[0].replica == 1);
 		replicas__free(replicas);
-		p[3]->mode = "continuous"; /* which has an interval, too */
+		p[3]->mode = MODE_CONTINUOUS; /* which has an interval, too */
 		replicas = by_live(p, 6);
 		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
 		replicas__free(replicas);
@@ -318,9 +318,9 @@ static void what_says_nothing_is_refused(void **state)
 	}
 	assert_refused(p, 2, "three or more");
 	replicas__free(replicas_of(p, 3)); /* nothing at all is no failure */
-	p[1]->what = "regions";
+	p[1]->what = PROFILE_REGIONS;
 	assert_refused(p, 3, "profile 2 of regions");
-	p[1]->what = NULL;
+	p[1]->what = PROFILE_HEAP;
 	p[0]->start_unix_ns = p[1]->start_unix_ns = 5000000000;
 	assert_refused(p, 3, "one run");
 	free_all(p, 3);

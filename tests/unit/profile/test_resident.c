@@ -65,7 +65,7 @@ static struct profile *heap_of(uint64_t interval, uint64_t size, int n)
 	size_t site, thread;
 
 	p->interval_bytes = interval;
-	p->mode = "continuous";
+	p->mode = MODE_CONTINUOUS;
 	assert_int_equal(profile__add_site(p, (uint64_t[]){100, 200}, 2, false, &site), 0);
 	assert_int_equal(profile__add_thread(p, 1, NULL, &thread), 0);
 	for (int i = 0; i < n; i++)
@@ -198,7 +198,7 @@ static void mappings_by_owner(void **state)
 	struct resident *r;
 
 	(void)state;
-	regions->what = "regions";
+	regions->what = PROFILE_REGIONS;
 	regions->interval_bytes = 1;
 	SITE(regions, 40 * KIB, false, "mmap", "map_cache", "open", "main", "_start");
 	SITE(regions, 60 * KIB, false, "mmap64", "map_cache", "open", "main");
