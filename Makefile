@@ -475,6 +475,13 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
+# What a few tests of the long ones do for seconds, for as long as it is wanted (root).
+moments: $(B)/memtrace progs
+	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
+
+storm: $(B)/memtrace progs
+	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) python3 tests/live/run.py storm_everywhere
+
 # Which test runs on which kernel: the table of docs/kernels-tests.md.
 kernels-table:
 	$(Q)scripts/kernels-table
@@ -553,6 +560,8 @@ help:
 	'make format       C, C++ and headers as .clang-format says' \
 	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
+	'make moments      something happens to memtrace or its target at each of N (1000) random moments (root)' \
+	'make storm        -a for MINUTES (30) among fifty programs a second (root)' \
 	'make kernels-table  docs/kernels-tests.md: which of these tests runs on which kernel' \
 	'make test         deps, build, check, and the short ones of check-live (root)' \
 	'make test-long    the others, which repeat much or take long, check-kernels and check-packages (root)' \

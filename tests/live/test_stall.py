@@ -15,8 +15,8 @@ import subprocess
 import termios
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace, place,
-                     start, test, test_each_kind, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace, need_tool, place,
+                     read_line, run, start, test, test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
 from test_top import Screen
@@ -531,3 +531,93 @@ def stall_program_of_fuse(kind):
         expect_equal(profile["lost"]["files_unanswered"], 0, "files_unanswered")
         check_exact(truth, profile)
         expect_equal(target.quit(), 0, "status of the target")
+
+
+# --- files that take long to read ---
+
+HOSTILE = "void *mi_malloc(unsigned long n) { return (void *)(n * 0); }\nvoid mi_free(void *p) { (void)p; }\n"
+MAPPER = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	char line[8];
+
+	(void)argc;
+	if (!fgets(line, sizeof(line), stdin) || mmap(NULL, 1UL << 30, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(argv[1], O_RDONLY), 0) == MAP_FAILED)
+		return 1;
+	puts("mapped");
+	fflush(stdout);
+	return !fgets(line, sizeof(line), stdin);
+}
+"""
+
+
+def compiled(directory, name, source, *options):
+    path = os.path.join(directory, name)
+    result = run([need_tool("gcc"), "-x", "c", "-", "-O1", "-o", path, *options], input=source)
+    expect_equal(result.status, 0, result)
+    return path
+
+
+def hostile_library(directory, code=""):
+    return compiled(directory, "hostile.so", HOSTILE + code, "-shared", "-fPIC", "-nostdlib")
+
+
+def sparse_library(directory):
+    """Some KiB on the disk, a GiB of code by its program header."""
+    library = hostile_library(directory)
+    with open(library, "r+b") as file:
+        header = file.read(64)
+        table, (size, n) = struct.unpack_from("<Q", header, 32)[0], struct.unpack_from("<HH", header, 54)
+        for entry in range(table, table + n * size, size):
+            file.seek(entry)
+            kind, flags, offset = struct.unpack("<IIQ", file.read(16))
+            if kind == 1 and flags & 1:  # PT_LOAD, PF_X
+                file.seek(entry + 32)
+                file.write(struct.pack("<QQ", 1 << 30, 1 << 30))
+                os.truncate(library, offset + (1 << 30))
+    return library
+
+
+def library_of_calls(directory):
+    """Every byte of its 256 MiB of code begins a call."""
+    return hostile_library(directory, '__asm__(".text\\n.fill 268435456, 1, 0xe8\\n");\n')
+
+
+@test(long=True)
+def stall_huge_code():
+    """An allocator with a GiB of code that is not there, or with nothing but calls: who reads all of it needs seconds. The other
+    target has its speed meanwhile, and both end when they are told to."""
+    took = []
+    for library_in in sparse_library, library_of_calls:
+        with place() as directory:
+            library, mapper = library_in(directory), compiled(directory, "mapper", MAPPER)
+            report = os.path.join(directory, "json")
+            with Busy() as target, Tracer("--comm", "churn", "--comm", "mapper", f"--json={report}", "-f", "none") as tracer:
+                process = start([mapper, library])
+                try:
+                    wait_in_place(target.pid)
+                    process.stdin.write("map\n")
+                    process.stdin.flush()
+                    expect_equal(read_line(process, process.stdout), "mapped\n", "who maps it")
+                    target.check_speed()
+                    target.check_speed()
+                    began = time.monotonic()
+                    result = memtrace("check", process.pid)
+                    expect_equal(result.status, 0, result)
+                    expect_words(result.out, "hostile.so")
+                    result = memtrace("-p", process.pid, "-d", "0.5", "-f", "none")
+                    expect_words(result.out + result.err, "hostile.so|mi_malloc|mimalloc|allocat")
+                    took.append(time.monotonic() - began)
+                    expect(took[-1] < 20, f"check and a run of half a second took {took[-1]:.1f} s")
+                    began = time.monotonic()
+                    tracer.stop()
+                    took.append(time.monotonic() - began)
+                    expect(took[-1] < 5, f"memtrace took {took[-1]:.1f} s to end")
+                    expect_equal(changed_text(target.pid), [], "code changed after the end")
+                finally:
+                    end(process)
+    return "check and a run, end: " + ", ".join(f"{t:.1f}" for t in took) + " s"

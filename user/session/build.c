@@ -374,17 +374,6 @@ static int add_lost(const struct build *b, struct profile *p)
 		ABI_LOST_COUNTERS(X)
 #undef X
 	};
-	const struct {
-		const char *name;
-		uint64_t n;
-	} run[] = {
-		{"program_runs_missed", b->missed_runs},     {"map_records_lost", b->watch_lost},
-		{"process_events_lost", b->events_lost},     {"block_ends_lost", b->ends_lost},
-		{"processes_refused", b->processes_refused}, {"profiles_forgotten", b->forgotten},
-		{"files_refused", b->files_refused},	     {"probes_refused", b->probes_refused},
-		{"probes_withdrawn", b->probes_withdrawn},   {"memory_unanswered", b->unanswered},
-		{"files_unanswered", b->files_unanswered},
-	};
 	const struct abi_process_cpu *c = &b->target->counters;
 	int rc = 0;
 
@@ -398,8 +387,8 @@ static int add_lost(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
-	for (size_t i = 0; i < sizeof(run) / sizeof(*run) && !rc; i++)
-		rc = profile__add_run_lost(p, run[i].name, run[i].n);
+	if (!rc)
+		rc = profile__add_run_lost(p, "probes_withdrawn", b->probes_withdrawn);
 	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", build__exec_untraced(b));
 	if (!rc)
@@ -412,9 +401,6 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
 	if (!rc && !profile__is_regions(p))
 		rc = refusals__add(b, p);
-	if (!rc)
-		rc = profile__add_run_lost(p, "unwind_tables_refused",
-					   capture__tables_refused(b->capture));
 	return rc;
 }
 

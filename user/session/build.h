@@ -133,10 +133,9 @@ struct build {
 	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
-	unsigned without; /* parts of the model of windows that are left out: profile/parts.h */
-	uint64_t watch_lost, missed_runs, events_lost, ends_lost, processes_refused, forgotten,
-		files_refused;
-	uint64_t probes_refused, probes_withdrawn, unanswered, files_unanswered;
+	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
+	uint64_t missed_runs; /* of BPF programs, whosever calls these would have seen */
+	uint64_t probes_withdrawn;
 };
 
 /* The sites of one process among the drained ones, and what number each has in its profile. */

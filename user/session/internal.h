@@ -87,6 +87,7 @@ struct session {
 	uint64_t settle_next_ns;
 	struct series series; /* while processes are few */
 	uint64_t forgotten;   /* profiles of ended processes that found no room */
+	uint64_t unseen;      /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
 };
 

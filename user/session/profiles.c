@@ -33,6 +33,33 @@ void profile_list__clear(struct profile_list *list)
 	*list = (struct profile_list){};
 }
 
+/* What the whole run has lost so far stands in each one's profile. 0 or -ENOMEM. */
+static int note_lost(struct session *s, struct profile *p)
+{
+	const struct {
+		const char *name;
+		uint64_t n;
+	} lost[] = {
+		{"program_runs_missed", capture__missed_runs(s->capture)},
+		{"map_records_lost", s->watch_lost},
+		{"process_events_lost", s->events_lost},
+		{"block_ends_lost", s->ends_lost},
+		{"processes_refused", capture__processes_refused(s->capture)},
+		{"processes_unseen", s->unseen},
+		{"profiles_forgotten", s->forgotten},
+		{"files_refused", s->files_refused},
+		{"probes_refused", s->probes_refused},
+		{"memory_unanswered", memory__given_up()},
+		{"files_unanswered", far__given_up()},
+		{"unwind_tables_refused", capture__tables_refused(s->capture)},
+	};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost) && !rc; i++)
+		rc = profile__add_run_lost(p, lost[i].name, lost[i].n);
+	return rc;
+}
+
 /* Adds the target's to the list. now_ns: the end of a run that goes on for it. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
 			uint64_t now_ns, struct profile_list *list)
@@ -56,17 +83,8 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.planned_s = t->uninvited ? 0 : s->planned_s,
 		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),
 		.cpu_time_ns = target__cpu_used_ns(t),
-		.watch_lost = s->watch_lost,
-		.events_lost = s->events_lost,
-		.ends_lost = s->ends_lost,
-		.forgotten = s->forgotten,
-		.files_refused = s->files_refused,
-		.probes_refused = s->probes_refused,
 		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
-		.unanswered = memory__given_up(),
-		.files_unanswered = far__given_up(),
 		.not_traced = files__not_traced(s, t),
-		.processes_refused = capture__processes_refused(s->capture),
 		.missed_runs = capture__missed_runs(s->capture),
 		.without = s->without,
 	};
@@ -101,6 +119,11 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	}
 	if (regions)
 		list->at[list->n++] = regions;
+	for (size_t i = first; i < list->n; i++) {
+		rc = note_lost(s, list->at[i]);
+		if (rc)
+			return rc;
+	}
 	/* the process's first, whichever that is */
 	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
 			       &list->at[first]->resident);
@@ -222,6 +245,10 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
+	/* again of those that ended earlier: more may have been lost since */
+	for (size_t i = 0; i < s->profiles.n; i++)
+		if (note_lost(s, s->profiles.at[i]))
+			return error__set(err, -ENOMEM, "out of memory");
 	note_own_cost(s);
 	*ret = s->profiles.at;
 	*ret_n = s->profiles.n;

@@ -526,6 +526,18 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 }
 
+/* Most short-lived processes have nothing to report. */
+static bool leaves_nothing(const struct target *t)
+{
+	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls;
+}
+
+/* Some of them because they ended before their files had probes, or between two windows. */
+static bool is_unseen(const struct target *t)
+{
+	return !t->alloc_calls && !t->free_calls;
+}
+
 void targets__take_news(struct session *s)
 {
 	/* Who is there, what they have mapped, who is gone. What is read first has been made by
@@ -557,13 +569,11 @@ void targets__take_news(struct session *s)
 	}
 	targets__tell_mappings(s);
 	region_calls__settle(s, false);
-	/* Most short-lived processes leave nothing to report. */
-	for (size_t i = 0; i < s->n_targets;) {
-		struct target *t = s->targets[i];
-
-		if (t->ended && t->uninvited && !t->counters.samples && !t->book.calls)
-			targets__remove(s, t);
-		else
+	for (size_t i = 0; i < s->n_targets;)
+		if (leaves_nothing(s->targets[i])) {
+			s->unseen += is_unseen(s->targets[i]);
+			targets__remove(s, s->targets[i]);
+		} else {
 			i++;
-	}
+		}
 }
