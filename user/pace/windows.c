@@ -7,8 +7,8 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which nothing has paid for: a program of a tenth of a core takes
- * fifteen seconds to make up for it at a limit of 1. */
+/* Length of the first window, which nothing has paid for: at a limit of 1 a second and a half make
+ * up for it. */
 #define FIRST_NS    (15 * MS)
 #define MIN_NS	    (6 * MS) /* mean lengths */
 #define MAX_NS	    (400 * MS)
@@ -25,6 +25,7 @@
 #define PATIENCE_NS (250 * MS)	/* of the budget of so long tracing may be in debt: chance */
 #define CHEAP	    2		/* windows in a row that show it */
 #define NOTICED	    0.25	/* of CPU time: a window with more cost is waited for */
+#define LIGHT	    10.0	/* times its CPU time a process of light work may pay with */
 #define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
 /* of a core that it might have had: who had less, and used none, may wait for it */
 #define IDLE		0.5
@@ -99,11 +100,23 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 		w->next_ns = w->since_ns + (uint64_t)w->length_ns;
 }
 
+/* What pays for windows: "Light work" in windows.h. */
+static double earned(const struct windows *w, double wall_ns, double cpu_ns)
+{
+	return fmax(cpu_ns, fmin(w->spare * wall_ns, LIGHT * cpu_ns));
+}
+
 /* --- what windows are expected to cost --- */
+
+/* The same for each ns of a gap. */
+static double earning_rate(const struct windows *w)
+{
+	return between(earned(w, 1, w->cpu_rate), MIN_CPU, 1e6);
+}
 
 static double mean_length_ns(const struct windows *w)
 {
-	double allowed = w->scale * w->budget * between(w->cpu_rate, MIN_CPU, 1e6) * PERIOD_NS -
+	double allowed = w->scale * w->budget * earning_rate(w) * PERIOD_NS -
 			 w->cost_rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
 
 	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
@@ -113,7 +126,7 @@ static double mean_length_ns(const struct windows *w)
 /* What a window of so many mean lengths adds to the debt: C in windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
-	double rate = w->cost_rate - w->budget * w->used_rate;
+	double rate = w->cost_rate - w->budget * earned(w, 1, w->used_rate);
 
 	return fmax(rate * (stretch * mean_length_ns(w) + WINDOWS_SETTLE_NS) + w->edge_cost_ns, 0);
 }
@@ -158,10 +171,12 @@ static double felt(const struct windows *w, double cost_ns)
 
 /* What a stretch of so much CPU time and felt cost takes of the limit on windows: all of it, where
  * who waits for it notices that. Not while probes come and go: most of that time there are none. */
-static double charge(const struct windows *w, bool window, double cpu_ns, double felt_ns)
+static double charge(const struct windows *w, bool window, double wall_ns, double cpu_ns,
+		     double felt_ns)
 {
-	return window && !w->continuous && felt_ns > NOTICED * cpu_ns ? fmax(cpu_ns, felt_ns)
-								      : felt_ns;
+	return window && !w->continuous && felt_ns > NOTICED * cpu_ns
+		       ? fmax(earned(w, wall_ns, cpu_ns), felt_ns)
+		       : felt_ns;
 }
 
 /* A stretch since the last change is over: books it. window: all of it was one. Its cost, as
@@ -173,8 +188,8 @@ static double book(struct windows *w, bool window, uint64_t now_ns, double cost_
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;
 	w->felt_ns += dear - cost;
-	w->debt_ns += charge(w, window, cpu, dear) -
-		      (w->continuous ? w->steady * at_least : w->budget * cpu);
+	w->debt_ns += charge(w, window, wall, cpu, dear) -
+		      (w->continuous ? w->steady * at_least : w->budget * earned(w, wall, cpu));
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
 	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
 	w->idle_debt_ns = fmax(w->idle_debt_ns, -CREDIT_NS);
@@ -250,8 +265,9 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	struct thinning_costs since = costs(w, now_ns, cost_ns, cpu_ns);
 
 	if (!w->n_cheap && wall > 0)
-		w->cost_rate = smooth(w->cost_rate,
-				      charge(w, true, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
+		w->cost_rate =
+			smooth(w->cost_rate,
+			       charge(w, true, wall, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
 	if (wall > 0 && !w->continuous)
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
@@ -288,7 +304,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 /* When the process will have worked off what is to be worked off before the next window. */
 static void plan_look(struct windows *w, uint64_t now_ns)
 {
-	double rate = w->budget * between(w->cpu_rate, MIN_CPU, 1e6);
+	double rate = w->budget * earning_rate(w);
 
 	w->next_ns =
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);

@@ -27,6 +27,14 @@
  * its CPU time in windows, not only what probes take: at a limit of 1 one request in a hundred is
  * touched. (Where probes take less, requests hardly take longer, and windows may be longer.)
  *
+ * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
+ * of one there. Had its own CPU time to pay for that, there would be one window in fifteen seconds
+ * at a limit of 1, and one request in a thousand would be touched. What it did not want of a core
+ * pays as well, as far as the machine has that idle: then windows take one hundredth of the time,
+ * no more of a core, and touch one request in a hundred, as they do with a process that always
+ * works. But no more than LIGHT times its CPU time pays: who is silent earns nothing for windows in
+ * the work that comes afterwards.
+ *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
  *
