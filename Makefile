@@ -118,7 +118,7 @@ $(B)/encode/svg_parts.h: user/encode/svg.css user/encode/svg.js
 		echo "static const char svg_$${part%:*}[] ="; \
 		sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "user/encode/svg.$${part#*:}"; \
 		echo ';'; done >$@.tmp && mv $@.tmp $@
-$(foreach dir,$(B) $(B)/check $(B)/fuzz,$(dir)/user/encode/svg.o): $(B)/encode/svg_parts.h
+$(foreach dir,$(B) $(B)/check $(B)/coverage $(B)/fuzz,$(dir)/user/encode/svg.o): $(B)/encode/svg_parts.h
 
 $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
@@ -355,7 +355,7 @@ $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
 
 # Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it, and nothing
 # else, so that a room that secretly needs one above fails to link. Always instrumented.
-CHECK_B   := $(B)/check
+CHECK_B   := $(B)/$(if $(COVFLAGS),coverage,check)
 CHECK_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer $(COVFLAGS)
 UNIT_SRC  := $(wildcard tests/unit/*/test_*.c tests/bpf/test_*.c)
@@ -444,6 +444,7 @@ check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
+	$(if $(COVFLAGS),$(Q)scripts/coverage $(CHECK_B))
 
 check-layers:
 	$(Q)scripts/check-layers
@@ -578,7 +579,7 @@ help:
 	'make diffs-tables docs/diff.md from what make diffs has measured' \
 	'make clean' \
 	'' \
-	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \
+	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts lines: make COV=1 check' \
 	'lines, WERROR=1 makes warnings errors, CC=clang compiles with clang.'
 
 clean:

@@ -533,9 +533,9 @@ static bool leaves_nothing(const struct target *t)
 }
 
 /* Some of them because they ended before their files had probes, or between two windows. */
-static bool is_unseen(const struct target *t)
+static bool is_unseen(const struct session *s, const struct target *t)
 {
-	return !t->alloc_calls && !t->free_calls;
+	return (s->what & WHAT_HEAP) && !t->alloc_calls && !t->free_calls;
 }
 
 void targets__take_news(struct session *s)
@@ -571,7 +571,7 @@ void targets__take_news(struct session *s)
 	region_calls__settle(s, false);
 	for (size_t i = 0; i < s->n_targets;)
 		if (leaves_nothing(s->targets[i])) {
-			s->unseen += is_unseen(s->targets[i]);
+			s->unseen += is_unseen(s, s->targets[i]);
 			targets__remove(s, s->targets[i]);
 		} else {
 			i++;
