@@ -14,6 +14,7 @@ ifeq ($(origin CC),default)
 CC      := gcc
 endif
 CLANG   ?= clang
+CLANG_TIDY ?= clang-tidy
 LLVM_STRIP ?= $(or $(shell command -v llvm-strip),$(firstword $(wildcard /usr/bin/llvm-strip-*)),llvm-strip)
 BPFTOOL ?= $(or $(shell command -v bpftool),$(wildcard /usr/sbin/bpftool),bpftool)
 PKG_CONFIG ?= pkg-config
@@ -56,7 +57,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual uninstall test test-long bench leaks \
+.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace
 
@@ -461,6 +462,10 @@ check-static:
 		'-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' --suppressions-list=.cppcheck \
 		--error-exitcode=1 user
 
+# What compilers and cppcheck do not say, either: .clang-tidy tells what is asked.
+check-tidy: $(B)/memtrace
+	$(Q)printf '%s\n' $(USER_SRC) | xargs -P $$(nproc) -n 8 $(CLANG_TIDY) --quiet 2>$(B)/tidy.err
+
 check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
 	$(Q)scripts/check-docs
@@ -559,6 +564,7 @@ help:
 	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
 	'make format       C, C++ and headers as .clang-format says' \
+	'make check-tidy   what clang-tidy says of user/' \
 	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
 	'make moments      something happens to memtrace or its target at each of N (1000) random moments (root)' \

@@ -8,7 +8,7 @@
 
 #define ABI_STACK_FRAMES   127		/* addresses per stack, the allocator function included */
 #define ABI_MAX_FUNCS	   4096		/* probed functions at a time, over all files */
-#define ABI_MAX_OBJECTS	   256		/* allocators at a time, by file: abi_func.object */
+#define ABI_MAX_OBJECTS	   256		/* files with an allocator at a time: abi_func.object */
 #define ABI_MAX_INNER	   24		/* return addresses inside an allocator, per file */
 #define ABI_MAX_OUTER	   40		/* bodies of probed functions, per file */
 #define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
@@ -18,13 +18,13 @@
 #define ABI_MAX_MAPPINGS   1024		/* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	   2048		/* unwind rows per chunk; a power of two */
 #define ABI_MAX_TABLES	   4096		/* unwind tables: binaries */
-#define ABI_MAX_FILE_PARTS 16384	/* mappings of files by which their tables are found */
+#define ABI_MAX_FILE_PARTS 16384	/* parts of mapped files, which lead to their tables */
 #define ABI_NO_WINDOW	   (~0ULL)
-#define ABI_AGES	   10	    /* of blocks that were freed: classes, */
-#define ABI_AGE_NS	   10000ULL /* the first of them up to 10 us */
+#define ABI_AGES	   10	    /* age classes of freed blocks, */
+#define ABI_AGE_NS	   10000ULL /* the first is up to 10 us */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time, */
 #define ABI_MAX_POOLED	   65536    /* and their blocks */
-#define ABI_SCRATCH	   4 /* buffers per CPU: how deep probes may preempt each other there */
+#define ABI_SCRATCH	   4 /* stack buffers per CPU: so many probes may preempt each other */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \
@@ -57,48 +57,49 @@ enum abi_lost {
 };
 
 /* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the
- * calling convention; 7 to 14 are rax, r10, r11, rbx and r12 to r15, where the function has put one
- * before it comes to the probe. 0 = none. */
+ * calling convention. 7 to 14 are rax, r10, r11, rbx and r12 to r15: the function has moved an
+ * argument there before it reaches the probe. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
 	ROLE_FREE,	/* old block ptr */
-	ROLE_POOL_END,	/* pool ptr, and all blocks that were taken from it */
-	ROLE_POOL_LEFT, /* pool ptr, whose blocks stay */
+	ROLE_POOL_END,	/* pool ptr: it ends, and so do all blocks that were taken from it */
+	ROLE_POOL_LEFT, /* pool ptr: it ends, and its blocks stay */
 };
 
-/* Is it one of those that make no block, and whose return nobody awaits? */
+/* Does a function of this role make no block? Then its return is not awaited. */
 static inline int abi_role__frees(__u8 role)
 {
 	return role >= ROLE_FREE;
 }
 
-#define OUTER_DIRECT 1 /* itself, by a call or a jump */
-#define OUTER_WITHIN 2 /* or by way of any code of its library, abi_object.text_... */
+#define OUTER_DIRECT 1 /* the function itself calls or jumps to the other one */
+#define OUTER_WITHIN 2 /* or any code of its library does: abi_object.text_... */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
 	__u8 role;
 	__u8 size_arg;
-	__u8 count_arg; /* size is the product of both, checked for overflow */
+	__u8 count_arg; /* size is size_arg * count_arg, checked for overflow */
 	__u8 ptr_arg;
 	__u8 out_arg;  /* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 cost;     /* what a hit costs: index of abi_process_cpu.calls, user space's choice */
+	__u8 cost;     /* cost class of a hit: index of abi_process_cpu.calls; user space's */
 	__u8 object;   /* index of its file */
 	__u8 outer;    /* may hand the call over to another probed function: OUTER_... */
 	__u32 delta;   /* of the probe from the function's entry, bytes */
-	__u8 in_place; /* xallocx: the block never moves; rax is its size now, and it has grown or
-			 * shrunk as asked for when that is no less than the size asked for */
+	__u8 in_place; /* xallocx: the block never moves. rax is its size now. The block has grown
+			 * or shrunk as asked when rax is no less than the size asked for */
 	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
-	__u8 blind;    /* it may throw, and where it returns is not known */
+	__u8 blind;    /* it may throw, and its ret instructions are not known */
 	__u8 wraps;    /* it is an allocator on top of others: what it calls is not counted */
-	__u8 pool_arg; /* the pool that it takes the block from */
+	__u8 pool_arg; /* argument that is the pool that the block is taken from */
 	__u8 pad[7];
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
-/* How to tell calls that an allocator makes to itself (realloc that moves calls malloc), which must
- * not be counted again. All ELF virtual addresses of one file. */
+/* How to recognize calls that an allocator makes to itself: a realloc that moves its block calls
+ * malloc. Such calls must not be counted again. All values are ELF virtual addresses of one file.
+ */
 struct abi_range {
 	__u64 start, end; /* end exclusive */
 };
@@ -106,11 +107,11 @@ struct abi_range {
 struct abi_object {
 	__u32 n_inner, n_outer;
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
-	__u64 low, high;	    /* all that follows lies in here; low > high: nothing */
+	__u64 low, high;	    /* inner and outer lie in here; low > high: both are empty */
 	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that call others inside */
-	__u32 header; /* 1: in front of each block stands its size, as glibc has it */
+	__u32 header; /* 1: each block's size stands in front of the block, as in glibc */
 	__u32 pad;
 };
 
@@ -121,7 +122,7 @@ struct abi_stack_key {
 	__u64 lo, hi;
 };
 
-/* Where a stack ends, and why there: X(enumerator, name). Only the first is the stack's own end. */
+/* Why a stack ends where it does: X(enumerator, name). Only COMPLETE is the stack's own end. */
 #define ABI_STACK_ENDS(X)                                                                          \
 	X(COMPLETE, "complete")		    /* the start of process, thread or coroutine */        \
 	X(TRUNCATED, "truncated")	    /* the limit of frames */                              \
@@ -140,9 +141,9 @@ enum abi_stack_end {
 		STACK_END_MAX
 };
 
-/* Beside it in abi_stack.end: code without unwind information was crossed by frame pointers. Code
- * that keeps none (LLVM's JIT) looks the same there as code that does (V8's), so a caller may be
- * missing. */
+/* A flag beside the reason in abi_stack.end: the walk has crossed code without unwind information
+ * by frame pointers. Code that keeps no frame pointers (LLVM's JIT) looks the same there as code
+ * that keeps them (V8's), so a caller may be missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -155,7 +156,7 @@ struct abi_stack {
 struct abi_mapping {
 	__u64 start, end; /* run-time addresses; unused: start is 1 << 62 */
 	__u64 bias;	  /* address - bias is a pc of the table */
-	__u32 table;	  /* its number; 0: none */
+	__u32 table;	  /* number of its unwind table; 0: none */
 	__u32 pad;
 };
 
@@ -170,9 +171,9 @@ struct abi_file {
 	__u32 pad;
 };
 
-/* A program's file as an exec found it. Its number may be another file's later, and it another
- * path's: each changes its time of change, but for one that takes the number within a tick of the
- * clock, whose generation differs. */
+/* A program's file as an exec found it. Later its inode number may belong to another file, and the
+ * file may have another path. Both change the time of change (ctime). The exception is a file that
+ * takes the number within a tick of the clock: its generation differs. */
 struct abi_program {
 	struct abi_file file;
 	__u64 changed_s; /* ctime */
@@ -180,7 +181,7 @@ struct abi_program {
 	__u32 generation; /* 0 where the file system has none */
 };
 
-/* Does it fit --exe? Of a file that is still the same. */
+/* Does a file fit --exe? Valid while its ctime and generation are still these. */
 struct abi_verdict {
 	__u64 changed_s;
 	__u32 changed_ns;
@@ -189,13 +190,13 @@ struct abi_verdict {
 	__u32 pad;
 };
 
-/* A file's part, as it is mapped: from a page on. */
+/* A part of a file as it is mapped: from this page on. */
 struct abi_file_part {
 	struct abi_file file;
 	__u64 page;
 };
 
-/* Its unwind table, as long as the file is what it was when that was made. */
+/* The file's unwind table. It is valid while the file is what it was when the table was made. */
 struct abi_file_table {
 	__u64 size;	 /* of the file, bytes */
 	__u64 changed_s; /* its time of change (ctime): no one can set it */
@@ -205,7 +206,7 @@ struct abi_file_table {
 };
 
 /* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
- * ~0. Chunk 0 of a table is its index: row i's pc is the first of chunk i + 1. */
+ * ~0. Chunk 0 of a table is its index: the pc of its row i is the first pc of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -231,37 +232,37 @@ struct abi_site_key {
 	__u32 pad;
 };
 
-/* Sums over the samples of a site. Objects carry 16 binary places (1/p each), bytes are z/p rounded
- * to whole bytes. */
+/* Sums over the samples of a site. A sample of z bytes, taken with probability p, counts as 1/p
+ * objects (16 binary places) and z/p bytes (rounded to whole bytes). */
 struct abi_site {
 	__u64 alloc_samples, freed_samples;
 	__u64 alloc_objects_q16, freed_objects_q16;
 	__u64 alloc_bytes, freed_bytes;
-	/* Of these the ones by realloc whose growth is known, and by how much they have grown,
-	 * weighted like bytes (a shrinking counts against it: two's complement). */
+	/* Samples by realloc whose growth is known, and the sum of that growth, weighted like
+	 * bytes. A block that shrinks counts as negative growth: two's complement. */
 	__u64 grown_samples, grown_bytes;
-	/* How blocks born in the window at hand were seen to end in it: taken over by realloc, or
-	 * freed. */
+	/* Blocks that were born in a window and were seen to end in the same one: replaced by
+	 * realloc, or freed. */
 	__u64 moved_samples, ended_samples;
-	/* The most that it ever held. CPUs may overtake each other here: a little less, at
-	 * worst. */
+	/* The most that the site ever held. CPUs may overtake each other here: at worst the value
+	 * is a little too low. */
 	__u64 high_objects_q16, high_bytes;
-	/* Objects whose end was seen, by age: ABI_AGE_NS times 10^i and less; the last: any
-	 * older. */
+	/* Objects whose end was seen, by age: class i holds ages up to ABI_AGE_NS times 10^i, the
+	 * last class all older ones. */
 	__u64 ended_objects_q16[ABI_AGES];
-	/* What it held when the process's height of that number was reached:
-	 * abi_site__at_peak(). */
+	/* What the site held when the process reached its peak number peak_n: abi_site__at_peak().
+	 */
 	__u64 peak_n, peak_objects_q16, peak_bytes;
 };
 
 /* What a process held, and when it held most (bpf/peak.bpf.h). Estimates, as in struct abi_site. */
 struct abi_peak {
-	__u64 live_bytes; /* now; two's complement */
-	__u64 bytes;	  /* the most */
-	__u64 time_ns;	  /* when: monotonic; 0: never anything */
-	__u64 n;	  /* heights so far, each higher than the one before */
-	__u64 base; /* of these, the first of the present program: what a site has noted with a
-		     * lower number, or none, was its predecessor's */
+	__u64 live_bytes; /* what it holds now; two's complement */
+	__u64 bytes;	  /* the most it has held */
+	__u64 time_ns;	  /* when that was: monotonic; 0: it never held anything */
+	__u64 n;	  /* peaks so far, each higher than the one before */
+	__u64 base; /* number of the present program's first peak: what a site has noted with a
+		     * lower number (0: no note) is of the program before it */
 };
 
 /* What the site held at the process's highest moment. */
@@ -282,8 +283,8 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 		*ret_objects_q16 = *ret_bytes = 0;
 }
 
-/* What one thread freed of another's, or of its own; with freer 0 all that owner allocated. Sums
- * over samples as in struct abi_site. */
+/* What the thread freer freed of the blocks that the thread owner allocated. The two may be the
+ * same. freer 0: all that owner allocated. Sums over samples as in struct abi_site. */
 struct abi_transfer_key {
 	__u32 process;
 	__u32 owner, freer; /* tids */
@@ -300,15 +301,15 @@ struct abi_live_key {
 	__u32 pad;
 };
 
-/* How many tracked blocks an address may be one of: counters of the blocks in the live table, by a
- * hash of its keys. bpf/filter.bpf.h says how they are kept. */
+/* A filter for addresses that may be tracked blocks: it counts the blocks in the live table, by a
+ * hash of the table's keys. bpf/filter.bpf.h says how the counters are kept. */
 #define ABI_FILTER_BITS	 16
 #define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
 
 static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 {
-	/* Blocks stand at regular distances. One multiplication alone would leave them so, and some
-	 * distances would hit few of the counters. */
+	/* Blocks stand at regular distances. After one multiplication alone the distances would
+	 * still be regular, and some of them would hit few of the counters. */
 	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
 
 	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
@@ -318,8 +319,8 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 enum abi_birth {
 	BIRTH_NEW,     /* all of it is new */
 	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */
-	BIRTH_UNKNOWN, /* by realloc, and of what is not known, or was not asked */
-	BIRTH_ENDED,   /* it was freed; its address is watched on: abi_process.watch */
+	BIRTH_UNKNOWN, /* by realloc: the old size is not known, or was not asked for */
+	BIRTH_ENDED,   /* it was freed; its address stays watched: abi_process.watch */
 };
 
 struct abi_live {
@@ -329,17 +330,17 @@ struct abi_live {
 	struct abi_stack_key stack;
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
-	/* BIRTH_GROWN: more than the block that it took the place of: bytes; not below -size.
-	 * BIRTH_ENDED: abi_process.window_ns when a free at its address was told last in a window;
-	 * 0: in none. */
+	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
+	 * -size. BIRTH_ENDED: abi_process.window_ns of the window in which a free at its address
+	 * was last told; 0: in none. */
 	__s64 grown;
 };
 
 /* A pool, by process and address: abi_live_key. */
 struct abi_pool {
 	__u64 number; /* unique in the run, from 1 */
-	__u64 first;  /* of its blocks: an address; 0: it has none */
-	__u32 busy;   /* 1: somebody changes its list */
+	__u64 first;  /* address of its list's first block; 0: it has none */
+	__u32 busy;   /* lock of its list; 1: taken */
 	__u32 pad;
 };
 
@@ -353,13 +354,13 @@ struct abi_pooled {
  * ledger needs each of them with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
-	END_MOVED,     /* realloc has put another in its place, anywhere */
-	END_UNSEEN,    /* another sampled block stands there: its free was not seen */
-	END_AGAIN,     /* another block at its address was freed: told once in a window */
+	END_MOVED,     /* realloc has replaced it by another block, anywhere */
+	END_UNSEEN,    /* a new sampled block stands at its address: its free was not seen */
+	END_AGAIN,     /* a later block at its address was freed: told once in a window */
 };
 
 struct abi_end {
-	struct abi_live block; /* the one that is, or was, sampled */
+	struct abi_live block; /* the sampled block that is, or was, at addr */
 	__u64 addr;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 process;
@@ -379,16 +380,16 @@ struct abi_inflight {
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
 	__u64 old_addr;	     /* 0: was not tracked */
 	__u64 size;
-	/* what a reallocated block had, bytes; 0: it was not asked, or not to be read */
+	/* size of the reallocated block, bytes; 0: not asked for, or not readable */
 	__u64 had;
-	__u64 pool;	/* that the new block is taken from; 0: none */
+	__u64 pool;	/* pool that the new block is taken from; 0: none */
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
-	__u64 ret;	/* a function that may throw: its return address; 0: another one */
+	__u64 ret;	/* return address of a function that may throw; 0: another function */
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
-	__u32 header; /* had is of the allocator's measure, as the new block's header has it */
+	__u32 header; /* had is from the old block's header: compare the new block's header */
 };
 
 /* A call that takes memory from the kernel or gives it back, as user space hears of it. */
@@ -403,13 +404,13 @@ struct abi_region_call {
 	__u32 kind; /* enum abi_region_kind */
 	__u32 process, tid;
 	__u32 pad;
-	/* what is mapped then (brk: addr is the new break); munmap: what was */
+	/* what is mapped after the call (brk: addr is the new break); munmap: what was mapped */
 	__u64 addr, len;
 	/* mremap: what was mapped before; brk: old_addr is the old break */
 	__u64 old_addr, old_len;
 	__u64 flags;		 /* of mmap and mremap, as given */
 	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
-	/* zero: none, for it takes only away, or for it was lost (counted) */
+	/* zero: no stack. The call only takes memory away, or the stack was lost (counted). */
 	struct abi_stack_key stack;
 };
 
@@ -418,48 +419,49 @@ struct abi_region_call {
 struct abi_process {
 	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
 	__u32 id;
-	__u32 borrowed; /* a vfork's child: it runs in its parent's memory, and has its number until
-			   its exec */
-	__u64 exec_ns;	/* last exec: blocks born before are gone */
-	__u64 interval; /* mean bytes between samples; 1: every allocation */
-	__u64 window_ns; /* all probes are in place since then; ABI_NO_WINDOW: not all, or not for
-			  * long; 0: they always are */
+	__u32 borrowed;	 /* a child of vfork: until its exec it runs in its parent's memory and has
+			 * its parent's id */
+	__u64 exec_ns;	 /* last exec: blocks born before are gone */
+	__u64 interval;	 /* mean bytes between samples; 1: every allocation */
+	__u64 window_ns; /* since then all probes are in place; ABI_NO_WINDOW: not all are, or not
+			  * for long; 0: they always are */
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end),
 		      * and the addresses of those that were freed stay in the live table, as
 		      * BIRTH_ENDED */
 	__u32 pad;
 };
 
-/* Its state on one CPU. */
+/* A process's state on one CPU. */
 struct abi_process_cpu {
-	__u32 process; /* whose it is; another's: nothing of this process has run here yet */
+	__u32 process; /* whose state it is; another's: nothing of this process has run here yet */
 	__u32 pad;
 	/* bytes to the next sample; meaningless unless drawn for the process's interval */
 	__s64 until_sample;
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
-	__u64 stack_ns;	       /* what taking the stacks of the heap's samples took */
-	__u64 armed, returned; /* calls whose return was awaited, and came */
-	__u64 inner;	       /* calls an allocator made to itself and that were left out */
+	__u64 stack_ns;	       /* time spent on taking the stacks of heap samples */
+	__u64 armed, returned; /* calls whose return was awaited; those that did return */
+	__u64 inner;	       /* calls that an allocator made to itself: left out */
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
 	__u64 no_deaths;		/* calls of freeing functions that end none: free(NULL) */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
-	/* calls of mmap and its like; what taking their stacks took */
+	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
 
-/* Which processes are traced besides those that user space names: each at its exec, and a fork's
- * child at once. All conditions given must hold; of the names and of the users, one. */
+/* Which processes are traced besides those that user space names: a process from its exec on, the
+ * child of a fork at once. All given conditions must hold. Of several names one must fit, and so of
+ * several users. */
 struct abi_selection {
 	__u32 dynamic; /* any process that fits; else only children, if follow says so */
 	__u32 follow;  /* children of traced processes */
 	__u32 n_comms, n_users;
 	char comms[ABI_MAX_WANTED][ABI_COMM_LEN];
 	__u32 users[ABI_MAX_WANTED];
-	__u64 cgroup; /* id; 0: any. In it or below */
+	__u64 cgroup; /* id: the process is in it or below; 0: any */
 	__u32 cgroup_level;
 	__u32 by_exe; /* the program's file must be among wanted_files */
 	__u32 self;   /* memtrace's own tgid, never traced */
@@ -468,25 +470,25 @@ struct abi_selection {
 
 enum abi_event_kind {
 	EVENT_NEW = 1,	/* a process is traced from now on: an exec that fits */
-	EVENT_FORK,	/* the same, by a fork; parent is the parent's id */
+	EVENT_FORK,	/* a process is traced: a fork's child; parent is the parent's id */
 	EVENT_EXEC,	/* it runs another program */
 	EVENT_EXIT,	/* it has ended, or its new program does not fit */
 	EVENT_HEADLESS, /* its main thread has ended, others go on */
-	EVENT_UNKNOWN, /* an exec of a file that user space has not judged as it is; process is 0 */
+	EVENT_UNKNOWN,	/* an exec; user space has not judged the file as it is now; process is 0 */
 };
 
 struct abi_event {
 	__u32 kind; /* enum abi_event_kind */
 	__u32 process, parent;
 	__u32 tgid;
-	__u32 by_thread; /* EVENT_EXEC: made by another than the main thread */
+	__u32 by_thread; /* EVENT_EXEC: called by another thread than the main one */
 	__u32 pad;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
 
-/* Who held a thread id last. */
+/* The last thread that had a thread id. */
 struct abi_thread {
 	__u32 process;
 	__u32 pad;
@@ -502,12 +504,12 @@ struct abi_outer_call {
 	__u64 wrap_sp, wrap_ret;
 };
 
-/* Who was the last to hit a probe on a CPU, and what a probe needs to know of it
+/* The thread that was the last to hit a probe on a CPU, and what a probe needs to know of it
  * (bpf/running.bpf.h). */
 struct abi_running {
-	__u64 turn;	/* which thread, and how often it had left a CPU by then */
-	__u64 start_ns; /* of the thread: no other of its number has begun then */
-	__u64 changes;	/* how often what is known of processes had changed by then */
+	__u64 turn;	/* the thread's number, and how often it had left a CPU by then */
+	__u64 start_ns; /* when the thread began: no other thread of its number began then */
+	__u64 changes;	/* the global counter `changes` as it was then (bpf/maps.bpf.h) */
 	__u64 interval; /* of its process */
 	__u64 outer_sp; /* of its abi_outer_call; 0: it has none */
 	__u32 process;
@@ -516,7 +518,7 @@ struct abi_running {
 
 /* Run-wide settings, constant once the programs are loaded. */
 struct abi_config {
-	__u64 interval; /* what a process begins with */
+	__u64 interval; /* sampling interval that a process begins with */
 	__u64 hash_seed[2];
 	__u32 max_frames; /* <= ABI_STACK_FRAMES */
 	__u32 pad;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the ideas in *.bpf.h need from their surroundings. On the host (unit tests, fuzzers) the
- * same names come from the test, which includes this header without __bpf__. */
+/* What the *.bpf.h headers need from their surroundings. On the host (unit tests, fuzzers) the same
+ * names come from the test, which includes this header without __bpf__. */
 #ifndef MEMTRACE_BPF_COMPAT_BPF_H
 #define MEMTRACE_BPF_COMPAT_BPF_H
 
@@ -21,8 +21,8 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* Where the kernel sends returns that somebody probes (this tracer or another); 0 when nobody ever
- * did in this process. */
+/* The address to which the kernel redirects returns that somebody probes (this tracer or another);
+ * 0: nobody ever did in this process. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A file's time of change (ctime), which its owner cannot set: it tells what a file was from what
- * it is now, and an inode's file from the one that uses its number next. */
+/* A file's time of change (ctime), which its owner cannot set. It tells whether a file is still as
+ * it was, and whether an inode number is still the same file's. */
 #ifndef MEMTRACE_BPF_CTIME_BPF_H
 #define MEMTRACE_BPF_CTIME_BPF_H
 
 #include "compat.bpf.h"
 
-/* A flag of file systems' own in the nanoseconds, since 6.13: somebody has looked at the time. */
+/* Since 6.13, file systems keep a flag of their own in the nanoseconds: the time was queried. */
 #define CTIME_QUERIED (1U << 31)
 
-/* As struct inode was before 6.6, and before 6.11. */
+/* The fields of struct inode before 6.6, and before 6.11. */
 struct inode___public_ctime {
 	struct timespec64 i_ctime;
 } __attribute__((preserve_access_index));

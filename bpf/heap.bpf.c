@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The probes on allocation functions. One program serves them all: which argument is what comes
- * from the table of functions, whose index is the probe's cookie. Three ways to attach them, from
- * the best: "session" (one program for entry and return, return armed per call), "multi" and "perf"
- * (an entry and a return program, every return trapped). Functions that may throw have no return
- * probe in any of them: there it is the entry program, and another one at their ret instructions.
- */
+/* The probes on allocation functions. One program serves them all: the table of functions, whose
+ * index is the probe's cookie, tells which argument is what. Three ways to attach them, from the
+ * best: "session" (one program for entry and return, return armed per call), "multi" and "perf" (an
+ * entry and a return program, every return trapped). Functions that may throw never have a return
+ * probe: they have the entry program, and another program at their ret instructions. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "running.bpf.h"
@@ -75,7 +74,8 @@ static __always_inline struct abi_running *running_here(void)
 	return bpf_map_lookup_elem(&runnings, &only);
 }
 
-/* Finds out who has hit the probe, and notes it. false: nobody who is traced. */
+/* Finds out what a probe needs to know of the thread that has hit it, and notes that. false: the
+ * thread is not traced. */
 static __noinline bool find_caller(struct abi_running *running, struct caller *caller)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -95,8 +95,8 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 	return true;
 }
 
-/* The function under the probe, who has called it, and its process's counters on this CPU; NULL
- * when nothing is to do. */
+/* Tells the function under the probe, and who has called it. Returns the counters of the caller's
+ * process on this CPU; NULL when nothing is to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -130,15 +130,17 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 
 /* --- calls that an allocator makes to itself, for one that has been counted already ---
  *
- * realloc that moves calls malloc, realloc(NULL, n) jumps to it, aligned_alloc hands small
- * alignments over. Such an inner call is known by its return address - after one of the allocator's
- * direct calls, or in the body of a function that hands over ("outer"), or, in a library that is
- * nothing but an allocator, anywhere in it while an outer call is under way - or, when it was
- * reached by a jump, by having the very frame, return address and size of the outer call.
+ * A realloc that moves its block calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc
+ * hands small alignments over. Such an inner call is recognized by its return address, which stands
+ * - after one of the allocator's direct calls, or
+ * - in the body of a function that hands over ("outer"), or
+ * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
+ * An inner call that was reached by a jump has the very frame, return address and size of the outer
+ * call.
  *
- * Reading the return address costs as much as all the rest (80 ns, the price of a user access), so
- * it is read only where it can matter: when the thread's last outer call was made at, or just
- * above, this stack pointer, and for samples. */
+ * Reading the return address costs as much as all the rest (80 ns, the price of a user access). So
+ * it is read only where it can matter: for samples, and when the thread's last outer call was made
+ * at, or just above, this stack pointer. */
 
 /* Bytes of stack between an outer call and the ones inside it, at most. */
 #define INNER_DEPTH 1024
@@ -156,7 +158,7 @@ static __always_inline bool is_near(const struct caller *caller, __u64 sp)
 	return sp <= caller->outer_sp && caller->outer_sp - sp <= INNER_DEPTH;
 }
 
-/* Is the call that was made at sp still running? Its return address is where it was. */
+/* Is the call that was made at sp still running? Then its return address is still there. */
 static __always_inline bool is_under_way(__u64 sp, __u64 ret)
 {
 	__u64 now;
@@ -171,7 +173,7 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 	__u32 index = fn->object, i;
 	__u64 vaddr, ret;
 
-	barrier_var(index); /* the number that is checked is the one that is used */
+	barrier_var(index); /* the value that is checked must be the one that is used */
 	if (index >= ABI_MAX_OBJECTS || read_user_u64(&ret, PT_REGS_SP(ctx)))
 		return false;
 	object = &objects[index];
@@ -187,7 +189,7 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
 	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
 		return true;
-	/* pvalloc and the like round up to whole pages. */
+	/* An inner call may ask for more: pvalloc and the like round up to whole pages. */
 	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
 		return false;
 	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
@@ -198,11 +200,11 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 
 /* --- an allocator on top of others ---
  *
- * A pool that the user named takes its memory from malloc, at times during a call. Its blocks stand
- * for that memory, so whatever is called inside is not counted: in any file, at any depth. Its
- * return is therefore always awaited. One that is left by an exception or longjmp is recognized by
- * the stack: its frame has been left when a call comes from above it, and as a rule overwritten
- * when one comes from below. */
+ * A pool that the user named takes its memory from malloc, at times during a call. The pool's
+ * blocks stand for that memory, so no call inside is counted: in any file, at any depth. The return
+ * of the pool's function is therefore always awaited. If an exception or longjmp leaves it, the
+ * stack shows that. When a later call comes from above the function's frame, the frame has been
+ * left. When it comes from below, the frame's return address has as a rule been overwritten. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -251,11 +253,11 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 		running->outer_sp = outer->sp;
 }
 
-/* An interruption on the way is nobody's cost. */
+/* The most that counts for a stack: an interruption on the way is nobody's cost. */
 #define STACK_MOST_NS 30000
 
-/* How long it takes depends on the stack's depth: measured, for it belongs to the cost that is
- * told. */
+/* Takes a stack and measures how long that takes: it depends on the stack's depth, and belongs to
+ * the cost that is reported. */
 static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,
 				      const struct abi_process *process, struct abi_stack_key *key)
 {
@@ -271,9 +273,9 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 	return rc;
 }
 
-/* Throws away what a call at sp has left that did not return: a longjmp, an exception. There is
- * hardly ever anything. So it looks first: a look-up takes no lock, and half the time of a deletion
- * that finds nothing. */
+/* Deletes the entry of a call at sp that did not return: a longjmp or an exception has left it.
+ * There is hardly ever such an entry. So it looks first: a look-up takes no lock, and half the time
+ * of a deletion that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -284,16 +286,16 @@ static __noinline int forget_call(__u64 sp)
 	return 0;
 }
 
-/* What a longjmp or an exception left at sp must not meet the return of a call of fn that is not
- * recorded. */
+/* Deletes the entry that a longjmp or an exception has left at sp: the return of a call of fn that
+ * is not recorded must not meet it. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	if (returns_always || fn->exits || fn->wraps)
 		forget_call(sp);
 }
 
-/* A call inside another one. Where that one has jumped here, the frame and its entry are its own.
- */
+/* A call inside another one. If the outer call has jumped here, the frame and its entry are the
+ * outer call's, and stay. */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
 {
@@ -306,19 +308,20 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 
 /* --- what realloc adds ---
  *
- * In windows most of a block's reallocs happen unseen, and what is new of it at one that is seen
- * has to be known there and then. glibc has a block's size in front of it, in its own measure (a
- * multiple of 16, or whole pages, less what it takes itself), which is taken of both blocks: over
- * all reallocs it adds up. Others keep it where it cannot be read cheaply; there it is known of a
- * block that is tracked since this very window began. What a target has written there itself cannot
- * but falsify its own profile; the new block's must fit what was asked for. */
+ * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, what is new of
+ * the block has to be known there and then. glibc keeps a block's size in front of the block, in
+ * its own measure (a multiple of 16, or whole pages, less what it takes itself). The sizes of both
+ * blocks are taken in that measure: over all reallocs it adds up. Other allocators keep the size
+ * where it cannot be read cheaply. There it is known only of a block that is tracked since this
+ * very window began. A target that writes into the header itself falsifies only its own profile;
+ * the new block's size must fit what was asked for. */
 
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
 #define MAX_BLOCK      (1ULL << 47)
 #define MAX_ROUNDING   (4ULL << 20) /* to huge pages */
 
-/* What the block at addr has room for; 0: no such thing stands there. */
+/* The bytes that the block at addr has room for, by its header; 0: it has no such header. */
 static __always_inline __u64 header_bytes(__u64 addr)
 {
 	__u64 header, size;
@@ -348,7 +351,7 @@ static __always_inline void note_old_size(const struct abi_func *fn,
 	}
 }
 
-/* It has returned the block at addr. */
+/* The sampled realloc has returned the block at addr. */
 static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
 					struct abi_live *block)
 {
@@ -364,7 +367,7 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 			return;
 	}
 	grown = has - call->had;
-	/* A weight is of the new size. */
+	/* The sample's weight is that of the new size, so no more than that may be taken off. */
 	if (grown < -(__s64)block->size)
 		grown = -(__s64)block->size;
 	block->birth = BIRTH_GROWN;
@@ -377,8 +380,9 @@ struct sample {
 	__u64 taken;
 };
 
-/* Takes the stack of a call that is to be a sample. Apart, like what follows: before Linux 6.13 the
- * stacks of all functions under way are 512 bytes together, and walking takes a third of that. */
+/* Takes the stack of a call that is to be a sample. A function of its own, like the next ones:
+ * before Linux 6.13 the stacks of all functions under way are 512 bytes together, and walking takes
+ * a third of that. */
 static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				  const struct abi_func *fn, struct sample *sample)
 {
@@ -389,9 +393,8 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	return 0;
 }
 
-/* A call begins that is a sample or may concern a block that is tracked. Apart from enter(), and
- * not inlined there: what takes room and time here is not to burden all the other calls. 1: the
- * return is awaited. */
+/* A call begins that is a sample or may concern a tracked block. Not inlined in enter(): the room
+ * and time that it takes must not burden all the other calls. 1: the return is awaited. */
 static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				    const struct abi_func *fn, __u64 size,
 				    const struct sample *sample)
@@ -408,8 +411,8 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	old_key.process = process->id;
 	if (fn->role == ROLE_REALLOC)
 		old_key.addr = argument(ctx, fn->ptr_arg);
-	/* Taken out of the table until it is known how the call went: once the allocator has
-	 * released the block, another thread may get its address. */
+	/* The old block is taken out of the table until it is known how the call went: once the
+	 * allocator has released the block, another thread may get its address. */
 	if (old_key.addr && filter_may_hold(live_filter, &old_key))
 		old = bpf_map_lookup_elem(&live, &old_key);
 	if (old && old->birth == BIRTH_ENDED) {
@@ -424,14 +427,14 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 		lose(cpu, LOST_RESULT_FAULT);
 		return fn->wraps;
 	}
-	/* Filled in where it stands, for want of room on the stack. */
+	/* The entry is filled in inside the map, for want of room on the stack. */
 	inflight_key(&key, sp);
 	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY)
 		       ? NULL
 		       : bpf_map_lookup_elem(&inflight, &key);
 	if (!call) {
 		lose(cpu, LOST_INFLIGHT_FULL);
-		if (old) /* the likelier outcome: it succeeds */
+		if (old) /* the likelier outcome: the call succeeds */
 			live_forget(cpu, process, old_key.addr);
 		return fn->wraps;
 	}
@@ -522,7 +525,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (fn->blind) {
 		if (sampled)
 			lose(cpu, LOST_RESULT_UNKNOWN);
-		if (tracked) /* the likelier outcome: it succeeds */
+		if (tracked) /* the likelier outcome: the call succeeds */
 			free_tracked(cpu, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
@@ -537,8 +540,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return fn->wraps;
 }
 
-/* Is what stands at [sp] the return address of call? What an exception left in the table belongs to
- * a call that has ended: the return of another function in its place is not its own. */
+/* Is the value at [sp] the return address of call? An exception may have left the entry of a call
+ * that has ended. Then another function, at the same sp, returns now. */
 static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
 	return !call->ret || is_under_way(sp, call->ret);
@@ -564,7 +567,7 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	if (call->in_place)
 		ret = ret >= call->size ? call->in_place : 0;
 	if (old_addr) {
-		/* Whoever drains the tables meanwhile must not find the block here, too. */
+		/* Whoever drains the tables meanwhile must not find the old block here as well. */
 		call->old_addr = 0;
 		if (!ret && call->size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = old_addr, .process = process->id};
@@ -591,7 +594,7 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	note_growth(call, ret, &block);
 	live_remember(cpu, process, ret, &block);
 	if (n_pools && ret != old_addr)
-		pool_leave(process->id, ret); /* whose free was not seen */
+		pool_leave(process->id, ret); /* an earlier block there, whose free was not seen */
 	if (call->pool && ret != old_addr)
 		pool_join(cpu, process->id, call->pool, ret);
 	note_thread(cpu, process->id, block.tid);
@@ -619,13 +622,13 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	if (!call)
 		return 0;
 	if (!at_exit && call->ret)
-		return 0; /* that one returns at its exits */
+		return 0; /* its function is probed at its ret instructions */
 	if (at_exit && !is_own_return(call, sp))
 		return 0;
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
-	/* Read where it stands, for want of room on the stack: nobody but this thread deletes
-	 * it. */
+	/* The entry is read inside the map, for want of room on the stack: nobody but this thread
+	 * deletes it. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);
@@ -657,9 +660,9 @@ int heap_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At the ret instructions of a function that may throw, whose entry has the program above whatever
- * the kind: an exception ends its process when it meets a return address that a return probe has
- * replaced. */
+/* At the ret instructions of a function that may throw. Its entry has heap_entry, whatever the kind
+ * of probes. A return probe replaces the return address, and an exception that meets such an
+ * address ends its process. */
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {

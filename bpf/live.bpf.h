@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The table of sampled blocks that are alive, and the accounts of the sites they came from.
  *
- * A free is seen before it happens (probe at its entry), an allocation after it happened (at its
- * return), so an address that two threads pass on is always deleted before it is inserted again. A
- * block found at the address of a new one is therefore dead without its free having been seen. */
+ * A free is seen before it happens (probe at its entry), an allocation after it has happened (probe
+ * at its return). So when one thread frees an address and another gets it, the old entry is always
+ * deleted before the new one is inserted. A block found at the address of a new one is therefore
+ * dead, and its free was not seen. */
 #ifndef MEMTRACE_BPF_LIVE_BPF_H
 #define MEMTRACE_BPF_LIVE_BPF_H
 
@@ -19,11 +20,11 @@
 /* What ended a block. */
 enum live_end {
 	LIVE_FREED,
-	LIVE_MOVED,  /* realloc has put another in its place */
+	LIVE_MOVED,  /* realloc has replaced it by another block */
 	LIVE_UNSEEN, /* nobody knows */
 };
 
-/* The only ways into the table and out of it: its filter has to know. */
+/* All insertions and deletions go through these two functions: the filter must follow the table. */
 static __always_inline long live_insert(const struct abi_live_key *key,
 					const struct abi_live *block)
 {
@@ -65,8 +66,8 @@ static __always_inline __u32 age_class(__u64 ns)
 	return i;
 }
 
-/* Books a block that is no longer in the table as freed. Returns false when it belonged to a
- * program that exec has replaced since, which is no free. */
+/* Books a block that is no longer in the table as freed. Returns false when the block belonged to a
+ * program that exec has replaced since: that is no free. */
 static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi_process *process,
 				   const struct abi_live *block, enum live_end how)
 {
@@ -102,14 +103,14 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi
 		if (tid != block->tid)
 			note_thread(cpu, process->id, tid);
 	}
-	/* One of an earlier window may have gone unseen, and what ends here be another at its
-	 * address. */
+	/* Only blocks of this window count. A block of an earlier window may have been freed
+	 * unseen; then the block that ends here is a later one at its address. */
 	if (how != LIVE_UNSEEN && block->birth_ns >= process->window_ns)
 		count(how == LIVE_MOVED ? &site->moved_samples : &site->ended_samples, 1);
 	return true;
 }
 
-/* Tells user space of what was seen at the address of a sampled block. */
+/* Tells user space what was seen at the address of a sampled block. */
 static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block,
 				__u64 addr, enum abi_end_kind kind)
 {
@@ -127,19 +128,19 @@ static __noinline int live_tell(const struct abi_process *process, const struct 
 	end->time_ns = bpf_ktime_get_ns();
 	end->process = process->id;
 	end->kind = kind;
-	/* it is read when a window is over: nobody need be woken */
+	/* user space reads the ring when a window is over: no need to wake it */
 	bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-/* The window that a free belongs to now, for abi_live.grown; 0: none. It begins some ms behind its
- * probes. */
+/* The window that a free at this moment belongs to, for abi_live.grown; 0: none. A window begins
+ * some ms after its probes are in place. */
 static __always_inline __s64 live_window(const struct abi_process *process)
 {
 	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
 }
 
-/* The address of a block that was freed before: is this a free that is to be told? */
+/* A free at the address of a block that was freed before. It is told once in a window. */
 static __always_inline void live_free_again(const struct abi_process *process,
 					    struct abi_live *ended, __u64 addr)
 {
@@ -177,8 +178,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_tell(process, &block, addr, END_FREED);
 }
 
-/* realloc has moved a block away from addr, or freed it: what ends there next is told, as behind a
- * free. Not where another one stands already. */
+/* realloc has moved a block away from addr, or freed it. The address stays watched, as after a
+ * free, unless another block stands there already. */
 static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr,
 					  struct abi_live *block)
 {
@@ -234,7 +235,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 
 	site = bpf_map_lookup_elem(&sites, &site_key);
 	if (!site) {
-		/* Another CPU may have been first: what counts is that it is there now. */
+		/* Another CPU may have inserted it first: it only matters that it is there now. */
 		err = bpf_map_update_elem(&sites, &site_key, &no_site, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(&sites, &site_key);
 		if (!site) {

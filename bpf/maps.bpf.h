@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps and globals of a run. Sizes are placeholders that user space sets before loading. Weak,
- * because each program file has them and the linker joins the equal ones. */
+/* The maps and globals of a run. Sizes are placeholders that user space sets before loading. All
+ * are weak: each program file defines them, and the linker joins equal definitions. */
 #ifndef MEMTRACE_BPF_MAPS_BPF_H
 #define MEMTRACE_BPF_MAPS_BPF_H
 
@@ -65,7 +65,8 @@ struct {
 	__type(value, struct abi_inflight);
 } inflight __weak SEC(".maps");
 
-/* Calls of mmap and its like that are under way; and those that have returned, for user space. */
+/* region_calls: calls of mmap and the like that are under way. regions: those that have returned,
+ * for user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -80,7 +81,7 @@ struct {
 } regions __weak SEC(".maps");
 
 /* Ends of sampled blocks, of processes that are traced in windows (struct abi_end). User space
- * reads it when a window is over. */
+ * reads the ring when a window is over. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 12);
@@ -94,7 +95,7 @@ struct {
 	__type(value, struct abi_process);
 } processes __weak SEC(".maps");
 
-/* Of these, the ones whose main thread has ended while others run. */
+/* The traced processes whose main thread has ended while other threads run. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -102,10 +103,10 @@ struct {
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
-/* The counters of each process, taken beforehand: a process that comes must not be missed because
- * its state would have to wait for memory. An array, for every hit of a probe looks here: the
- * kernel compiles that look-up to a few instructions, where a hash's is two calls. A process's row
- * is id & process_rows; row 0 is nobody's. */
+/* The counters of each process. Memory is taken beforehand: a new process must not be missed
+ * because its state has to wait for memory. It is an array because every hit of a probe looks here.
+ * The kernel compiles this look-up to a few instructions, where a hash's is two calls. A process's
+ * row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -121,7 +122,7 @@ struct {
 	__type(value, struct abi_peak);
 } peaks __weak SEC(".maps");
 
-/* Whose each row is: a process's id; 0: nobody's. */
+/* The owner of each row: a process's id; 0: nobody. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -129,17 +130,17 @@ struct {
 	__type(value, __u32);
 } row_owners __weak SEC(".maps");
 
-/* The ids of the processes to come, one for each row that is nobody's. User space fills it, empties
- * a row's counters when its process is dropped, and then puts the row's next id here: the last
- * one's plus process_rows + 1. So no id comes twice. */
+/* The ids of future processes, one for each row that is free. User space fills the queue. When a
+ * process is dropped, user space empties the row's counters and puts the row's next id here: its
+ * last id plus process_rows + 1. So no id comes twice. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);
 } free_processes __weak SEC(".maps");
 
-/* The same of the whole machine, where probes stand in everybody's code: calls of processes that
- * are not traced are among them. The only entry. */
+/* The counters of the whole machine, where probes stand in everybody's code. They include calls of
+ * processes that are not traced. The only entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -147,7 +148,7 @@ struct {
 	__type(value, struct abi_process_cpu);
 } machine_cpus __weak SEC(".maps");
 
-/* Where each process has which code mapped. */
+/* The code mappings of each process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -162,7 +163,7 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events __weak SEC(".maps");
 
-/* Programs' files that --exe has been asked about. */
+/* Verdicts of user space on programs' files, for --exe. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -186,7 +187,7 @@ struct {
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
 
-/* The last to hit a probe on each CPU. The only entry. */
+/* The last thread to hit a probe on each CPU. The only entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -194,7 +195,7 @@ struct {
 	__type(value, struct abi_running);
 } runnings __weak SEC(".maps");
 
-/* What their entries begin with: too large for the programs' stacks. */
+/* Initial values of map entries: they are too large for the programs' stacks. */
 const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
 const struct abi_inflight no_call __weak = {};
@@ -207,26 +208,26 @@ const volatile bool use_tables __weak = false;
 /* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
 const volatile bool returns_always __weak = false;
 
-/* What all probes cost together is to be known: machine_cpus is kept. */
+/* The cost of all probes together is wanted: machine_cpus is kept. */
 const volatile bool count_machine __weak = false;
 
-/* Of a process's id: its row. One less than a power of two. */
+/* Mask that makes a process's row from its id. One less than a power of two. */
 const volatile __u32 process_rows __weak = 0;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
 __u64 ends_lost __weak;		/* ends that found no room in the ring */
-__u64 n_pools __weak;		/* that have had a block so far */
+__u64 n_pools __weak;		/* pools that have had a block so far */
 __u64 events_lost __weak;	/* news that found no room in the ring */
-__u64 processes_refused __weak; /* that fit, but there was no room for their state */
-/* How often what is known of a process that runs has changed: an exec, or by user space. Raised
- * after it. */
+__u64 processes_refused __weak; /* processes that fit, but had no room for their state */
+/* Counts the changes of what is known of running processes: by an exec, or by user space. It is
+ * raised after the change. */
 volatile __u64 changes __weak;
 /* Some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
-__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* of the keys of live: filter.bpf.h */
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* by a hash of the keys of live: filter.bpf.h */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {

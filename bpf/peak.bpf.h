@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What each site held when the process held most.
  *
- * A process reaches a new height with every other allocation while it grows, and to note at each of
- * them what all of its sites hold would take a walk through the whole table. So nothing is noted
- * then but that there is a new height: they are numbered. A site notes what it holds at its first
- * change after a height, just before that change, with the height's number. In the end what it held
- * at the last height is what it has noted with that number; and where it has noted none, it has not
- * changed since, and holds it still. So a change costs the same however many sites there are, and
- * every sampled allocation is a moment that counts: none falls between two looks.
+ * While a process grows, it reaches a new peak with every other allocation. To note at each peak
+ * what all of its sites hold would take a walk through the whole table. So a new peak only gets a
+ * number. At its first change after a peak, a site notes what it holds just before that change,
+ * with the peak's number. In the end a site that has a note with the number of the last peak held
+ * that much there. A site without such a note has not changed since the last peak, and still holds
+ * what it held there. So the cost of a change does not depend on the number of sites. Every sampled
+ * allocation is examined: no peak falls between two looks.
  *
  * CPUs may overtake each other between the steps: what a site has noted can be wrong by the samples
  * that other CPUs book at that very moment. */
@@ -31,12 +31,12 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 	site->peak_n = n;
 }
 
-/* It has: the process holds so many bytes more, or less. */
+/* The site has changed: the process holds so many bytes more, or less. */
 static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64 now_ns)
 {
 	__s64 live = (__s64)__sync_fetch_and_add(&peak->live_bytes, bytes) + bytes;
 
-	/* a lower height of another CPU must not take the place of ours */
+	/* a lower peak of another CPU must not replace ours */
 	for (int i = 0; i < PEAK_TRIES; i++) {
 		__u64 highest = peak->bytes;
 
@@ -50,8 +50,8 @@ static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64
 	}
 }
 
-/* An exec: what the program before held is gone, and its heights with it. What has not changed
- * since is its. */
+/* An exec: what the old program held is gone, and so are its peaks. Sites that have not changed
+ * since the exec belong to the old program. */
 static __always_inline void peak_exec(struct abi_peak *peak)
 {
 	peak->live_bytes = 0;

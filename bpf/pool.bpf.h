@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Blocks that end with their pool: a heap of mimalloc's that is destroyed, a pool that the user has
- * named. Of each pool the sampled blocks stand in a list, so that its end can book each of them as
- * freed. Where nobody has met a pool no free looks here.
+ * named. The sampled blocks of each pool stand in a list, so that the pool's end can book each of
+ * them as freed. While no pool is known, no free looks here.
  *
- * The list is doubly linked by addresses, for blocks are freed one by one, too, and by any thread.
- * Who changes it takes the pool's lock, and does not wait for it: whoever holds it may be what this
- * very CPU has interrupted. Who does not get it leaves things as they are, and that is safe: a
- * block that is not in the list does not end with its pool (counted), and one that is in it and no
- * longer in the live table is passed over.
+ * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
+ * Whoever changes the list takes the pool's lock, but does not wait for it: the holder may be the
+ * program that this very CPU has interrupted. Whoever does not get the lock changes nothing. That
+ * is safe. A block that is not in the list does not end with its pool (counted). A block that is in
+ * the list but no longer in the live table is passed over.
  *
- * Every pool has a number of its own. Blocks that name another number than their pool has now
- * belong to one that was at its address before. */
+ * Every pool has a number of its own. A block with another number than its pool has now belongs to
+ * an earlier pool at that address. */
 #ifndef MEMTRACE_BPF_POOL_BPF_H
 #define MEMTRACE_BPF_POOL_BPF_H
 
@@ -33,7 +33,7 @@ static __always_inline void pool_unlock(struct abi_pool *pool)
 	__sync_lock_test_and_set(&pool->busy, 0);
 }
 
-/* The block at addr is none of its pool's any more: it was freed, or moved. */
+/* The block at addr leaves its pool: it was freed, or moved. */
 static __noinline int pool_leave(__u32 process, __u64 addr)
 {
 	struct abi_live_key key = {.addr = addr, .process = process}, other = {.process = process};
@@ -46,7 +46,7 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 	other.addr = block->pool;
 	pool = bpf_map_lookup_elem(&pools, &other);
 	if (!pool || pool->number != block->number) {
-		bpf_map_delete_elem(&pooled, &key); /* it was of one that has ended */
+		bpf_map_delete_elem(&pooled, &key); /* its pool has ended */
 		return 0;
 	}
 	if (!pool_lock(pool))
@@ -134,8 +134,8 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 	return !walk->addr;
 }
 
-/* The pool at addr is about to end, and what it holds with it; or, frees being false, to hand its
- * blocks over to another one. */
+/* The pool at addr is about to end. frees: its blocks end with it; else it hands them over to
+ * another pool. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
 	struct abi_process *process = process_current();
@@ -154,7 +154,7 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 		walk.addr = pool->first;
 	else
 		lose(cpu, LOST_POOLED);
-	/* who waits for its lock no longer finds it: it goes locked */
+	/* the pool is deleted while it is locked: whoever waits for its lock no longer finds it */
 	bpf_map_delete_elem(&pools, &key);
 	if (walk.addr)
 		bpf_loop(ABI_MAX_POOLED, pool_step, &walk, 0);

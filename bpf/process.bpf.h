@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which process a call belongs to. The kernel keeps our note on a process with the task of its main
- * thread, so that no pid that is used again, and no exec, fork or exit, can mix two of them up. */
+ * thread. So a pid that is used again, an exec, a fork or an exit never mixes two processes up. */
 #ifndef MEMTRACE_BPF_PROCESS_BPF_H
 #define MEMTRACE_BPF_PROCESS_BPF_H
 
@@ -21,9 +21,9 @@ static __always_inline struct abi_process *process_current(void)
 	return process_of(bpf_get_current_task_btf());
 }
 
-/* Makes the row of counters on this CPU the process's. false: the row has another owner, for the
- * process has been dropped. Who was about to count for a process while it was dropped can leave the
- * row to the wrong one: the owner's next call mends that. */
+/* Gives the row of counters on this CPU to the process. false: the process has been dropped, and
+ * the row has another owner. A program that was about to count for a process while it was dropped
+ * can give the row to the wrong one. The owner's next call corrects that. */
 static __noinline bool claim_row(struct abi_process_cpu *cpu, __u32 process)
 {
 	__u32 row = process & process_rows;
@@ -46,7 +46,7 @@ static __always_inline struct abi_process_cpu *process_cpu(__u32 process)
 	return cpu;
 }
 
-/* What it held at most. */
+/* What the process held at its peak. */
 static __always_inline struct abi_peak *process_peak(__u32 process)
 {
 	__u32 row = process & process_rows;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that
- * changed something is told to user space, which keeps the map. They are seen in one of two places:
- * at libc's functions, which costs nobody else anything, or at the system calls, whoever makes
- * them. */
+ * changed something is told to user space, which keeps the map. Calls are seen in one of two
+ * places: at libc's functions, which costs other processes nothing, or at the system calls, whoever
+ * makes them. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "take.bpf.h"
@@ -14,8 +14,8 @@
 
 #define THREAD_COMPAT 2 /* TS_COMPAT of asm/thread_info.h: a 32-bit system call is under way */
 
-/* Did the call fail? A system call answers -ERRNO, libc's function MAP_FAILED or an int of -1, of
- * which the upper half says nothing; the system call brk answers with the break that is in force.
+/* Did the call fail? A system call answers -ERRNO. libc's function answers MAP_FAILED, or an int of
+ * -1, whose upper half says nothing. The system call brk answers with the break that is in force.
  */
 static __always_inline bool has_failed(const struct abi_region_call *call, __u64 result,
 				       bool syscall)
@@ -55,7 +55,8 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 		if (!call->addr || call->addr == call->old_addr)
 			return 0;
 	}
-	/* What only takes away is nobody's. Without a stack it has an effect all the same. */
+	/* A call that only takes memory away needs no stack. Where a stack could not be taken, the
+	 * call has an effect all the same, and is told. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
 		if (take_stack(from, cpu, process, &call->stack))
@@ -70,7 +71,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	return 1;
 }
 
-/* It returns with result; sp as at its entry. */
+/* The call returns result; sp as at its entry. */
 static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 {
 	struct abi_region_call *found, *call;
@@ -98,7 +99,7 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 	if (call->kind == REGION_MMAP || call->kind == REGION_MREMAP)
 		call->addr = result;
 	call->tid = key.tid;
-	/* User space looks once a second anyway. */
+	/* User space looks once a second anyway: it is woken when a quarter of the ring is full. */
 	bpf_ringbuf_submit(call, bpf_ringbuf_query(&regions, BPF_RB_AVAIL_DATA) >
 						 bpf_ringbuf_query(&regions, BPF_RB_RING_SIZE) / 4
 					 ? BPF_RB_FORCE_WAKEUP
@@ -170,7 +171,7 @@ static __always_inline bool is_region_call(long nr)
 	return nr == NR_MMAP || nr == NR_MUNMAP || nr == NR_BRK || nr == NR_MREMAP;
 }
 
-/* Its number means another call there. */
+/* Is it a 32-bit system call? There the same number means another call. */
 static __always_inline bool is_compat(void)
 {
 	return bpf_get_current_task_btf()->thread_info.status & THREAD_COMPAT;

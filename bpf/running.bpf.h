@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a probe needs to know of the thread that has hit it, kept on its CPU for as long as the
- * thread stays there: a thread hits probes many times between two switches, and to find its process
- * and its last outer call are two look-ups in the storage of tasks, at every hit.
+/* What a probe needs to know of the thread that has hit it, kept in a note on each CPU. A thread
+ * hits probes many times between two switches. Without the note each hit takes two look-ups in the
+ * storage of tasks: for the thread's process, and for its last outer call.
  *
- * The kernel counts how often each thread has been switched out. A note names the thread and its
- * count as that was before anything was looked up, in one word: its turn. It is good while that is
- * what it is. Then the thread has run on this CPU ever since, and nobody else has. So
- * - a note that is good was written by the very thread, on this CPU, and by nobody after it,
- *   whoever preempted whom in the middle of reading or writing one: anybody else who ran had
- *   switched it out, which ended its turn;
- * - of a note that two have written in turns, the word is one's or the other's, and the turns of
+ * The kernel counts how often each thread has been switched out. A note names the thread and that
+ * count, as it was before anything was looked up, in one word: the thread's turn. The note is good
+ * while the running thread's turn equals that word. Then the thread has run on this CPU ever since,
+ * and no other thread has. So
+ * - a good note was written by this very thread, on this CPU, and by nobody after it. Preemption in
+ *   the middle of reading or writing a note does no harm: any other thread that ran had switched
+ *   this one out, which ended its turn;
+ * - when two threads have written one note in turns, the word is from one of them, and the turns of
  *   both are over;
- * - the thread can write into whatever note it finds: one that is not its own is not good any more.
+ * - the thread can write into whatever note it finds: a note that is not its own is not good any
+ *   more.
  * What is read from a note is checked after it has been read.
  *
- * A number of a thread that has ended may be another's, and its count the same: the time of its
- * start is not. (That one is another word does no harm: who have the same number are not there at
- * the same time.)
+ * After a thread has ended, another thread may get its number, and reach the same count. The time
+ * of its start differs. (That time is in another word. This does no harm: two threads with the same
+ * number never exist at the same time.)
  *
- * What others know of a process and change has a count, too, which they raise after a change. Of
- * what cannot be found no note is made: before Linux 6.2 the storage of tasks answers "nothing"
- * when it is busy. It is so while a program that was preempted in it waits for this CPU; so when it
- * has told the process, and the thread has not been switched out, it tells the outer call as
+ * What is known of a process can be changed by others. They raise a count of changes after a
+ * change, and the note holds that count.
+ *
+ * No note is made of what cannot be found: before Linux 6.2 the storage of tasks answers "nothing"
+ * when it is busy. It is busy while a program that was preempted in it waits for this CPU. So when
+ * it has told the process, and the thread has not been switched out, it tells the outer call as
  * well. */
 #ifndef MEMTRACE_BPF_RUNNING_BPF_H
 #define MEMTRACE_BPF_RUNNING_BPF_H
@@ -29,7 +33,7 @@
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* What a probe has to know of who has hit it. */
+/* What a probe has to know of the thread that has hit it. */
 struct caller {
 	__u32 process;
 	__u64 interval;
@@ -42,7 +46,7 @@ static __always_inline __u64 task_turn(const struct task_struct *task)
 	return (__u64)(__u32)task->pid << 32 | (__u32)(task->nvcsw + task->nivcsw);
 }
 
-/* Reads the note on this CPU. false: it says nothing of the thread as it is now. */
+/* Reads the note on this CPU. false: it is not good for the thread as it is now. */
 static __always_inline bool running_recall(const struct abi_running *running,
 					   const struct task_struct *task,
 					   const volatile __u64 *changes, struct caller *caller)
@@ -55,7 +59,7 @@ static __always_inline bool running_recall(const struct abi_running *running,
 	       running->changes == *changes;
 }
 
-/* Makes one. turn, changes: as they were before what caller says was asked for. */
+/* Writes a note. turn, changes: as they were before the look-ups that filled caller. */
 static __always_inline void running_note(struct abi_running *running,
 					 const struct task_struct *task, __u64 turn, __u64 changes,
 					 const struct caller *caller)

@@ -82,7 +82,7 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 		return true;
 	if (size >> 62) /* no such allocation can succeed */
 		return false;
-	/* What is left of a distance says nothing of another interval; a new one is as good. */
+	/* The rest of a distance means nothing for another interval: a new distance is as good. */
 	if (cpu->drawn_for != interval) {
 		cpu->until_sample = draw_distance(interval);
 		cpu->drawn_for = interval;

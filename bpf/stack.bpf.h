@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The stack of a sampled call: who asked for the memory.
  *
- * The probe stands on (or so close to) the function's entry that the frame is still the caller's:
+ * The probe stands on the function's entry, or so close to it that the frame is still the caller's:
  * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
- * and its immediate caller are always right; from there the walk goes on by unwind tables
- * (unwind.bpf.h). Without them - on a kernel before 5.17, or where a process's mappings are neither
- * known yet nor to be asked for - it follows frame pointers while they look like frame pointers;
- * what that collects in a program compiled without them is removed in user space where it points to
- * no code (profile__cut_implausible). */
+ * and its immediate caller are always right. From there the walk goes on by unwind tables
+ * (unwind.bpf.h).
+ *
+ * There are no tables on a kernel before 5.17, or where a process's mappings are neither known yet
+ * nor to be asked for. Then the walk follows frame pointers while they look like frame pointers. In
+ * a program compiled without them this collects wrong addresses. User space removes those that
+ * point to no code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -75,11 +77,11 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 		u->stack.ip[i] = ret;
 		u->stack.n = i + 1;
 	}
-	/* A stack of just that many frames is not cut. */
+	/* A stack of exactly max_frames frames is not truncated. */
 	if (u->stack.end == STACK_END_TRUNCATED && step_by_frame_pointer(u, &ret))
 		u->stack.end = STACK_END_FRAME_POINTERS;
-	/* Of what is in a map the verifier knows no value: knowing n, it would follow the rest of
-	 * the program once for every length of stack, 300,000 instructions in all. */
+	/* The verifier knows no values in maps. If it knew n, it would follow the rest of the
+	 * program once for every length of stack: 300,000 instructions in all. */
 	barrier();
 }
 

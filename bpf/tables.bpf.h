@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The unwind tables, and which process uses which where. User space fills them in. */
+/* The unwind tables, which user space fills in, and the buffers in which walks are made. */
 #ifndef MEMTRACE_BPF_TABLES_BPF_H
 #define MEMTRACE_BPF_TABLES_BPF_H
 
@@ -24,7 +24,7 @@ struct {
 	__array(values, struct unwind_table);
 } unwind_tables __weak SEC(".maps");
 
-/* Where a walk is made. */
+/* The state of a walk; busy: it is in use. */
 struct scratch {
 	__u32 busy;
 	__u32 pad;
@@ -51,7 +51,7 @@ __weak __noinline __u64 original_return(__u64 slot, __u64 trampoline)
 	for (i = 0; i < MAX_RETURN_PROBES && instance; i++) {
 		__u64 ret = BPF_CORE_READ(instance, orig_ret_vaddr);
 
-		/* several probes of one call: the later ones have found the trampoline itself */
+		/* several probes of one call: the later instances hold the trampoline itself */
 		if (BPF_CORE_READ(instance, stack) == slot && ret != trampoline)
 			return ret;
 		instance = BPF_CORE_READ(instance, next);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Taking a stack into the store, wherever the program was met. */
+/* Takes a stack into the store, wherever the probe has met the thread. */
 #ifndef MEMTRACE_BPF_TAKE_BPF_H
 #define MEMTRACE_BPF_TAKE_BPF_H
 
@@ -11,12 +11,12 @@
 /* Where a stack begins. */
 struct stack_from {
 	__u64 pc, sp, bp;
-	bool irqs_off; /* no place to ask for mappings: vma.bpf.h says why */
+	bool irqs_off; /* mappings must not be asked for: vma.bpf.h says why */
 	bool entry;    /* pc is a function's entry, and its return address stands at sp; else the
 		     * thread stands in front of pc */
 };
 
-/* Of a probe delta bytes behind a function's entry. */
+/* The beginning at a probe that stands delta bytes behind a function's entry. */
 static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, __u32 delta)
 {
 	return (struct stack_from){
@@ -27,7 +27,7 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 	};
 }
 
-/* Is this the return of the call, at a session probe? The kernel tells where the probe is; a call
+/* At a session probe: is this the return of the call? The kernel tells where the probe is; a call
  * that has returned stands elsewhere. (There is a function to ask, bpf_session_is_return, but its
  * prototype has changed.) */
 static __always_inline bool has_returned(struct pt_regs *ctx)
@@ -45,7 +45,8 @@ static long walk_step(__u32 i, struct walk *walk)
 	return unwind_step(walk->unwind, walk->mappings);
 }
 
-/* Records a stack in the store. 0, or -1 when what it is for must be dropped (counted). */
+/* Records a stack in the store. 0, or -1: there is no stack, so its sample must be dropped
+ * (counted). */
 static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
 				      const struct abi_process *process, struct abi_stack_key *key)
 {

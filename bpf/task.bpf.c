@@ -64,7 +64,7 @@ static __always_inline bool same_comm(const char *a, const char *b)
 }
 
 /* Does the current process, whose main thread is named as task, fit the selection? *unknown: it
- * might, but its file has not been judged, or was another then. */
+ * may, but its file has not been judged as it is now. */
 static __always_inline bool fits(struct task_struct *task, const struct abi_program *exe,
 				 bool *unknown)
 {
@@ -121,8 +121,9 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 	read_changed(inode, &exe->changed_s, &exe->changed_ns);
 }
 
-/* A thread's exec ends all others and takes the main one's place, in a task of its own: what was
- * known of the process was kept with the task that is gone, and is brought along here. */
+/* A thread that calls exec ends all others and takes the main thread's place, with a task of its
+ * own. What was known of the process was kept with the old main thread's task, which is gone. It is
+ * brought along here. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -182,8 +183,8 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	return 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and where its code
- * was. */
+/* An exec replaces the address space: blocks recorded before it are gone, and so are the mappings
+ * of its code. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {
@@ -216,7 +217,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	process = begin_process(child);
 	if (!process)
 		return 0;
-	/* The same code in the same places. */
+	/* The child has the same code in the same places. */
 	known = bpf_map_lookup_elem(&mappings, &theirs->id);
 	if (known)
 		bpf_map_update_elem(&mappings, &process->id, known, BPF_ANY);

@@ -20,7 +20,7 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Books a sampled block's birth (freer 0) or end under the threads that had to do with it. */
+/* Counts a sampled block's birth (freer 0) or end for the threads concerned. */
 static __always_inline void note_transfer(struct abi_process_cpu *cpu, __u32 process, __u32 owner,
 					  __u32 freer, __u64 weight, __u64 bytes)
 {

@@ -21,7 +21,7 @@
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* of stack read at once: a user access costs 80 ns, however small */
+/* words of the stack that are read at once: a user access costs 80 ns, however small */
 #define WINDOW_WORDS	64
 #define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
 
@@ -39,19 +39,19 @@ struct unwind {
 	__u64 window[WINDOW_WORDS];
 	__u64 trampoline; /* of return probes; 0: none */
 	__u32 max_frames;
-	__u32 bridged; /* STACK_BRIDGED once a frame was crossed that way, else 0 */
-	__u32 may_ask; /* ask_mapping() */
-	__u32 guessed; /* a frame was crossed by its frame pointer whose table is not there yet */
-	struct abi_mapping asked; /* its last answer; start and end 0: none */
+	__u32 bridged;		  /* STACK_BRIDGED once a frame was crossed that way, else 0 */
+	__u32 may_ask;		  /* ask_mapping() */
+	__u32 guessed;		  /* a frame without a table yet was crossed by its frame pointer */
+	struct abi_mapping asked; /* last answer of ask_mapping(); start and end 0: none */
 	struct abi_stack stack;	  /* its end: why the walk would stop here */
 };
 
 /* What the walk looks up in: provided by tables.bpf.h, or by a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
-/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host): all zero
- * when there is no telling, table 0 when it is no file's code, ABI_MAX_TABLES when it is but has
- * none yet. */
+/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All zero:
+ * the kernel cannot tell. table 0: it is no file's code. table ABI_MAX_TABLES: it is a file's code,
+ * and the file has no table yet. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
 /* The return address that a return probe has hidden at slot; 0 when it is not known. */
@@ -104,8 +104,8 @@ static __always_inline __u64 not_above(__u64 a, __u64 b)
 	return difference;
 }
 
-/* i, which is below size (a power of two), in a form that shows it to the verifier: clang knows
- * that the mask changes nothing and would leave it out. */
+/* Returns i, which is below size (a power of two), in a form that shows this to the verifier.
+ * Without the barrier, clang would see that the mask changes nothing, and leave it out. */
 static __always_inline __u32 within(__u32 i, __u32 size)
 {
 	barrier_var(i);
@@ -137,8 +137,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* Of a return address that no call has left, but the kernel or makecontext(): its code begins
- * there, not in front of it. */
+/* For a return address that no call has left, but the kernel or makecontext(): the code meant
+ * begins at the address, not in front of it. */
 static __always_inline void mark_not_called(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -147,9 +147,9 @@ static __always_inline void mark_not_called(struct unwind *u)
 		u->stack.ip[n - 1]++;
 }
 
-/* Finds the table for u->pc, and what it is there: by what user space has told (NULL: nothing yet),
- * else by what the kernel answers, which is kept, for the caller is likely to be near. 0, or -1: no
- * known code. */
+/* Finds the table for u->pc, and the pc within that table. First it searches the mappings that user
+ * space has told (NULL: none yet). Else it asks the kernel, and keeps the answer: the caller is
+ * likely to be near. 0, or -1: no known code. */
 static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
 				      __u32 *table, __u64 *pc)
 {
@@ -171,7 +171,7 @@ static __always_inline int find_table(struct unwind *u, const struct abi_mapping
 	return *table ? 0 : -1;
 }
 
-/* The rule for u->pc, or ABI_UNWIND_NONE's with the reason in u->stack.end. */
+/* The rule for u->pc, or ABI_UNWIND_NONE with the reason in u->stack.end. */
 static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappings *mappings)
 {
 	const struct abi_unwind_chunk *chunk;
@@ -197,9 +197,9 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	if (chunk->rows[i].pc > (__u32)pc)
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
-	/* In the gap before a function, at its very end: no call stands there. The return address
-	 * is the function's first byte, where makecontext() sends what returns from a coroutine. (A
-	 * function whose row is the first of a chunk is not seen.) */
+	/* u->pc is the last byte of a gap in front of a function: no call stands there. The return
+	 * address is the function's first byte, where makecontext() sends what returns from a
+	 * coroutine. (A function whose row is the first of a chunk is not recognized.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
 		mark_not_called(u);
@@ -210,7 +210,7 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	return rule;
 }
 
-/* The frame pointer's word for it, where there is no rule. 0, or -1: no. */
+/* One frame up by the frame pointer, where there is no rule. 0, or -1: not possible. */
 static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 {
 	__u64 next;
@@ -224,10 +224,10 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 	return 0;
 }
 
-/* Out of Go's code. The plain rule is its frame pointer. The other is that of the function that
- * calls C on the thread's stack: the goroutine's may have moved since, and the frame pointers that
- * lead back to it from C be stale; the function has noted what stays right. 0, or -1:
- * unreadable. */
+/* One frame up from Go's code. The plain rule uses the frame pointer. The other rule is for the
+ * function that calls C on the thread's stack. The goroutine's stack may have moved since, so frame
+ * pointers that lead back to it from C may be stale. The function has noted what stays right. 0, or
+ * -1: unreadable. */
 static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 {
 	__u64 frame = u->bp;
@@ -276,7 +276,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 		    read_user_u64(&bp, context + UCONTEXT_RBP))
 			return 1;
 		mark_not_called(u);
-		/* Another stack, perhaps (sigaltstack): up or down. */
+		/* The interrupted code may use another stack (sigaltstack), above or below. */
 		u->sp = sp;
 		u->bp = bp;
 		u->window_addr = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a process has which code, before user space has told of it: after an exec, a fork or a
- * dlopen that takes some milliseconds. The kernel itself knows, and is asked for the mapping of a
- * single address; the file behind it leads to its unwind table, if user space has made one for any
- * process.
+/* The code mappings of a process, before user space has told them: after an exec, a fork or a
+ * dlopen that takes some milliseconds. The kernel itself knows the mappings, and is asked for the
+ * one of a single address. The file behind the mapping leads to its unwind table, if user space has
+ * made one for any process.
  *
- * A table fits its file only as it was when the table was made: its time of change (not that of
- * modification, which its owner may set) and its size are compared. User space keeps the file open,
- * so its inode is nobody else's.
+ * A table fits its file only as the file was when the table was made. So the file's size and time
+ * of change are compared (not its time of modification, which its owner may set). User space keeps
+ * the file open, so no other file gets its inode.
  *
- * Asking takes the lock of the address space, if it is to be had at once, and gives it back; with
- * interrupts off it does so only later, and where two asked on one CPU meanwhile never: the process
- * could not end (mended by Linux's commit fa9dcacdcdf4, of 2026). So no program asks that runs with
- * interrupts off. */
+ * Asking takes the lock of the address space, if the lock is free, and gives it back. With
+ * interrupts off the lock is given back only later, and never when two have asked on one CPU
+ * meanwhile: then the process cannot end (mended by Linux's commit fa9dcacdcdf4, of 2026). So a
+ * program that runs with interrupts off does not ask. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 
@@ -26,7 +26,7 @@ struct mapped_file {
 	__u32 pad;
 };
 
-/* Tells of a mapping by what is known of its file. 0, or -1: the file has changed since. */
+/* Sets a mapping's table by what is known of its file. 0, or -1: the file has changed since. */
 static __always_inline int place_table(struct abi_mapping *mapping, const struct mapped_file *file,
 				       const struct abi_file_table *table)
 {
@@ -44,7 +44,7 @@ static __always_inline int place_table(struct abi_mapping *mapping, const struct
 
 #define VM_EXEC 4
 
-/* Files as user space has met them. */
+/* The unwind tables of the file parts that user space has met. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -84,9 +84,10 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
-	/* Of overlayfs that was the file below. Since 6.7 user space hears of that or of the one
-	 * above, which the kernel notes behind its struct file; whether it has is a flag that moves
-	 * from version to version. Behind other files this reads what no table is under. */
+	/* On overlayfs this was the file below. Since 6.7 user space hears of that file or of the
+	 * one above, which the kernel notes behind its struct file. The flag that tells whether the
+	 * kernel has done so moves from version to version, so it is not read. Behind other files
+	 * this reads a value that has no table. */
 	if (!table && bpf_core_field_exists(backing->user_path))
 		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
 	if (table)
@@ -94,7 +95,7 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	return 0;
 }
 
-/* As unwind.bpf.h says. Global: the verifier looks at it once, not at every frame. */
+/* Declared in unwind.bpf.h. Global: the verifier looks at it once, not at every frame. */
 __weak __noinline int ask_mapping(__u64 addr, struct abi_mapping *ret)
 {
 	struct abi_mapping found = {};

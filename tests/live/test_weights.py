@@ -65,7 +65,7 @@ def views_by_weight():
                             ("freed", "freed_bytes")):
             out = report("-f", "collapsed", "--weight", weight, files["gz"])
             expect_equal(by_function(out, functions), wanted(key), weight)
-        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth", files["gz"])
+        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth", files["collapsed"])
         refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects", files["collapsed"])
         refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed", files["collapsed"])
         refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])

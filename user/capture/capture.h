@@ -138,8 +138,10 @@ const struct capture_refusal *capture__refusals(const struct capture *capture, s
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
 
-/* Are there probes in the file for all processes, even though they may be out at the moment? */
-bool capture__probes_file(const struct capture *capture, const struct file_id *file);
+/* Are there probes in the file for all processes, even though they may be out at the moment?
+ * *ret_since_ns (may be NULL): when the file got its first ones, monotonic. */
+bool capture__probes_file(const struct capture *capture, const struct file_id *file,
+			  uint64_t *ret_since_ns);
 
 /* Nobody who is traced runs the file any more: begins to take those probes out of it that stand
  * there for all processes. They are among the capture's probes no more, and their room in the

@@ -16,6 +16,7 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 struct known_object {
 	struct file_id file;
 	const char *family; /* NULL: the place is free */
+	uint64_t since_ns;  /* when it got its first probes, monotonic */
 	/* released: its place, and its functions', are free when its last link is gone */
 	bool leaving;
 };

@@ -10,6 +10,7 @@
 #include "base/vector.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
 
@@ -293,7 +294,8 @@ static int register_object(struct capture *c, const struct allocator *a)
 	/* The last one is the calibration's. */
 	if (place == ABI_MAX_OBJECTS - 1)
 		return -ENOSPC;
-	c->objects[place] = (struct known_object){.file = a->file, .family = a->family};
+	c->objects[place] = (struct known_object){
+		.file = a->file, .family = a->family, .since_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	c->skel->bss->objects[place] = a->object;
 	c->n_objects += place == c->n_objects;
 	return (int)place;
@@ -597,15 +599,19 @@ void capture__pause(struct capture *c, pid_t pid)
 			c->everywhere[i] = PLACE_OUT;
 }
 
-bool capture__probes_file(const struct capture *c, const struct file_id *file)
+bool capture__probes_file(const struct capture *c, const struct file_id *file,
+			  uint64_t *ret_since_ns)
 {
 	for (uint32_t i = 0; i < c->n_funcs; i++) {
 		const struct abi_func *func = &c->skel->bss->funcs[i];
 		const struct known_object *o = &c->objects[func->object];
 
 		if (func->role && c->everywhere[i] != PLACE_NONE && !o->leaving &&
-		    file_id__equal(&o->file, file))
+		    file_id__equal(&o->file, file)) {
+			if (ret_since_ns)
+				*ret_since_ns = o->since_ns;
 			return true;
+		}
 	}
 	return false;
 }

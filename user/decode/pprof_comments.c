@@ -157,7 +157,7 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	} else if ((rest = behind(key, COMMENT_KIND))) {
 		for (int i = 0; i < REGION_MEMORY_KINDS; i++)
 			if (!strcmp(rest, region_memory__name((enum region_memory)i)))
-				profile->kind_bytes[i] =
+				profile->regions.kind_bytes[i] =
 					fmax(within(real_number(value), 0, MAX_VALUE), 0);
 	} else if ((rest = behind(key, COMMENT_RUN_LOST))) {
 		return add_counter(profile, rest, value, true);

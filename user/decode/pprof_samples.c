@@ -298,7 +298,7 @@ static struct estimate live_of(const struct samples *samples)
 		/* the stack's own sample has it, and those of its threads have not */
 		live.most = labels->most > 0	 ? labels->most
 			    : samples->file->own ? 0
-						 : samples->profile->heap_mapped_bytes;
+						 : samples->profile->windows.heap_mapped_bytes;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 

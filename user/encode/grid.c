@@ -66,7 +66,7 @@ static size_t put_cell(const struct grid *grid, size_t column, const char *text,
 
 	sink__printf(sink, "%s%*s%s%*s", first ? "" : "  ", left ? 0 : blanks, "", text,
 		     left ? blanks : 0, "");
-	return (size_t)(grid->width[column] + (first ? 0 : 2));
+	return (size_t)grid->width[column] + (first ? 0 : 2);
 }
 
 size_t grid__put_titles(const struct grid *grid, struct sink *sink)

@@ -206,13 +206,13 @@ static const char *exact_word(const struct profile *profile)
 static void put_mode(const struct profile *profile, struct sink *sink)
 {
 	sink__puts(sink, profile_mode__name(profile->mode));
-	if (profile->n_windows)
+	if (profile->windows.n)
 		sink__printf(sink, " (%" PRIu64 " window%s of %.0f ms, %.1f s continuous)",
-			     profile->n_windows, plural(profile->n_windows),
-			     1000 * profile->windows_s / (double)profile->n_windows,
-			     profile->continuous_s);
+			     profile->windows.n, plural(profile->windows.n),
+			     1000 * profile->windows.seconds / (double)profile->windows.n,
+			     profile->windows.continuous_s);
 	else if (profile__is_windowed(profile))
-		sink__printf(sink, " (traced for %.2g s of it)", profile->continuous_s);
+		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
 static void put_heap_head(const struct profile *profile, const struct estimate *live,
@@ -234,7 +234,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "%s sample%s of the %s allocation%s in %s\n",
 			     with_commas(profile->samples, a), plural(profile->samples),
 			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls),
-			     profile->n_windows ? "them" : "that time");
+			     profile->windows.n ? "them" : "that time");
 	} else {
 		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
 		sink__printf(sink, ": %s sample%s of %s allocation%s\n",
@@ -247,7 +247,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 
 		sink__printf(sink, "live heap%s%s: %s%s",
 			     profile->ended && profile->has_peak ? " at its end" : "",
-			     profile->n_windows		     ? ", from windows"
+			     profile->windows.n		     ? ", from windows"
 			     : profile__is_windowed(profile) ? ", from that time"
 							     : "",
 			     bound_words(lower, upper), format_bytes(live->bytes, bytes));
@@ -375,24 +375,24 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
 		     live->objects == 1 ? "" : "s");
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {
-		if (!(profile->kind_bytes[i] > 0))
+		if (!(profile->regions.kind_bytes[i] > 0))
 			continue;
 		sink__printf(sink, "%s%s %s", first ? ": " : ", ",
 			     region_memory__name((enum region_memory)i),
-			     format_bytes(profile->kind_bytes[i], bytes));
+			     format_bytes(profile->regions.kind_bytes[i], bytes));
 		first = false;
 	}
 	if (profile->dropped)
 		sink__printf(sink, "; INCOMPLETE: %s calls found no room and are missing",
 			     with_commas(profile->dropped, a));
-	if (profile->regions_followed_s > 0)
+	if (profile->regions.followed_s > 0)
 		sink__printf(sink,
 			     "; INCOMPLETE: followed for the first %.1f s only, for so many calls "
 			     "were too dear to see (--max-overhead)",
-			     profile->regions_followed_s);
-	if (profile->earlier_gone_bytes > 0)
+			     profile->regions.followed_s);
+	if (profile->regions.earlier_gone_bytes > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",
-			     format_bytes(profile->earlier_gone_bytes, bytes));
+			     format_bytes(profile->regions.earlier_gone_bytes, bytes));
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");

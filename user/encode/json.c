@@ -472,14 +472,15 @@ static void put_kinds(struct json *json, const struct profile *profile)
 
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
 		json__put_uint(&kinds, region_memory__name((enum region_memory)i),
-			       to_integer(profile->kind_bytes[i]));
+			       to_integer(profile->regions.kind_bytes[i]));
 	sink__puts(json->sink, "}");
-	if (profile->earlier_gone_bytes >= 0)
-		json__put_uint(json, "earlier_gone_bytes", to_integer(profile->earlier_gone_bytes));
+	if (profile->regions.earlier_gone_bytes >= 0)
+		json__put_uint(json, "earlier_gone_bytes",
+			       to_integer(profile->regions.earlier_gone_bytes));
 	else
 		json__put_real(json, "earlier_gone_bytes", NAN);
-	if (profile->regions_followed_s > 0)
-		json__put_real(json, "regions_followed_s", profile->regions_followed_s);
+	if (profile->regions.followed_s > 0)
+		json__put_real(json, "regions_followed_s", profile->regions.followed_s);
 }
 
 /* What became of the blocks of windows. */
@@ -577,11 +578,11 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	put_mode(&json, profile);
 	if (profile__is_windowed(profile)) {
 		list = json__open(&json, "windows", "{");
-		json__put_uint(&list, "n", profile->n_windows);
-		json__put_real(&list, "seconds", profile->windows_s);
-		json__put_real(&list, "continuous_seconds", profile->continuous_s);
+		json__put_uint(&list, "n", profile->windows.n);
+		json__put_real(&list, "seconds", profile->windows.seconds);
+		json__put_real(&list, "continuous_seconds", profile->windows.continuous_s);
 		sink__puts(sink, "}");
-		put_evidence(&json, &profile->evidence);
+		put_evidence(&json, &profile->windows.evidence);
 	}
 	if (profile->children_cpu_ns)
 		json__put_real(&json, "children_cpu_s", (double)profile->children_cpu_ns / 1e9);

@@ -130,7 +130,7 @@ static void put_ages(const struct suspect *s, struct sink *sink)
 static bool mostly_windows(const struct profile *profile)
 {
 	return profile__is_windowed(profile) &&
-	       profile->continuous_s < NEARLY_ALL * profile->duration_s;
+	       profile->windows.continuous_s < NEARLY_ALL * profile->duration_s;
 }
 
 /* The number of samples follows from the limit, not from -i. */

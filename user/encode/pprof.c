@@ -466,10 +466,10 @@ static void put_comments(struct pprof *p)
 	if (profile->survival_age_s[0] > 0)
 		put_survival_ages(p);
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
-		if (profile->kind_bytes[i] > 0)
+		if (profile->regions.kind_bytes[i] > 0)
 			put_comment(p, COMMENT_KIND "%s: %.15g",
 				    region_memory__name((enum region_memory)i),
-				    profile->kind_bytes[i]);
+				    profile->regions.kind_bytes[i]);
 	for (size_t i = 0; i < profile->n_lost; i++) {
 		const struct profile_counter *lost = &profile->lost[i];
 

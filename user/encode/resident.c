@@ -162,7 +162,7 @@ static struct widths find_widths(const struct resident *r, unsigned columns)
 		widen(&w.anonymous, cells.anonymous);
 		widen(&w.swap, cells.swap);
 	}
-	before = (size_t)(w.resident + w.interval + w.anonymous + w.swap + 8);
+	before = 8 + (size_t)w.resident + (size_t)w.interval + (size_t)w.anonymous + (size_t)w.swap;
 	w.room = columns > before + MIN_ROOM ? columns - before : MIN_ROOM;
 	return w;
 }

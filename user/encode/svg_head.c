@@ -179,10 +179,11 @@ static int put_run(FILE *out, const struct profile *profile)
 	if (profile->mode || profile->duration_s > 0)
 		fprintf(out, "%.1f s%s%s", profile->duration_s, profile->mode ? " " : "",
 			profile_mode__name(profile->mode));
-	if (profile->n_windows)
+	if (profile->windows.n)
 		fprintf(out, " (%" PRIu64 " windows of %.0f ms, %.1f s continuous)",
-			profile->n_windows, 1000 * profile->windows_s / (double)profile->n_windows,
-			profile->continuous_s);
+			profile->windows.n,
+			1000 * profile->windows.seconds / (double)profile->windows.n,
+			profile->windows.continuous_s);
 	if (profile->mode || profile->duration_s > 0)
 		fputs(", ", out);
 	rc = put_sampling(out, profile);
@@ -237,9 +238,9 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 	if (profile->dropped)
 		fprintf(out, "%sINCOMPLETE: %s samples had no room and are missing\n", whose,
 			with_commas(profile->dropped, count));
-	if (profile->regions_followed_s > 0)
+	if (profile->regions.followed_s > 0)
 		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose,
-			profile->regions_followed_s);
+			profile->regions.followed_s);
 	sink = sink__to_stream(out);
 	if (put_contradictions(profile, whose, &sink)) {
 		fclose(stream);

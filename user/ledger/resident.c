@@ -159,21 +159,22 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
  * who has it. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
-	uint64_t counted = 0, given = 0, so_far = 0;
+	uint64_t counted = 0, given = 0, so_far = 0, pages;
 
 	for (size_t i = 0; i < r->n_parts; i++)
 		counted += *(uint64_t *)((char *)&r->parts[i].bytes + field);
 	if (!counted)
 		return !whole;
+	pages = whole / PAGE;
 	for (size_t i = 0; i < r->n_parts; i++) {
 		uint64_t *part = (uint64_t *)((char *)&r->parts[i].bytes + field), upto;
 
 		so_far += *part;
-		upto = so_far == counted  ? whole
-		       : whole == counted ? so_far
-					  : (uint64_t)((double)(whole / PAGE) * (double)so_far /
-						       (double)counted) *
-						    PAGE;
+		upto = so_far == counted ? whole
+		       : whole == counted
+			       ? so_far
+			       : (uint64_t)((double)pages * (double)so_far / (double)counted) *
+					 PAGE;
 		*part = upto - given;
 		given = upto;
 	}

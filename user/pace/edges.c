@@ -6,7 +6,7 @@
 #include "pace/internal.h"
 
 #define OTHERS_COST 0.07       /* of a call's cost, for each other process's probes (measured) */
-#define HARVEST_NS  (250 * MS) /* of processes that have ended, not more often */
+#define HARVEST_NS  (250 * MS) /* between harvests of ended processes, at least */
 
 /* --- totals --- */
 
@@ -28,9 +28,9 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* A call in one process with a window costs more for each other that has one on the same file: the
- * kernel asks all their probes, and of some awaits the return. Before that number changes, what it
- * was is added. */
+/* Adds what windows on the same file have made each other cost more, before their number changes. A
+ * call in a process with a window costs more for each other process that has one: the kernel asks
+ * all their probes, and awaits the return of some. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -46,7 +46,7 @@ void pace__note_others(struct scheduler *sc)
 	}
 }
 
-/* What its windows cost beyond what is calibrated is the machine's cost, too. */
+/* Adds to the machine's cost what the process's windows cost beyond their calibrated cost. */
 void pace__note_felt(struct scheduler *sc, struct paced *p)
 {
 	sc->extra_ns += p->windows.felt_ns - p->noted_felt_ns;
@@ -79,7 +79,7 @@ void pace__harvest(struct scheduler *sc)
 	}
 	if (n)
 		sc->ops->harvest(sc->ctx, due, n);
-	for (size_t i = 0; i < n; i++) /* which may have told what windows are felt as */
+	for (size_t i = 0; i < n; i++) /* the harvest may have shown how windows are felt */
 		pace__note_felt(sc, due[i]);
 	free(due);
 	sc->n_due = 0;
@@ -91,7 +91,7 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	double now =
 		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
 
-	/* a turn stays so close while it goes on, and is judged by that */
+	/* a turn's samples stay this close while it goes on, and it is judged by them */
 	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
@@ -112,9 +112,9 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 	p->windows.thinning.now = factor;
 }
 
-/* Is it traced continuously? A turn that has to make room for another process's is a window,
- * however little it costs: who has nothing but such turns is known by what windows tell. (The limit
- * of turns comes and goes with the last free slot.) */
+/* Is the process traced continuously? A turn that has to make room for another process's is a
+ * window, however little it costs: of a process with nothing but such turns, only windows tell.
+ * (The limit of turns comes and goes with the last free slot.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&
@@ -130,8 +130,8 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
-/* What the coming of its probes has held up is made up for. Its window begins now, and the clock is
- * read: what those milliseconds took is no part of it. */
+/* The process has made up for what the coming of its probes has held up. Its window begins now, and
+ * the clock is read: what those milliseconds took is no part of the window. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;
@@ -139,11 +139,11 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	p->settling = false;
 	p->start_ns = pace__now_ns(sc);
 	if (!p->windows.continuous &&
-	    p->start_ns > planned) /* others have kept us: it is as long all the same */
+	    p->start_ns > planned) /* we are late because of others: the window keeps its length */
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that is over,
-						   * the moment was not chosen by chance */
+	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that ends, the
+						   * moment was not chosen by chance */
 		pace__restore_interval(sc, p);
 }
 
@@ -175,7 +175,7 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
  * kernel has done: others' windows do not wait for that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
-	if (p->settling) /* it is an empty one */
+	if (p->settling) /* it has not begun: it is empty */
 		pace__begin_window(sc, p);
 	p->end_ns = end_ns > p->start_ns ? end_ns : p->start_ns;
 	p->closing = true;
@@ -185,8 +185,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are its probes out? Nothing tells but that none is hit any more. (A process that calls nothing
- * all the time may still have them, and it does not matter.) */
+/* Are its probes out? The sign is that none is hit any more. (A process that calls nothing all the
+ * time may still have probes, and that does not matter.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;
@@ -223,8 +223,8 @@ void pace__end_close(struct scheduler *sc, struct paced *p)
 	pace__forget_turn(sc, p);
 }
 
-/* All that are closed by now, for one harvest. The interval of a window is the one at which it
- * sampled: it changes only behind the harvest. */
+/* Ends all windows whose probes are out by now, for one harvest. A window keeps the interval at
+ * which it sampled until it is taken in: the interval changes only after the harvest. */
 void pace__end_closes(struct scheduler *sc)
 {
 	struct paced **closed = NULL;
@@ -263,12 +263,12 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	double cost, cpu;
 
 	pace__read_totals(sc, p, &cost, &cpu);
-	/* a turn's samples stay as they are while it may have to make room for another's */
+	/* while a turn may have to make room for another's, its samples stay as they are */
 	p->windows.thinning.most =
 		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
 	action = windows__step(&p->windows, now, cost, cpu);
 	if (action == WINDOWS_NONE &&
-	    pace__is_stretch(sc, p, now)) /* samples need not come by the window */
+	    pace__is_stretch(sc, p, now)) /* samples need not be as close as in a window */
 		pace__restore_interval(sc, p);
 	return action;
 }

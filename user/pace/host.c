@@ -8,17 +8,17 @@
 
 #define CREDIT_NS	(2 * S)	    /* unused budget of that time is kept */
 #define STRETCH_NS	(500 * MS)  /* over which a process is judged */
-#define STALE_NS	(1000 * MS) /* a stretch that was not looked at for so long is none */
-#define BUSY		2.5e-3	    /* cost per wall time: with less of all nobody can be over */
+#define STALE_NS	(1000 * MS) /* a stretch without a look for so long does not count */
+#define BUSY		2.5e-3	    /* cost of all per wall time: with less, nobody can be over */
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for so long: the attempt has not failed */
-#define MIN_CPU_NS	(2 * MS) /* of CPU time used are worth a window */
-#define CALM		0.5 /* of the budget, and of EASY's: what may be expected at the return */
+#define MIN_CPU_NS	(2 * MS) /* CPU time used that is worth a window */
+#define CALM		0.5 /* share of the limits that a forecast may fill; EASY: of a process's */
 #define EASY		0.8
 #define GROWTH_WEIGHT	8
-#define GROWTH_HALF	(256 * 1024.0) /* bytes a second that get half of it */
-/* that a page fault counts as growth: it may be for memory that was given back */
+#define GROWTH_HALF	(256 * 1024.0) /* bytes a second that get half of that weight */
+/* bytes of growth that a page fault counts as: it may be for memory that was given back */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
 #define ROUND_NS    (20 * S) /* in which everybody who waits should have a turn */
@@ -57,7 +57,7 @@ void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 
 	if (now_ns <= h->since_ns)
 		return;
-	h->rate = cost > 0 ? cost / wall : 0; /* less: windows are felt as less than was thought */
+	h->rate = cost > 0 ? cost / wall : 0; /* < 0: windows are felt less than thought */
 	least = -h->budget * h->cpus * CREDIT_NS;
 	h->debt_ns += cost - h->budget * h->cpus * wall;
 	if (h->debt_ns < least)
@@ -84,7 +84,7 @@ bool host__is_over(const struct host *h)
 
 bool host__coarsen(struct host *h, uint64_t now_ns)
 {
-	/* by what it has saved before it works off what it owes */
+	/* the rate counts, not the debt: a larger factor lowers the rate first */
 	return h->rate <= h->budget * h->cpus || thinning__coarsen(&h->thinning, &h->last, now_ns);
 }
 
@@ -148,8 +148,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 	bool over = false;
 
 	if (p->since_ns && wall < STALE_NS) {
-		/* even if it were to cost nothing for the rest of the stretch, and use a whole CPU;
-		 * of one that is idle for most of the time, the share of a core, as in windows.h */
+		/* is it over even if it costs nothing for the rest of the stretch, and uses a whole
+		 * CPU? A process that is idle for most of the time has the share of a core, as in
+		 * windows.h */
 		time = cpu > wall ? cpu : wall;
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
@@ -158,7 +159,7 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 		if (!over)
 			thinning__watch(thinning, &of, now_ns);
 		if (over && thinning__coarsen(thinning, &of, now_ns)) {
-			over = false; /* and what it was tells nothing of what comes */
+			over = false; /* and what the stretch was tells nothing of what comes */
 		} else {
 			host_process__learn(p, cost, cpu);
 			p->cpu_rate = cpu / wall;
@@ -221,7 +222,7 @@ double host_process__urgency(const struct host_process *p, uint64_t now_ns)
 
 bool host_process__forecast(const struct host_process *p, const struct host *h, double *sum)
 {
-	/* of one that was never seen: that it just fits */
+	/* a process that was never seen is taken to just fit */
 	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
 
 	*sum += rate;

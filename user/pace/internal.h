@@ -40,36 +40,36 @@ void pace__note_felt(struct scheduler *sc, struct paced *p);
 
 /* Appends to a list that grows. 0 or -ENOMEM. */
 int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p);
-/* Takes in what is due of all. */
+/* Takes in all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
-/* How far apart its samples are to be, for its own sake and everybody's, while it is traced
- * continuously. */
+/* The factor of its sampling interval while it is traced continuously: for its own sake and
+ * everybody's. */
 unsigned pace__factor(const struct scheduler *sc, const struct paced *p);
-/* It is, and is sampled as that says. */
+/* It is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);
 
 /* Puts a process's own probes in place; its window begins when they have settled. 0, or negative
- * errno: there is nothing to open. */
+ * errno: there is nothing to place them on. */
 int pace__open_window(struct scheduler *sc, struct paced *p);
 void pace__begin_window(struct scheduler *sc, struct paced *p);
-/* Takes them out, and what the window has brought in. end_ns: when it was over. */
+/* Takes the probes out, and takes in what the window has brought. end_ns: when it was over. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns);
 void pace__end_close(struct scheduler *sc, struct paced *p);
-/* All that are closed by now, for one harvest. */
+/* Ends all windows whose probes are out by now, for one harvest. */
 void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
-/* What the process's windows want at a moment that they asked for, */
+/* What the process's windows want at the moment that they asked for, */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
 /* and when something is to be done about its window. */
 uint64_t pace__due_ns(const struct paced *p);
 
 /* --- shared.c --- */
 
-/* Does what is due. Returns when there will be something to do again. */
+/* Does what is due. Returns when something is due again. */
 uint64_t shared__keep(struct scheduler *sc);
-/* Takes the probes out of everybody's code. end_ns: since when what they saw does not count. */
+/* Takes the probes out of everybody's code. end_ns: what they saw since then does not count. */
 void shared__leave(struct scheduler *sc, uint64_t end_ns);
 
 #endif

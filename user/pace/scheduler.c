@@ -6,7 +6,7 @@
 #include "pace/internal.h"
 
 #define SPARE_EVERY_NS (200 * MS)
-#define QUIET_NS       (200 * MS) /* nothing is opened for so long after that was asked for */
+#define QUIET_NS       (200 * MS) /* no window opens for so long after scheduler__is_quiet() */
 
 /* --- own: each by its windows alone --- */
 
@@ -47,7 +47,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 	}
 }
 
-/* What is due of one process; when there is something again. */
+/* Does what is due of one process. Returns when something is due again. */
 static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc), due;
@@ -58,7 +58,7 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
 	due = pace__due_ns(p);
-	return due > now ? due : now + CLOSED_LOOK_NS; /* too many links still to go */
+	return due > now ? due : now + CLOSED_LOOK_NS; /* not yet: too many links are still to go */
 }
 
 /* --- the run --- */
@@ -112,7 +112,8 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else
 		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, 0);
-	p->windows.n_windows = 0; /* begin counts a first one, and this has had none */
+	p->windows.n_windows = 0; /* windows__begin() counts a first one, and this process has had
+				   * none */
 	p->windows.windows_ns = 0;
 	host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 	return 0;
@@ -159,14 +160,14 @@ void scheduler__note(struct scheduler *sc, struct paced *p)
 		pace__read_totals(sc, p, &cost, &cpu);
 }
 
-/* Its last window, if it has one, ends now. */
+/* The process's last window, if it has one, ends now. */
 static void end_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc);
 	bool pieced =
 		(sc->limits.shared && !sc->host.everywhere) || sc->ops->has_windows(sc->ctx, p);
 
-	if (p->settling) { /* it has not begun */
+	if (p->settling) { /* its window has not begun */
 		p->settling = false;
 		windows__withdraw(&p->windows);
 		pace__note_felt(sc, p);
@@ -176,7 +177,7 @@ static void end_window(struct scheduler *sc, struct paced *p)
 		pace__end_close(sc, p);
 		return;
 	}
-	/* Continuous from its beginning: there is nothing to piece together. */
+	/* A process traced continuously from its beginning has nothing to piece together. */
 	if (windows__end(&p->windows, now) && pieced) {
 		p->due = true;
 		p->end_ns = now;

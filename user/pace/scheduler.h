@@ -9,8 +9,8 @@
  *	     processes get turns: probes of their own for a window, in a few at a time, under the
  *	     host's limit.
  *
- * It sees no process, no probe and no clock but through its ops, so that it runs over a simulated
- * machine in tests. */
+ * It sees processes, probes and the clock only through its ops, so that tests can run it over a
+ * simulated machine. */
 #ifndef MEMTRACE_PACE_SCHEDULER_H
 #define MEMTRACE_PACE_SCHEDULER_H
 
@@ -35,75 +35,75 @@ struct paced {
 	bool cut;		   /* its window is to end now (an exec); the owner may set it */
 	uint64_t failed;	   /* windows that could not be opened or taken in; the ops may
 				    * count them as well */
-	/* shared: what other windows on the same file have made it cost more so far */
+	/* shared: what it has cost more so far because of other windows on the same file */
 	double extra_ns;
 	/* The scheduler's. */
 	bool over; /* its window ends as planned */
-	bool due;  /* it has ended and was not taken in yet */
+	bool due;  /* its window is over and was not taken in yet */
 	uint64_t open_ns, calls, closed_look_ns;
 	double open_cost_ns, open_cpu_ns;   /* totals when its window was opened, */
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
 	double noted_cost_ns, noted_felt_ns;
 };
 
-/* All get ctx as scheduler__begin() was given it. Times are monotonic. */
+/* All get the ctx that scheduler__begin() was given. Times are monotonic. */
 struct pace_ops {
 	/* ns */
 	uint64_t (*now_ns)(void *ctx);
-	/* Totals of a process so far: cost of its probes, as calibrated; what of it samples
-	 * took; and CPU time. */
+	/* Totals of a process so far: cost of its probes, as calibrated; the part of it that
+	 * samples took; and CPU time. */
 	void (*read_totals)(void *ctx, struct paced *process, double *ret_cost_ns,
 			    double *ret_samples_ns, double *ret_cpu_ns);
-	/* Told of all totals that are read, at windows' opening and closing and in between. NULL:
-	 * nobody. */
+	/* Called with all totals that are read: when windows open and close, and in between. NULL:
+	 * nobody wants them. */
 	void (*note_totals)(void *ctx, struct paced *process, uint64_t now_ns, double cpu_ns,
 			    double cost_ns);
-	/* Calls that its probes have seen, as of the last totals. */
+	/* Number of calls that its probes have seen, as of the last totals. */
 	uint64_t (*calls)(void *ctx, struct paced *process);
 	/* Does no thread of it run or wait for a CPU? */
 	bool (*sleeps)(void *ctx, struct paced *process);
 	/* CPU time that the machine was idle so far, all CPUs. 0 or negative errno. */
 	int (*machine_idle_ns)(void *ctx, uint64_t *ret_ns);
 
-	/* May its probes be put in place now, or are too many still on their way out? */
+	/* May its probes be put in place now? false: too many are still on their way out. */
 	bool (*can_open)(void *ctx, struct paced *process);
 	/* Puts probes of its own in place. It may set cut: they are to go again. 0, or negative
-	 * errno: there is nothing that they could stand on. */
+	 * errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
 	/* Begins to take them out. */
 	void (*begin_close)(void *ctx, struct paced *process);
-	/* Have all gone? */
+	/* Have all its probes gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);
-	/* The clock is to be read: its window begins, now. (start_ns of the first is when tracing
-	 * began.) UINT64_MAX: its window is over, or the gap is, and probes come. What comes
-	 * outside of windows is no window's. */
+	/* The process's window begins now: its clock is to be read. (start_ns of the first window
+	 * is when tracing began.) UINT64_MAX: its window is over, or the gap is over and probes
+	 * come. What comes outside of windows belongs to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
 	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes
 	 * are in no order, and it may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
-	/* What its probes have counted since is no window's. */
+	/* What its probes have counted, and no harvest has taken in, belongs to no window. */
 	void (*pass_over)(void *ctx, struct paced *process);
-	/* Is there a window of it that was taken in? */
+	/* Has a window of the process been taken in? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
-	/* Sets its sampling by what its window, or a piece, has cost and used. The interval as
-	 * it is then, of that asked for. */
+	/* Sets its sampling interval by what its window, or a piece of it, has cost and used.
+	 * Returns that interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
-	/* Sets it to so many times what was asked for, as its window is, or became, continuous
-	 * tracing, which stands for itself. */
+	/* Sets the sampling interval to factor times the one asked for. Its window is, or has
+	 * become, continuous tracing, which stands for itself. */
 	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
 	/* Looks at all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
 
-	/* Shared only. What all probes have cost the machine so far, and what of it samples
-	 * took. */
+	/* Shared only. What all probes have cost the machine so far, and the part of it that
+	 * samples took. */
 	double (*machine_cost_ns)(void *ctx, double *ret_samples_ns);
-	/* The probes in everybody's code: begins to take them out; are they gone; puts them back,
-	 * all or none (0 or negative errno). */
+	/* The probes in everybody's code: pause_all begins to take them out, all_gone tells if they
+	 * are gone, resume_all puts them back, all or none (0 or negative errno). */
 	void (*pause_all)(void *ctx);
 	bool (*all_gone)(void *ctx);
 	int (*resume_all)(void *ctx);
-	/* A process from outside: its CPU time; its resident set and page faults. 0 or negative
+	/* Read from outside: a process's CPU time; its resident set and page faults. 0 or negative
 	 * errno. */
 	int (*watch)(void *ctx, struct paced *process, double *ret_cpu_ns);
 	int (*watch_size)(void *ctx, struct paced *process, uint64_t *ret_rss_bytes,
@@ -114,11 +114,11 @@ struct pace_limits {
 	double aim, steady; /* share of its own CPU time that windows, and continuous tracing, may
 			     * cost a process, 0..1 */
 	bool shared;
-	double own;  /* shared: share of its own that a process is judged by everywhere, */
+	double own;  /* shared: share of its own CPU time for one process, everywhere, */
 	double host; /* and share of the machine's CPU time for all together; 0: no limit */
 	unsigned cpus;
-	/* the sampling interval may become so many times what was asked for, before
-	 * there are windows */
+	/* the sampling interval may become so many times the one asked for before there are windows
+	 */
 	unsigned most_thinned;
 	uint64_t period_ns; /* for tests: how often windows come about; 0: about every second */
 };
@@ -128,25 +128,26 @@ struct scheduler {
 	void *ctx;
 	struct pace_limits limits;
 	bool begun, stopped;
-	/* that have not ended, or have a window that is due; the owners' */
+	/* processes that have not ended, or have a window that is due; the owners' */
 	struct paced **processes;
 	size_t n, room;
 	/* own */
-	double spare; /* of one core, that the machine leaves idle; when that was looked at, and
-		       * what had been idle then */
+	double spare; /* share of one core that the machine leaves idle; when that was looked at,
+		       * and what had been idle then */
 	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	/* shared */
 	struct host host;
 	double begin_cost_ns, extra_ns;
-	struct paced *open[PACE_SLOTS]; /* that have a window now, or one that is closing */
+	struct paced *open[PACE_SLOTS]; /* processes that have a window now, or one that is closing
+					 */
 	size_t n_open;
 	bool was_busy, returning;
 	/* when to do these again */
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns;
 	uint64_t rest_ns;    /* no window is opened before; own, too */
 	uint64_t turn_ns;    /* how long a turn may be at present */
-	unsigned full_ticks; /* in which others waited, and there was no room */
-	size_t watch_next;   /* where the rounds have come to */
+	unsigned full_ticks; /* ticks in a row in which others waited for room */
+	size_t watch_next;   /* where the rounds over processes have come to */
 	size_t n_due;	     /* windows of ended processes that were not taken in yet */
 };
 
@@ -156,24 +157,23 @@ void scheduler__begin(struct scheduler *scheduler, const struct pace_ops *ops, v
 /* Frees what it holds; the processes are their owners'. */
 void scheduler__free(struct scheduler *scheduler);
 
-/* A process comes under it. own: its probes are in place. start_ns: when tracing it began. 0 or
- * -ENOMEM. */
+/* Adds a process. own: its probes are in place. start_ns: when tracing it began. 0 or -ENOMEM. */
 int scheduler__add(struct scheduler *scheduler, struct paced *process, void *owner, uint64_t seed,
 		   uint64_t start_ns);
 
-/* Does what is due. When there is something again; UINT64_MAX: never. */
+/* Does what is due. Returns when something is due again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
-/* Reads a process's totals, for who wants its clock as of now: of a process that waits for its turn
- * nothing is read for as long as that takes. */
+/* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
+ * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
-/* Somebody is about to work for long, and calls nothing here meanwhile: is no window open that
- * would last as much longer? While that is asked no others begin. */
+/* The caller is about to work for long, and calls nothing here meanwhile. Is no window open that
+ * would last as much longer? While this is asked, no other windows begin. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
-/* The process has ended: its last window ends with it. It stays known until it is forgotten: what
- * is due of it is taken in by then. */
+/* The process has ended, and its last window ends with it. The process stays known until
+ * scheduler__forget(): what is due of it is taken in by then. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
@@ -181,17 +181,17 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 void scheduler__harvest(struct scheduler *scheduler);
 
 /* Somebody else has taken all probes out at when_ns. Windows that were open are void: what became
- * of their blocks was not seen. Continuous tracing ended then; what is left of it is known as far
- * as it can be seen now. All comes back as after a gap. */
+ * of their blocks was not seen. Continuous tracing ended then; what is left of its blocks is known
+ * as far as it can be seen now. All probes come back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* The run is over: takes in the last windows of all, and looks at all blocks once more. */
 void scheduler__stop(struct scheduler *scheduler);
 
-/* What all processes' probes have cost since the beginning, ns, as it is felt. Shared. */
+/* What the probes of all processes have cost since the beginning, ns, as felt. Shared. */
 double scheduler__machine_cost_ns(struct scheduler *scheduler);
 
-/* Are probes that the process lacks to be put in place now, or with its next window? */
+/* Are probes that the process lacks to be put in place now? false: with its next window. */
 bool paced__wants_probes(const struct paced *process);
 
 #endif

@@ -2,26 +2,26 @@
 #include "pace/internal.h"
 
 #define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while much is being spent, */
-/* and in the first second: who does nothing but allocate does so from the start */
+/* and in the first second: a process that does nothing but allocate does so from the start */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
-/* longer by that for each process: no more than 5,000 are looked at a second */
+/* a tick is longer by this for each process: no more than 5,000 are looked at a second */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
-#define CLOCKS_A_TICK 256	/* CPU times that are read of processes in turn, */
-#define SIZES_A_TICK  64	/* and sizes of those that have used some */
-#define OFFERS_A_TICK 4		/* processes that are asked, before nobody is taken */
-#define FULL_TICKS    5		/* in a row: there is no room */
+#define CLOCKS_A_TICK 256	/* processes whose CPU time is read, in turn, */
+#define SIZES_A_TICK  64	/* and whose size is read, of those that have used some */
+#define OFFERS_A_TICK 4		/* processes that are asked in a tick, at most */
+#define FULL_TICKS    5		/* full ticks in a row: there is no room */
 #define ATTACH_NS     (40 * MS) /* what it may take to open a window or to close some */
-/* times as long as that took nothing is opened: the kernel keeps all forks waiting meanwhile, and
- * asks every process that maps the file */
+/* while a window is opened, the kernel keeps all forks waiting, and asks every process that maps
+ * the file: afterwards nothing is opened for REST times as long */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
-#define PIECE_NS       (2000 * MS)  /* of a long window */
-#define MANY_PIECE_NS  (10000 * MS) /* of everybody's */
+#define PIECE_NS       (2000 * MS)  /* a piece of a long window */
+#define MANY_PIECE_NS  (10000 * MS) /* the same, where probes are everywhere */
 
-/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known.
- * Where all has been continuous so far there is nothing to be pieced together. */
+/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known. A
+ * process that has been traced continuously so far has nothing to be pieced together. */
 static void take_pieces(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -71,7 +71,7 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 		if (!paced__is_kept(p))
 			continue;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* what it was over minutes says little of now */
+		/* the cost rate over minutes says little of now */
 		windows__cut(&p->windows, end, cost, cpu,
 			     turn->known ? turn->share * turn->cpu_rate : -1);
 		host_process__end_turn(turn, pace__now_ns(sc), cpu);
@@ -85,8 +85,8 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
 }
 
-/* Have the probes of all processes' own gone? That a window is closed is concluded from calls that
- * cease, and those of a process that idles cease while its probes are still there. */
+/* Have all processes' own probes gone? A window counts as closed when calls cease. But the calls of
+ * an idle process cease while its probes are still there. */
 static bool own_are_gone(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n; i++)
@@ -96,7 +96,8 @@ static bool own_are_gone(struct scheduler *sc)
 	return true;
 }
 
-/* No process has probes of its own any more: a call that met both would count twice. */
+/* Probes come back everywhere. No process has probes of its own any more: a call that met both
+ * would count twice. */
 static void come_back(struct scheduler *sc)
 {
 	int rc = sc->ops->resume_all(sc->ctx);
@@ -108,7 +109,7 @@ static void come_back(struct scheduler *sc)
 		host__left(&sc->host, pace__now_ns(sc));
 		return;
 	}
-	host__returned(&sc->host, pace__now_ns(sc)); /* first: all sample as rarely as it needs */
+	host__returned(&sc->host, pace__now_ns(sc)); /* first: from now on its factor counts */
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 		double cost, cpu;
@@ -118,13 +119,13 @@ static void come_back(struct scheduler *sc)
 		pace__read_totals(sc, p, &cost, &cpu);
 		p->start_ns = pace__now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
-		p->windows.thinning.most = sc->limits.most_thinned; /* its turn may have had less */
-		pace__restore_interval(sc, p); /* it is none: a stretch begins */
+		p->windows.thinning.most = sc->limits.most_thinned; /* a turn may have lowered it */
+		pace__restore_interval(sc, p); /* it is no window: a stretch begins */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
 }
 
-/* While probes are everywhere: does one fit still, if need be with its samples farther apart? */
+/* While probes are everywhere: is one process too dear, even with its samples farther apart? */
 static bool is_too_dear(struct scheduler *sc, struct paced *p)
 {
 	struct thinning *thinning = &p->windows.thinning;
@@ -135,7 +136,7 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* And all of them? */
+/* While probes are everywhere: they go if one process, or all together, are too dear. */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -153,7 +154,7 @@ static void watch_costs(struct scheduler *sc)
 		: sc->was_busy				   ? BUSY_TICK_NS
 							   : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
-	/* Not at once: of whom it is there is nothing known yet. */
+	/* Not at once: nothing is known yet of the processes that cost it. */
 	if (over ||
 	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));
@@ -171,7 +172,7 @@ static void watch_costs(struct scheduler *sc)
 
 /* --- shared: turns --- */
 
-/* Is the window of this one over? */
+/* Is the process's window over? */
 static bool is_over(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	if (now >= p->windows.next_ns)
@@ -213,7 +214,7 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 	return sum;
 }
 
-/* The closed one that deserves a window most, or NULL. *ret_n: how many would like one. */
+/* The process without a window that deserves one most, or NULL. *ret_n: how many would like one. */
 static struct paced *choose(struct scheduler *sc, uint64_t now, size_t *ret_n)
 {
 	struct paced *best = NULL;
@@ -253,7 +254,7 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	uint64_t begin = pace__now_ns(sc);
 	double cost, cpu;
 
-	if (pace__open_window(sc, p)) { /* nothing that could be seen */
+	if (pace__open_window(sc, p)) { /* there is nothing to place probes on */
 		pace__read_totals(sc, p, &cost, &cpu);
 		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 		return;
@@ -261,9 +262,9 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
-/* How long a turn may be that costs little, while others wait for one. Who is traced cheaply stays
- * while there is room: for others, and of the host's limit, which a few such ones can use up. (One
- * window that is dear fills it for a moment, too.) */
+/* How long a cheap turn may be while other processes wait for theirs. A process that is traced
+ * cheaply stays while there is room for others, and room in the host's limit, which a few such
+ * processes can use up. (One dear window fills the limit for a moment, too.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))
@@ -281,12 +282,12 @@ static void open_next(struct scheduler *sc)
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
-		/* those everywhere must be out: a call that meets two probes counts twice */
+		/* the probes everywhere must be out: a call that meets two probes counts twice */
 		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
 		    is_near_end(sc, now))
 			break;
 		if (now - p->turn.turn_ns < TICK_NS || !sc->ops->can_open(sc->ctx, p)) {
-			/* its last one's may not be gone, either */
+			/* the probes of its last turn may not be gone yet */
 			p->windows.next_ns = now + TICK_NS;
 			continue;
 		}

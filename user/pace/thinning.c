@@ -3,13 +3,15 @@
 
 #define S 1000000000ULL
 
-/* Of what is allowed: what continuous tracing may cost to begin with, what with samples that come
- * closer again, and what must be left for samples: with fewer, windows tell more. */
+/* Parts of the share that is allowed. EASY: what continuous tracing may cost to begin with. CALM:
+ * what it may cost with samples that come closer again. LEAST: what must be left for samples; with
+ * fewer, windows tell more. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
-/* How long a stretch must be to show that a smaller factor fits, at first and at most, and for how
- * many such stretches that factor must last: else it was tried too early. */
+/* How long a stretch must be to show that a smaller factor fits, at first (FINER_NS) and at most
+ * (MAX_BACK_OFF_NS). SOON: for how many such stretches that factor must last; else it was tried too
+ * early. */
 #define FINER_NS	(5 * S)
 #define MAX_BACK_OFF_NS (60 * S)
 #define SOON		4
@@ -28,7 +30,8 @@ static bool fits(double calls, double samples, double other, double share)
 	return calls + samples <= share * (other + samples);
 }
 
-/* The least factor with which no more than a part of the share is spent. samples: as asked for. */
+/* The least factor with which no more than a part of the share is spent; 0: none. samples: their
+ * cost at the interval asked for. */
 static unsigned fit(const struct thinning *t, double calls, double samples, double other,
 		    double share, double part)
 {
@@ -77,7 +80,7 @@ bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint6
 	unsigned factor = thinning__fit(t, c);
 
 	add(t, c);
-	/* by its calls? a moment in which it makes up for others tells little of them */
+	/* too dear by its calls? One moment tells little of that: it may make up for others */
 	if (!factor)
 		factor = fit_all(t, c->share, EASY);
 	if (!factor)

@@ -12,24 +12,25 @@
 #define FIRST_NS    (15 * MS)
 #define MIN_NS	    (6 * MS) /* mean lengths */
 #define MAX_NS	    (400 * MS)
-#define EDGES	    0.2		/* of what opening and closing take: windows are no shorter */
+#define EDGES	    0.2		/* of the time of opening and closing: least length */
 #define PERIOD_NS   (1000 * MS) /* from window to window, where the budget allows */
-#define LOOK_NS	    (50 * MS)	/* while tracing is continuous */
-#define GLANCE_NS   (250 * MS)	/* in a gap: the process may have become busier, or idle */
+#define LOOK_NS	    (50 * MS)	/* between looks while tracing is continuous */
+#define GLANCE_NS   (250 * MS)	/* between looks in a gap: it may have become busier, or idle */
 #define CREDIT_NS   (50 * MS)	/* unused budget is not kept for ever, */
 #define CREDIT	    6.0		/* nor what pays for more windows than that */
 #define RESERVE	    1.0		/* windows that are paid for, on the average, when one has closed */
-#define RETURN	    0.5		/* of a debt other than that is made up for by the next gap */
-#define LEAST_GAP   0.25	/* mean gap, of the usual one, however much is paid for */
+#define RETURN	    0.5		/* of the difference to that is made up for by the next gap */
+#define LEAST_GAP   0.25	/* least mean gap / usual one, however much is paid for */
 #define LONGEST_GAP 4.0		/* means at which the exponential distribution is cut off */
-#define PATIENCE_NS (250 * MS)	/* of the budget of so long tracing may be in debt: chance */
-#define CHEAP	    2		/* windows in a row that show it */
-#define NOTICED	    0.25	/* of CPU time: a window with more cost is waited for */
+#define PATIENCE_NS (250 * MS)	/* debt that chance may cause: the budget of so long */
+#define CHEAP	    2		/* cheap windows in a row before tracing is continuous */
+#define NOTICED	    0.25	/* cost / CPU time above which others notice a window */
 #define LIGHT	    10.0	/* times its CPU time a process of light work may pay with */
 #define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
-/* of a core that it might have had: who had less, and used none, may wait for it */
+/* share of a core that was free for it: with less, a process that used none may be waiting for a
+ * core */
 #define IDLE		0.5
-#define IDLE_NS		(250 * MS) /* so long a process must have been idle to be taken for it */
+#define IDLE_NS		(250 * MS) /* so long a process must have been idle to count as idle */
 #define LASTING_NS	(5 * S)	   /* continuous for so long: the attempt has not failed */
 #define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each that fails */
 #define MAX_BACK_OFF_NS (60 * S)
@@ -108,7 +109,7 @@ static double earned(const struct windows *w, double wall_ns, double cpu_ns)
 
 /* --- what windows are expected to cost --- */
 
-/* The same for each ns of a gap. */
+/* What pays for windows, per ns of a gap. */
 static double earning_rate(const struct windows *w)
 {
 	return between(earned(w, 1, w->cpu_rate), MIN_CPU, 1e6);
@@ -123,7 +124,7 @@ static double mean_length_ns(const struct windows *w)
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
 }
 
-/* What a window of so many mean lengths adds to the debt: C in windows.h. */
+/* What a window of stretch mean lengths adds to the debt: C in windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
 	double rate = w->cost_rate - w->budget * earned(w, 1, w->used_rate);
@@ -149,7 +150,7 @@ static double credit_ns(const struct windows *w)
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
 }
 
-/* The debt at which the next window comes: not more is asked for than is kept. */
+/* The debt at which the next window comes. It asks for no more unused budget than is kept. */
 static double open_at_ns(const struct windows *w)
 {
 	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
@@ -169,8 +170,9 @@ static double felt(const struct windows *w, double cost_ns)
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* What a stretch of so much CPU time and felt cost takes of the limit on windows: all of it, where
- * who waits for it notices that. Not while probes come and go: most of that time there are none. */
+/* What a stretch takes of the limit on windows. Where the window is noticed by whoever waits for
+ * the process, that is all of its CPU time. Not while probes come and go: most of that time there
+ * are none. */
 static double charge(const struct windows *w, bool window, double wall_ns, double cpu_ns,
 		     double felt_ns)
 {
@@ -179,7 +181,7 @@ static double charge(const struct windows *w, bool window, double wall_ns, doubl
 		       : felt_ns;
 }
 
-/* A stretch since the last change is over: books it. window: all of it was one. Its cost, as
+/* Books the stretch since the last change. window: all of it was a window. Returns its cost, as
  * calibrated, as a share of its CPU time, or of a core's. */
 static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
@@ -228,7 +230,7 @@ static void end_attempt(struct windows *w, uint64_t now_ns)
 				 : (uint64_t)BACK_OFF_NS;
 }
 
-/* Since the last change, in which the probes were in place. */
+/* The costs since the last change, in which the probes were in place. */
 static struct thinning_costs costs(const struct windows *w, uint64_t now_ns, double cost_ns,
 				   double cpu_ns)
 {
@@ -239,7 +241,7 @@ static struct thinning_costs costs(const struct windows *w, uint64_t now_ns, dou
 	return (struct thinning_costs){cost - samples, samples, fmax(other, 0), w->steady};
 }
 
-/* Does tracing go on, or become continuous? share: of the cost, since the last change. */
+/* Does tracing go on, or become continuous? share: the cost since the last change, from book(). */
 static bool may_go_on(struct windows *w, const struct thinning_costs *costs, double share,
 		      uint64_t now_ns)
 {
@@ -252,12 +254,12 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 	}
 	if (!thinning__coarsen(&w->thinning, costs, now_ns))
 		return false;
-	/* else the next moment, as chance has it, would be the last one */
+	/* else chance could make the next look the last one */
 	w->borne_ns = w->debt_ns;
 	return true;
 }
 
-/* The probes are in place. */
+/* A step while the probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
 {
@@ -280,7 +282,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		if (w->continuous ||
 		    ((w->n_cheap >= CHEAP || w->n_windows == 1) && may_try(w, now_ns))) {
 			if (!w->continuous) {
-				begin_attempt(w, now_ns); /* it may only have been silent */
+				begin_attempt(w, now_ns); /* it may just have been silent */
 				w->borne_ns = 0;
 				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
 						now_ns);
@@ -301,7 +303,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	return WINDOWS_CLOSE;
 }
 
-/* When the process will have worked off what is to be worked off before the next window. */
+/* The next look comes when the process will have worked off what it has to before the next window.
+ */
 static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * earning_rate(w);
@@ -310,8 +313,8 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* In a gap: has it used less of a core than tracing may cost, for long enough, and does it owe
- * nothing? */
+/* In a gap: has the process used less of a core than tracing may cost, for long enough, and does it
+ * owe nothing? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
@@ -350,7 +353,7 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
 	bool first = w->n_windows <= 1;
 
-	/* of the first one the opening is not known, nor is an attempt's what a window's is */
+	/* the first window's opening is not known, and an attempt's is not like a window's */
 	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
 		w->opening_ns = wall;
@@ -387,7 +390,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 {
 	double wall;
 
-	now_ns = now_ns > w->since_ns ? now_ns : w->since_ns; /* of the past, perhaps */
+	now_ns = now_ns > w->since_ns ? now_ns : w->since_ns; /* now_ns may be in the past */
 	wall = (double)(now_ns - w->since_ns);
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
@@ -399,7 +402,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->attempt = false; /* it was not its own cost that ended it */
+	w->attempt = false; /* it was not ended by its own cost */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = 0.5 + uniform(w);
@@ -415,8 +418,8 @@ void windows__feel(struct windows *w, double felt)
 	w->felt = between(felt, WINDOWS_FELT, WINDOWS_FELT_MOST);
 	more = (w->felt - was) * w->windows_cost_ns;
 	w->felt_ns += more;
-	/* A long past is told as it was. To be paid for by a long time without windows is too much,
-	 * for what was not known then, and may be known better tomorrow. */
+	/* felt_ns tells a long past as it was. But to pay for it by a long time without windows is
+	 * too much: the factor was not known then, and may be known better tomorrow. */
 	more = between(more, -usual, usual);
 	w->debt_ns += more;
 	w->idle_debt_ns += more;

@@ -3,37 +3,41 @@
  * when that fits; else in short windows. Arithmetic alone; the caller opens and closes the probes.
  *
  * Cost is what the probes hit have cost, by calibration. While probes are in place it accrues at a
- * rate that depends on the program, c ns per ns of its CPU time. The share allowed is b. If c is no
- * more than the share for that (steady), tracing is continuous. Else there are windows, and gaps in
- * which the process works off what they cost. The debt D, cost so far less b times CPU time so far,
- * decides: no prediction does, for a process may be busy, idle or stopped at any time. The debt is
- * looked at several times a second. Windows are so long that one comes about every second, within
- * limits: shorter ones would be mostly the opening and closing (no less than a fifth of the time
- * that these take, for most of which few probes are in place), longer ones a stall of their own.
- * What a run tells depends on their number more than on their length: with 6 ms at least instead
- * of 12 loops of malloc had 9 to 11 windows in 20 s for the same price, instead of 3 to 8. Their
- * length is uniform within half of its mean to either side.
+ * rate that depends on the program: c ns per ns of its CPU time. The share allowed is b. If c is no
+ * more than the share for continuous tracing (steady), tracing is continuous. Else there are
+ * windows, and gaps in which the process works off what the windows cost. The debt D, cost so far
+ * less b times CPU time so far, decides. No prediction does, for a process may be busy, idle or
+ * stopped at any time. The debt is looked at several times a second.
+ *
+ * Windows are so long that one comes about every second, within limits. Shorter ones would be
+ * mostly opening and closing, during most of which few probes are in place: a window is no shorter
+ * than a fifth of the time that these take. Longer ones would be a stall of their own. What a run
+ * tells depends on the number of windows more than on their length: with 6 ms at least instead of
+ * 12, loops of malloc had 9 to 11 windows in 20 s for the same price, instead of 3 to 8. The length
+ * is uniform within half of its mean to either side.
  *
  * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
- * kernel's code in no cache, and probes that come and go hold it up. Throughput lost by calibrated
- * cost, both as shares of CPU time, beside an untraced twin (docs/overhead.md): for loops of malloc
- * and free 1.0 to 1.3, mean 1.2; while tracing is continuous 1.03 to 1.09. So what windows cost
- * counts WINDOWS_FELT times, in the debt and in what is printed (felt_ns), or as often as the
- * process itself has shown (windows__feel(): nginx 1.4 to 1.7).
+ * kernel's code in no cache, and probes that come and go hold the process up. Lost throughput
+ * divided by calibrated cost, both as shares of CPU time, was measured beside an untraced twin
+ * (docs/overhead.md). It is 1.0 to 1.3, mean 1.2, for loops of malloc and free; 1.03 to 1.09 while
+ * tracing is continuous. So what windows cost counts WINDOWS_FELT times, in the debt and in what is
+ * printed (felt_ns), or as many times as the process itself has shown (windows__feel(): nginx 1.4
+ * to 1.7).
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
- * three times as long. Windows of 1.4 % of the time cost it 1 %, and their requests are its p99. So
- * where probes take more than a quarter of a process's CPU time in windows, the limit holds all of
- * its CPU time in windows, not only what probes take: at a limit of 1 one request in a hundred is
- * touched. (Where probes take less, requests hardly take longer, and windows may be longer.)
+ * three times as long. Windows of 1.4 % of the time cost it 1 %, and the requests in them are its
+ * p99. So where probes take more than a quarter of a process's CPU time in windows, the limit holds
+ * for all of its CPU time in windows, not only for what probes take. Then at a limit of 1 one
+ * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
+ * windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
- * of one there. Had its own CPU time to pay for that, there would be one window in fifteen seconds
- * at a limit of 1, and one request in a thousand would be touched. What it did not want of a core
- * pays as well, as far as the machine has that idle: then windows take one hundredth of the time,
- * no more of a core, and touch one request in a hundred, as they do with a process that always
- * works. But no more than LIGHT times its CPU time pays: who is silent earns nothing for windows in
- * the work that comes afterwards.
+ * of a core there. If its own CPU time alone paid for that, there would be one window in fifteen
+ * seconds at a limit of 1, and one request in a thousand would be touched. So the part of a core
+ * that the process did not want pays as well, as far as the machine has that idle. Then windows
+ * take one hundredth of the time, no more of a core, and touch one request in a hundred, as with a
+ * process that always works. But no more than LIGHT times its CPU time pays: a silent process earns
+ * nothing for windows in the work that comes afterwards.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -41,15 +45,16 @@
  *	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
  *
  * D_k being the debt when the window has closed, and e_k exponential with mean 1, truncated at 4
- * and scaled to have mean 1 again. So every length of a gap is met: blocks that die at any age do
- * so in front of a window's opening at times. (Gaps uniform in 0.5 to 1.5 of their mean leave a
- * hole: no death at an age between one window's length and half a gap was ever seen.)
+ * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
+ * die, some of them die just in front of a window's opening. (Gaps uniform in 0.5 to 1.5 of their
+ * mean leave a hole: no death at an age between one window's length and half a gap was ever seen.)
  *
- * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2: a debt other than -C
- * is halved from window to window, whatever it came from - chance, a wrong C, a process that has
- * changed. Its variance obeys V = V/4 + (C^2 + V/4) var(e), var(e) < 1, so V < 2 C^2. (A factor 1/2
- * makes it smallest: with 1, the whole debt drawn anew each time, E[(1 - e)^2] = 1 and it has no
- * bound.) The debt is bounded, the cost grows with the CPU time: their quotient goes to b.
+ * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2: the difference
+ * between the debt and -C is halved from window to window, whatever its cause - chance, a wrong C,
+ * a process that has changed. The variance of the debt obeys V = V/4 + (C^2 + V/4) var(e), var(e) <
+ * 1, so V < 2 C^2. (A factor 1/2 makes it smallest: with 1, the whole debt drawn anew each time,
+ * E[(1 - e)^2] = 1 and it has no bound.) The debt is bounded and the cost grows with the CPU time,
+ * so cost / CPU time goes to b.
  *
  * Paid in advance. A window is opened only when D + C <= 0, C being that of this very window: its
  * length is drawn when the gap begins. So the limit holds whenever the run ends, also just behind a
@@ -58,19 +63,19 @@
  * by at most a tenth of the mean. Only the first window is not paid for: it shows what windows
  * cost.
  *
- * Idle processes. A process that is idle for most of the time is given, while tracing is
- * continuous, that share of one core, as far as the machine has one idle: it costs little, and
- * windows would see little of the process. One that gets no CPU because others have it is not idle:
- * it is ready to run (see `spare`, `sleeps`). So wall time pays as well, in an account of its own
- * (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has slept,
- * or that the machine was idle, where that is more. A process that is in a gap, has used less of a
- * core for a while than tracing may cost, and owes nothing in that account is traced continuously
- * at once, whatever its CPU time has still to pay. So is a process with two cheap windows in a row.
- * If it is too dear within LASTING_NS after all, the next attempt comes twice as late: of a program
- * that works in bursts continuous tracing meets their beginnings only.
+ * Idle processes. While tracing is continuous, a process that is idle for most of the time is
+ * allowed the share of one core, as far as the machine has a core idle. Such a process costs
+ * little, and windows would see little of it. A process that gets no CPU because others have it is
+ * not idle: it is ready to run (see `spare`, `sleeps`). So wall time pays as well, in an account of
+ * its own (idle_debt_ns): cost less steady times CPU time, or times wall time that the process has
+ * slept, or that the machine was idle, where that is more. A process in a gap is traced
+ * continuously at once, whatever its CPU time has still to pay, if it has used less of a core for a
+ * while than tracing may cost, and owes nothing in that account. So is a process with two cheap
+ * windows in a row. If it is too dear within LASTING_NS after all, the next attempt comes twice as
+ * late. So of a program that works in bursts, continuous tracing meets the beginnings only.
  *
- * Samples. Where continuous tracing is too dear because of its samples they are put farther
- * apart first (thinning.h). */
+ * Samples. Where continuous tracing is too dear because of its samples, they are put farther apart
+ * first (thinning.h). */
 #ifndef MEMTRACE_PACE_WINDOWS_H
 #define MEMTRACE_PACE_WINDOWS_H
 
@@ -81,8 +86,8 @@
 
 #define WINDOWS_FELT	  1.2
 #define WINDOWS_FELT_MOST 3
-/* after probes came: what their coming has held up is made up for, and not counted. Their cost is
- * the window's, which begins then. */
+/* after the probes have come, the process makes up for what their coming has held up. That is not
+ * counted, but its cost is the window's, which begins then. */
 #define WINDOWS_SETTLE_NS 3000000
 
 enum windows_action {
@@ -93,79 +98,81 @@ enum windows_action {
 
 struct windows {
 	double budget; /* share of CPU time for windows, 0..1; 0: no limit */
-	double steady; /* and for continuous tracing: no less */
-	double spare;  /* of one core: what the machine leaves idle, 0..1; the caller's to say */
-	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller's to
-			  * say in gaps */
-	/* what samples took of the total cost; the caller sets it with each total that it gives */
+	double steady; /* the same for continuous tracing; no less than budget */
+	double spare;  /* idle share of one core on the machine, 0..1; the caller sets it */
+	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller sets it
+			* in gaps */
+	/* part of the total cost that samples took; the caller sets it with each total that it
+	 * gives */
 	double samples_ns;
-	struct thinning thinning; /* how far apart they are to be while tracing is continuous */
+	struct thinning thinning; /* how far apart samples are to be while tracing is continuous */
 	uint64_t random;	  /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
 	double scale;	  /* of lengths and gaps, 1 but in tests */
-	/* At the last change. */
+	/* Time and totals at the last change. */
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
-	double debt_ns;	 /* cost beyond the budget so far; negative: what is left of it */
-	double borne_ns; /* what of it coarser samples are to make up for, while it is continuous */
-	double open_at_ns;   /* the debt at which the next window comes */
-	double idle_debt_ns; /* the same where idle wall time pays as well */
-	double felt;	     /* times that it feels what windows cost */
+	double debt_ns;	   /* cost beyond the budget so far; negative: what is left of it */
+	double borne_ns;   /* continuous: the part of it that coarser samples are to make up for */
+	double open_at_ns; /* the debt at which the next window comes */
+	double idle_debt_ns; /* the debt where idle wall time pays as well */
+	double felt;	     /* felt cost of windows / their calibrated cost */
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */
 	double used_rate;    /* CPU time per wall ns in a window, smoothed */
 	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes
 			      * are in place meanwhile */
-	double edge_ns;	     /* what they take, smoothed */
+	double edge_ns;	     /* time that opening and closing take, smoothed */
 	double opening_cost_ns, opening_ns;
 	double cpu_rate;  /* CPU time per wall ns between windows, smoothed */
 	double length_ns; /* mean length of windows at present */
-	double stretch;	  /* length of the next window in means: drawn in advance */
+	double stretch;	  /* length of the next window / length_ns: drawn in advance */
 	/* The way back from idleness. */
-	bool attempt;			  /* this continuous tracing began as one */
+	bool attempt;			  /* this continuous tracing began as an attempt */
 	uint64_t idle_since_ns;		  /* in a gap: it has used next to no CPU since */
-	uint64_t attempt_ns, back_off_ns; /* of the last attempt; none before that much later */
-	unsigned n_cheap; /* windows in a row that continuous tracing could have been */
-	/* Told. */
+	uint64_t attempt_ns, back_off_ns; /* last attempt; delay to the next one */
+	unsigned n_cheap; /* windows in a row so cheap that tracing could be continuous */
+	/* For reports. */
 	uint64_t n_windows, windows_ns, continuous_ns;
-	double windows_cost_ns; /* of the totals told here, what windows and their edges cost */
-	double felt_ns;		/* and what they cost beyond */
+	double windows_cost_ns; /* calibrated cost of windows and their edges */
+	double felt_ns;		/* what they cost beyond that, as felt */
 };
 
-/* Begins at now, with the probes in place: the first window, which decides. Totals of the process
- * so far: cost, as calibrated, and CPU time. */
+/* Begins at now, with the probes in place: the first window, which decides if tracing is
+ * continuous. Totals of the process so far: cost, as calibrated, and CPU time. */
 void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed,
 		    uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* For tests: windows come about so often, and are shorter in proportion. Right after the
- * beginning. */
+/* For tests: a window comes about every period_ns, and windows are shorter in proportion. Call it
+ * right after windows__begin(). */
 void windows__set_period(struct windows *windows, uint64_t period_ns);
 
-/* Call at next_ns or later, with the totals at now. What is to be done: when it is done,
- * windows__done(). */
+/* Call at next_ns or later, with the totals at now. Returns what is to be done; after it is done,
+ * call windows__done(). */
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
 				  double cpu_ns);
 
-/* The action is done: the totals then. */
+/* The action is done. cost_ns, cpu_ns: the totals then. */
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
 /* Something else decides when this process is traced (host.h): its probes go out now, whatever was
- * planned. The totals then; now_ns: the past, if they went earlier; cost_rate: cost per wall ns of
- * late, negative: as since the last change, and not learnt when they are out already. Its next
- * window may begin, by windows__step(), when it can be paid for. */
+ * planned. cost_ns, cpu_ns: the totals then. now_ns: in the past, if the probes went earlier.
+ * cost_rate: recent cost per wall ns; negative: that since the last change, and not learnt when the
+ * probes are out already. Its next window may begin, by windows__step(), when it can be paid for.
+ */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate);
-/* Its probes are in place for as long as somebody else wants. The totals now. */
+/* The process's probes are in place for as long as somebody else wants. The totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
 /* The window that was opened last did not come about: the process has ended before its probes had
  * settled. */
 void windows__withdraw(struct windows *windows);
 
-/* The process feels what its windows cost so many times. felt_ns tells that of all windows, past
- * ones included; of the difference one window's worth is paid for. A factor below WINDOWS_FELT
+/* The process feels what its windows cost felt times. felt_ns is changed for all windows, past ones
+ * included. Of the difference, at most one window's worth is paid for. A factor below WINDOWS_FELT
  * counts as WINDOWS_FELT, one above WINDOWS_FELT_MOST as that. */
 void windows__feel(struct windows *windows, double felt);
 

@@ -118,8 +118,9 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 			return rc;
 	}
 	for (int i = 0; i < (BALANCE_GRID - 1) * FINER; i++) {
-		double part = (i % FINER + 0.5) / FINER, z = step * (i / FINER + part) - WIDEST,
-		       grows = value_between(at[i / FINER], at[i / FINER + 1], part),
+		int k = i / FINER;
+		double part = (i % FINER + 0.5) / FINER, z = step * (k + part) - WIDEST,
+		       grows = value_between(at[k], at[k + 1], part),
 		       weight = grows > 0 ? growth_density(log(anon / grows), error, run->hidden)
 					  : OTHER_THINGS / OTHER_RANGE;
 

@@ -1,66 +1,68 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All stacks of a windowed run together, and what the process has: the two must agree.
+/* Makes all stacks of a windowed run agree with what is known of the whole process.
  *
- * THE CLOCK'S FACTOR. What all stacks of a run share is the error of its clock
- * (profile/windowed.h): windows stand for k times as much as their net time says, with log k about
- * normal, mean 0, deviation e (struct windowed_run.clock_error, and how windows differ in it). A
- * fact that needs no window tells more of k, by Bayes' rule over BALANCE_GRID values of it: the
- * growth A of anonymous memory. Of a process that surely has more and more blocks it is that of
- * all stacks together G(k), with what the allocator adds to each block: log(A / G(k)) is about
- * normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Or, with the
- * chance BY_CLOCK, what grows goes by the wall clock (below), and log(A / G) may be anything down
- * to -log(hidden); or, with the chance OTHER_THINGS, A is of other things. The likeliest k by
- * these weights is what windows are taken to stand for, the deviation from it the error that is
- * left.
+ * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h):
+ * windows stand for k times as much as their net time says. log k is about normal, with mean 0 and
+ * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
+ * growth A of anonymous memory needs no window. It tells more of k, by Bayes' rule over
+ * BALANCE_GRID values of k. In a process that surely has more and more blocks, A is G(k), the
+ * growth of all stacks together with what the allocator adds to each block. Then log(A / G(k)) is
+ * about normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Two
+ * other cases have a chance of their own. BY_CLOCK: the memory that grows goes by the wall clock
+ * (below), and log(A / G) may be anything from 0 down to -log(hidden). OTHER_THINGS: A is the
+ * growth of other things. The k with the largest weight is taken. The deviation from it, by the
+ * same weights, is the error that is left.
  *
- * RESIDENT. Blocks of no more than a page are in pages of which each holds the beginning of one,
- * which its allocator, or its owner, has written to. So the small blocks of all stacks are within
- * the anonymous memory that is resident, or swapped out, as all blocks are within the mappings.
- * Allocators of many threads map much more than they use: 64 threads with 16 MB 556 MB, of which 20
- * are resident.
+ * RESIDENT. Blocks of no more than a page lie in pages that each hold the beginning of one of them.
+ * The allocator or the owner has written to that beginning, so these pages are in memory or swap.
+ * So the small blocks of all stacks fit into the anonymous memory that is resident or swapped out,
+ * as all blocks fit into the mappings. Allocators of many threads map much more than they use: 64
+ * threads with 16 MB map 556 MB, of which 20 MB are resident.
  *
- * WALL CLOCK. What goes by the wall clock (a timer, clients that wait for no answer) is not slowed
- * by windows: of it windows show by net time up to windowed_run.hidden times as much as there is.
- * When all stacks together grow by more than the process's anonymous memory, which surely grows,
- * they are taken to be such, as far as that explains it: each grows by the same factor less, and
- * of those whose blocks stay fewer live. Unless the process has not as many blocks more as those
- * would have: then they replace older ones (a table that turns over slowly).
+ * WALL CLOCK. Windows do not slow what goes by the wall clock (a timer, clients that wait for no
+ * answer). By net time, windows show up to windowed_run.hidden times as much of it as there is.
+ * Anonymous memory may surely grow while all stacks together seem to grow by more. Then they are
+ * taken to go by the wall clock, as far as that explains the difference. The growth of each is
+ * divided by the same factor, and so are the live bytes of stacks whose blocks stay. This is not
+ * done if the process gains fewer blocks than these stacks would add. Then the blocks replace older
+ * ones (a table that turns over slowly).
  *
- * ENDS BY THE WALL CLOCK (profile/windowed.h). A process whose blocks end by what it does has in
- * windows as many blocks more or less as everywhere. One whose blocks end by the wall clock loses
- * blocks in each window: it has fewer births there, and as many ends. The calls of windows tell
- * that of all blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most, and
- * all others together, are of the one kind or the other, of the latter with the chance BY_CLOCK. Of
- * each choice W of them the blocks d_g that the windows of group g lost leave residuals to those
- * expected,
+ * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
+ * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window
+ * loses blocks: it has fewer births, and as many ends. The calls in windows show that for all
+ * blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most is of one kind or
+ * the other, and so are all other stacks together. Each ends by the wall clock with the chance
+ * BY_CLOCK. Let W be the set of those that do, d_g the blocks that the windows of group g lost, and
+ * e_ig what i is expected to lose there. Then
  *
  *	P(d | W) = product over g of Cauchy's density of d_g - sum over W of e_ig,
  *
- * of a scale that is that of what is expected. (It has long tails: what is freed all at once is
- * lost in one window, leaves as large a residual whatever is chosen, and decides nothing.) By
- * Bayes' rule that gives each stack's chance, by which its figures are a mixture of the two, with
- * what they differ by as an error.
+ * where the scale of the density is that of what is expected. (Cauchy's density has long tails.
+ * What is freed all at once is lost in one window. It leaves as large a residual for every W, and
+ * decides nothing.) Bayes' rule gives the chance of each stack. Its figures are a mixture of the
+ * two cases by that chance, and the difference between the cases is part of their error.
  *
- * LIMITS. Where all live bytes are more than the mappings, or those in small blocks more than what
- * is resident, the figures x_i with errors d_i of their own and c_i in common are moved to the
- * nearest ones that are not, by least squares: the sum of w_i x_i, w_i being the share that counts,
- * is too high by e, and
+ * LIMITS. All live bytes may come to more than the mappings, or those in small blocks to more than
+ * what is resident. Then the figures x_i, with errors d_i of their own and c_i in common, are moved
+ * to the nearest ones that fit, by least squares. With w_i the share of x_i that counts, the sum of
+ * w_i x_i is too high by e, and
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *
- * So what is known least gives most. Their errors stay as they were: it is a limit on one side.
+ * So the least certain figures change most. Their errors stay as they were: the limit is on one
+ * side.
  *
- * What stacks seem to grow by is held in the same way against the upper end of what the process
- * grows by, each by its own error alone. No stack gives more than brings it to the lower end of its
- * interval, or to nothing. Intervals stay as they are: of a heap with free room in it stacks may
- * grow while the process does not.
+ * The growth of all stacks is limited in the same way to the upper end of the process's growth, by
+ * each stack's own error alone. No stack is lowered below the lower end of its interval, nor below
+ * 0. Intervals stay as they are: in a heap with free room stacks may grow while the process does
+ * not.
  *
- * WHAT SURELY GROWS makes the process grow, too. What is freed all at once, every few seconds, is
- * not seen to be freed by windows, nor is it by the counts of calls in them. So where frees tell
- * what survives, nothing is sure unless the anonymous memory surely grows; where contents tell it,
- * unless that or the number of the process's blocks does. And none grows by much more than that
- * memory does: what seems to may be gone, or have taken the place of what was there before the run,
- * so little of it is sure to live. */
+ * WHAT SURELY GROWS makes the process grow, too. When memory is freed all at once, every few
+ * seconds, windows do not see that, nor do the counts of calls in them. So where frees tell what
+ * survives, no growth is sure unless anonymous memory surely grows. Where contents tell it,
+ * anonymous memory or the process's number of blocks must surely grow. And no stack surely grows by
+ * much more than anonymous memory. If one seems to, its blocks may be gone, or may have replaced
+ * blocks from before the run, so few of them are sure to live. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 
@@ -68,13 +70,13 @@
 
 #define BALANCE_GRID 13
 
-/* What a block takes of the process's memory, bytes: glibc's header and rounding, which others come
- * near to. */
+/* Bytes of the process's memory that a block of size bytes takes, with glibc's header and rounding.
+ * Other allocators come near to that. */
 double balance__footprint(double size);
 
-/* Estimates n stacks, by what is said above. run: its scale and clock_error become what they are
- * found to be. anon: by how much the process's anonymous memory grows, per wall second; NaN: not
- * known. stacks: NULL pointers are passed over, their results are 0. 0 or -ENOMEM. */
+/* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.
+ * anon: growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL
+ * pointer is passed over, and its result is 0. 0 or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks,
 		      size_t n, const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results);

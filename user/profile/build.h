@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: what makes building a profile linear. It lives from the first profile__add_*
- * to profile__sort(), which folds it into the sites. */
+/* Private to the room: tables that make the building of a profile take linear time. They live from
+ * the first profile__add_* to profile__sort(), which folds them into the sites. */
 #ifndef MEMTRACE_PROFILE_BUILD_H
 #define MEMTRACE_PROFILE_BUILD_H
 
 #include "base/table.h"
 #include "profile/profile.h"
 
-/* What a thread holds of a site, before it is sorted into the site. */
+/* What a thread holds of a site, until profile__sort() puts it into the site. */
 struct build_share {
 	uint32_t site, thread;
 	double objects, bytes;
 };
 
 struct profile_build {
-	struct table locations; /* profile->locations by address, but those that stand for names */
-	/* and these: addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0: none */
+	struct table locations; /* profile->locations by address, but for those of names */
+	/* locations of names: addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0:
+	 * none */
 	uint32_t *named;
 	size_t n_named;
 	struct table threads; /* profile->threads by tid */
@@ -24,11 +25,11 @@ struct profile_build {
 	size_t n_shares;
 };
 
-/* The profile's build state, made from what the profile holds already; NULL: no memory. */
+/* The profile's build state, made from what the profile holds already. NULL: out of memory. */
 struct profile_build *profile__build(struct profile *profile);
 void profile_build__free(struct profile_build *build);
 
-/* Adds to what thread holds of site. 0 or -ENOMEM. */
+/* Adds objects and bytes to what thread holds of site. 0 or -ENOMEM. */
 int profile_build__share(struct profile_build *build, size_t site, size_t thread, double objects,
 			 double bytes);
 

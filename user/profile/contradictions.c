@@ -82,7 +82,7 @@ static void check_memory(const struct profile *profile, const struct estimate *l
 			 struct contradictions *all)
 {
 	const struct resident *r = split_heap(profile);
-	double low = estimate__interval(live).low, mapped = profile->heap_mapped_bytes;
+	double low = estimate__interval(live).low, mapped = profile->windows.heap_mapped_bytes;
 	double rss = (double)profile->rss_end_bytes;
 
 	if (mapped > 0 && live->bytes > (1 + ROUNDING) * mapped)
@@ -130,7 +130,7 @@ static void check_kinds(const struct profile *profile, const struct estimate *li
 	double sum = 0;
 
 	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
-		sum += profile->kind_bytes[i];
+		sum += profile->regions.kind_bytes[i];
 	if (sum > 0 && fabs(sum - live->bytes) > ROUNDING * live->bytes)
 		add(all, CONTRADICTION_KINDS_OF_REGIONS, true, sum, live->bytes);
 }

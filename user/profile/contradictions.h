@@ -1,54 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Does a profile agree with itself, and with what is known of its process? Each output that shows a
- * profile's figures asks here, and says what it is told: a table that contradicts itself is worse
- * than none.
+ * profile's figures asks here, and prints the answer: a table that contradicts itself is worse than
+ * none.
  *
- * Only profiles of memtrace's own are checked: other tools' files state no facts. A finding is sure
- * when nothing but an error in the figures explains it (memtrace's, or of files that were merged).
- * Of the others encode/contradictions.c says what else may explain them.
+ * Only memtrace's own profiles are checked: other tools' files state no facts. A finding is sure
+ * when only an error in the figures explains it (memtrace's, or one of merged files). For the other
+ * findings encode/contradictions.c tells what else may explain them.
  *
  * Facts are not read at one moment: counters, tables and /proc are up to a second apart. So a
- * figure may differ from a fact by the part that it changes in a second of the run, at its mean
- * rate. Below, "clearly" is by more than that, and by more than one per cent, which rounding may
- * come to.
+ * figure may differ from a fact by as much as the figure changes in one second of the run, at its
+ * mean rate. Below, "clearly" means: by more than that, and by more than one per cent, which
+ * rounding may come to.
  *
  *  frees_unseen: figure live objects, fact "freed_unobserved". A new block stood where an old
- *	one was not freed: there is a way to free that no probe sees (heaps that are destroyed at
- *	once, as mi_heap_destroy does). What has no new block at its address yet still counts as
- *	live. Not of windows, which are known to miss frees, nor of pages.
+ *	one had not been freed. So memory is also freed in a way that no probe sees (heaps that
+ *	are destroyed at once, as mi_heap_destroy does). An old block counts as live until a new
+ *	one has its address. Not for windows, which are known to miss frees, nor for pages.
  *  blocks_unseen: figure live objects, fact "result_unknown", "allocators_refused" and
  *	"functions_refused" together: so many allocations, allocators, or functions are missing
- *	from every figure. None of these is of regions.
- *  probes_silent: figure live objects, fact 1 ("main_thread_ended"). Neither what was
- *	allocated nor what was freed since the main thread ended is in any figure.
- *  probes_withdrawn: figure live objects, fact "probes_withdrawn". The same of the times in which
- *	the probes were out because memtrace hung. Not of windows, which tell of all times.
+ *	from every figure. None of these counters is of regions.
+ *  probes_silent: figure live objects, fact 1 ("main_thread_ended"). What was allocated or freed
+ *	after the main thread ended is in no figure.
+ *  probes_withdrawn: figure live objects, fact "probes_withdrawn". What was allocated or freed
+ *	while the probes were out because memtrace hung is in no figure. Not for windows: their
+ *	figures are estimates for all times.
  *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. Clearly;
- *	sure where more is live than was ever allocated. Of windows, where both are estimates,
- *	only when the interval's low end is above, and never sure.
+ *	sure where more is live than was ever allocated. For windows, where both are estimates,
+ *	only when the interval's low end is above the fact, and never sure.
  *  live_above_mapped: figure live bytes, fact heap_mapped_bytes. By more than one per cent;
- *	sure when the interval's low end is above, too, for what is live is mapped, touched or
- *	not.
- *  live_above_resident: figure live bytes, fact what is resident and swapped of the heap's
- *	mappings, where that was measured (struct resident); else the whole resident set, clearly,
- *	by the interval's low end, of what has not ended. Never sure: blocks need not be touched.
- *  growth_above_process: figure bytes per second that all stacks together grow by, the
- *	interval's low end; fact that of the process's anonymous memory less its regions'.
- *	Clearly, and by more than 128 KiB for each thread over the run, which an allocator may
- *	have had in reserve. Never sure: blocks take the place of freed ones, or are not touched.
- *  growth_of_rows: figure bytes per second that the stacks' growth adds up to, fact what is
- *	said of all together. By more than one per cent of their absolute values. Not where
- *	samples were dropped.
- *  kinds_of_regions: figure bytes that live regions of all kinds add up to, fact live bytes.
- *	By more than one per cent.
+ *	sure when the interval's low end is above the fact, too: live memory is mapped, touched
+ *	or not.
+ *  live_above_resident: figure live bytes. Fact: how much of the heap's mappings is resident or
+ *	swapped out, where that was measured (struct resident). Else the whole resident set:
+ *	clearly, by the interval's low end, for processes that have not ended. Never sure: blocks
+ *	need not be touched.
+ *  growth_above_process: figure bytes per second that all stacks together grow by, at the
+ *	interval's low end; fact the growth of the process's anonymous memory less that of its
+ *	regions. Clearly, and by more than 128 KiB for each thread over the run, which an
+ *	allocator may have had in reserve. Never sure: blocks may take the place of freed ones,
+ *	or may not be touched.
+ *  growth_of_rows: figure bytes per second, the sum of the stacks' growth; fact the growth that
+ *	is told of all stacks together. By more than one per cent of their absolute values. Not
+ *	where samples were dropped.
+ *  kinds_of_regions: figure bytes, the sum of live regions of all kinds; fact live bytes. By
+ *	more than one per cent.
  *  peak_below_live: figure bytes held when the process held most, fact live bytes at the end.
  *	By more than five per cent: what CPUs do at the same moment is not in order
  *	(bpf/peak.bpf.h). Sure of a process of one thread.
- *  threads_above_stack: figure bytes that threads hold of the stack for which it is most,
- *	fact that stack's live bytes. By more than one per cent and a block.
+ *  threads_above_stack: figure the bytes that all threads together hold of one stack, fact that
+ *	stack's live bytes. By more than one per cent and a block. Told of the stack with the
+ *	largest excess.
  *
- * Of a profile that was filtered (LOST_FILTERED) what is said of the whole is not held against what
- * is left. */
+ * In a filtered profile (LOST_FILTERED), figures of the whole process are not compared with the
+ * stacks that are left. */
 #ifndef MEMTRACE_PROFILE_CONTRADICTIONS_H
 #define MEMTRACE_PROFILE_CONTRADICTIONS_H
 
@@ -85,16 +89,16 @@ const char *contradiction_rule__name(enum contradiction_rule rule);
 struct contradiction {
 	enum contradiction_rule rule;
 	bool sure;
-	double figure, fact; /* what the profile says, and what that is held against: see above */
+	double figure, fact; /* what the profile says, and what it is compared with: see above */
 };
 
-/* At most one of each rule, in their order. */
+/* At most one of each rule, in the order of the rules. */
 struct contradictions {
 	struct contradiction at[CONTRADICTION_MAX];
 	size_t n;
 };
 
-/* Of a sorted profile. */
+/* The contradictions in a sorted profile. */
 struct contradictions profile__contradictions(const struct profile *profile);
 
 #endif

@@ -6,17 +6,17 @@
  *
  *	p(z) = 1 - exp(-z / R)				(z = 0 is sampled as if it were 1 byte)
  *
- * Each sample therefore stands for 1/p objects and z/p bytes (Horvitz-Thompson), unbiased whatever
- * the mix of sizes, and the variance of the byte total is estimated without bias by
+ * Each sample therefore stands for 1/p objects and z/p bytes (Horvitz-Thompson). Totals are
+ * unbiased whatever the mix of sizes. The variance of the byte total is estimated without bias by
  *
  *	V = sum over samples of z^2 (1 - p) / p^2.
  *
  * R = 1 is the exact mode: every allocation is recorded, p = 1, V = 0.
  *
- * Intervals: few samples make a skewed distribution, for which +-1.96 sqrt(V) covers too little.
- * The gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997: confidence intervals for
- * directly standardized rates) for weighted sums of Poisson counts is used: with total Y, variance
- * V and w2 the largest single term of V (what one sample that we happened not to see would add),
+ * Intervals: few samples have a skewed distribution, for which +-1.96 sqrt(V) covers too little. So
+ * the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used (Statistics in
+ * Medicine 16, 1997: confidence intervals for directly standardized rates). With total Y, variance
+ * V and w2 the largest single term of V (what one sample that happened not to be taken would add),
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)
@@ -34,13 +34,12 @@ struct estimate {
 	double bytes;		/* sum of z/p */
 	double variance;	/* of bytes: sum of z^2 (1-p)/p^2, bytes^2 */
 	double variance_max;	/* the largest term of that sum, bytes^2 */
-	double squares; /* sum of (z/p)^2, bytes^2: the variance of what blocks that come and go at
-			 * random make of it, sampling included (profile/diff.h). See
-			 * estimate__squares() */
-	double common; /* standard error that it shares with all others of its run, bytes: that of a
-			* clock. It adds up as such, where variances do; in an interval it counts as
-			* variance. */
-	/* it cannot be more than that, bytes: what the process has; 0: no such limit is known */
+	double squares; /* sum of (z/p)^2, bytes^2: the variance of bytes, sampling included, if
+			 * blocks come and go at random (profile/diff.h). See estimate__squares() */
+	double common;	/* standard error of the clock, bytes: all estimates of the run share it.
+			* When estimates are added, it adds up as such, where variances do; in an
+			* interval its square counts as variance. */
+	/* upper limit of bytes, from what the process has; 0: no such limit is known */
 	double most;
 };
 
@@ -54,26 +53,28 @@ double estimate__probability(uint64_t size, uint64_t interval);
 /* Adds one sampled allocation. */
 void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
 
-/* The same of one that was seen with probability p, 0 < p <= 1, whatever made it so. */
+/* Adds one sampled allocation that was seen with probability p, 0 < p <= 1, whatever the reason for
+ * p. */
 void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
 /* Adds what other holds. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
-/* What of it is a part of so many objects and bytes: its error, shared out by bytes. */
+/* The part of an estimate that has so many objects and bytes. The error is shared out by bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* squares, or, where they were not kept (a file's), what they are at least: if all samples weigh
- * the same, or all blocks are small. */
+/* squares. Where they were not kept (in a file), the least that they can be: as if all samples
+ * weighed the same, or all blocks were small. */
 double estimate__squares(const struct estimate *estimate);
 
-/* What a sample of a block stands for at mean interval `to`, bytes, if one of it at mean interval
- * `from` stands for weight. Of a mixture's mean weight (squares / bytes) it is about the same. */
+/* How many bytes a sample of a block stands for at mean interval `to`, if at mean interval `from`
+ * it stands for weight bytes. For the mean weight of a mixture (squares / bytes) the result is
+ * about right, too. */
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
-/* Of so many bytes, of whose samples no more is known than their mean interval R: with the most
- * that their variance can be, for a block of z bytes adds z^2 (1 - p) / p^2 (above), which is R z /
- * p at most, as z (1 - p) / p is R at most. interval 1: exact. */
+/* An estimate of so many bytes whose samples are not known, only their mean interval R. The
+ * variance is the most that it can be. A block of z bytes adds z^2 (1 - p) / p^2 (above), which is
+ * R z / p at most, as z (1 - p) / p is R at most. interval 1: exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
 struct interval estimate__interval(const struct estimate *estimate);

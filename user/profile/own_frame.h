@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose code a frame is. People look for the function of theirs that asked for memory; what it
- * called to get it (a string's constructor, fopen, malloc) is the same in every program.
+/* Whose code a frame is. People look for their own function that asked for memory. What it called
+ * to get the memory (a string's constructor, fopen, malloc) is the same in every program.
  *
  * A frame is
  *
  *   the allocator's  when its function allocates for whoever calls it:
  *		      profile__is_allocator_frame();
  *   the runtime's    when its file is a library of the system's runtime (libc, ld.so, libstdc++,
- *		      libgcc_s, an
- *		      allocator's, ...) and not the program itself; or when its function belongs to
- *		      a language's
- *		      standard library or runtime, which compilers put into the program: std::
- *		      and __gnu_cxx:: of
- *		      C++, core::, alloc:: and std:: of Rust, the standard packages of Go, what runs
- *		      before main; or
- *		      when it has neither name nor file;
+ *		      libgcc_s, an allocator's, ...) and not the program itself; or when its
+ *		      function belongs to a language's standard library or runtime, which compilers
+ *		      put into the program: std:: and __gnu_cxx:: of C++, core::, alloc:: and std::
+ *		      of Rust, the standard packages of Go, what runs before main; or when it has
+ *		      neither name nor file;
  *   own	      in all other cases.
  *
- * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: what they ask for
- * is theirs to tell. Names and paths only: a wrong guess moves the beginning of what is shown by a
- * frame, and changes no number. */
+ * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: the user wants to
+ * see that they ask for memory. Only names and paths decide. A wrong guess moves the beginning of
+ * the shown stack by a frame, and changes no number. */
 #ifndef MEMTRACE_PROFILE_OWN_FRAME_H
 #define MEMTRACE_PROFILE_OWN_FRAME_H
 
@@ -34,7 +31,7 @@ enum frame_owner {
 	FRAME_OWN,
 };
 
-/* name: of one of the location's frames, or its address as text. */
+/* Owner of a frame of location. name: the frame's, or the address as text. */
 enum frame_owner profile__frame_owner(const struct profile *profile,
 				      const struct profile_location *location, const char *name);
 
@@ -44,22 +41,22 @@ bool path__is_runtime(const char *path);
 /* Is this the name of a function of a standard library or runtime? */
 bool function__is_runtime(const char *name);
 
-/* "libc.so.6+0x27249", as functions without a name are called: the length of the module's name. 0:
- * it is none such. */
+/* Functions without a name are called "libc.so.6+0x27249". Returns the length of the module's name;
+ * 0: name has no such form. */
 size_t function__module_length(const char *name);
 
-/* Rust's "<Type as Trait>::rest" and "<Type>::rest", which point into the name; without trait that
- * is NULL. */
+/* Rust's "<Type as Trait>::rest" and "<Type>::rest". The members point into the name; trait is NULL
+ * if there is none. */
 struct qualified_name {
 	const char *type, *trait, *rest; /* rest begins with "::" */
 	size_t type_len, trait_len;
 };
 
-/* false: the name is no such. */
+/* false: the name is no such qualified name. */
 bool qualified_name__parse(const char *name, struct qualified_name *ret);
 
-/* The '>' that closes the '<' at open, NULL if none does. "->" and comparison operators close and
- * open nothing. */
+/* The '>' that closes the '<' at open, or NULL if none does. The brackets in "->" and in comparison
+ * operators do not count. */
 const char *angle__close(const char *open);
 
 /* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */

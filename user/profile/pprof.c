@@ -31,9 +31,9 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("stacks_walked", UINT64, stacks_walked, 0),
 	FACT("stacks_complete", UINT64, stacks_complete, 0),
 	FACT("overhead_pct", REAL, overhead_pct, -1),
-	FACT("windows", UINT64, n_windows, 0),
-	FACT("windows_s", REAL, windows_s, 0),
-	FACT("continuous_s", REAL, continuous_s, 0),
+	FACT("windows", UINT64, windows.n, 0),
+	FACT("windows_s", REAL, windows.seconds, 0),
+	FACT("continuous_s", REAL, windows.continuous_s, 0),
 	FACT("cpu_time_ns", UINT64, cpu_time_ns, 0),
 	FACT("children_cpu_ns", UINT64, children_cpu_ns, 0),
 	FACT("rss_start_bytes", UINT64, rss_start_bytes, 0),
@@ -55,15 +55,15 @@ const struct pprof_fact pprof_facts[] = {
 	FACT_OF(WINDOWED, "process_blocks_per_s", SIGNED, growth.blocks_per_s, NAN),
 	FACT_OF(WINDOWED, "process_blocks_low", SIGNED, growth.blocks_low, NAN),
 	FACT_OF(WINDOWED, "process_blocks_high", SIGNED, growth.blocks_high, NAN),
-	FACT_OF(WINDOWED, "heap_mapped_bytes", REAL, heap_mapped_bytes, 0),
-	FACT_OF(WINDOWED, "blocks_born", UINT64, evidence.born, 0),
-	FACT_OF(WINDOWED, "blocks_freed", UINT64, evidence.freed, 0),
-	FACT_OF(WINDOWED, "blocks_replaced", UINT64, evidence.replaced, 0),
-	FACT_OF(WINDOWED, "blocks_unmapped", UINT64, evidence.unmapped, 0),
-	FACT_OF(WINDOWED, "blocks_changed", UINT64, evidence.changed, 0),
-	FACT_OF(WINDOWED, "blocks_unchanged", UINT64, evidence.unchanged, 0),
-	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, earlier_gone_bytes, -1),
-	FACT_OF(REGIONS, "regions_followed_s", REAL, regions_followed_s, 0),
+	FACT_OF(WINDOWED, "heap_mapped_bytes", REAL, windows.heap_mapped_bytes, 0),
+	FACT_OF(WINDOWED, "blocks_born", UINT64, windows.evidence.born, 0),
+	FACT_OF(WINDOWED, "blocks_freed", UINT64, windows.evidence.freed, 0),
+	FACT_OF(WINDOWED, "blocks_replaced", UINT64, windows.evidence.replaced, 0),
+	FACT_OF(WINDOWED, "blocks_unmapped", UINT64, windows.evidence.unmapped, 0),
+	FACT_OF(WINDOWED, "blocks_changed", UINT64, windows.evidence.changed, 0),
+	FACT_OF(WINDOWED, "blocks_unchanged", UINT64, windows.evidence.unchanged, 0),
+	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, regions.earlier_gone_bytes, -1),
+	FACT_OF(REGIONS, "regions_followed_s", REAL, regions.followed_s, 0),
 	FACT_OF(FAULTS, "resident_change_bytes", SIGNED, resident_change_bytes, NAN),
 	FACT("memtrace_cost_known", BOOL, own.known, 0),
 	FACT("memtrace_cpu_pct", REAL, own.cpu_pct, 0),
@@ -75,7 +75,8 @@ const struct pprof_fact pprof_facts[] = {
 };
 
 const size_t n_pprof_facts = sizeof(pprof_facts) / sizeof(pprof_facts[0]);
-_Static_assert(sizeof(pprof_facts) / sizeof(pprof_facts[0]) <= 64, "readers have a bit for each");
+_Static_assert(sizeof(pprof_facts) / sizeof(pprof_facts[0]) <= 63,
+	       "readers have a bit for each, and one for what");
 
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile)
 {

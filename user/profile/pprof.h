@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the encoder and the decoder of pprof (profile.proto) agree on: the numbers of its fields,
- * and how a profile of memtrace's lies in it.
+ * and how a memtrace profile is stored in it.
  *
  * Values of a sample, all of which add up when profiles are merged:
  *
@@ -10,21 +10,21 @@
  *	inuse_variance/bytes	the variance of inuse_space divided by the period, the sampling
  *				interval: as large as the bytes themselves, roughly
  *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0;
- *				may be negative.
- *				It is always there: pprof compares and merges
- *				what has the same types only
+ *				may be negative. This value is always there: pprof compares and
+ *				merges only profiles with the same value types
  *
- * A stack has up to one sample for each thread (labels thread, its name, and tid) that holds some
- * of it, and one without these labels, which has all that belongs to no thread: what was allocated
- * and is freed again, growth, and numeric labels that say how the stack is. Variance and samples
- * are shared out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
+ * A stack has up to one sample for each thread that holds some of it (labels thread, its name, and
+ * tid). One more sample without these labels has all that belongs to no thread: what was allocated
+ * and freed, growth, and numeric labels that describe the stack. Variance and samples are shared
+ * out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
  *
- * Comments are lines "key: value", pprof_facts[] and those that are named beside it. Readers show
- * all of them above each report; so what says nothing is left out.
+ * Comments are lines "key: value": pprof_facts[] and the COMMENT_ names. Readers show all comments
+ * above each report, so a comment that says nothing is left out.
  *
- * What no other reader could use is in fields of our own (enum pprof_own_field and what follows
- * it), numbered from 1000 on, which readers of protobuf skip. They are lost where another tool
- * writes the file again. Real numbers in them are packed doubles, so that they are not rounded. */
+ * What no other reader can use is in fields of memtrace's own (enum pprof_own_field and what
+ * follows it), numbered from 1000 on, which readers of protobuf skip. These fields are lost when
+ * another tool rewrites the file. Real numbers in them are packed doubles, so that they are not
+ * rounded. */
 #ifndef MEMTRACE_PROFILE_PPROF_H
 #define MEMTRACE_PROFILE_PPROF_H
 
@@ -103,39 +103,39 @@ enum pprof_function_field {
 	FUNCTION_START_LINE,
 };
 
-/* Of the profile, memtrace's own. */
+/* memtrace's own fields of a profile. */
 enum pprof_own_field {
 	PROFILE_OWN_VERSION = 1000, /* PPROF_OWN_VERSION; older files have none of these fields */
 	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile's has_life */
-	PROFILE_OWN_THREAD = 1002,  /* one that no sample names */
+	PROFILE_OWN_THREAD = 1002,  /* a thread that no sample names */
 	PROFILE_OWN_TRANSFER = 1003,
 	PROFILE_OWN_RESIDENT = 1004,
 	PROFILE_OWN_PROBE = 1005,
 	PROFILE_OWN_NOT_TRACED = 1006, /* struct profile's not_traced: a text */
 };
 
-/* Of a sample, memtrace's own. */
+/* memtrace's own fields of a sample. */
 enum pprof_own_sample_field {
 	/* what rounding took from the values up to VALUE_INUSE_VARIANCE: signed numbers (zigzag),
-	 * packed, in parts of OWN_PARTS */
+	 * packed, in units of 1 / OWN_PARTS */
 	SAMPLE_OWN_REMAINDERS = 1000,
-	SAMPLE_OWN_STACK = 1001, /* of the sample without a thread */
+	SAMPLE_OWN_STACK = 1001, /* in a stack's sample without a thread */
 };
 
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Of the stack; each is packed doubles, and absent where all are 0. */
+/* Fields of the stack; each is packed doubles, and absent where all are 0. */
 enum pprof_own_stack_field {
-	OWN_STACK_FREED = 1, /* objects, bytes; absent: what was allocated and is not live */
+	OWN_STACK_FREED = 1, /* objects, bytes; absent: all that was allocated and is not live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
 	OWN_STACK_LIVING, /* by class of age */
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
-	OWN_STACK_PEAK,	     /* objects, bytes, if not whole */
-	OWN_STACK_ENDED,     /* by class of age, if not whole: LABEL_FREED is rounded */
+	OWN_STACK_PEAK,	     /* objects, bytes, if not whole numbers */
+	OWN_STACK_ENDED,     /* by class of age, if not whole numbers: LABEL_FREED is rounded */
 };
 
-/* It grows when a field changes its meaning, not when one is added. */
+/* Raised when a field changes its meaning, not when one is added. */
 #define PPROF_OWN_VERSION 1
 
 enum pprof_own_thread_field {
@@ -215,8 +215,8 @@ extern const struct pprof_value_name {
 #define PERIOD_TYPE "space"
 #define PERIOD_UNIT "bytes"
 
-#define PER_HOUR 3600.0 /* growth is per second in a profile, per hour in its file */
-#define PPM	 1e6	/* shares are parts of one in a profile, of a million in its file */
+#define PER_HOUR 3600.0 /* growth: per second in a profile, per hour in its file */
+#define PPM	 1e6	/* shares: parts of one in a profile, of a million in its file */
 
 #define DELETED_SUFFIX	   " (deleted)" /* of a mapping's filename, as the kernel shows it */
 #define REASON_SYSTEM_NAME "[%s]"	/* unresolved_reason__name(): FUNCTION_SYSTEM_NAME */
@@ -242,24 +242,24 @@ extern const struct pprof_value_name {
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */
 #define LABEL_PEAK_OBJECTS   "peak_objects"    /* held when the process held most, of all threads */
-#define LABEL_PEAK_SPACE     "peak_space"      /* the same in bytes */
-/* and profile_age__name(): objects that were that old or younger when they were freed */
+#define LABEL_PEAK_SPACE     "peak_space"      /* the bytes of these */
+/* followed by profile_age__name(): objects that were that old or younger when they were freed */
 #define LABEL_FREED    "freed_aged_"
 #define LABEL_SURVIVAL "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
 #define LABEL_OLDER "older_%gs_ppm" /* by age: the share of what is live that is older */
 
 /* Comments besides pprof_facts[]. */
-#define COMMENT_WHAT	 "what" /* heap, regions or faults; of older files growth for faults */
+#define COMMENT_WHAT	 "what" /* heap, regions or faults; older files: growth for faults */
 #define COMMENT_MODE	 "mode" /* continuous or windowed */
 #define COMMENT_COMM	 "comm"
 #define COMMENT_EXE	 "exe"
 #define COMMENT_REFUSED	 "refused"	       /* functions that could not be probed, in words */
 #define COMMENT_SURVIVAL "survival_age_s"      /* ages, with blanks between them */
-#define COMMENT_KIND	 "live_bytes_of_kind_" /* and region_memory__name() */
-#define COMMENT_LOST	 "lost_"	       /* and the counter's name, when it is not 0 */
-#define COMMENT_RUN_LOST "lost_by_run_"	       /* the same of all processes together */
-/* and the rule's name (profile/contradictions.h): a sentence */
+#define COMMENT_KIND	 "live_bytes_of_kind_" /* followed by region_memory__name() */
+#define COMMENT_LOST	 "lost_"	       /* followed by the name of a counter above 0 */
+#define COMMENT_RUN_LOST "lost_by_run_"	       /* likewise, for losses of the whole run */
+/* followed by the rule's name (profile/contradictions.h): a sentence */
 #define COMMENT_CONTRADICTION "contradiction_"
 
 enum pprof_fact_type {
@@ -271,35 +271,35 @@ enum pprof_fact_type {
 	FACT_SIGNED, /* real */
 };
 
-/* Which profiles it says something of. */
+/* Which profiles a fact tells something of. */
 enum pprof_fact_of {
 	FACT_OF_ANY,
-	FACT_OF_GROWING,	/* those with has_growth */
-	FACT_OF_PROCESS_GROWTH, /* these, and those of which profile__knows_process_growth() */
+	FACT_OF_GROWING,	/* profiles with has_growth */
+	FACT_OF_PROCESS_GROWTH, /* and those with profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */
-	FACT_OF_HOST_COST, /* those with own.host_known */
+	FACT_OF_HOST_COST, /* profiles with own.host_known */
 };
 
-/* A member of struct profile that is a comment. */
+/* A member of struct profile that is written as a comment. */
 struct pprof_fact {
 	const char *key;
 	enum pprof_fact_type type;
 	enum pprof_fact_of of;
 	size_t offset;
-	double absent; /* what stands for nothing known, and is not written; may be NaN */
+	double absent; /* value that means "not known", and is not written; may be NaN */
 };
 
 extern const struct pprof_fact pprof_facts[];
 extern const size_t n_pprof_facts;
 
-/* The value of a fact, of a FACT_UINT64 perhaps inexact, and whether it says nothing of this
- * profile. */
+/* The value of a fact (perhaps inexact for a FACT_UINT64), and whether the fact says nothing of
+ * this profile. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
 bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
 
-/* Gives every fact of a profile that was made from a file its absent value. */
+/* Sets every fact of a profile that is read from a file to its absent value. */
 void pprof_facts__clear(struct profile *profile);
 
 #endif

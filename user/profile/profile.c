@@ -266,7 +266,7 @@ struct estimate profile__live(const struct profile *profile)
 	if (profile__is_windowed(profile) && profile->interval_bytes > 1 &&
 	    profile->duration_s > 0) {
 		one = fmin((double)profile->interval_bytes,
-			   allocated * profile->continuous_s / profile->duration_s);
+			   allocated * profile->windows.continuous_s / profile->duration_s);
 		live.variance_max = fmax(live.variance_max, one * one);
 	}
 	return live;
@@ -322,7 +322,7 @@ bool profile__is_regions(const struct profile *profile)
 
 double profile__watched_s(const struct profile *profile)
 {
-	return profile->windows_s + profile->continuous_s;
+	return profile->windows.seconds + profile->windows.continuous_s;
 }
 
 bool profile__is_faults(const struct profile *profile)
@@ -350,7 +350,7 @@ bool profile__leaks(const struct profile *profile)
 
 bool profile__is_windowed(const struct profile *profile)
 {
-	return profile->n_windows || profile->mode == MODE_WINDOWED;
+	return profile->windows.n || profile->mode == MODE_WINDOWED;
 }
 
 bool profile__knows_process_growth(const struct profile *profile)
@@ -377,7 +377,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
-	return profile->dropped || profile->regions_followed_s > 0 ||
+	return profile->dropped || profile->regions.followed_s > 0 ||
 	       profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile);
 }
 

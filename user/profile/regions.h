@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The map of what a process has taken from the kernel and holds: ranges of addresses that do not
- * overlap, and who took them. */
+/* The map of what a process has mapped from the kernel and holds: ranges of addresses that do not
+ * overlap, and who mapped them. */
 #ifndef MEMTRACE_PROFILE_REGIONS_H
 #define MEMTRACE_PROFILE_REGIONS_H
 
@@ -28,12 +28,12 @@ const char *region_memory__name(enum region_memory kind);
 
 struct region {
 	uint64_t start, end; /* addresses, end exclusive; not empty */
-	uint32_t site;	     /* who took it: the caller's number */
-	uint32_t tid;	     /* thread that did */
+	uint32_t site;	     /* who mapped it: a number of the caller's */
+	uint32_t tid;	     /* thread that mapped it */
 	enum region_memory kind;
 };
 
-/* All zero: empty. */
+/* All zero: an empty map. */
 struct regions {
 	struct region *at; /* ascending by start; neighbours are not joined */
 	size_t n, room;
@@ -41,16 +41,16 @@ struct regions {
 
 void regions__free(struct regions *regions);
 
-/* Takes [start, end) out: what lies within goes, what reaches over its ends is cut or split. cut
- * (may be NULL) gets the parts that went, ascending: appended to it. 0; -ENOMEM: nothing has
+/* Removes [start, end): regions within it go, regions that reach over its ends are cut or split.
+ * cut (may be NULL): the removed parts are appended to it, ascending. 0; -ENOMEM: nothing has
  * changed. */
 int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
 
-/* Puts a region in, in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty
- * one; -ENOMEM: it is not there, though what it covers may be gone. */
+/* Inserts a region in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty
+ * region; -ENOMEM: it is not inserted, but what it covers may be gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
-/* Index of the first region that ends above addr; their number: none does. */
+/* Index of the first region that ends above addr; the number of regions if none does. */
 size_t regions__first_above(const struct regions *regions, uint64_t addr);
 
 /* The region that holds addr, or NULL. */

@@ -325,7 +325,7 @@ int resident__make(const struct resident_pieces *pieces, const struct profile *h
 	r->skipped = pieces->skipped;
 	r->from_start = from_start;
 	r->followed = regions != NULL;
-	r->followed_s = regions ? regions->regions_followed_s : 0;
+	r->followed_s = regions ? regions->regions.followed_s : 0;
 	*ret = r;
 	r = NULL;
 out:

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The resident set explained: what is measured of each range of addresses, and what the profiles
- * know of it, put together in rows that add up to it.
+/* Explains the resident set in rows that add up to it: from what is measured of each range of
+ * addresses, and from what the profiles know of the range.
  *
- * All but two rows are measured, and a page is in one of them. The heap's mappings are one sum in
- * that; how much of it the blocks take that were allocated during the run and are not freed is the
- * heap profile's estimate, and the difference is the other row: the allocator's own and, unless the
- * run saw the process begin, what was allocated before it. It has the error of the estimate, and
- * can be negative: blocks count as they were asked for, pages as they were touched.
+ * All rows but two are measured, and each page is in one row. The heap's mappings are measured as
+ * one sum, which is told in two rows. HEAP_LIVE is the heap profile's estimate of blocks that were
+ * allocated during the run and are not freed. HEAP is the rest of the sum: the allocator's own
+ * memory and, unless the run saw the process begin, what was allocated before the run. HEAP has the
+ * error of the estimate. It can be negative: blocks count as they were asked for, pages as they
+ * were touched.
  *
- * Whose a range is: what a call during the run has mapped is its stack's, which may be an
- * allocator's (profile_site.allocators_own). Of what was there before only this is told: what the
- * kernel names; what the caller knows for certain (struct resident_piece); and an anonymous mapping
- * in which a block lies that an allocator has given out is that allocator's. */
+ * Who owns a range: what a call during the run mapped belongs to the call's stack, which may be an
+ * allocator's (profile_site.allocators_own). For older ranges this alone is told: what the kernel
+ * names; what the caller knows for certain (struct resident_piece); and an anonymous mapping
+ * belongs to an allocator if a block that the allocator gave out lies in it. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -25,14 +26,14 @@
 /* Rows: X(enumerator, name). In the order in which they are shown. */
 #define RESIDENT_KINDS(X)                                                                          \
 	X(HEAP_LIVE, "heap_live") /* estimated: allocated during the run and not freed */          \
-	X(HEAP, "heap")		  /* of the heap's mappings, what is left of them */               \
-	X(MAPPED, "mapped")	  /* by the program during the run, by owner */                    \
+	X(HEAP, "heap")		  /* the rest of the heap's mappings */                            \
+	X(MAPPED, "mapped")	  /* mapped by the program during the run, by owner */             \
 	X(STACK, "stacks")	  /* of threads */                                                 \
 	X(FILE, "file")		  /* by path; what was written to a private mapping among it */    \
 	X(BSS,                                                                                     \
 	  "bss") /* anonymous, right behind a file's data, and what the kernel joined to it */     \
 	X(SHARED, "shared")		/* not on a disk: memfd, /dev/shm, MAP_SHARED, System V */ \
-	X(EARLIER, "anonymous_earlier") /* that nobody was seen to map */                          \
+	X(EARLIER, "anonymous_earlier") /* anonymous, and nobody was seen to map it */             \
 	X(SEVERAL,                                                                                 \
 	  "several")	    /* one mapping of several owners, too large to look at page by page */ \
 	X(KERNEL, "kernel") /* [vdso] and the like */                                              \
@@ -52,7 +53,7 @@ const char *resident_kind__name(enum resident_kind kind);
 
 struct resident_bytes {
 	uint64_t rss, anonymous, swap; /* anonymous: part of rss; swap: none of it */
-	uint64_t mappings;	       /* how many this is the sum of */
+	uint64_t mappings;	       /* how many mappings these are the sum of */
 };
 
 void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes *more);
@@ -68,25 +69,25 @@ struct resident_piece {
 	/* HEAP, MAPPED (with a site), STACK, FILE, BSS, SHARED, EARLIER, SEVERAL, KERNEL */
 	enum resident_kind kind;
 	uint32_t site; /* who mapped it, the caller's number; RESIDENT_NO_SITE: not known */
-	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: in names */
+	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: number in names */
 };
 
 /* All zero: nothing was measured. */
 struct resident_pieces {
 	struct resident_piece *at; /* ascending by address, with something in memory or swap each */
 	size_t n, room;
-	struct resident_bytes left_out; /* what found no room */
+	struct resident_bytes left_out; /* sum of the pieces that found no room */
 	struct intern names;
 	/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
 	uint64_t vmrss_bytes;
-	uint64_t huge_bytes, hugetlb_bytes; /* of all: see proc/smaps.h */
+	uint64_t huge_bytes, hugetlb_bytes; /* of all mappings: see proc/smaps.h */
 	uint64_t skipped;		    /* lines of smaps that were not understood */
 };
 
 void resident_pieces__free(struct resident_pieces *pieces);
 
-/* Takes in a piece, with a name (NULL: ""); a later one must not lie below it. What finds no room
- * is added up. */
+/* Adds a piece with a name (NULL: ""). Pieces must come in ascending order of address. Pieces that
+ * find no room are added up in left_out. */
 void resident_pieces__add(struct resident_pieces *pieces, const struct resident_piece *piece,
 			  const char *name);
 
@@ -99,7 +100,7 @@ struct resident_row {
 	int64_t bytes; /* resident; of HEAP it can be negative */
 	struct interval
 		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */
-	uint64_t anonymous, swap; /* of the two heap rows: all in HEAP */
+	uint64_t anonymous, swap; /* HEAP has those of both heap rows */
 	uint64_t mappings;
 };
 
@@ -108,22 +109,22 @@ struct resident {
 				    * bytes add up to smaps_bytes */
 	size_t n;
 	int64_t smaps_bytes, vmrss_bytes;
-	int64_t heap_bytes; /* of the heap's mappings: both its rows */
+	int64_t heap_bytes; /* of the heap's mappings: the sum of both heap rows */
 	/* huge: part of smaps_bytes, the others are not */
 	uint64_t swap_bytes, huge_bytes, hugetlb_bytes;
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
 	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
 	bool followed;	    /* what is mapped during the run is told by owner */
-	double followed_s;  /* ... for so long, then it became too dear; 0: to the end */
+	double followed_s;  /* ... for so long, then it cost too much; 0: to the end */
 	uint64_t skipped;
 };
 
 struct profile;
 
-/* heap, regions: sorted and symbolized, NULL: none; of the latter's sites `resident` is filled in.
- * blocks: addresses of blocks of the heap, ascending. *ret is for resident__free(). 0 or
- * -ENOMEM. */
+/* Makes *ret, which resident__free() frees. heap, regions: sorted and symbolized profiles, NULL:
+ * none; each site of regions has `resident` filled in. blocks: addresses of blocks of the heap,
+ * ascending. 0 or -ENOMEM. */
 int resident__make(const struct resident_pieces *pieces, const struct profile *heap,
 		   const struct profile *regions, const uint64_t *blocks, size_t n_blocks,
 		   bool from_start, struct resident **ret);

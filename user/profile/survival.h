@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For how long a stack's blocks live, from windows (profile/windowed.h): short stretches of time in
- * which its program was watched.
+ * which the process was watched.
  *
  * S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of
  * evidence are counted by age (struct survival_ages).
  *
- *  Ends. In the window of its birth every block is watched until it ends: f' / S, the hazard, is
- *  known for young ages. Later, the address of each block is watched in each window: M(a) is the
- *  mean number of frees that happen there up to age a. The first of them is the block's own; after
- *  one that no window saw it is a successor's. An address is a renewal process (Feller, An
- *  Introduction to Probability Theory, vol. 2, chapter XI):
+ *  Ends. In the window of its birth, every block is watched until it ends. So the hazard, f' / S,
+ *  is known for young ages. Later, each window watches the block's address: M(a) is the mean number
+ *  of frees that happen there up to age a. The first of them is the block's own. If no window saw
+ *  that one, the first that a window sees is a successor's. An address is a renewal process
+ *  (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
- *  if successors live as the block did and come at once. It is solved for F from young to old, F
- *  between 0 and 1 and never falling; for blocks that were alive when the window of their birth
- *  ended, of which alone something is known later. Whatever successors do, F <= M: a block cannot
- *  end without a free at its address.
+ *  if successors live as the block did and come at once. The equation is solved for F from young to
+ *  old, with F between 0 and 1 and never falling. It is solved for blocks that were alive when the
+ *  window of their birth ended, because later windows tell only of these. Whatever successors do,
+ *  F <= M: a block cannot end without a free at its address.
  *
  *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new.
  *  A block that lives and is not written to is the same. One that ended is the same when its
- *  successor has equal contents, with the chance q that two blocks of its size are equal: U = S +
- *  (1 - S) q. Where q is small this is the sharper evidence. At the same address the next one may
- *  have the same contents for a while, however much blocks differ: q is by age, the larger of both
- *  (struct windowed_stack). Contents that change while the block lives make U too small. But S is
- *  no less than 1 - M: where contents contradict that, they are no evidence. */
+ *  successor has equal contents. With q the chance that two blocks of its size are equal, U = S +
+ *  (1 - S) q. Where q is small this is the sharper evidence. But however much blocks differ, the
+ *  next block at an address may have the same contents for a while. So q is the larger of that
+ *  chance and a share by age (alike and missed in struct windowed_stack). Contents that change
+ *  while the block lives make U too small. But S is no less than 1 - M: contents that contradict
+ *  this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -39,66 +40,66 @@
 int survival__age_class(double age_s);
 double survival__class_end(int class);
 
-/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p), and for how long: times the
- * calls that allocate, which are a window's clock (profile/windowed.h). */
+/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p). Times are counted in calls
+ * that allocate, which are a window's clock (profile/windowed.h). */
 struct survival_ages {
-	/* In the window of birth: bytes times calls while they lived; what ended. */
+	/* In the window of birth: bytes times calls while the blocks lived; bytes that ended. */
 	float watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-	/* In later windows: pairs of a block and a window; the same times the window's calls that
-	 * allocate; pairs with a free at the address. */
+	/* In later windows: pairs of a block and a window; pairs times the window's calls that
+	 * allocate; pairs with a free at the block's address. */
 	float pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
-	/* Contents: bytes of all blocks that were due to be looked at, and of those that were found
+	/* Contents: bytes of all blocks that were due to be compared, and of those that were found
 	 * unchanged. */
 	float looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
-	float looked_at[SURVIVAL_CLASSES]; /* sum of the ages of what was looked at, times bytes */
+	float looked_at[SURVIVAL_CLASSES]; /* sum of the ages of compared blocks, times bytes */
 };
 
 enum survival_evidence {
 	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
-	SURVIVAL_CONTENTS, /* contents told */
-	SURVIVAL_ENDS,	   /* frees at addresses told */
+	SURVIVAL_CONTENTS, /* from contents */
+	SURVIVAL_ENDS,	   /* from frees at addresses */
 };
 
-/* At the upper bounds of the classes of age. */
+/* S at the upper bounds of the classes of age. */
 struct survival {
 	double s[SURVIVAL_CLASSES];
-	double area[SURVIVAL_CLASSES]; /* its integral from 0 on, seconds */
-	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or looked at */
-	double known_s;		       /* the oldest age that it is known of */
+	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
+	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
+	double known_s;		       /* the oldest age for which S is known */
 	enum survival_evidence by;
 };
 
-/* How long half of a stack's bytes live, at least. 0: not known; infinite: longer than anybody
+/* Half of a stack's bytes live at least so long. 0: not known; infinite: longer than anybody
  * watched. */
 struct half_life {
-	double s, low_s, high_s; /* seconds; the ends of its interval */
+	double s, low_s, high_s; /* seconds; low and high: its interval */
 };
 
-/* What else decides how long a stack's blocks live. */
+/* What else survival__solve() needs to know of a stack. */
 struct survival_terms {
-	double per_alloc_s; /* net seconds for a call that allocates, in windows */
-	/* 1: blocks end by the process's own clock. More: they end by the wall clock, of which
-	 * a net second in windows has so many times as much as elsewhere. */
+	double per_alloc_s; /* net seconds per call that allocates, in windows */
+	/* 1: blocks end by the process's own clock. More: they end by the wall clock, and a net
+	 * second in windows has so many times as much wall time as elsewhere. */
 	double slowed;
 	double left;   /* share of its bytes that was alive when the windows of their birth ended */
-	double sample; /* bytes that one block counts, on the average */
+	double sample; /* bytes that one sampled block counts, on average */
 	double alike;  /* chance that two of its blocks have equal contents */
-	/* struct windowed_stack */
+	/* see struct windowed_stack */
 	const float *missed;
-	double length_s;  /* of the run; nobody asks for older ages */
+	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
 };
 
-/* S of a stack, or of a cohort, from n groups of windows but the one numbered `without` (-1:
- * all). */
+/* Computes S of a stack, or of a cohort, from n groups of windows. The group numbered `without` is
+ * left out (-1: none). */
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
 
-/* S at an age, and its integral from 0 to it, seconds. */
+/* S at an age, and the integral of S from 0 to that age, seconds. */
 double survival__at(const struct survival *survival, double age_s);
 double survival__area(const struct survival *survival, double age_s);
 
-/* The age at which S comes down to a half; infinite: at none. */
+/* The age at which S falls to one half; infinite: S stays above. */
 double survival__half_life(const struct survival *survival);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who owns memory, and who frees it: a profile's transfers, and what is live, by thread. */
+/* Who owns memory, and who frees it: a profile's transfers and live memory, by thread. */
 #ifndef MEMTRACE_PROFILE_THREADS_H
 #define MEMTRACE_PROFILE_THREADS_H
 
@@ -10,35 +10,37 @@
 #define POOL_NAME    20
 #define POOLS_PAIRED 12
 
-/* Threads whose names differ in their numbers only ("worker-#"), or one.
- * What it owns are blocks that it allocated, wherever they are used. Bytes; estimates. */
+/* Threads whose names differ in their numbers only ("worker-#"), or a single thread. A pool owns
+ * the blocks that its threads allocated, wherever they are used. Bytes; estimates. */
 struct pool {
 	char name[POOL_NAME];
 	size_t n_threads;
-	uint32_t tid;		 /* of the first of them */
+	uint32_t tid;		 /* of its first thread */
 	double allocated, owned; /* owned: live at the end */
 	struct estimate
-		live; /* the same, with its error: that of its stacks, and of how they are shared
-		       * out to threads */
+		live; /* owned, with its error: that of the stacks, and that of sharing them out to
+		       * threads */
 	double freed_self;	/* by the thread that allocated it */
-	double freed_by_others; /* of what its threads allocated, by any other thread, of the
-				    * same pool perhaps */
-	double freed_of_others; /* of what other threads allocated, by its threads */
+	double freed_by_others; /* of what its threads allocated, freed by any other thread, of the
+				 * same pool perhaps */
+	double freed_of_others; /* of what other threads allocated, freed by its threads */
 };
 
-/* The name of the pool of a thread (at most 15 bytes long) into to[POOL_NAME]: each number in it
- * becomes a '#', but within a word ("worker-12" and "worker-3" are "worker-#", "h2o" is itself). */
+/* Writes the name of a thread's pool (the thread's name has at most 15 bytes) to to[POOL_NAME].
+ * Each number becomes a '#', except within a word ("worker-12" and "worker-3" are "worker-#", "h2o"
+ * is itself). */
 void pool__name(const char *thread, char *to);
 
 struct pools {
 	/* descending by what they own, then by what they allocated, then by tid */
 	struct pool *list;
 	size_t n;
-	/* [owner][freer], bytes, of the first; the last row and column are all others together */
+	/* [owner][freer], bytes, of the first POOLS_PAIRED pools; the last row and column are all
+	 * others together */
 	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1];
 };
 
-/* 0 or -ENOMEM; to be cleared in both cases. */
+/* 0 or -ENOMEM. Clear the pools in both cases. */
 int pools__make(const struct profile *profile, struct pools *ret);
 void pools__clear(struct pools *pools);
 

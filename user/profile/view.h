@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A profile as somebody wants to see its stacks: weighed by something else than live bytes, and
- * below a frame that says whose they are. A view is a profile itself, for what shows stacks by
- * weight: collapsed files, flame graphs, trees (encode/encode.h). */
+/* A profile as the user wants to see its stacks: weighed by another figure than live bytes, and
+ * below a frame that says whose they are. A view is a profile itself. It is for encoders that show
+ * stacks by weight: collapsed files, flame graphs, trees (encode/encode.h). */
 #ifndef MEMTRACE_PROFILE_VIEW_H
 #define MEMTRACE_PROFILE_VIEW_H
 
@@ -27,25 +27,26 @@ const char *profile_root__name(enum profile_root root);
 struct view_options {
 	enum profile_weight weight;
 	enum profile_root root;
-	const struct modules *modules; /* whose components ROOT_MODULE tells; NULL: files */
+	const struct modules *modules; /* ROOT_MODULE tells its components; NULL: files */
 };
 
-/* Does it show anything but the profile as it is? */
+/* Do the options change anything? */
 static inline bool view_options__any(const struct view_options *options)
 {
 	return options->weight != WEIGHT_LIVE || options->root != ROOT_NONE;
 }
 
-/* Why no profile at all can be seen so, or (the second) why this one cannot: what does not say what
- * is asked for. In words for people; NULL: it can. */
+/* Why no profile can be shown with these options; and (the second) why this one cannot: it does not
+ * say what is asked for. Text for people; NULL: it can be shown. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);
 
 struct profile_view {
-	struct profile profile; /* what is not private below is the original's, which must outlive
-				 * it; never given to profile__free() or anything that builds */
-	struct profile_site *sites; /* private from here on: what is its own */
+	struct profile profile; /* the original owns all that is not private below, and must outlive
+				 * the view. Never give it to profile__free() or to functions that
+				 * build */
+	struct profile_site *sites; /* private from here on: owned by the view */
 	struct profile_location *locations;
 	struct profile_frame *frames;
 	uint32_t *stacks;
@@ -53,9 +54,10 @@ struct profile_view {
 	char *text;
 };
 
-/* The view of a sorted, symbolized profile that does not refuse it. Its sites are in no order, and
- * a stack may be there more than once. 0; -ENOMEM; -EFBIG: by thread its stacks come to more than
- * PROFILE_MAX_WRITTEN_FRAMES or _BYTES. To be cleared in all cases. */
+/* Makes the view of a sorted, symbolized profile for which view_options__refusal() is NULL. The
+ * view's sites are in no order, and may have a stack more than once. 0; -ENOMEM; -EFBIG: by thread,
+ * its stacks come to more than PROFILE_MAX_WRITTEN_FRAMES or _BYTES. Clear the view in all
+ * cases. */
 int profile_view__init(struct profile_view *view, const struct profile *profile,
 		       const struct view_options *options);
 void profile_view__clear(struct profile_view *view);

@@ -448,7 +448,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = budget__is_windowed(&b->target->budget) ? MODE_WINDOWED : MODE_CONTINUOUS;
 	p->interval_bytes = b->interval;
 	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
-	p->earlier_gone_bytes = -1;
+	p->regions.earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
 		p->growth.blocks_high = NAN;
 	p->resident_change_bytes =
@@ -620,7 +620,7 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 			rc = profile__add_live(p, site_of[r->site], thread, r->end - r->start);
 		if (rc)
 			return rc;
-		p->kind_bytes[r->kind] += (double)(r->end - r->start);
+		p->regions.kind_bytes[r->kind] += (double)(r->end - r->start);
 	}
 	balance(p);
 	return 0;
@@ -698,7 +698,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	p->free_calls = book->calls - book->taken;
 	region_book__live(book, &earlier_gone);
 	if (book->earlier_known)
-		p->earlier_gone_bytes = (double)earlier_gone;
+		p->regions.earlier_gone_bytes = (double)earlier_gone;
 	if (!rc)
 		rc = add_lost(b, p);
 	if (!rc)
@@ -706,7 +706,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = profile__add_lost(p, "regions_stopped", b->target->regions_stopped_ns != 0);
 	if (b->target->regions_stopped_ns)
-		p->regions_followed_s = (double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
+		p->regions.followed_s = (double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
 	if (!rc)
 		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
 	p->dropped += book->too_many;

@@ -27,11 +27,12 @@ const char *files__not_traced(struct session *s, const struct target *t)
 		if (!e->executable || !e->file.inode)
 			continue;
 		mark = binaries__mark(s->binaries, &e->file);
-		unknown = unknown || (mark && *mark == FILE_UNKNOWN &&
-				      !capture__probes_file(s->capture, &e->file)); /* by --alloc */
+		unknown = unknown ||
+			  (mark && *mark == FILE_UNKNOWN &&
+			   !capture__probes_file(s->capture, &e->file, NULL)); /* by --alloc */
 		new = new || !mark || *mark == FILE_NEW;
 		refused = refused || (mark && *mark == FILE_REFUSED);
-		probed = probed || capture__probes_file(s->capture, &e->file);
+		probed = probed || capture__probes_file(s->capture, &e->file, NULL);
 	}
 	if (unknown)
 		return "its malloc is of no known allocator";

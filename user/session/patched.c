@@ -63,7 +63,7 @@ void patched__look_everywhere(struct session *s, struct allocators *allocators)
 	bool new = false;
 
 	for (size_t i = allocators->n_attached; i < allocators->n; i++)
-		new = new || !capture__probes_file(s->capture, &allocators->list[i]->file);
+		new = new || !capture__probes_file(s->capture, &allocators->list[i]->file, NULL);
 	if (!new)
 		return;
 	for (size_t i = 0; i < s->n_targets; i++)

@@ -532,10 +532,32 @@ static bool leaves_nothing(const struct target *t)
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls;
 }
 
-/* Some of them because they ended before their files had probes, or between two windows. */
-static bool is_unseen(const struct session *s, const struct target *t)
+/* Did the target begin when a file of its had no probes yet? Perhaps that file was never looked
+ * through for allocators, or could not be opened any more. */
+static bool was_late(struct session *s, const struct target *t)
 {
-	return (s->what & WHAT_HEAP) && !t->alloc_calls && !t->free_calls;
+	uint64_t begin_ns = t->begun_by_exec_ns ?: t->start_ns, since_ns;
+
+	for (size_t i = 0; i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+		const unsigned char *mark = mark_of(s, e);
+
+		if (!e->executable || !e->file.inode)
+			continue;
+		if (!mark || *mark == FILE_NEW || *mark == FILE_REFUSED ||
+		    (capture__probes_file(s->capture, &e->file, &since_ns) && since_ns > begin_ns))
+			return true;
+	}
+	return !t->maps.n;
+}
+
+/* Some of these processes made calls that nobody saw: their files had no probes when they began, or
+ * it was never their turn to have a window. */
+static bool is_unseen(struct session *s, const struct target *t)
+{
+	bool waited = budget__is_windowed(&t->budget) && !t->alloc_calls && !t->free_calls;
+
+	return (s->what & WHAT_HEAP) && (waited || was_late(s, t));
 }
 
 void targets__take_news(struct session *s)

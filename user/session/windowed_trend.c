@@ -355,11 +355,11 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	if (rc)
 		return rc;
 	p->mode = MODE_WINDOWED;
-	p->heap_mapped_bytes = (double)b->target->heap_bound_bytes;
-	p->n_windows = b->target->budget.pace.windows.n_windows;
-	p->windows_s = (double)b->target->budget.pace.windows.windows_ns * NS;
-	p->continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
-	p->evidence = (struct profile_evidence){
+	p->windows.heap_mapped_bytes = (double)b->target->heap_bound_bytes;
+	p->windows.n = b->target->budget.pace.windows.n_windows;
+	p->windows.seconds = (double)b->target->budget.pace.windows.windows_ns * NS;
+	p->windows.continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
+	p->windows.evidence = (struct profile_evidence){
 		.born = c->born,
 		.freed = c->freed,
 		.replaced = c->replaced,
@@ -367,7 +367,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		.changed = c->changed,
 	};
 	for (size_t i = 0; i < s->n_blocks; i++)
-		p->evidence.unchanged +=
+		p->windows.evidence.unchanged +=
 			s->blocks[i].hashed && survivors_block__may_live(&s->blocks[i]);
 	anon = sizes__trend(&b->target->anon, begin_ns + (b->end_ns - begin_ns) / 4, b->end_ns);
 	p->growth.bytes_per_s = anon.bytes_per_s;

@@ -646,7 +646,7 @@ static void test_growth_that_is_not_known(void **state)
 	assert_true(shows(view, " 97.7 KiB ")); /* a second: 1,000,000 bytes in ten */
 	p = process(1, "one", "holder", 1000);
 	p->duration_s = 10;
-	p->n_windows = 3;
+	p->windows.n = 3;
 	update_one(view, 10, p);
 	assert_true(shows(view, " ? "));
 	top_view__press(view, TOP_KEY_ENTER);

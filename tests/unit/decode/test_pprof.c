@@ -138,15 +138,15 @@ static struct profile *rich(void)
 	p->exe = strdup("/usr/bin/leaky");
 	p->refused = strdup("free of libx.so cannot be probed");
 	p->mode = MODE_WINDOWED;
-	p->n_windows = 12;
-	p->windows_s = 0.7;
-	p->continuous_s = 3.25;
+	p->windows.n = 12;
+	p->windows.seconds = 0.7;
+	p->windows.continuous_s = 3.25;
 	p->has_growth = true;
 	p->growth = (struct process_growth){
 		12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5, -2.25, 5.25};
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = 0.3 * (i + 1);
-	p->evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6};
+	p->windows.evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6};
 	p->start_unix_ns = 1700000000123456789;
 	p->duration_s = 60.125;
 	p->free_calls = UINT64_MAX;
@@ -550,23 +550,23 @@ static void regions_and_faults_come_back(void **state)
 
 	(void)state;
 	profile->what = PROFILE_REGIONS;
-	profile->kind_bytes[REGION_OF_STACK] = 8192;
-	profile->earlier_gone_bytes = 0;
-	profile->regions_followed_s = 4.5;
+	profile->regions.kind_bytes[REGION_OF_STACK] = 8192;
+	profile->regions.earlier_gone_bytes = 0;
+	profile->regions.followed_s = 4.5;
 	STACK(profile, 1, 8192, 1, "mmap", "pool", "main");
 	end_profile(profile);
 	again = round_trip(profile);
 	assert_true(profile__is_regions(again));
-	assert_near(again->kind_bytes[REGION_OF_STACK], 8192, 0);
-	assert_true(again->earlier_gone_bytes == 0);
-	assert_near(again->regions_followed_s, 4.5, 0);
+	assert_near(again->regions.kind_bytes[REGION_OF_STACK], 8192, 0);
+	assert_true(again->regions.earlier_gone_bytes == 0);
+	assert_near(again->regions.followed_s, 4.5, 0);
 	profile__free(again);
 	profile->what = PROFILE_FAULTS;
 	profile->resident_change_bytes = -123;
 	again = round_trip(profile);
 	assert_true(profile__is_faults(again));
 	assert_near(again->resident_change_bytes, -123, 0);
-	assert_true(again->earlier_gone_bytes == -1); /* not known */
+	assert_true(again->regions.earlier_gone_bytes == -1); /* not known */
 	profile__free(again);
 	profile->resident_change_bytes = NAN;
 	again = round_trip(profile);

@@ -267,13 +267,13 @@ static void what_cannot_be_is_cut(void **state)
 		profile__free(profile);
 	}
 	profile = with("live_bytes_of_kind_stack: inf", "x", 1);
-	assert_true(profile->kind_bytes[REGION_OF_STACK] <= 0x1p62);
+	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] <= 0x1p62);
 	profile__free(profile);
 	profile = with("live_bytes_of_kind_stack: nan", "x", 1);
-	assert_true(profile->kind_bytes[REGION_OF_STACK] == 0);
+	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] == 0);
 	profile__free(profile);
 	profile = with("windows_s: -1e300", "x", 1);
-	assert_true(profile->windows_s == 0);
+	assert_true(profile->windows.seconds == 0);
 	profile__free(profile);
 	profile = with("resident_change_bytes: -1e300", "x", 1);
 	assert_true(profile->resident_change_bytes == -0x1p62);

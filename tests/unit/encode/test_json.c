@@ -159,20 +159,20 @@ static void other_profiles_have_their_own(void **state)
 
 	(void)state;
 	profile->what = PROFILE_REGIONS;
-	profile->kind_bytes[REGION_OF_STACK] = 8192;
-	profile->earlier_gone_bytes = 4096;
+	profile->regions.kind_bytes[REGION_OF_STACK] = 8192;
+	profile->regions.earlier_gone_bytes = 4096;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "{\"version\":1,\"what\":\"regions\","));
 	assert_non_null(strstr(text, "\"kinds\":{\"anonymous\":0,\"file\":0,\"stack\":8192,"
 				     "\"hugetlb\":0,\"brk\":0,\"other\":0},"
 				     "\"earlier_gone_bytes\":4096,"));
 	free(text);
-	profile->earlier_gone_bytes = -1;
+	profile->regions.earlier_gone_bytes = -1;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"earlier_gone_bytes\":null,"));
 	assert_null(strstr(text, "regions_followed_s"));
 	free(text);
-	profile->regions_followed_s = 0.25;
+	profile->regions.followed_s = 0.25;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"regions_followed_s\":0.250,"));
 	free(text);
@@ -232,11 +232,11 @@ static void windows_and_growth_are_told(void **state)
 	assert_null(strstr(text, "evidence"));
 	free(text);
 	profile->has_growth = true;
-	profile->n_windows = 3;
-	profile->windows_s = 0.25;
-	profile->continuous_s = 0.5;
+	profile->windows.n = 3;
+	profile->windows.seconds = 0.25;
+	profile->windows.continuous_s = 0.5;
 	profile->mode = MODE_WINDOWED;
-	profile->evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5};
+	profile->windows.evidence = (struct profile_evidence){10, 1, 2, 3, 4, 5};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"mode\":\"windowed\",\"windows\":{\"n\":3,\"seconds\":0.250,"
 				     "\"continuous_seconds\":0.500},"

@@ -165,9 +165,9 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile->has_growth = false;
 	profile->start_unix_ns = 1700000000000000000;
 	assert_has(leaks__refusal(profile), "does not tell growth, for its run was too short");
-	profile->n_windows = 2;
+	profile->windows.n = 2;
 	assert_has(leaks__refusal(profile), "fewer than three windows: a longer run has more");
-	profile->n_windows = 0;
+	profile->windows.n = 0;
 	profile->start_unix_ns = 0;
 	assert_has(leaks__refusal(profile), "files of its kind keep neither growth nor time");
 	profile__free(profile);
@@ -221,8 +221,8 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 
 	(void)state;
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 20;
-	profile->windows_s = 0.6;
+	profile->windows.n = 20;
+	profile->windows.seconds = 0.6;
 	profile->has_growth = true;
 	profile->sites[busy].alloc_bytes = 1e9;
 	/* as if samples stood for 3 MiB each */
@@ -232,7 +232,7 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	assert_has(text,
 		   "a stack that grows by 2.0 MiB/s or more is found"); /* 20 of them in 30 s */
 	free(text);
-	profile->continuous_s = 59; /* at an interval of 64 KiB, 20 samples in 40 s */
+	profile->windows.continuous_s = 59; /* at an interval of 64 KiB, 20 samples in 40 s */
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 32.0 KiB/s or more is found");
 	free(text);
@@ -249,7 +249,7 @@ static void what_was_not_found_could_be_missed(void **state)
 
 	(void)state;
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 5;
+	profile->windows.n = 5;
 	grow(profile, busy, 41, 0, NAN, NAN);
 	profile->sites[busy].growth.low = 1;
 	profile->sites[busy].alloc_bytes = 1e9;
@@ -273,7 +273,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	free(text);
 	/* one that is traced all the time has samples of one weight */
 	profile->mode = MODE_CONTINUOUS;
-	profile->n_windows = 0;
+	profile->windows.n = 0;
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 32.0 KiB/s or more is found");
 	assert_has(text, "or a smaller interval (-i) sees slower ones.");
@@ -309,7 +309,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 	p[1]->has_growth = false;
 	diff->windowed = true;
 	p[1]->mode = MODE_WINDOWED;
-	p[1]->n_windows = 1;
+	p[1]->windows.n = 1;
 	assert_has(diff_leaks__refusal(diff), "fewer than three windows");
 	diff__free(diff);
 	for (int i = 0; i < 2; i++)

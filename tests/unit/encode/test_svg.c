@@ -144,9 +144,9 @@ static void the_head_says_how_it_was_made(void **state)
 	STACK(profile, 1, 64, 4, "malloc", "f", "main");
 	end_profile(profile);
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 52;
-	profile->windows_s = 5.2;
-	profile->continuous_s = 1.5;
+	profile->windows.n = 52;
+	profile->windows.seconds = 5.2;
+	profile->windows.continuous_s = 1.5;
 	profile->start_unix_ns = 1000000000ULL * 1000000000;
 	profile->stacks_walked = 4;
 	profile->stacks_complete = 3;

@@ -350,7 +350,7 @@ static void one_is_no_plural(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, ": 1 sample of 1 allocation\n");
 	free(text);
-	profile->n_windows = 1;
+	profile->windows.n = 1;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, ", 1 sample of the 1 allocation in them\n");
 	free(text);
@@ -392,9 +392,9 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	profile->what = PROFILE_REGIONS;
 	profile->alloc_calls = 1000;
 	profile->free_calls = 2;
-	profile->kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
-	profile->kind_bytes[REGION_OF_BRK] = 4096;
-	profile->earlier_gone_bytes = 8192;
+	profile->regions.kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
+	profile->regions.kind_bytes[REGION_OF_BRK] = 4096;
+	profile->regions.earlier_gone_bytes = 8192;
 	text = table_of(profile, (struct table_options){});
 	assert_has(
 		text,
@@ -456,7 +456,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	free(text);
 	/* too few windows for the stacks, but the kernel counts the process's memory */
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 2;
+	profile->windows.n = 2;
 	profile->growth.bytes_per_s = 186266;
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "\nanonymous memory grows by 181.9 KiB/s; by which stacks is not told\n");
@@ -489,7 +489,7 @@ static void what_is_the_allocators_own_comes_last(void **state)
 	assert_has(text, expected);
 	assert_null(strstr(text, "AT LEAST"));
 	free(text);
-	profile->regions_followed_s = 0.25;
+	profile->regions.followed_s = 0.25;
 	text = table_of(profile, (struct table_options){.width = 100});
 	assert_has(text, "live regions: AT LEAST 300.0 KiB");
 	assert_has(text, "followed for the first 0.2 s only");
@@ -504,9 +504,9 @@ static void windows_are_told(void **state)
 
 	(void)state;
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 20;
-	profile->windows_s = 0.5;
-	profile->continuous_s = 1.25;
+	profile->windows.n = 20;
+	profile->windows.seconds = 0.5;
+	profile->windows.continuous_s = 1.25;
 	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
 	end_profile(profile);
 	profile->samples = 20000;
@@ -530,7 +530,7 @@ static void a_stretch_without_windows_is_told(void **state)
 
 	(void)state;
 	profile->mode = MODE_WINDOWED;
-	profile->continuous_s = 0.0837;
+	profile->windows.continuous_s = 0.0837;
 	STACK(profile, 1, 1024, 10, "malloc", "leaks", "main");
 	end_profile(profile);
 	profile->samples = 10;

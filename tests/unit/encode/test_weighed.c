@@ -183,7 +183,7 @@ static void churn_of_windows_has_intervals(void **state)
 
 	(void)state;
 	profile->mode = MODE_WINDOWED;
-	profile->n_windows = 5;
+	profile->windows.n = 5;
 	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
 	assert_null(strstr(text, "INTERVAL")); /* of an older file: not known */
 	free(text);

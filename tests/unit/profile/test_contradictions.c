@@ -94,7 +94,7 @@ static void frees_that_nobody_saw(void **state)
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
 	p->what = PROFILE_REGIONS; /* the counter is the heap's */
-	p->kind_bytes[0] = 0;
+	p->regions.kind_bytes[0] = 0;
 	assert_true(profile__is_surely_exact(p));
 	assert_int_equal(profile__contradictions(p).n, 0);
 	p->what = PROFILE_HEAP;
@@ -204,11 +204,11 @@ static void more_is_live_than_is_mapped(void **state)
 	(void)state;
 	p->mode = MODE_WINDOWED;
 	make_unsure(p, 20.0 * MIB);
-	p->heap_mapped_bytes = 100.0 * MIB;
+	p->windows.heap_mapped_bytes = 100.0 * MIB;
 	assert_none(p);
-	p->heap_mapped_bytes = 90.0 * MIB;
+	p->windows.heap_mapped_bytes = 90.0 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_MAPPED, false, 100.0 * MIB, 90.0 * MIB);
-	p->heap_mapped_bytes = 30.0 * MIB;
+	p->windows.heap_mapped_bytes = 30.0 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_MAPPED, true, 100.0 * MIB, 30.0 * MIB);
 	profile__free(p);
 }
@@ -282,10 +282,10 @@ static void rows_do_not_add_up(void **state)
 	profile__free(p);
 	p = sound(1);
 	p->what = PROFILE_REGIONS;
-	p->kind_bytes[0] = 60.0 * MIB;
-	p->kind_bytes[1] = 40.0 * MIB;
+	p->regions.kind_bytes[0] = 60.0 * MIB;
+	p->regions.kind_bytes[1] = 40.0 * MIB;
 	assert_none(p);
-	p->kind_bytes[1] = 30.0 * MIB;
+	p->regions.kind_bytes[1] = 30.0 * MIB;
 	assert_one(p, CONTRADICTION_KINDS_OF_REGIONS, true, 90.0 * MIB, 100.0 * MIB);
 	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0);
 	assert_none(p);

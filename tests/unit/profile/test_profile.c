@@ -479,7 +479,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	(void)state;
 	assert_non_null(p);
 	p->mode = MODE_WINDOWED;
-	p->n_windows = 3;
+	p->windows.n = 3;
 	p->interval_bytes = 512 << 10;
 	p->duration_s = 20;
 	assert_int_equal(profile__add_site(p, (const uint64_t[]){0x1000}, 1, false, &site), 0);
@@ -495,7 +495,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	assert_true(interval.high < 16384);
 	live = profile__live(p);
 	assert_true(estimate__interval(&live).high < 16384);
-	p->continuous_s = 18.5;
+	p->windows.continuous_s = 18.5;
 	live = profile__live(p);
 	interval = estimate__interval(&live);
 	assert_true(interval.high > 3.6 * (512 << 10) && interval.high < 3.8 * (512 << 10));

@@ -68,10 +68,12 @@ const struct capture_probe *__wrap_capture__probes(const struct capture *capture
 	return NULL;
 }
 
-bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file);
-bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file)
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
+				 uint64_t *ret_since_ns);
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
+				 uint64_t *ret_since_ns)
 {
-	(void)capture, (void)file;
+	(void)capture, (void)file, (void)ret_since_ns;
 	return false;
 }
 
