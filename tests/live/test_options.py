@@ -64,7 +64,7 @@ def forgotten_bytes(path):
     return sum(int(n) for stack, n in lines if "forget" in stack.split(";"))
 
 
-@test(beside=True)
+@test  # beside others, on two CPUs, a snapshot is there a second after its moment
 def options_snapshots():
     """Each second, and when asked for: whole files that show how it was then. The tracing goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
