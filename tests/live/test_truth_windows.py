@@ -126,8 +126,9 @@ def truth_windows_burst_then_idle():
 @test(long=True)
 def truth_windows_lifetimes():
     """Entries that are replaced at random live as long as Little's law says, from the program's own account: their half-life is in
-    the interval, and the shares of those freed that were no older than 100 ms, and than a second, are those of lives up to four times
-    as short or as long."""
+    the interval, and where that has an upper end up to eight times as short or as long. So are the shares of those freed that were
+    no older than 100 ms, and than a second, where those freed are of several ages. (Where a trap takes 7 us, windows see few frees
+    of such a program, or none: then the interval has no upper end, or all of them seem to be of one age.)"""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()
@@ -144,10 +145,11 @@ def truth_windows_lifetimes():
     low, half, high = (stack[f"half_life_{end}us"] for end in ("low_", "", "high_"))
     true = math.log(2) * mean_s * 1e6
     words = f"half-life {half} us (95 %: {low} - {high}), freed by age {by_age}, mean life {mean_s:.3f} s"
-    expect(half and low <= true <= (high or math.inf) and near(half, true, 4), words)
-    for n, age_s in ((5, 0.1), (6, 1)):  # classes: 10 us, 100 us, ...
+    expect(low is not None and low <= true <= (high or math.inf), words)
+    expect(not high or near(half, true, 8), words)
+    for n, age_s in ((5, 0.1), (6, 1)) if sum(amount > 0 for amount in by_age) > 2 else ():  # classes: 10 us, 100 us, ...
         share = sum(by_age[:n]) / sum(by_age)
-        least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (0.25, 4))
+        least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (1 / 8, 8))
         expect(least <= share <= most + 0.05, f"{share:.2f} of those freed are said to be no older than {age_s} s:", words)
     return words
 

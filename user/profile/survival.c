@@ -456,8 +456,8 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *t, struct survival *ret)
 {
-	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], before = 1;
-	bool by_contents = false;
+	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], before = 1, least = 1;
+	bool compared, by_contents;
 	struct ends ends;
 
 	add_ages(groups, n, without, t->per_alloc_s, t->slowed, sum);
@@ -466,15 +466,18 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		looks_alike[k] = fmax(t->alike, t->missed && windowed_has(t->without, PART_MISSED)
 							? (double)t->missed[k]
 							: 0);
-	by_contents = windowed_has(t->without, PART_CONTENTS) &&
-		      solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s) &&
-		      !is_mutated(sum, &ends, looks_alike);
+	compared = windowed_has(t->without, PART_CONTENTS) &&
+		   solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s);
+	by_contents = compared && !is_mutated(sum, &ends, looks_alike);
 	if (!by_contents)
 		ret->known_s = ends.known_s;
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		double contents = compared ? ret->s[k] : 1;
+
 		if (!by_contents)
 			ret->s[k] = ends.s[k];
 		ret->s[k] = before = fmin(ret->s[k], before);
+		ret->least_s[k] = least = fmin(fmin(contents, before), least);
 		ret->seen[k] = sum[WATCHED][k] > 0 ||
 			       (by_contents ? sum[LOOKED][k] > 0 : sum[PAIRS][k] > 0);
 	}

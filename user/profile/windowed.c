@@ -409,7 +409,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
 	double clock = 1 + 2 * windowed__reach(c->strata->clock_error),
 	       half = survival__half_life(s);
-	bool more = true; /* than half of them are certainly there */
+	bool more = true; /* than half of them are certainly there, by whatever evidence */
 
 	if (!lives_are_known(c))
 		return;
@@ -422,7 +422,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 		for (int g = 0; g <= WINDOWED_GROUPS; g++)
 			value[g] = all[g].survival.s[k];
 		error = half_width(c->strata, jackknife(c->strata, value));
-		more = more && s->s[k] - error > 0.5;
+		more = more && s->least_s[k] - error > 0.5;
 		if (more)
 			r->half_life.low_s = survival__class_end(k) * wall / clock;
 		if (s->s[k] + error < 0.5) {

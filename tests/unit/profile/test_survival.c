@@ -276,6 +276,27 @@ static void half_of_them_live_so_long(void **state)
 	assert_true(isinf(survival__half_life(&s)));
 }
 
+/* A tenth of the frees that contents ask for: contents are not believed, but not ruled out. */
+static void contents_that_are_set_aside_are_a_lower_bound(void **state)
+{
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	add_frees(&ages, RATE / 10);
+	add_contents(&ages, RATE, 0);
+	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
+	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_true(survival__half_life(&s) > 5 * log(2) / RATE);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		double end = survival__class_end(k);
+
+		assert_true(s.least_s[k] <= s.s[k]);
+		if (end > 1 && end < 15) /* contents are compared from there on */
+			assert_true(fabs(s.least_s[k] - exp(-RATE * end)) < 0.05);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +312,7 @@ int main(void)
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
 		cmocka_unit_test(one_group_can_be_left_out),
 		cmocka_unit_test(half_of_them_live_so_long),
+		cmocka_unit_test(contents_that_are_set_aside_are_a_lower_bound),
 	};
 
 	return cmocka_run_group_tests_name("survival", tests, NULL, NULL);
