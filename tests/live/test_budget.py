@@ -157,7 +157,7 @@ def budget_stopped_target():
 
 
 def exec_in_window(*preload):
-    with Restless(*preload) as target:
+    with Restless("--leak", "2000000", *preload) as target:  # some blocks of it in each window, however short
         with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
             in_window(target.pid)

@@ -125,8 +125,9 @@ def check_storm(profiles, leak, truths, slower):
         told.append(f"{estimate / 1000:.0f} ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f} kB/s, "
                     f"{mode_of(profiles[pid])}")
         continuous = profiles[pid]["windows"]["continuous_seconds"]
-        n_continuous += continuous > 6
-        if pid != leak and continuous > 6:
+        lasting = continuous > 3  # of 20 s, in turns
+        n_continuous += lasting
+        if pid != leak and lasting:
             expect(low < 1.5 * rate and high > 0.5 * rate, told[-1])
     expect(n_continuous, "none of the modest ones kept its turn:", told)
     own = profiles[leak]["memtrace"]

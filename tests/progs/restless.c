@@ -157,8 +157,8 @@ int main(int argc, char **argv)
 			fork_child();
 		if (line == 'e')
 			become_another(argc, argv);
-		pairs_of(500);
-		pairs += 500;
+		pairs_of(100); /* a millisecond or two in a window: each sees what is kept */
+		pairs += 100;
 		now = now_ns();
 		for (; kept < (now - start) / 1000 * leak / 1000000; kept += SIZE)
 			second ? second_life() : first_life();
