@@ -17,9 +17,9 @@ memtrace does not find, are not in the list.
 Tests that say that they may (harness.test) run beside others, first: two at a time, or of short ones as many
 as CPUS_EACH allows. All others run alone after them.
 
-Intervals of 95 % miss at times, and a machine may stand still for a moment: what has failed is tried once
-more, alone, at the end. If it passes then, the summary names it as unsteady, with what failed first; more
-than MOST_UNSTEADY of them are no chance."""
+Intervals of 95 % miss at times, and a machine may stand still for a moment: what has failed is tried again,
+alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it as unsteady, with what
+failed first; more than MOST_UNSTEADY of them are no chance."""
 import argparse
 import collections
 import fnmatch
@@ -37,6 +37,7 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 8  # of some two hundred, half of which are held to an interval
+MORE_ATTEMPTS = 2  # with one, twenty tests that miss an interval in a tenth of their runs would fail every fifth run
 CPUS_EACH = 0.5  # short ones wait for most of their time
 
 
@@ -169,15 +170,17 @@ def main():
     reason = missing()
     if reason and not names:
         print(f"cannot run: {reason}")
-    outcomes, seconds, failures, unsteady = {}, {}, {}, {}
+    outcomes, seconds, failures, failed_first, unsteady = {}, {}, {}, {}, {}
 
     def note(name, outcome, why, took):
         outcomes[name] = "failed" if name in failures and outcome == "skipped" else outcome
         seconds[name] = seconds.get(name, 0) + took
         if outcome == "failed":
             failures[name] = why
+            failed_first.setdefault(name, why)
         elif outcome == "passed" and name in failures:
-            unsteady[name] = failures.pop(name)
+            unsteady[name] = failed_first.pop(name)
+            del failures[name]
 
     beside = [name for name in names if name in harness.sociable and not args.single]
     alone = [name for name in names if name not in harness.sociable]
@@ -191,10 +194,12 @@ def main():
             if name not in beside:
                 begin = time.monotonic()
                 note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
-        for name in list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ():
-            print("once more:", flush=True)
-            begin = time.monotonic()
-            note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
+        again = list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ()
+        for name in [name for name in again for _ in range(MORE_ATTEMPTS)]:
+            if name in failures:
+                print("once more:", flush=True)
+                begin = time.monotonic()
+                note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
     finally:
         harness.end_all()
     if len(names) > 20:
@@ -202,7 +207,7 @@ def main():
     print_all("unsteady", unsteady)
     print_all("failed", failures)
     print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}" for outcome in OUTCOMES) +
-          (f", {len(unsteady)} of them at the second attempt" if unsteady else ""))
+          (f", {len(unsteady)} of them at a later attempt" if unsteady else ""))
     return 0 if names and not failures else 1  # nothing tested is nothing passed
 
 

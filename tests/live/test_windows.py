@@ -127,7 +127,9 @@ def windows_are_not_needed():
         truth = target.stop()
     expect_equal(profile["mode"], "continuous", "mode")
     expect(profile["overhead_pct"] < 5, "overhead, %:", profile["overhead_pct"])
-    expect_equal(losses(profile), {}, "losses")
+    lost = losses(profile)
+    expect(lost.pop("returns_missing", 0) <= 1, lost) # of a call that is under way at the end
+    expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
 
 
