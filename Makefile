@@ -38,6 +38,8 @@ ifneq ($(WERROR),)
 WARN += -Werror
 endif
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
+# What the long ways through here do side by side, unless they are told how many at a time (-j).
+PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
 # Whoever builds it wherever has the same bytes.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
@@ -493,12 +495,12 @@ kernels-table:
 	$(Q)scripts/kernels-table
 
 test: deps
-	$(Q)$(MAKE) all progs
-	$(Q)$(MAKE) check
+	$(Q)$(MAKE) $(PARALLEL) all progs
+	$(Q)$(MAKE) $(PARALLEL) check
 	$(Q)$(MAKE) check-live LIVE=-s
 
 test-long: deps
-	$(Q)$(MAKE) all progs
+	$(Q)$(MAKE) $(PARALLEL) all progs
 	$(Q)$(MAKE) check-live LIVE=-S
 	$(Q)$(MAKE) check-kernels
 	$(Q)$(MAKE) check-packages
@@ -549,7 +551,7 @@ deps:
 
 demo:
 	$(Q)scripts/install-deps --build
-	$(Q)$(MAKE) all $(B)/progs/leaky
+	$(Q)$(MAKE) $(PARALLEL) all $(B)/progs/leaky
 	$(Q)scripts/demo
 
 help:
