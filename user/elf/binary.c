@@ -20,8 +20,8 @@
 	(1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
 				   */
 
-/* A name of a binary. It keeps a descriptor of its own file, which keeps the kernel from giving the
- * inode to another. */
+/* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
+ * its inode to another file. */
 struct known {
 	struct file_id id;
 	int fd;
@@ -30,7 +30,8 @@ struct known {
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* since the last binaries__evict() */
-	/* the time of the first one that found it unused; 0: the last one did not */
+	/* time of the first binaries__evict() that found it unused; 0: the last one found it
+	 * used */
 	uint64_t idle_ns;
 };
 
@@ -39,8 +40,8 @@ struct binaries {
 	size_t n_known, known_room;
 	struct binary **list; /* by index; NULL: gone */
 	size_t n, room;
-	uint64_t compared; /* bytes, of files with the same build-id */
-	int fds_end;	   /* descriptors from here on are for all else */
+	uint64_t compared; /* bytes compared, of files with the same build-id */
+	int fds_end;	   /* descriptors from this number on are left for other uses */
 };
 
 static void binary__free(struct binary *binary)
@@ -84,7 +85,7 @@ void binaries__free(struct binaries *binaries)
 	free(binaries);
 }
 
-/* Where id stands among the known, or belongs. */
+/* The index of id in known, or where it belongs. */
 static size_t position(const struct binaries *binaries, const struct file_id *id)
 {
 	return SEARCH_FIRST(i, binaries->n_known,
@@ -162,8 +163,8 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 	return true;
 }
 
-/* A known binary that the file behind fd is a copy of, or NULL. Only of the same owner's: others
- * could write to theirs later. */
+/* A known binary whose file has the same content as the file behind fd, or NULL. Only files of the
+ * same owner count: other owners could write to theirs later. */
 static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {
@@ -209,7 +210,7 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
-/* Fewer files have this content. Without any nobody asks for it again. */
+/* The binary has one file less. A binary without files is freed: nobody asks for it again. */
 static void forget_file_of(struct binaries *binaries, struct binary *binary)
 {
 	if (--binary->n_files)
@@ -264,7 +265,7 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 	at = position(binaries, id);
 	known = &binaries->known[at];
 	if (at < binaries->n_known && file_id__equal(&known->id, id)) {
-		close(known->fd); /* it was written to, or is added twice */
+		close(known->fd); /* the file was written to, or is added twice */
 		old = known->binary;
 	} else {
 		memmove(known + 1, known, (binaries->n_known - at) * sizeof(*known));
@@ -291,7 +292,7 @@ void binaries__use(struct binaries *binaries, const struct file_id *id)
 		binaries->known[at].used = true;
 }
 
-/* Of a file that is let go: is it time? */
+/* Is it time to close this unused file? */
 static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 {
 	struct stat st;
@@ -301,8 +302,8 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* The binary's descriptor may be one of a file that is let go: it is to be one of another file.
- * known: n of them. */
+/* Replaces the binary's descriptor, which may be of a file that is being closed, by one of another
+ * of its files, among the n in known. False: there is none. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -354,7 +355,7 @@ int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size
 
 	if (binaries->n <= *n)
 		return 0;
-	memcpy(&grown, array, sizeof(grown)); /* whatever it points to */
+	memcpy(&grown, array, sizeof(grown)); /* any type of pointer */
 	grown = reallocarray(grown, binaries->n, size);
 	if (!grown)
 		return -ENOMEM;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that processes run code from, each opened once however many processes map it, and kept
- * open while one of them is of interest: its process may end, its name be taken over. What
- * unwinding and naming make of a file hangs on the struct binary found here. */
+/* The files that processes run code from. Each file is opened once, however many processes map it.
+ * It stays open while it is of interest, because its process may end and another file may take over
+ * its name. The struct binary of a file is the place where unwinding and naming attach their
+ * data. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -14,27 +15,28 @@
 #include "elf/image.h"
 
 struct binary {
-	size_t index;	/* for binaries__grow(); never changes, and is no other's later */
-	size_t n_files; /* that have this content */
+	size_t index;	/* for binaries__grow(); never changes, is never reused */
+	size_t n_files; /* with this content */
 	char *path;	/* as the first process that mapped it calls it */
-	int fd;		/* of one of them */
-	int debug_fd; /* its separate debug file; -1: none. Whoever finds one later puts it here */
-	/* Segments and build-id, no code and no symbols. NULL: it is no ELF file of this machine.
-	 */
+	int fd;		/* of one of these files */
+	int debug_fd;	/* its separate debug file; -1: none. Whoever finds one later stores it
+		       * here */
+	/* Segments and build-id, no code and no symbols. NULL: not an ELF file of this machine. */
 	struct elf_image *image;
 };
 
-/* opaque; owns its struct binary, which live until binaries__evict() or as long as it does */
+/* opaque; owns its struct binary objects, which live until binaries__evict() or its own end */
 struct binaries;
 
 int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
 void binaries__free(struct binaries *binaries);
 
-/* What is known as id, or NULL. A file that was written to since is not known any more. */
+/* The binary of the file known as id, or NULL. A file that was written to since it was added is no
+ * longer known. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
-/* What the file known as id was when it became known, before anything was read of it. *ret is
- * written only when there is one: true. */
+/* The state of the file known as id when it became known, before anything was read from it. False:
+ * the file is not known, and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -42,42 +44,45 @@ struct file_state {
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 		     struct file_state *ret);
 
-/* Makes the regular file behind fd, which is taken over in any case, known as id. A file with the
- * build-id and the content of one that is known is the same binary: containers hold many copies of
- * a library. (The build-id alone would let a process lend its symbols to another's library.) After
- * 4 GiB of comparing, copies are binaries of their own.
+/* Makes the regular file behind fd known as id. fd is taken over in any case. A file with the same
+ * build-id and content as a known file is the same binary: containers hold many copies of a
+ * library. (With the build-id alone, a process could lend its symbols to another process's
+ * library.) After 4 GiB of comparing, copies become binaries of their own.
  *
- * path is what the process calls it. root_fd: the process's root directory (O_PATH), below which,
- * and then below our own, a separate debug file is looked for; -1: nowhere. 0; -EMFILE when fd is
- * one of the last quarter of those that we may have (when binaries__new() was called): a machine
- * that goes on compiling new programs must not leave us without any; other negative errno. */
+ * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
+ * none. A separate debug file is searched for below root_fd, then below our own root; without
+ * root_fd, nowhere. 0; -EMFILE when fd is in the last quarter of the descriptors that we may have
+ * (as of binaries__new()): a machine that keeps compiling new programs must not use up all of ours;
+ * other negative errno. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
-/* The very file known as id, not merely its content: a new descriptor, the caller's. -ENOENT when
- * it is not known; other negative errno. */
+/* A new descriptor, owned by the caller, of the very file known as id, not merely of a file with
+ * the same content. -ENOENT when id is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
-/* A mark on the file known as id, for its owner's use: 0 when the file becomes known, and gone with
- * what is known of it. NULL: it is not known. Valid until the next binaries__add(). */
+/* A mark on the file known as id, for the caller's use. It is 0 when the file becomes known and
+ * disappears when the file is forgotten. NULL: id is not known. Valid until the next
+ * binaries__add(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
 
 /* The file known as id is in use: the next binaries__evict() keeps it. */
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
-/* Lets go of files that nobody has used since the last call: of a deleted one at once, for its
- * blocks on the disk are held by nothing else; of others when this is so for idle_ns (by the
- * caller's clock, now_ns), for programs are run again, but file systems unmounted. fn is told of
- * each before. A binary without files is gone; if its content comes again, it is another one. How
- * many files nobody uses are still kept. */
+/* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
+ * only our descriptor still holds its disk blocks. Another file is closed after it was unused for
+ * idle_ns (by the caller's clock, now_ns): programs are run again, but file systems are unmounted.
+ * fn is called for each file before it is closed. A binary without files is freed; if its content
+ * comes again, it becomes a new binary. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 
-/* How many there have been: the first index that none has had. */
+/* How many binaries there have been: the first index that was never used. */
 size_t binaries__count(const struct binaries *binaries);
 
-/* Room in an array of n elements of that size, which is indexed by binary, for all there are by
- * now; what is new is zero. *array is a pointer to the elements, realloc'ed. 0 or -ENOMEM. */
+/* Enlarges an array that is indexed by binary, so that it has an element for every binary so far.
+ * *n is its number of elements, size the bytes of one; new elements are zero. array points to the
+ * pointer to the elements, which is reallocated. 0 or -ENOMEM. */
 int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Numbers too large for the packed rules are clamped where they are read, to values that are as
- * unpackable: no code downstream sees an overflow. */
+/* Numbers too large for the packed rules are clamped where they are read. The clamped values cannot
+ * be packed either, so no later code sees an overflow. */
 #include "elf/cfi.h"
 
 #include <dwarf.h>
@@ -17,11 +17,11 @@
 
 /* How a register of the caller is found. */
 enum how {
-	HOW_UNSET, /* not mentioned: unchanged, where the ABI keeps it */
+	HOW_UNSET, /* not mentioned: unchanged, if the ABI preserves it */
 	HOW_SAME,
 	HOW_UNDEFINED,
 	HOW_OFFSET,	/* saved at CFA + off */
-	HOW_VAL_OFFSET, /* is CFA + off */
+	HOW_VAL_OFFSET, /* its value is CFA + off */
 	HOW_AT_RSP,	/* saved at rsp + off, by expression */
 	HOW_OTHER,
 };
@@ -37,7 +37,7 @@ enum cfa {
 /* --- rules --------------------------------------------------------------------------------------
  */
 
-/* glibc's __restore_rt, and any trampoline that describes itself like it: all comes from the
+/* glibc's __restore_rt, or any trampoline with the same description: all registers come from the
  * ucontext that rsp points to. */
 static bool restores_ucontext(const struct cfi_state *state)
 {
@@ -58,8 +58,8 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 
 	if (state->how[CFI_RA] == HOW_UNDEFINED)
 		return UNWIND_END;
-	/* After any other signal frame the caller's pc is exact, which the plain kinds cannot say.
-	 */
+	/* The caller's pc is exact behind a signal frame. Besides UNWIND_SIGNAL no kind can say
+	 * so. */
 	if (cie->is_signal)
 		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
 	if (state->how[CFI_RA] != HOW_OFFSET || state->off[CFI_RA] != -8)
@@ -101,7 +101,8 @@ static int32_t factored(const struct cfi_cie *cie, int64_t value)
 									: clamp(product);
 }
 
-/* An unsigned operand as a signed one; what does not fit is out of range in any case. */
+/* Reads an unsigned operand as a signed number. A value that does not fit becomes INT64_MAX, which
+ * is out of range in any case. */
 static int64_t read_operand(struct cursor *cursor)
 {
 	uint64_t value = cursor__uleb(cursor);
@@ -109,7 +110,7 @@ static int64_t read_operand(struct cursor *cursor)
 	return value > INT64_MAX ? INT64_MAX : value;
 }
 
-/* CFI_FOLLOWED: not one of those that are followed. */
+/* CFI_FOLLOWED: reg is not followed. */
 static enum cfi_followed follow(uint64_t reg)
 {
 	switch (reg) {
@@ -149,7 +150,7 @@ static void set_cfa(struct cfi_state *state, enum cfa cfa, uint64_t reg, int32_t
 	state->cfa_off = off;
 }
 
-/* "rsp + off", alone or followed by one more operation. */
+/* Is expr "rsp + off", followed by the operation last (-1: by nothing)? */
 static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
 {
 	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
@@ -162,8 +163,8 @@ static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
 
 static void set_cfa_expression(struct cfi_state *state, struct cursor expr)
 {
-	/* What linkers write for a lazy .plt. Those for indirect branch tracking compare with
-	 * another number than 11: another meaning, not this one. */
+	/* The expression that linkers write for a lazy .plt. The one for indirect branch tracking
+	 * compares with a number other than 11. It has another meaning and must not match. */
 	static const unsigned char plt[] = {
 		DW_OP_breg0 + DWARF_RSP,
 		8,
@@ -197,8 +198,8 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 		set_register(state, reg, HOW_OTHER, 0);
 }
 
-/* The state held up to pc: writes its row. function->pc == function->end afterwards: no more to do.
- */
+/* Writes the row of the state, which held up to pc. If function->pc == function->end afterwards,
+ * there is no more to do. */
 static int advance_to(struct unwind_rows *rows, const struct cfi_cie *cie,
 		      struct cfi_function *function, const struct cfi_state *state, uint64_t pc)
 {
@@ -298,7 +299,8 @@ static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_
 		return 0;
 	}
 
-	/* These change one half of "register plus offset", so there must be one. */
+	/* The instructions below change one half of "register plus offset", so there must be
+	 * one. */
 	if (state->cfa != CFA_REG)
 		return -ENOEXEC;
 	switch (op) {
@@ -315,8 +317,8 @@ static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_
 	return -ENOEXEC;
 }
 
-/* Runs a program; function is NULL for a CIE's, which may not advance. 0; -ENOEXEC when it breaks,
- * at function->pc; -ENOMEM; -E2BIG. */
+/* Runs a program. function is NULL for a CIE's program, which may not advance the address. 0;
+ * -ENOEXEC when the program breaks, at function->pc; -ENOMEM; -E2BIG. */
 static int run(const struct cfi_section *section, const struct cfi_cie *cie, struct cursor *cursor,
 	       struct cfi_function *function, struct cfi_state *state, struct unwind_rows *rows)
 {

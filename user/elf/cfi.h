@@ -3,8 +3,9 @@
  * of a function.
  *
  * The state says how to compute the CFA (the caller's rsp) and where each register of the caller is
- * found; instructions change it as the address advances. Only rbp, rsp and the return address of
- * these are followed here; rsp only to notice the rare code where the caller's is not the CFA. */
+ * found. Instructions change the state as the address advances. Of the registers, only rbp, rsp and
+ * the return address are followed here. rsp is followed only to notice the rare code where the
+ * caller's rsp is not the CFA. */
 #ifndef MEMTRACE_ELF_CFI_H
 #define MEMTRACE_ELF_CFI_H
 
@@ -18,16 +19,16 @@
 
 enum cfi_followed { CFI_RBP, CFI_RSP, CFI_RA, CFI_FOLLOWED };
 
-/* Zeros: nothing is said. */
+/* All zeros: the program has said nothing yet. */
 struct cfi_state {
-	uint8_t cfa; /* of an enum of cfi.c, as how is */
+	uint8_t cfa; /* enum cfa of cfi.c; how[]: enum how */
 	uint8_t cfa_reg;
 	uint8_t how[CFI_FOLLOWED];
 	int32_t cfa_off;
 	int32_t off[CFI_FOLLOWED];
 };
 
-/* The section that programs and pointers stand in. */
+/* The section that holds the programs and pointers. */
 struct cfi_section {
 	const unsigned char *bytes;
 	uint64_t vaddr;	     /* of the first byte */
@@ -36,7 +37,7 @@ struct cfi_section {
 
 /* What the functions of one CIE share. */
 struct cfi_cie {
-	bool is_signal;	  /* their callers were interrupted, and called nothing */
+	bool is_signal;	  /* signal frames: the caller was interrupted, it made no call */
 	uint8_t encoding; /* of pointers in their programs */
 	uint64_t code_align;
 	int64_t data_align;
@@ -45,21 +46,21 @@ struct cfi_cie {
 
 /* The function whose program runs. */
 struct cfi_function {
-	uint64_t pc; /* first byte; afterwards: as far as the program went */
+	uint64_t pc; /* first byte; after the run: how far the program went */
 	uint64_t end;
-	uint64_t from; /* rows begin here: what stands before belongs to the function before */
+	uint64_t from; /* rows begin here; addresses below belong to the function before */
 };
 
-/* The address at which the cursor stands, written in that encoding (DW_EH_PE_*). */
+/* Reads the address at the cursor, written in the given encoding (DW_EH_PE_*). */
 uint64_t cfi_section__address(const struct cfi_section *section, struct cursor *cursor,
 			      uint8_t encoding);
 
-/* Runs the program of the CIE itself, which may not advance, and sets cie->initial, all zeros
- * before. 0, or -ENOEXEC when the program breaks. */
+/* Runs the CIE's own program, which may not advance the address, and sets cie->initial, which is
+ * all zeros before. 0, or -ENOEXEC when the program breaks. */
 int cfi_cie__run(struct cfi_cie *cie, const struct cfi_section *section, struct cursor *program);
 
 /* Runs a function's program and adds its rows, up to function->end. 0; -ENOEXEC when the program
- * breaks, at function->pc: the rows hold up to there; -ENOMEM; -E2BIG. */
+ * breaks: the rows are valid up to function->pc; -ENOMEM; -E2BIG. */
 int cfi_function__run(struct cfi_function *function, const struct cfi_section *section,
 		      const struct cfi_cie *cie, struct cursor *program, struct unwind_rows *rows);
 

@@ -13,7 +13,7 @@ void cursor__skip(struct cursor *cursor, uint64_t len)
 		cursor->pos += len;
 }
 
-/* Seven bits to a byte, the lowest first. ret_bits: how many were given. */
+/* Reads seven bits from each byte, the lowest first. *ret_bits: how many bits were read. */
 static uint64_t read_leb(struct cursor *cursor, unsigned int *ret_bits)
 {
 	uint64_t value = 0;
@@ -74,8 +74,8 @@ uint64_t cursor__number(struct cursor *cursor, uint8_t encoding)
 	}
 }
 
-/* Relative addresses are relative to where they stand (pcrel). What the others (datarel, textrel,
- * funcrel) would be relative to in .eh_frame nobody defined for x86-64, and nobody emits them. */
+/* Relative addresses are relative to their own place (pcrel). The other kinds (datarel, textrel,
+ * funcrel) have no defined base in .eh_frame on x86-64, and no tool emits them. */
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here)
 {
 	uint64_t value = cursor__number(cursor, encoding);

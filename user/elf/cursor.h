@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading the numbers of .eh_frame from bytes that may lie: no read passes the end. */
+/* Reads the numbers of .eh_frame from bytes that may lie: no read passes the end. */
 #ifndef MEMTRACE_ELF_CURSOR_H
 #define MEMTRACE_ELF_CURSOR_H
 
@@ -10,11 +10,11 @@
 
 struct cursor {
 	const unsigned char *pos, *end;
-	bool broken; /* something was read beyond the end; reads give 0 from then on */
+	bool broken; /* a read went beyond the end; all later reads give 0 */
 };
 
-/* A little-endian number of len bytes, 8 at most. Here and not in cursor.c: it is called for each
- * byte of a program, and a copy of known length is one instruction. */
+/* Reads a little-endian number of len bytes, 8 at most. Inline, because it is called for each byte
+ * of a program, and a copy of known length is one instruction. */
 static inline uint64_t cursor__bytes(struct cursor *cursor, size_t len)
 {
 	uint64_t value = 0;
@@ -30,19 +30,19 @@ static inline uint64_t cursor__bytes(struct cursor *cursor, size_t len)
 
 void cursor__skip(struct cursor *cursor, uint64_t len);
 
-/* LEB128 numbers of 10 bytes at most; a longer one breaks the cursor. */
+/* Read LEB128 numbers of 10 bytes at most; a longer one breaks the cursor. */
 uint64_t cursor__uleb(struct cursor *cursor);
 int64_t cursor__sleb(struct cursor *cursor);
 
-/* A pointer's number in that encoding (DW_EH_PE_*), before what it is relative to is added. An
- * unknown encoding breaks the cursor. */
+/* Reads the number of a pointer in the given encoding (DW_EH_PE_*), without adding the address that
+ * the pointer is relative to. An unknown encoding breaks the cursor. */
 uint64_t cursor__number(struct cursor *cursor, uint8_t encoding);
 
-/* An address in that encoding; here is the vaddr at which the cursor stands. */
+/* Reads an address in the given encoding; here is the vaddr of the cursor's position. */
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here);
 
-/* A cursor for the bytes of an expression or block whose length stands at the cursor, which ends up
- * behind them. Empty when they do not fit. */
+/* Returns a cursor over an expression or block whose length stands at the given cursor, and moves
+ * the given cursor behind it. The result is empty when the bytes do not fit. */
 struct cursor cursor__block(struct cursor *cursor);
 
 #endif

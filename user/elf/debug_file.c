@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Both files are hostile, as in image.c: nothing is mapped, and of what sections claim only so much
- * is read as build-ids and links need. */
+/* Both files are hostile, as in image.c. Nothing is mapped, and only as much of a section is read
+ * as build-ids and links need. */
 #include "elf/debug_file.h"
 
 #include <fcntl.h>
@@ -19,19 +19,20 @@
 #define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
 #define MAX_CRC_BYTES (1ull << 30) /* read in all */
 
-/* What is looked for. */
+/* What to search for. */
 struct search {
 	int root_fd;
 	struct stat own;
 	struct elf_build_id id;
 	char link[MAX_LINK_NAME + 1]; /* "": none */
-	uint32_t crc;		      /* of the file that link names */
+	uint32_t crc;		      /* of the debug file that link names */
 	uint64_t crc_bytes_left;
 };
 
 /* --- reading --- */
 
-/* A bare file name, NULs up to the next multiple of four, and the CRC of that file. */
+/* The section holds a bare file name, NULs up to the next multiple of four, and the CRC of that
+ * file. */
 static void parse_link(struct search *search, const char *bytes, size_t size)
 {
 	size_t len = strnlen(bytes, size), crc_off = len / 4 * 4 + 4;
@@ -68,7 +69,7 @@ static int read_own(struct search *search, int fd, const char *path)
 	if (err)
 		return err;
 	elf_headers__build_id(&headers, &search->id);
-	if (search->id.len < 2) /* no name can be made of it */
+	if (search->id.len < 2) /* too short for a file name */
 		search->id.len = 0;
 	read_link(search, &headers);
 	return 0;
@@ -93,7 +94,7 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 	if (size > search->crc_bytes_left)
 		return false;
 	search->crc_bytes_left -= size;
-	while (off < size) { /* it may grow meanwhile */
+	while (off < size) { /* st_size bytes only: the file may grow meanwhile */
 		size_t want = size - off < sizeof(buf) ? size - off : sizeof(buf);
 
 		if (io__pread(fd, buf, want, off) != (ssize_t)want)
@@ -104,8 +105,8 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 	return sum == search->crc;
 }
 
-/* A descriptor of the file called path if it is the one; -ENOENT if it is not, or not there; or a
- * negative errno after which nothing more need be tried. */
+/* Opens the file called path if it is the debug file. A descriptor; -ENOENT if the file is another
+ * one or missing; other negative errno: the search must stop. */
 static int try_file(struct search *search, const char *path)
 {
 	_cleanup_close_ int fd = -1;
@@ -145,7 +146,7 @@ static int by_link(struct search *search, const char *path)
 	bool in_usr = strncmp(path, "/usr/", 5) == 0;
 	const struct {
 		const char *before;
-		int skip; /* bytes of the directory's name */
+		int skip; /* bytes of the directory's name to leave out */
 		const char *behind;
 	} places[] = {
 		{"", 0, ""},

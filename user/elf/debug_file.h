@@ -4,24 +4,24 @@
 #ifndef MEMTRACE_ELF_DEBUG_FILE_H
 #define MEMTRACE_ELF_DEBUG_FILE_H
 
-/* Finds the debug file of the ELF file behind fd, which is called path (absolute) in the tree below
- * root_fd: an O_PATH descriptor of "/", or of the root of a container, whose links cannot lead out
- * of it. The first of these that is there and belongs to the file is taken:
+/* Finds the debug file of the ELF file behind fd. path is the file's absolute name in the tree
+ * below root_fd: an O_PATH descriptor of "/" or of a container's root, which links cannot leave.
+ * The first of these places whose file exists and belongs to the ELF file is taken:
  *
  *   /usr/lib/debug/.build-id/xx/yyyy.debug    by the build-id
- *   DIR/LINK                                  by .gnu_debuglink, DIR being that of path
+ *   DIR/LINK                                  by .gnu_debuglink; DIR is the directory of path
  *   DIR/.debug/LINK
- *   /usr/lib/debug/DIR/LINK                   also with /usr before DIR, or without it, where the
- *                                             one is a link to the other on most systems
+ *   /usr/lib/debug/DIR/LINK                   also with /usr added before DIR or removed from
+ *                                             it: on most systems one is a link to the other
  *
- * A file with a build-id is believed to belong to one that has the same, a file without to one
- * whose CRC32 is that in .gnu_debuglink (for which at most 1 GiB is read). The debug file is an ELF
- * file of the same kind; beyond that it is as hostile as the tree. Never fd's own file. Nothing is
- * asked of the network.
+ * If the ELF file has a build-id, the debug file must have the same one. Otherwise the debug file's
+ * CRC32 must be the one in .gnu_debuglink (at most 1 GiB is read to check). The debug file is an
+ * ELF file of the same kind; everything else in it may be hostile. It is never fd's own file. The
+ * network is not used.
  *
  * A descriptor (read-only, close-on-exec), or negative errno: -ENOENT none found; -ENOEXEC fd is no
- * sound x86-64 program or library; -EINVAL path is not absolute; -EMFILE, -ENFILE, -ENOMEM; what
- * reading fd gives. */
+ * sound x86-64 program or library; -EINVAL path is not absolute; -EMFILE, -ENFILE, -ENOMEM; any
+ * error of reading fd. */
 int debug_file__open(int root_fd, int fd, const char *path);
 
 #endif

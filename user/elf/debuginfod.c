@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libdebuginfod is taken when it is there, as elfutils do: few machines have it, and their users
- * have set the variable. It sends the build-id and keeps what comes; it reads no ELF file. */
+/* libdebuginfod is loaded at run time if it is installed, as elfutils do. Few machines have it, and
+ * their users have set DEBUGINFOD_URLS. It sends the build-id and stores the answer; it reads no
+ * ELF file. */
 #include "elf/debuginfod.h"
 
 #include <dlfcn.h>
@@ -15,10 +16,10 @@
 #include "elf/headers.h"
 
 #define LIBRARY "libdebuginfod.so.1"
-/* How long a server may give nothing, unless DEBUGINFOD_TIMEOUT says otherwise; libdebuginfod waits
- * for 90 s. */
+/* How long a server may send nothing, unless DEBUGINFOD_TIMEOUT says otherwise. libdebuginfod's own
+ * default is 90 s. */
 #define PATIENCE_S "10"
-/* A failure that took so much of that was no "404". */
+/* A failure that took more than this share of the timeout was not a "404": the server is dead. */
 #define DEAD_SHARE 0.9
 
 struct library {
@@ -32,8 +33,8 @@ static void *function(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* Never closed again: curl, below it, is not made for that. A static program has none: a library
- * would bring another libc along. */
+/* The library is never closed: curl, which it uses, is not made for that. A static program does not
+ * load it: the library would bring another libc along. */
 static bool load(struct library *ret)
 {
 #ifdef MEMTRACE_STATIC
@@ -63,7 +64,8 @@ static bool has_symtab(const struct elf_headers *headers)
 	return false;
 }
 
-/* A server that does not answer is asked once in a run: each file would wait as long. */
+/* A server that does not answer is asked only once in a run, because each file would wait as long
+ * again. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Debug files that are neither on this machine nor in a container: those of the servers that the
- * user names in DEBUGINFOD_URLS. */
+/* Debug files that are neither on this machine nor in a container: they come from the servers that
+ * the user names in DEBUGINFOD_URLS. */
 #ifndef MEMTRACE_ELF_DEBUGINFOD_H
 #define MEMTRACE_ELF_DEBUGINFOD_H
 
-/* Asks the servers for the debug file of the ELF file behind fd, by its build-id. Without
- * DEBUGINFOD_URLS nobody is asked, nor when the file has a .symtab of its own, for it was not
- * stripped then, nor on a machine without libdebuginfod. It may take as long as the variables of
- * libdebuginfod allow, 10 s if they do not say; after a server has not answered nobody is asked any
- * more (-ETIMEDOUT). What comes is an ELF file with the same build-id; beyond that it is as
- * hostile as any. A descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is
- * none. */
+/* Asks the servers for the debug file of the ELF file behind fd, by its build-id. No server is
+ * asked without DEBUGINFOD_URLS, without libdebuginfod, or when the file has its own .symtab,
+ * because such a file was not stripped. The call may take as long as libdebuginfod's variables
+ * allow, or 10 s if they are not set. After one server did not answer, no server is asked any more
+ * (-ETIMEDOUT). The result is an ELF file with the same build-id; everything else in it may be
+ * hostile. A descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is none. */
 int debuginfod__open(int fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One x86-64 instruction at a time, by Capstone, as far as it can be relied on. */
+/* Decodes one x86-64 instruction at a time with Capstone, as far as Capstone can be relied on. */
 #ifndef MEMTRACE_ELF_DECODE_H
 #define MEMTRACE_ELF_DECODE_H
 
@@ -15,21 +15,22 @@
 struct decoder {
 	csh handle;
 	cs_insn *insn;	   /* the last one decoded */
-	size_t opcode_off; /* where its prefixes end, from the function's entry */
+	size_t opcode_off; /* offset of its opcode (behind the prefixes) in code */
 };
 
 /* 0 or -ENOMEM. */
 int decoder__open(struct decoder *decoder);
 void decoder__close(struct decoder *decoder);
 
-/* Decodes the instruction at code + off. False when Capstone knows none there, or when it cannot be
- * relied on: a REX that is not the last prefix has no effect, which Capstone may see otherwise, and
- * a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for Intel. */
+/* Decodes the instruction at code + off. False when Capstone knows none there or cannot be relied
+ * on. Two such cases: a REX that is not the last prefix has no effect, but Capstone may apply it;
+ * and a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for
+ * Intel. */
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		     uint64_t vaddr);
 
-/* Length of a direct branch (no prefix) at code and where it leads, counted from code; 0 when there
- * is none. */
+/* Length of the direct branch (without prefixes) at code, 0 when there is none. *ret_target: the
+ * branch's target, relative to code. */
 size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 
 bool decode__is_legacy_prefix(uint8_t byte);

@@ -10,15 +10,15 @@
 #include "base/cleanup.h"
 #include "elf/decode.h"
 
-#define MAX_INSNS  16384 /* followed for one function */
+#define MAX_INSNS  16384 /* instructions followed for one function */
 #define SEEN_SLOTS (2 * MAX_INSNS)
-#define MAX_MOVES  8 /* before the jump */
+#define MAX_MOVES  8 /* register moves before the jump */
 
 struct walk {
 	struct elf_image *image;
 	const struct unwind_table *table;
 	struct decoder decoder;
-	uint64_t *seen; /* open addressing; vaddr + 1 */
+	uint64_t *seen; /* hash table, open addressing; entries are vaddr + 1 */
 	size_t n_seen;
 	uint64_t *todo;
 	size_t n_todo;
@@ -35,7 +35,7 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct walk *w, const ch
 	return -ENOTSUP;
 }
 
-/* 1: vaddr is new; 0: it was met before; negative errno: too many. */
+/* 1: vaddr is new; 0: it was seen before; negative errno: too many instructions. */
 static int see(struct walk *w, uint64_t vaddr)
 {
 	size_t i = (vaddr * 0x9e3779b97f4a7c15ull) >> 32 & (SEEN_SLOTS - 1);
@@ -61,8 +61,8 @@ static int add_exit(struct walk *w, uint64_t vaddr, uint32_t rule)
 	return 0;
 }
 
-/* Where an indirect jump with these bytes behind the opcode ff leads; next is the address behind
- * it. */
+/* Finds the target of an indirect jump. modrm: the bytes behind its opcode ff; next: the address
+ * behind the jump. */
 static int slot_target(struct elf_image *image, const uint8_t *modrm, uint64_t next,
 		       uint64_t *ret_vaddr)
 {
@@ -76,7 +76,8 @@ static int slot_target(struct elf_image *image, const uint8_t *modrm, uint64_t n
 
 enum step { STEP_ON, STEP_CALLED, STEP_END };
 
-/* One instruction; where else it may lead goes to the list. An enum step, or negative errno. */
+/* Handles one instruction; adds its other targets to the list w->todo. An enum step, or negative
+ * errno. */
 static int step(struct walk *w, uint64_t vaddr, uint32_t rule, size_t *ret_len)
 {
 	uint8_t code[MAX_INSN_LEN + 5] = {0}; /* zeroes behind the end */
@@ -140,7 +141,7 @@ static int follow(struct walk *w, uint64_t vaddr)
 		int rc;
 
 		if (UNWIND_RULE_KIND(rule) == UNWIND_NONE) {
-			if (called) /* it does not return: the function ends here */
+			if (called) /* the call does not return: the code ends here */
 				return 0;
 			return refuse(w, "no unwind information at %#llx",
 				      (unsigned long long)vaddr);
@@ -182,7 +183,7 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 	return rc;
 }
 
-/* The place that one function hands over to, or 0. */
+/* The place that one function passes its call to, or 0. */
 static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
 {
 	for (int i = 0; i <= MAX_MOVES; i++) {

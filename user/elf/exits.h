@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the calls of a function end: its ret instructions, for probes that see a call's result
- * without a return probe.
+/* Where the calls of a function end: its ret instructions. Probes there see a call's result without
+ * a return probe.
  *
- * A return probe puts the kernel's address in the place of the return address; an exception that is
- * thrown through it finds no way on and ends the program. A plain probe on a ret changes nothing:
- * there rax holds the result and rsp points to the return address, as it did at the entry.
+ * A return probe replaces the return address by an address of the kernel. An exception thrown
+ * through that frame then cannot be unwound, and the program ends. A plain probe on a ret changes
+ * nothing: there rax holds the result, and rsp points to the return address, as at the function's
+ * entry.
  *
- * The function is followed from its entry along every direct branch, also out of its symbol's
- * bytes: into its cold part, and by tail jumps, direct or through the PLT, into other functions of
- * its file, which then return in its stead. Calls are passed over; behind one that does not return
- * the path ends where the code does. What is found holds or nothing is given: an instruction that
- * the decoder does not know, code without unwind information, a jump to a computed address or into
- * another file are refused. At each ret the file's unwind table must agree that the return address
- * stands at [rsp]: two decoders in step. */
+ * The search starts at the function's entry and follows every direct branch. Branches may leave the
+ * symbol's bytes: into the function's cold part or, by tail jumps (direct or through the PLT), into
+ * other functions of its file, which then return in its place. Calls are passed over; after a call
+ * that does not return, the path ends where the code does. The result is either certain or refused.
+ * Reasons to refuse: an instruction that the decoder does not know, code without unwind
+ * information, a jump to a computed address or into another file. At each ret the file's unwind
+ * table must agree that the return address stands at [rsp]: this shows that the decoder is in
+ * step. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 
@@ -25,21 +27,21 @@
 #define EXITS_MAX 32
 
 struct exits {
-	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, in no order */
+	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, unordered */
 	size_t n;
 	char why[96]; /* why they could not be found, or "" */
 };
 
-/* The exits of the function at vaddr; table is its file's. 0; -ENOTSUP with why (then n is 0);
- * -ENOMEM. */
+/* Finds the exits of the function at vaddr; table is its file's unwind table. 0; -ENOTSUP, with
+ * ret->why set and ret->n 0; -ENOMEM. */
 int exits__find(struct elf_image *image, const struct unwind_table *table, uint64_t vaddr,
 		struct exits *ret);
 
 #define EXITS_MAX_STAGES 8
 
-/* Where a function that only hands its call over leads: code of a few register moves and a jump,
- * direct or through the PLT, into the same file. Stores each place that is reached so, up to max,
- * in ret_vaddrs; returns how many: 0 when it is no such function. */
+/* Finds where a function leads that only passes its call on: its code is a few register moves and a
+ * jump, direct or through the PLT, into the same file. Follows a chain of such functions and stores
+ * each target, up to max, in ret_vaddrs. Returns how many; 0 when it is no such function. */
 size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

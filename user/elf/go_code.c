@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Go's functions and the stacks they run on.
  *
- * A goroutine has a stack of its own, which is moved to a larger place when it is full. C code
- * needs a real stack: runtime.asmcgocall goes over to the thread's, "g0", and calls C there; when C
- * calls back, runtime.cgocallback goes over to the goroutine's again. The frame pointers lead
+ * A goroutine has its own stack, which is moved to a larger place when it is full. C code needs a
+ * real stack: runtime.asmcgocall switches to the thread's stack, "g0", and calls C there. When C
+ * calls back, runtime.cgocallback switches to the goroutine's stack again. The frame pointers lead
  * through all this, from stack to stack, with these exceptions:
  *
  * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
- * those that point there from registers and from C's frames on g0. If the stack moves during a
- * callback, these point to memory that others may use by then. For its own return asmcgocall notes
- * the goroutine and how deep its stack was; from there the walk goes on (UNWIND_GO_SWITCH).
- * Where the notes stand differs by version and is taken from the instructions that read them.
+ * frame pointers into that stack that are in registers or in C's frames on g0. If the stack moves
+ * during a callback, these point to memory that may be in use for something else by then. For its
+ * own return asmcgocall saves the goroutine and how deep its stack was; the walk continues from
+ * there (UNWIND_GO_SWITCH). The place of the two saved values differs by version and is taken from
+ * the instructions that read them.
  *
- * runtime.cgocall, which calls it: asmcgocall brings rsp back; rbp, when it has no frame of its own
- * (before Go 1.21), only as C left it, perhaps stale. So the rule is by rsp here, as the table says
- * how far the frame reaches; rbp is saved at its upper end, as in all of Go's frames.
+ * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
+ * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.
+ * So the rule here is by rsp, and the table says how far the frame reaches. rbp is saved at the
+ * frame's upper end, as in all of Go's frames.
  *
- * crosscall2, by which C calls back: two frames in one (since Go 1.21), the inner of which has no
- * return address. By rsp, too.
+ * crosscall2, by which C calls back: two frames in one (since Go 1.21); the inner one has no return
+ * address. The rule is by rsp, too.
  *
  * Functions that Go marks as the first of a stack: runtime.goexit, whose address stands below a
- * goroutine's first frame, runtime.mstart, runtime.rt0_go. They end it.
+ * goroutine's first frame, runtime.mstart, runtime.rt0_go. The walk ends there.
  *
- * C code that Go's own link editor took in, which it does for its standard library alone: listed
- * without rsp's way. It has no frame pointers, and its .eh_frame is lost: there is no rule.
+ * C code that Go's own linker included, which it does only for its standard library: the table
+ * lists it without the changes of rsp. It has no frame pointers, and its .eh_frame is lost, so
+ * there is no rule.
  *
- * The table, versions 1.18 and 1.20 (src/runtime/symtab.go): a header, with where Go's code begins
- * and where in the table its parts begin; "functab", offsets of all functions ascending, each with
- * the offset of its description; the names; "pctab", for each function pairs of how much rsp's
- * distance from the return address changes and for how many bytes of code it stays. */
+ * The table, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header says where
+ * Go's code begins and where in the table the parts begin. "functab" has the offsets of all
+ * functions, ascending, each with the offset of its description. Then come the names. "pctab" has
+ * pairs for each function: how much rsp's distance from the return address changes, and for how
+ * many bytes of code it then stays. */
 #include "elf/go_code.h"
 
 #include <elf.h>
@@ -44,7 +48,7 @@
 
 #define HEADER_BYTES 72
 #define TEXT_START   24 /* offset of the field in the header */
-#define FUNCTION_TOP 1	/* flag of a function: the first of its stack */
+#define FUNCTION_TOP 1	/* flag of a function: it is the first of its stack */
 
 struct table {
 	const unsigned char *bytes; /* the header and what follows */
@@ -83,11 +87,11 @@ static bool is_header(const unsigned char *bytes)
 {
 	uint32_t magic = number_at(bytes, 4);
 
-	/* then two zeros, the size of an instruction at least and of a pointer */
+	/* behind the magic: two zeros, the least size of an instruction, the size of a pointer */
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
-/* A position-independent file has the addresses in its data as addends of relocations. */
+/* In a position-independent file, addresses in the data are addends of relocations. */
 static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
@@ -106,7 +110,7 @@ static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 	return 0;
 }
 
-/* vaddr is the header's. 0, -ENOTSUP, -ENOEXEC. */
+/* vaddr: the header's. 0, -ENOTSUP, -ENOEXEC. */
 static int read_header(const struct elf_image *image, const unsigned char *bytes, uint64_t size,
 		       uint64_t vaddr, struct table *table)
 {
@@ -124,15 +128,15 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
 		table->text = relocated(image, vaddr + TEXT_START);
 	if (!table->text)
 		return -ENOTSUP;
-	/* functab has one entry more, without its second half: the end of the last function */
+	/* functab has one more entry, only its first half: the end of the last function */
 	if (table->names > size || table->pctab > size || table->functions > size ||
 	    size - table->functions < 4 || table->n_functions > (size - table->functions - 4) / 8)
 		return -ENOEXEC;
 	return 0;
 }
 
-/* Finds the table: it has a section, or stands somewhere in the relocated constants. *ret_bytes is
- * for the caller to free, also after an error. */
+/* Finds the table: in its own section, or anywhere in the relocated constants. The caller frees
+ * *ret_bytes, also after an error. */
 static int read_table(const struct elf_image *image, unsigned char **ret_bytes, struct table *table)
 {
 	uint64_t vaddr;
@@ -157,7 +161,7 @@ static int read_table(const struct elf_image *image, unsigned char **ret_bytes, 
 	return -ENOTSUP;
 }
 
-/* Function i < n_functions. 0 or -ENOEXEC. */
+/* Reads function i < n_functions. 0 or -ENOEXEC. */
 static int read_function(const struct table *table, uint64_t i, struct function *ret)
 {
 	const unsigned char *entry = table->bytes + table->functions + 8 * i;
@@ -195,7 +199,7 @@ static int add_row(struct rows *rows, uint64_t vaddr, uint32_t rule)
 	return unwind_rows__add(&rows->made, pc, rule);
 }
 
-/* A number of seven bits to a byte, the lowest first. False: there is none. */
+/* Reads a number with seven bits in each byte, the lowest first. False: there is none. */
 static bool read_varint(const struct table *table, uint64_t *off, uint32_t *ret)
 {
 	*ret = 0;
@@ -209,7 +213,7 @@ static bool read_varint(const struct table *table, uint64_t *off, uint32_t *ret)
 	return false;
 }
 
-/* Rows by rsp, as far as the function's pairs go. */
+/* Adds rows that use rsp, as far as the function's pairs in pctab reach. */
 static int add_rows_by_rsp(struct rows *rows, const struct table *table,
 			   const struct function *function)
 {
@@ -232,8 +236,8 @@ static int add_rows_by_rsp(struct rows *rows, const struct table *table,
 	return err;
 }
 
-/* "mov disp(%rsp), reg" and "sub disp(%rsp), reg" with these first bytes: the displacement. Returns
- * how long the instruction is, 0 when it is another. */
+/* Matches "mov disp(%rsp), reg" or "sub disp(%rsp), reg", by op and reg, and sets *ret to disp.
+ * Returns the length of the instruction, or 0 when it is another one. */
 static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t reg, uint8_t *ret)
 {
 	if (code[0] != 0x48 || code[1] != op || (code[2] & 0x3f) != (reg << 3 | 4) ||
@@ -243,7 +247,8 @@ static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t r
 	return code[2] >> 6 == 1 ? 5 : code[2] >> 6 == 0 ? 4 : 0;
 }
 
-/* The rule of asmcgocall, by its instructions; UNWIND_GO_FRAME when they are not as expected. */
+/* The rule of asmcgocall, read from its instructions; UNWIND_GO_FRAME when they are not as
+ * expected. */
 static uint32_t switch_rule(const struct elf_image *image, const struct function *function)
 {
 	static const unsigned char high[] = {0x48, 0x8b, 0x77, 8}; /* mov 8(%rdi), %rsi */

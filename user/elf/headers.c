@@ -9,7 +9,7 @@
 
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
 #define MAX_NAME       32	   /* bytes, with its NUL */
-#define MAX_NOTES      64	   /* sections, or segments, of notes; real files have three */
+#define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
 #define MAX_NOTE_BYTES (64u << 10) /* of one of them */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
@@ -20,8 +20,8 @@ static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shd
 	       io__pread(fd, ret, sizeof(*ret), off) == sizeof(*ret);
 }
 
-/* A number of sections that does not fit in the header, and the index of their names, are in the
- * header of the section at index 0. */
+/* Values too large for the file header are in the section header at index 0: the number of sections
+ * and the index of their names. */
 static int read_sections(struct elf_headers *headers, const char *name, struct error *err)
 {
 	const Elf64_Ehdr *file = &headers->file;
@@ -64,7 +64,7 @@ int elf_headers__read(int fd, const char *name, struct elf_headers *ret, struct 
 		return error__set(err, -ENOEXEC,
 				  "%s is an ELF file of type %u, neither program nor library", name,
 				  file->e_type);
-	/* PN_XNUM says that there are more: no linker makes so many. */
+	/* PN_XNUM means more segments than the field can hold: no linker makes so many. */
 	if (file->e_phnum == PN_XNUM)
 		return error__set(err, -ENOEXEC, "%s has no sound program headers", name);
 	if (file->e_phoff && file->e_phentsize == sizeof(Elf64_Phdr))
@@ -158,7 +158,8 @@ bool elf_headers__find_section(const struct elf_headers *headers, const char *wa
 
 /* --- notes --- */
 
-/* Each is a header, a name and a description, the latter two padded to a multiple of align. */
+/* Finds the build-id among notes. A note is a header, a name and a description; the latter two are
+ * padded to a multiple of align. */
 static void find_build_id(const unsigned char *bytes, uint64_t size, uint64_t align,
 			  struct elf_build_id *ret)
 {
@@ -183,7 +184,7 @@ static void find_build_id(const unsigned char *bytes, uint64_t size, uint64_t al
 	}
 }
 
-/* Of one section or segment of notes. */
+/* Reads the build-id from one section or segment of notes. */
 static void read_notes(const struct elf_headers *headers, uint64_t off, uint64_t size,
 		       uint64_t align, struct elf_build_id *ret)
 {

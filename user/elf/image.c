@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reading an ELF file that its owner may be rewriting to hurt us.
+/* Reads an ELF file that its owner may be rewriting to attack us.
  *
- * Nothing is mapped. A page of a mapping whose file has been cut short since raises SIGBUS, and the
- * target can cut its file whenever it likes; a read() only comes back short. The headers are read
- * by elf/headers.h; the big things (code, symbol tables) with pread into buffers whose sizes were
- * compared with the file's size and a limit first.
+ * Nothing is mapped: a mapped page raises SIGBUS when its file was cut short later, and the target
+ * can cut its file at any time. A read() then only returns less. elf/headers.h reads the headers.
+ * Large parts (code, symbol tables) are read with pread into buffers. Their sizes are first checked
+ * against the file's size and a limit.
  *
- * Where a table lies about itself, the part that is sound is used and the rest left out: symbols
+ * Where a table lies about itself, its sound part is used and the rest left out. Examples: symbols
  * whose name begins outside the string table, string tables without a final NUL, segments that
  * reach beyond the file. */
 #include "elf/image_internal.h"
@@ -94,7 +94,7 @@ static int read_soname(struct elf_image *image, const Elf64_Phdr *phdr)
 /* 0 or -ENOMEM. */
 static int read_segments(struct elf_image *image, const struct elf_headers *headers)
 {
-	Elf64_Phdr phdr, dynamic = {0}; /* the first one: there is no other */
+	Elf64_Phdr phdr, dynamic = {0}; /* the first PT_DYNAMIC: a sound file has no other */
 	struct elf_walk walk;
 	int err = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Who calls a function, and where a jump through a pointer leads. */
+/* Finds the callers of a function, and where a jump through a pointer leads. */
 #include "elf/image_internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define MAX_SCAN_BYTES	     (1ull << 30) /* of code searched for callers */
 #define SCAN_CHUNK	     (256u << 10)
-#define MAX_RELOCATION_BYTES (16u << 20) /* searched, for one slot after the other */
+#define MAX_RELOCATION_BYTES (16u << 20) /* of one table, which is searched again for each slot */
 
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max)
@@ -38,7 +38,8 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 			n = io__pread(image->fd, chunk, want, segment->off + pos);
 			if (n < 5)
 				break;
-			/* Before the last 4 bytes; memchr() looks at many at a time. */
+			/* A call cannot begin in the last 4 bytes. memchr() looks at many bytes at
+			 * a time. */
 			end = chunk + n - 4;
 			for (at = chunk; (at = memchr(at, 0xe8, (size_t)(end - at))); at++) {
 				uint64_t next = segment->vaddr + pos + (uint64_t)(at - chunk) + 5;

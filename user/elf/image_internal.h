@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files image*.c share, and nobody else. image.c opens a file, and calls image_symbols.c
- * and image_segments.c. Those two and image_sections.c read it, and call image_segments.c only.
- * image_calls.c searches it, and calls these three. */
+/* What the files image*.c share with each other and with no other file. image.c opens a file; it
+ * calls image_symbols.c and image_segments.c. These two and image_sections.c read the file; they
+ * call only image_segments.c. image_calls.c searches the file and calls these three. */
 #ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 
@@ -38,25 +38,25 @@ struct elf_image {
 	struct relocations {
 		unsigned char *bytes;
 		size_t size;
-		bool read; /* or tried to */
-	} relocations[2];  /* of the PLT, and others */
+		bool read; /* or reading was tried */
+	} relocations[2];  /* of the PLT; all others */
 };
 
 /* --- image_segments.c: where bytes are --- */
 
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
 
-/* A copy of size bytes at off in the file, 512 MiB at most, with one NUL more behind it, for the
- * caller to free; or NULL. */
+/* A copy of size bytes at off in the file, 512 MiB at most, followed by one NUL; or NULL. The
+ * caller frees it. */
 void *elf_image__read_range(const struct elf_image *image, uint64_t off, uint64_t size);
 
-/* The segment that holds vaddr, an executable one if asked for; or NULL. */
+/* The segment that holds vaddr; only an executable one if executable is true; or NULL. */
 const struct segment *elf_image__segment_at(const struct elf_image *image, uint64_t vaddr,
 					    bool executable);
 
 /* --- image_symbols.c --- */
 
-/* Reads both symbol tables; what is not sound stays empty. 0 or -ENOMEM. */
+/* Reads both symbol tables; an unsound one stays empty. 0 or -ENOMEM. */
 int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers);
 void elf_image__free_symbols(struct elf_image *image);
 

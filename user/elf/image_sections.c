@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sections by their names, and .eh_frame also without any. */
+/* Finds sections by their names, and .eh_frame also in files without section headers. */
 #include "elf/image_internal.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #define MAX_EH_FRAME   (128u << 20)
 #define MAX_COPY_BYTES (256u << 20) /* of any other section */
 
-/* The first section of that name that is in the file and in the process. 0 or -ENOENT. */
+/* Finds the first section called name that has bytes in the file and is loaded. 0 or -ENOENT. */
 static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)
 {
 	struct elf_headers headers;
@@ -23,8 +23,8 @@ static int find_section(const struct elf_image *image, const char *name, Elf64_S
 }
 
 /* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame, which all
- * linkers write pc-relative in 4 bytes. How long .eh_frame is it does not say: to the end of its
- * segment at most, the final zero ends it before. */
+ * linkers write pc-relative in 4 bytes. It does not give the size of .eh_frame: at most up to the
+ * end of its segment; the final zero ends it earlier. */
 static int eh_frame_by_header(const struct elf_image *image, Elf64_Shdr *ret_shdr)
 {
 	static const unsigned char expected[2] = {1, 0x1b};
@@ -80,7 +80,7 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 	if (shdr.sh_size > MAX_EH_FRAME || !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
 		return -ENOEXEC;
 
-	/* Exactly as large as it is, so that a sanitizer sees each step over its end. */
+	/* Exactly the section's size, so that a sanitizer sees each access beyond its end. */
 	bytes = malloc(shdr.sh_size);
 	if (!bytes)
 		return -ENOMEM;
@@ -106,7 +106,7 @@ int elf_image__read_section(const struct elf_image *image, const char *name,
 	if (shdr.sh_size > MAX_COPY_BYTES ||
 	    !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
 		return -ENOEXEC;
-	bytes = malloc(shdr.sh_size); /* no larger than it is, as above */
+	bytes = malloc(shdr.sh_size); /* exactly the section's size, as above */
 	if (!bytes)
 		return -ENOMEM;
 	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);

@@ -65,11 +65,11 @@ int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uin
 		if (!segment->executable || off < first ||
 		    off - first >= segment->size + (segment->off - first))
 			continue;
-		/* of two that share the page: the one whose own mapping begins with it */
+		/* if two segments share the page: the one whose own mapping begins with the page */
 		if (!found || off == first)
 			found = segment;
 	}
-	/* where everything is executable (personality READ_IMPLIES_EXEC) one mapping has several
+	/* where everything is executable (personality READ_IMPLIES_EXEC), one mapping holds several
 	 * segments */
 	if (!found)
 		return elf_image__off_to_vaddr(image, off, ret_vaddr);

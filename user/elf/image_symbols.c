@@ -8,10 +8,10 @@
 
 #define VERSION_HIDDEN 0x8000 /* .gnu.version: not the default version of this name */
 
-/* The names of .symtab may carry their version, "memalign@GLIBC_2.2.5" (hidden) or
- * "malloc@@GLIBC_2.2.5" (default), where .dynsym has .gnu.version. Cuts the version off and
- * remembers which ones were hidden. One pass over the strings, not one for each symbol: all symbols
- * may name the same endless string. */
+/* The names of .symtab may contain their version, "memalign@GLIBC_2.2.5" (hidden) or
+ * "malloc@@GLIBC_2.2.5" (default); .dynsym keeps versions in .gnu.version. Cuts the versions off
+ * and remembers which ones were hidden. Makes one pass over the strings instead of one for each
+ * symbol: all symbols may name the same endless string. */
 static int cut_versions(struct symbol_table *table)
 {
 	char *strings = table->strings;
@@ -40,7 +40,7 @@ static void free_table(struct symbol_table *table)
 	*table = (struct symbol_table){0};
 }
 
-/* Reads the symbol table of that section and its string table; *table stays empty when they are not
+/* Reads the symbol table of section shdr and its string table; *table stays empty when they are not
  * sound. 0 or -ENOMEM. */
 static int read_table(const struct elf_image *image, const struct elf_headers *headers,
 		      const Elf64_Shdr *shdr, struct symbol_table *table)

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Moving a probe off a function's first instruction: how each of the header's rules is shown.
+/* Moves a probe away from a function's first instruction: how each of the header's rules is shown.
  *
- * Capstone 4.0.2 says where instructions begin and end and what they are. It is not believed
- * further than needed:
+ * Capstone 4.0.2 says where instructions begin and end and what they are. It is trusted no further
+ * than needed:
  *
- *  - What may be passed over is a list of plain instructions (moves, arithmetic, tests), not
- *    "everything that Capstone calls no branch". The register that such an instruction writes is
- *    its destination operand; that and Capstone's list of written registers must both be harmless.
- *  - Nothing passed over stores to memory: a store could hit the return address, or the red zone
- *    below rsp, where the trampoline of an optimized probe (Linux 6.18, 5-byte nop) pushes.
- *  - Whether the kernel emulates an instruction is told from its bytes, without prefixes except one
- *    REX.B: that is the subset on which all kernels agree. (A 0x66 before a branch is refused by
- * the kernel, and Intel and AMD even disagree on its length; es/cs/ss/ds and lock prefixes are
- * refused on any instruction: so a "cs nopw" is no place for a probe.)
+ *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over, not
+ *     "everything that Capstone calls no branch". The register that such an instruction writes is
+ *     its destination operand; both this operand and Capstone's list of written registers must be
+ *     harmless.
+ *   - Nothing passed over stores to memory: a store could hit the return address, or the red zone
+ *     below rsp, where the trampoline of an optimized probe (Linux 6.18, 5-byte nop) pushes.
+ *   - Whether the kernel emulates an instruction is decided from its bytes, without prefixes except
+ *     one REX.B: on that subset all kernels agree. (The kernel refuses a 0x66 before a branch, and
+ *     Intel and AMD even disagree on its length. The kernel refuses es/cs/ss/ds and lock prefixes
+ *     on any instruction: so a "cs nopw" is no place for a probe.)
  *
- * Rule 2, no way in from the side, asks for all direct branches of the function. They are collected
- * by decoding it from entry to end. Where Capstone meets an instruction that it does not know
- * (rdssp, tpause, newer AVX-512, a jump table inside the code) it loses step, and from there on
- * every byte is taken for the possible start of a branch: whatever the true instructions are, their
- * branches are among those found, so the proof holds, it only fails more often. The instructions up
- * to the probe are unaffected by what comes after them: the path to the probe starts at the entry
- * and is straight, so the decoder is in step there as surely as the CPU is.
+ * Rule 2, no way in from the side, needs all direct branches of the function. They are collected by
+ * decoding it from entry to end. Where Capstone meets an instruction that it does not know (rdssp,
+ * tpause, newer AVX-512, a jump table inside the code), it loses step. From there on every byte is
+ * taken for the possible start of a branch. The true branches are then among those found, whatever
+ * the instructions are; so the proof still holds, it only fails more often. The instructions up to
+ * the probe are not affected: the path to the probe starts at the entry and is straight, so the
+ * decoder is in step there as surely as the CPU is.
  *
- * An indirect jump (a switch) could in theory lead back into the first bytes too. Compilers put no
- * jump-table target there: a target starts a basic block, and the first one, being the entry, is
- * never its own successor except through the entry itself. The same goes for other functions, and
- * the cold part of this one, jumping to entry + a few. */
+ * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
+ * put no jump-table target there: a target starts a basic block, and the first block, the entry, is
+ * only reached through the entry itself. For the same reason, other functions and the cold part of
+ * this one do not jump to a place a few bytes behind the entry. */
 #include "elf/probe_site.h"
 
 #include <stdarg.h>
@@ -99,8 +100,8 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
 
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
-/* The number of a general register that may carry an argument, as in probe_site.args; 0: another
- * one. */
+/* The number of a general register that may hold an argument, as in probe_site.args; 0: any other
+ * register. */
 static unsigned int register_number(unsigned int reg)
 {
 	switch (reg) {
@@ -183,7 +184,7 @@ static unsigned int register_number(unsigned int reg)
 	}
 }
 
-/* The 64-bit registers among them. */
+/* Is reg one of these registers in its full 64 bits? */
 static bool is_whole(unsigned int reg)
 {
 	switch (reg) {
@@ -222,7 +223,7 @@ static enum reg_use reg_use(unsigned int reg)
 	}
 }
 
-/* Does the instruction only look at its last (AT&T: destination) operand? */
+/* Does the instruction only read its last (AT&T: destination) operand? */
 static bool only_compares(unsigned int id)
 {
 	return id == X86_INS_CMP || id == X86_INS_TEST || id == X86_INS_NOP;
@@ -283,7 +284,7 @@ static const char *bad_write(unsigned int reg)
 	}
 }
 
-/* Does f3 belong to the opcode? If not, it makes something else, or nothing, of it. */
+/* Is the prefix f3 part of the opcode? Otherwise f3 changes the instruction or has no effect. */
 static bool has_rep_form(const uint8_t *opcode)
 {
 	if (opcode[0] != 0x0f)
@@ -301,10 +302,10 @@ static bool has_rep_form(const uint8_t *opcode)
 	}
 }
 
-/* Bytes that Capstone takes for something plainer than they are: an illegal lock or rep for a legal
- * one, the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET live there) for nops. An
- * address size prefix makes it see a 66 that is not there, or overlook one (MMX for SSE); so may
- * any prefix behind a 66. */
+/* Detects bytes that Capstone takes for a plainer instruction than they are: an illegal lock or rep
+ * for a legal one, or the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET use it) for
+ * nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one (MMX for
+ * SSE). Any prefix behind a 66 may do so, too. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
@@ -326,14 +327,14 @@ static bool is_disguised(const cs_insn *insn)
 	return rep && !has_rep_form(opcode);
 }
 
-/* In which registers each argument that the probe reads stands: bit n is register number n. */
+/* The registers that hold each argument that the probe reads: bit n is register number n. */
 struct holders {
 	uint32_t of[PROBE_SITE_ALL_ARGS];
 	unsigned int n_args;
 };
 
-/* What the instruction, which writes these registers, does to them (rule 3). NULL, or why it cannot
- * be passed over. */
+/* Updates holders for an instruction that writes the registers in written (rule 3). NULL, or why
+ * the instruction cannot be passed over. */
 static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -353,8 +354,8 @@ static const char *move_arguments(struct holders *holders, const cs_insn *insn, 
 	return NULL;
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else why not.
- * Where the arguments are then goes to holders. */
+/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else the reason
+ * against it. Updates holders to the place of the arguments behind the instruction. */
 static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;
@@ -390,12 +391,12 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 	return move_arguments(holders, insn, general);
 }
 
-/* Where direct branches of the function lead: the lowest target behind the entry. */
+/* The targets of the function's direct branches: the lowest one behind the entry. */
 struct body {
 	uint64_t lowest_target;
 	bool lost;	  /* some instruction is unknown */
 	size_t lost_at;	  /* its offset */
-	bool ends_inside; /* it reaches beyond the function's end */
+	bool ends_inside; /* it probably reaches beyond the function's end */
 };
 
 static void note_branch(struct body *body, const uint8_t *code, size_t size, size_t off)
@@ -414,7 +415,7 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	struct body body = {.lowest_target = UINT64_MAX};
 	size_t off = 0;
 
-	/* Prefixes change nothing about where a branch leads ("bnd jmp", "jne,pt"). */
+	/* Prefixes do not change a branch's target ("bnd jmp", "jne,pt"). */
 	while (off < size && decoder__decode(decoder, code, size, off, 0)) {
 		size_t end = off + decoder->insn->size;
 
@@ -423,8 +424,8 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	}
 	body.lost = off < size;
 	body.lost_at = off;
-	/* Too few bytes are left for the longest instruction: more likely the end is wrong than the
-	 * instruction unknown. */
+	/* If too few bytes are left for the longest instruction, more likely the function's end is
+	 * wrong than the instruction unknown. */
 	body.ends_inside = body.lost && size - off < MAX_INSN_LEN;
 	for (; off < size; off++)
 		note_branch(&body, code, size, off);
@@ -441,7 +442,7 @@ explain(struct probe_site *site, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Makes the instruction at code + off, the decoded one, the site. */
+/* Makes the instruction at code + off the site; it must be the one decoded last. */
 static void place(struct probe_site *site, const struct decoder *decoder, const uint8_t *code,
 		  size_t len, size_t off)
 {
@@ -454,8 +455,8 @@ static void place(struct probe_site *site, const struct decoder *decoder, const 
 		 insn->op_str[0] ? " " : "", insn->op_str);
 }
 
-/* May the probe stand at the instruction of insn_len bytes at off, as far as the body of the
- * function (rules 2 and 5) has a say? Says in site why not. */
+/* May the probe stand at the instruction at off, of insn_len bytes, by the rules about the body of
+ * the function (2 and 5)? If not, writes the reason to site. */
 static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 			struct probe_site *site)
 {
@@ -464,8 +465,8 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 			body->lost_at);
 		return false;
 	}
-	/* A jump behind the first byte of the probed instruction is out, too: a 5-byte nop may be
-	 * rewritten whole. */
+	/* A jump to a later byte of the probed instruction is not allowed either: the kernel may
+	 * rewrite a 5-byte nop as a whole. */
 	if (body->lowest_target < off + insn_len) {
 		explain(site, "a branch in the function %s to +%#llx",
 			body->lost ? "may lead" : "leads", (unsigned long long)body->lowest_target);
@@ -474,7 +475,8 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 	return true;
 }
 
-/* Says in site where the arguments are; where they came, if they are still there. */
+/* Writes to site where the arguments are. An argument's own register is preferred if it still holds
+ * the argument. */
 static void put_arguments(struct probe_site *site, const struct holders *holders)
 {
 	for (unsigned int i = 0; i < holders->n_args; i++)
@@ -545,7 +547,7 @@ static int choose(struct decoder *decoder, const uint8_t *code, size_t len, uint
 		off += decoder->insn->size;
 	}
 
-	/* Rules 2 and 5: ask the rest of the function. */
+	/* Rules 2 and 5: check the rest of the function. */
 	if (!site_len && !nop_len)
 		return 0;
 	body = survey(decoder, code, size);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where in a function a uprobe costs least.
+/* Finds the place in a function where a uprobe costs least.
  *
  * The kernel emulates nop (0x90), push r64, relative jmp/call and relative jcc when they stand
- * under a probe (arch/x86/kernel/uprobes.c: branch_setup_ops(), push_setup_ops()); everything else
- * is single-stepped out of line, 3 to 18 times dearer. So a probe is moved from a function's first
- * instruction forward to the first emulated one, but only where that provably changes nothing:
+ * under a probe (arch/x86/kernel/uprobes.c: branch_setup_ops(), push_setup_ops()). It single-steps
+ * every other instruction out of line, which costs 3 to 18 times more. So a probe is moved from a
+ * function's first instruction forward to the first emulated one, but only where this provably
+ * changes nothing:
  *
- *   1. Straight path: every instruction passed over is no branch, call, return, trap or system
- *      instruction, so that whoever enters the function arrives at the probe, once.
+ *   1. Straight path: no instruction passed over is a branch, call, return, trap or system
+ *      instruction. So each entry into the function arrives at the probe exactly once.
  *   2. No way in from the side: no direct branch of the whole function has its target behind the
- *      entry and before the end of the probed instruction; a loop back to there would count twice.
- *   3. Arguments at hand: each one that the probe reads is still whole in some register, in its own
- *	or in one that a mov has copied it to; what the function does with the others is its own
- *affair.
- *   4. Frame intact: nothing passed over writes rsp or rbp: the return address is still at [rsp]
- *      (where the kernel takes it for a return probe) and rbp is still the caller's. Nothing
- *      passed over stores to memory, which could be that word, or the red zone.
- *   5. In step: the function decodes from its entry to exactly its end (entry + size); a decoder
+ *      entry and before the end of the probed instruction. A loop back to there would count twice.
+ *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
+ *      own, or one that a mov has copied it to. Other arguments do not matter.
+ *   4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is still
+ *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. None
+ *      stores to memory either: a store could hit the return address or the red zone.
+ *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
  *      out of step would put the breakpoint inside an instruction and crash the target. One
- *      instruction behind the probe that the decoder does not know is no obstacle: the straight
- *      path from the entry is in step whatever follows, and from the unknown instruction on rule 2
+ *      instruction behind the probe that the decoder does not know is allowed: the straight path
+ *      from the entry is in step whatever follows, and from the unknown instruction on, rule 2
  *      takes every byte for the possible start of a branch.
  *
- * Where any of it cannot be shown the probe stays on the first instruction, which the kernel itself
- * verifies. Decoding is Capstone's. */
+ * Where one of these rules cannot be shown to hold, the probe stays on the first instruction, which
+ * the kernel itself verifies. Capstone does the decoding. */
 #ifndef MEMTRACE_ELF_PROBE_SITE_H
 #define MEMTRACE_ELF_PROBE_SITE_H
 
@@ -34,29 +34,28 @@
 #define PROBE_SITE_ALL_ARGS 6
 
 struct probe_site {
-	/* In which register each argument that the probe reads is there: 1 to 6 as they come (rdi,
-	 * rsi, rdx, rcx, r8, r9), or 7 to 14: rax, r10, r11, rbx, r12 to r15. 0: not read. */
+	/* The register that holds each argument at the probe. 1 to 6: the ABI's (rdi, rsi, rdx,
+	 * rcx, r8, r9); 7 to 14: rax, r10, r11, rbx, r12 to r15; 0: the probe does not read it. */
 	uint8_t args[PROBE_SITE_ALL_ARGS];
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */
 	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before.
-			       * Not one with a segment prefix ("cs nopw"): no kernel takes a
-			       * probe there */
+			       * False with a segment prefix ("cs nopw"): no kernel takes a probe
+			       * there */
 	char instruction[64]; /* its text, "push %r12" (AT&T) */
 	char why[96];	      /* why it was not moved to an emulated instruction, or "" */
 };
 
-/* Chooses the site in a function of len bytes of code whose first byte stands at vaddr; size is the
- * symbol's size (0: unknown: rule 5 cannot be shown, the probe stays at the entry). len may be
- * smaller than size when the file ends early: treated as unknown. Of the function's arguments the
- * probe reads the first n_args, 6 at most. 0; -EINVAL when len is 0, not
- * even the first instruction decodes, or it is a breakpoint (then nothing may be probed; why says
- * which); -ENOMEM. */
+/* Chooses the site in a function with len bytes of code, the first of them at vaddr. size is the
+ * symbol's size. 0: unknown, so rule 5 cannot be shown and the probe stays at the entry. len is
+ * smaller than size when the file ends early; size then counts as unknown. The probe reads the
+ * first n_args arguments of the function, 6 at most. 0; -EINVAL when nothing may be probed: len is
+ * 0, the first instruction does not decode, or it is a breakpoint (why says which); -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       unsigned int n_args, struct probe_site *ret_site);
 
-/* Does the kernel (any version) emulate the single instruction at code? *ret_nop as in struct
- * probe_site (may be NULL). False also for bytes that do not decode. */
+/* Does every kernel version emulate the single instruction at code? *ret_nop (may be NULL) is as
+ * nop in struct probe_site. False also for bytes that do not decode. */
 bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop);
 
 #endif

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Running .eh_frame.
+/* Runs .eh_frame.
  *
- * The section is a list of entries. A CIE holds what many functions share: alignment factors, how
- * pointers are written, and the instructions that set up the state at a function's first byte. An
+ * The section is a list of entries. A CIE holds what many functions share: alignment factors, the
+ * encoding of pointers, and the instructions that set up the state at a function's first byte. An
  * FDE names its CIE, a range of addresses, and instructions that change the state as the address
- * advances. elf/cfi.h runs them; here the entries are found, put in order and made a table.
+ * advances. elf/cfi.h runs the instructions. This file finds the entries, sorts them and makes a
+ * table.
  *
  * The bytes are the target's and may lie. Each read goes through a cursor (elf/cursor.h) that
- * refuses to pass the end of its entry. Work and memory stay proportional to the section: entries
- * do not overlap, so each byte of an FDE is run once; the bytes of a CIE are run once too, however
- * many FDEs name it, and the state left behind is what is kept. Each row costs at least one byte of
- * instructions, each FDE gives at most two rows more.
+ * refuses to pass the end of its entry. Work and memory stay proportional to the section. Entries
+ * do not overlap, so each byte of an FDE is run once. The bytes of a CIE are also run once, however
+ * many FDEs name it, because the resulting state is kept. Each row costs at least one byte of
+ * instructions, and each FDE adds at most two more rows.
  *
- * A program that breaks leaves UNWIND_BAD from where it broke to the end of its function. */
+ * If a program breaks, the rest of its function gets UNWIND_BAD. */
 #include "elf/unwind.h"
 
 #include <dwarf.h>
@@ -32,7 +33,7 @@
 struct cie {
 	uint32_t pos; /* of the entry in the section */
 	bool sound;
-	bool has_size; /* 'z': FDEs say how long their augmentation data is */
+	bool has_size; /* 'z': FDEs give the length of their augmentation data */
 	struct cfi_cie shared;
 };
 
@@ -52,13 +53,13 @@ struct builder {
 	struct fde *fdes;
 	size_t n_fdes, fdes_room;
 	struct unwind_rows rows;
-	struct unwind_table *table; /* gets the rows when all are made */
+	struct unwind_table *table; /* gets the rows at the end */
 };
 
 /* --- entries ------------------------------------------------------------------------------------
  */
 
-/* What each letter of the augmentation string says; the cursor stands at the augmentation data. */
+/* Interprets each letter of the augmentation string. data stands at the augmentation data. */
 static bool read_augmentation(struct cie *cie, const char *letters, struct cursor data)
 {
 	for (; *letters; letters++) {
@@ -131,7 +132,7 @@ static int compare_cies(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The CIE at pos, NULL when no sound one begins there. */
+/* The sound CIE that begins at pos, or NULL. */
 static const struct cie *find_cie(const struct builder *b, size_t pos)
 {
 	struct cie key = {.pos = pos};
@@ -143,7 +144,8 @@ static const struct cie *find_cie(const struct builder *b, size_t pos)
 	return cie && cie->sound ? cie : NULL;
 }
 
-/* back: how far in front of the field that says so (4 bytes in front of cursor) the CIE stands. */
+/* Adds an FDE. back is the content of its CIE field, which stands 4 bytes before cursor: how many
+ * bytes before that field the CIE begins. */
 static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 {
 	size_t field = cursor.pos - b->bytes - 4;
@@ -179,9 +181,10 @@ skipped:
 	return 0;
 }
 
-/* Lists the entries. A length of 0 ends the section; but some link editors leave such an end in the
- * middle, and what stands behind it is found through .eh_frame_hdr and valid. A length beyond the
- * section (also 0xffffffff, which announces a longer one) leaves no way to go on. */
+/* Lists the entries. A length of 0 should end the section. But some linkers leave such an end in
+ * the middle, and the entries behind it are valid and reachable through .eh_frame_hdr; so reading
+ * goes on. After a length beyond the section (also 0xffffffff, which announces a longer length)
+ * there is no way to go on. */
 static int read_entries(struct builder *b)
 {
 	size_t pos = 0;
@@ -217,7 +220,7 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->program > y->program) - (x->program < y->program);
 }
 
-/* from: where the function before ends. 0, -ENOMEM, -E2BIG. */
+/* from: the end of the function before. 0, -ENOMEM, -E2BIG. */
 static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
 {
 	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};
@@ -257,7 +260,7 @@ static int write_rows(struct builder *b)
 	return 0;
 }
 
-/* Fills the gaps of .eh_frame's rows with those of Go's code. 0, -ENOMEM, -E2BIG. */
+/* Fills the gaps between .eh_frame's rows with the rows of Go's code. 0, -ENOMEM, -E2BIG. */
 static int add_go_code(struct builder *b, const struct elf_image *image)
 {
 	_cleanup_free_ struct unwind_row *ours = NULL, *go = NULL;
@@ -291,7 +294,7 @@ static int add_go_code(struct builder *b, const struct elf_image *image)
 	return 0;
 }
 
-/* Gives the rows to the table, without the room behind them. */
+/* Gives the rows to the table and releases the unused memory behind them. */
 static void hand_over_rows(struct builder *b)
 {
 	struct unwind_row *smaller = NULL;
@@ -341,14 +344,15 @@ static void remove_row(struct unwind_table *table, size_t i)
 	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
 }
 
-/* The first row behind pc; that in front of it has pc's rule. */
+/* The index of the first row above pc; the row before it has pc's rule. */
 static size_t first_above(const struct unwind_table *table, uint64_t pc)
 {
 	return SEARCH_FIRST(i, table->n, table->rows[i].pc > pc);
 }
 
-/* What the kernel jumps to has no caller. A program's _start says so itself; the dynamic linker's
- * is hand-written and says nothing, nor does the code behind it that runs the constructors. */
+/* The code that the kernel jumps to has no caller. A program's _start says so in .eh_frame. The
+ * dynamic linker's _start is hand-written and has no information, nor does the code behind it that
+ * runs the constructors. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
 	uint64_t pc = entry - table->base;
@@ -361,7 +365,7 @@ static void mark_entry(struct unwind_table *table, uint64_t entry)
 	    UNWIND_RULE_KIND(table->rows[next - 1].rule) != UNWIND_NONE)
 		return;
 	table->rows[next - 1].rule = UNWIND_END;
-	/* Neighbours differ. */
+	/* Neighbouring rows must differ. */
 	if (table->rows[next].rule == UNWIND_END)
 		remove_row(table, next);
 	if (next > 1 && table->rows[next - 2].rule == UNWIND_END)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How to step out of every function of one ELF file: its .eh_frame, run once and written down as a
- * sorted table of 8-byte rows for the unwinder in the kernel.
+/* How to step out of every function of one ELF file. The .eh_frame of the file is run once and
+ * stored as a sorted table of 8-byte rows for the unwinder in the kernel.
  *
- * A row holds from its pc to the next row's. On x86-64 the return address stands at CFA - 8 in all
- * that compilers make; only rsp, rbp and rip need following, because CFAs are rsp or rbp plus a
- * constant. What does not fit is written down as UNWIND_BAD, never approximated. */
+ * A row holds from its pc up to the pc of the next row. In all x86-64 code that compilers make, the
+ * return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp or
+ * rbp plus a constant. A rule that does not fit is stored as UNWIND_BAD, never approximated. */
 #ifndef MEMTRACE_ELF_UNWIND_H
 #define MEMTRACE_ELF_UNWIND_H
 
@@ -20,7 +20,7 @@
  *	bit  3	   the caller's rbp is saved at CFA - 8 * rbp_slot (else rbp is unchanged)
  *	bits 4-15  rbp_slot, 1 .. 4095
  *	bits 16-31 cfa_off / 8, 0 .. 65535 (kinds SP and BP)
- * The kind GO has meanings of its own for all but the first. */
+ * For the kind GO, all bits but the kind have meanings of their own. */
 enum unwind_kind {
 	UNWIND_NONE,   /* no information: between functions, hand-written assembly */
 	UNWIND_SP,     /* CFA = rsp + cfa_off */
@@ -38,10 +38,11 @@ enum unwind_kind {
 	 (uint32_t)((cfa_off) / 8) << 16)
 /* A frame with a frame pointer, which may point to another stack, above or below. */
 #define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
-/* A frame that has left its stack for the thread's: at rsp + g_off stands the goroutine whose stack
- * it was (the stack's upper end is the goroutine's second word), at rsp + depth_off how far below
- * that end the frame's rsp was; where the goroutine is 0, that rsp itself. There stands the
- * caller's rbp, if rbp_saved, and then the return address. Not both offsets are 0. */
+/* A frame that has left its goroutine's stack for the thread's. At rsp + g_off stands the
+ * goroutine's address; the goroutine's second word is the upper end of its stack. At rsp +
+ * depth_off stands how far below that end the frame's rsp was; if the goroutine is 0, that rsp
+ * itself. At the frame's rsp stand the caller's rbp, if rbp_saved, and then the return address.
+ * g_off and depth_off are not both 0. */
 #define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
 	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
 #define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule)&7))
@@ -55,7 +56,7 @@ struct unwind_row {
 };
 
 struct unwind_table {
-	uint64_t base;		 /* vaddr of pc 0: the lowest executable PT_LOAD segment's */
+	uint64_t base;		 /* vaddr of pc 0: that of the lowest executable PT_LOAD segment */
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
 				  * one is UNWIND_NONE at the end of the last function */
 	size_t n;
@@ -64,15 +65,15 @@ struct unwind_table {
 	size_t skipped;	 /* entries that were broken or out of range */
 };
 
-/* Builds the table. max_rows bounds it (0: 16,777,216): -E2BIG beyond. 0 (a file without .eh_frame
- * gives a table of no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -ERANGE when
- * the code spans more than 4 GiB. err may be NULL. */
+/* Builds the table. max_rows (0: 16,777,216) limits its rows. 0 (without .eh_frame the table has no
+ * rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -E2BIG when there are more rows
+ * than max_rows; -ERANGE when the code spans more than 4 GiB. err may be NULL. */
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err);
 void unwind_table__free(struct unwind_table *table);
 DEFINE_CLEANUP(struct unwind_table *, unwind_table__cleanup, unwind_table__free)
 
-/* The rule at vaddr; UNWIND_NONE's outside. */
+/* The rule at vaddr; UNWIND_NONE outside the table. */
 uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rows of an unwind table (elf/unwind.h) while they are made, whatever they are made from. */
+/* The rows of an unwind table (elf/unwind.h) while they are made, from any source. */
 #ifndef MEMTRACE_ELF_UNWIND_ROWS_H
 #define MEMTRACE_ELF_UNWIND_ROWS_H
 
@@ -12,11 +12,11 @@ struct unwind_rows {
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule. The owner
 				  * of the struct frees them */
 	size_t n, room;
-	size_t max; /* no more than so many */
+	size_t max; /* the largest n allowed */
 };
 
-/* From pc on, rule holds. pc never descends; a row at the same pc is replaced. 0, -ENOMEM, -E2BIG:
- * the rows stay as they were, without one that stood at pc. */
+/* Adds a row: from pc on, rule holds. pc never descends; a row at the same pc is replaced. 0; after
+ * -ENOMEM or -E2BIG the rows stay as they were, but a row at pc is gone. */
 int unwind_rows__add(struct unwind_rows *rows, uint32_t pc, uint32_t rule);
 
 #endif
