@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 
-#define MEMORY_BYTES (4ull << 30) /* files not counted */
+#define MEMORY_BYTES (4ull << 30) /* besides the size of the files */
 #define MAX_CPU_S    86400.0
 
 struct child {
@@ -36,7 +36,7 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
-	/* The limit leaves room to map the files whole, which costs no memory. */
+	/* The limit includes the files' size: they may be mapped whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
 			  MEMORY_BYTES + io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
 			  CHILD_OUT_FD))
@@ -67,7 +67,7 @@ int child__start(const struct child_task *task, struct child **ret)
 	if (err)
 		return err;
 
-	/* The child never unblocks them: our handlers are not for it, nor is the terminal's ^C. */
+	/* The child never unblocks signals: our handlers and the terminal's ^C are not for it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	child->pid = fork();
@@ -94,8 +94,7 @@ static int reap(pid_t pid)
 {
 	int status;
 
-	/* Its own closing of the pipe is part of its end, after which a signal changes no status.
-	 */
+	/* A sound child closes the pipe only by exiting. After that a signal changes no status. */
 	kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child that is alone with a library and a hostile file, in the sandbox (sandbox.h), and what its
- * parent hears of it: bytes, none of which is believed, and how it ended. Private to this room. */
+/* A child process that runs a library on a hostile file, in the sandbox (sandbox.h). The parent
+ * gets from it only bytes, none of which it trusts, and the exit status. Private to this room. */
 #ifndef MEMTRACE_SYMBOLIZE_CHILD_H
 #define MEMTRACE_SYMBOLIZE_CHILD_H
 
@@ -9,7 +9,7 @@
 #include "symbolize/sandbox.h"
 #include "symbolize/stream.h"
 
-/* The descriptors of a child, but for /dev/null. */
+/* The descriptors of a child, besides /dev/null. */
 enum { CHILD_FILE_FD = SANDBOX_FIRST_FD, CHILD_OUT_FD, CHILD_OTHER_FD };
 
 /* How a child ends, unless it is killed. */
@@ -19,15 +19,15 @@ struct child_task {
 	int file_fd;  /* becomes CHILD_FILE_FD */
 	int other_fd; /* becomes CHILD_OTHER_FD; -1: none */
 
-	/* Run in the child. open_other: it is nobody by now and not sealed yet; opens the other
-	 * file that file_fd names: a descriptor or -1. NULL: there is none but other_fd. read: it
-	 * is sealed; reads the files and writes to out what the parent is to hear. other_fd is -1
-	 * where there is none. */
+	/* Both run in the child. open_other (NULL: there is no other file except other_fd) runs as
+	 * user nobody, before the child is sealed. It opens the other file that file_fd names and
+	 * returns a descriptor or -1. read runs after sealing: it reads the files and writes the
+	 * parent's data to out. Its other_fd is -1 when there is no other file. */
 	int (*open_other)(int file_fd, void *ctx);
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
 	void *ctx;
 
-	double patience_s;		      /* how long the whole may take */
+	double patience_s;		      /* limit for the whole task */
 	const struct stream_waiting *waiting; /* NULL: nobody */
 	size_t max_bytes;		      /* that the child may write */
 	void (*in_child)(void);		      /* for tests, before read; NULL: nothing */
@@ -35,16 +35,16 @@ struct child_task {
 
 struct child; /* opaque */
 
-/* Forks a child for the task. It may take as much CPU as patience_s, and 4 GiB of memory more than
- * the files. 0, -ENOMEM, or what fork and pipe say. */
+/* Forks a child for the task. The child may use patience_s of CPU time, and 4 GiB of memory in
+ * addition to the size of the files. 0, -ENOMEM, or the error of fork or pipe. */
 int child__start(const struct child_task *task, struct child **ret);
 
-/* What the child writes; the child's own. */
+/* The stream of what the child writes; owned by child. */
 struct stream *child__stream(struct child *child);
 
-/* Ends the child, if it has not ended by itself, and frees it. 0: it says that it has done all;
- * -ENODATA: that the file has nothing for it; -EPERM: there is no sandbox here, and nothing was
- * read without one; -ECHILD: it failed, or was killed. */
+/* Kills the child, if it has not ended by itself, and frees it. 0: the child reports that all is
+ * done; -ENODATA: the file has no data for the task; -EPERM: no sandbox is available here, so
+ * nothing was read; -ECHILD: the child failed or was killed. */
 int child__end(struct child *child);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names come from the target, and end on terminals and in line-based files. Private to this room.
- */
+/* Makes names safe: they come from the target and are printed to terminals and to line-based files.
+ * Private to this room. */
 #ifndef MEMTRACE_SYMBOLIZE_CLEAN_H
 #define MEMTRACE_SYMBOLIZE_CLEAN_H
 
@@ -11,7 +11,7 @@
  */
 #define NAME_MAX_BYTES 4096
 
-/* Length of the UTF-8 sequence at s if it is a sound one that prints, else 0. s ends with a NUL. */
+/* Length of the UTF-8 sequence at s if it is sound and printable, else 0. s ends with a NUL. */
 static inline size_t printable_sequence(const unsigned char *s)
 {
 	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
@@ -30,7 +30,7 @@ static inline size_t printable_sequence(const unsigned char *s)
 	return len;
 }
 
-/* Replaces control characters and whatever is not UTF-8 by '?', byte by byte. */
+/* Replaces control characters and invalid UTF-8 by '?', byte by byte. */
 static inline void clean_name(char *name)
 {
 	unsigned char *s = (unsigned char *)name;

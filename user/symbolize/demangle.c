@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libiberty does the work. Two dangers remain, since the names are the target's: output that
- * doubles with every few characters of input (substitutions and back references), and deep
- * recursion. Its recursion limit stays on; and we take its output through a callback and leave it
- * by longjmp as soon as more came out than anyone will read. Both demanglers work on their caller's
- * stack there, but for an identifier in Rust's punycode, which is freed behind the call that hands
- * it over: we leave at the next piece then, and there is one of ASCII between any two. */
+/* libiberty does the work. The names are the target's, so two dangers remain: output that doubles
+ * with every few characters of input (substitutions and back references), and deep recursion.
+ * libiberty's recursion limit stays on. Its output goes to a callback, which leaves libiberty by
+ * longjmp as soon as the output exceeds what anyone will read. Both demanglers then work on their
+ * caller's stack, so nothing leaks. The exception is an identifier in Rust's punycode, which is
+ * freed only after the callback returns. There the callback leaves at the next piece of output: an
+ * ASCII piece stands between any two of these. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>
@@ -22,7 +23,7 @@ struct output {
 	jmp_buf full;
 };
 
-/* No other pieces of a Rust name are more than ASCII. */
+/* In a Rust name, only pieces of punycode contain non-ASCII bytes. */
 static bool is_punycode(const struct output *out, const char *part, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -36,7 +37,7 @@ static void take(const char *part, size_t len, void *opaque)
 	struct output *out = opaque;
 	size_t room = NAME_MAX_BYTES - out->len;
 
-	if (!len) /* part may be NULL then */
+	if (!len) /* part may be NULL in this case */
 		return;
 	memcpy(out->text + out->len, part, len < room ? len : room);
 	if (len > room) {
@@ -69,8 +70,8 @@ char *demangle(const char *name)
 	size_t len = strnlen(name, NAME_MAX_BYTES);
 	char *ret;
 
-	/* What is neither _Z nor _R cannot be a mangled function; a name cut short is none either.
-	 */
+	/* A name without _Z or _R is no mangled function, and a name that was cut cannot be
+	 * demangled. */
 	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R') && len < NAME_MAX_BYTES &&
 	    run(name, &out))
 		ret = strndup(out.text, out.len);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two processes. The child is alone with libdw (dwarf_child.h). The parent, here, looks at the
- * names of sections and reads the stream of the child, both with bounds. */
+/* There are two processes. The child runs libdw (dwarf_child.h). The parent, in this file, looks at
+ * section names and reads the child's stream, both within bounds. */
 #include "symbolize/dwarf.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static int read_frames(struct stream *stream, struct dwarf_frames *frames)
 	return 0;
 }
 
-/* All that the child says. */
+/* Reads the child's whole stream. */
 static int receive(struct stream *stream, size_t n, struct dwarf_frames *ret)
 {
 	struct dwarf_record record;

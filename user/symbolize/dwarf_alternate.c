@@ -28,7 +28,7 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* .gnu_debugaltlink: a path, NUL, a build-id. */
+/* .gnu_debugaltlink holds a path, NUL, a build-id. */
 int dwarf_alternate__open(int file_fd, const char *debug_root)
 {
 	const char *root = debug_root ? debug_root : DEBUG_ROOT;
@@ -58,7 +58,7 @@ int dwarf_alternate__open(int file_fd, const char *debug_root)
 	if (fd >= 0)
 		return fd;
 
-	/* Debian's links are absolute; Fedora's lead from the debug file to the same directory. */
+	/* Debian's links are absolute. Fedora's are relative and all lead to .dwz below root. */
 	if (link[0] == '/') {
 		if (strncmp(link, root, root_len) != 0 || link[root_len] != '/' ||
 		    strstr(link, "/../"))

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dwz moves what several debug files have in common to a file of its own, which each of them names.
- * Private to this room, and for the child that reads DWARF. */
+/* dwz moves the common parts of several debug files to a file of its own, the alternate file. Each
+ * debug file names it. Private to this room, for the child that reads DWARF. */
 #ifndef MEMTRACE_SYMBOLIZE_DWARF_ALTERNATE_H
 #define MEMTRACE_SYMBOLIZE_DWARF_ALTERNATE_H
 
 #include <elfutils/libdw.h>
 
-/* Opens what .gnu_debugaltlink of the file names, by build-id or by name, below debug_root only,
- * which is /usr/lib/debug when NULL. The caller is nobody by now, and not sealed yet. Whether it is
- * the right file is not known. A descriptor, or -1. */
+/* Opens the file that .gnu_debugaltlink names, by build-id or by name, only below debug_root (NULL:
+ * /usr/lib/debug). The caller already runs as nobody and is not sealed yet. The call does not check
+ * that it is the right file. A descriptor, or -1. */
 int dwarf_alternate__open(int file_fd, const char *debug_root);
 
-/* The DWARF in fd if it is what dwarf wants, or NULL. It reads the file: call it in the sandbox. */
+/* The DWARF in fd if it is the alternate file that dwarf names, or NULL. Reads the file: call it in
+ * the sandbox. */
 Dwarf *dwarf_alternate__check(Dwarf *dwarf, int fd);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* It indexes the ranges of the compile units once, keeping only those that hold an address
- * (.debug_aranges is not asked, for clang writes none), then walks the DIEs of each of these units
- * once, into what holds an address only. */
+/* Indexes the ranges of the compile units once and keeps only the units that hold an address.
+ * .debug_aranges is not used, because clang writes none. Then walks the DIEs of each kept unit
+ * once, and descends only into those that hold an address. */
 #include "symbolize/dwarf_child.h"
 
 #include <stdbool.h>
@@ -23,18 +23,18 @@
 
 /* --- which unit holds which address --- */
 
-/* Our own memory is not freed here: the child ends soon, and all at once. */
+/* This file does not free its own memory: the child ends soon, and that frees all at once. */
 struct unit {
 	Dwarf_Die die;
 	const char *directory;	/* or NULL */
 	Dwarf_Files *files;	/* or NULL */
-	const uint64_t *vaddrs; /* those in this unit, ascending */
-	const uint32_t *at;	/* their indexes in the whole */
-	uint32_t *scope;	/* per address the innermost known scope of it, or NONE */
+	const uint64_t *vaddrs; /* the addresses in this unit, ascending */
+	const uint32_t *at;	/* their indexes among all addresses */
+	uint32_t *scope;	/* for each address its innermost known scope, or NONE */
 	size_t n;
 	struct scope {
 		Dwarf_Die die;
-		uint32_t parent; /* index of the scope it was inlined to; NONE: it was not */
+		uint32_t parent; /* index of the scope it was inlined into; NONE: not inlined */
 	} * scopes;
 	size_t n_scopes, room;
 };
@@ -52,8 +52,9 @@ static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
 	return SEARCH_FIRST(i, n, vaddrs[i] >= vaddr);
 }
 
-/* The next range of a DIE that is not empty. What a linker has thrown away starts at 0, or at 1
- * where a 0 would end the list, and lies above real code then. *off begins at 0. */
+/* The next non-empty range of a DIE, without ranges of code that the linker removed. Such a range
+ * starts at 0, or at 1 where a 0 would end the list, and so overlaps real code. *off begins at
+ * 0. */
 static bool next_range(Dwarf_Die *die, ptrdiff_t *off, uint64_t *ret_start, uint64_t *ret_end)
 {
 	Dwarf_Addr base;
@@ -64,14 +65,14 @@ static bool next_range(Dwarf_Die *die, ptrdiff_t *off, uint64_t *ret_start, uint
 	return false;
 }
 
-/* For each address its unit, and the length of the range that says so: of several the shortest is
- * believed, for wrong ones are long. */
+/* The unit of an address, and the length of the unit's range that holds it. Of several such ranges
+ * the shortest is trusted, because wrong ranges are long. */
 struct claim {
 	uint64_t len;
 	uint32_t unit; /* index, or NONE */
 };
 
-/* The offsets of the units that hold an address. */
+/* Lists the offsets of the units that hold an address and sets claims. Returns their number. */
 static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct claim *claims,
 			  Dwarf_Off **ret_units)
 {
@@ -83,7 +84,7 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 
 	for (size_t i = 0; i < n; i++)
 		claims[i] = (struct claim){UINT64_MAX, NONE};
-	/* Ends at the first header that is broken: what follows cannot be found. */
+	/* The loop ends at the first broken header: units behind it cannot be found. */
 	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, NULL)) {
 		uint64_t start, end;
 		ptrdiff_t off = 0;
@@ -116,8 +117,8 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 
 /* --- which functions, inlined in which, hold an address --- */
 
-/* Gives the DIE's addresses that so far belong to parent to a new scope, if there are any. Its
- * index or NONE. */
+/* Of the DIE's addresses, moves those whose scope is parent to a new scope, if there are any.
+ * Returns the new scope's index or NONE. */
 static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
 	uint32_t scope = NONE;
@@ -144,7 +145,7 @@ static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 	return scope;
 }
 
-/* May a block hold addresses of the scope? One without ranges of its own may. */
+/* May a block hold addresses of the scope? Yes for a block without ranges of its own. */
 static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scope)
 {
 	uint64_t start, end;
@@ -160,8 +161,8 @@ static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scop
 	return false;
 }
 
-/* Walks the children of a DIE that lies in scope (NONE: in no function). everywhere: also into
- * functions that hold no address themselves, for functions that are nested in them. */
+/* Walks the children of a DIE that lies in scope (NONE: in no function). everywhere: also descends
+ * into functions that hold no address, because functions nested in them may. */
 static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool everywhere, int depth)
 {
 	Dwarf_Die die;
@@ -222,7 +223,7 @@ static void set_function(struct answer *answer, Dwarf_Die *die)
 
 static void set_file(struct answer *answer, const struct unit *unit, const char *file)
 {
-	if (!file || !*file || !strcmp(file, "???")) /* libdw's word for none */
+	if (!file || !*file || !strcmp(file, "???")) /* libdw's name for none */
 		return;
 	answer->file = file;
 	answer->directory = *file == '/' ? NULL : unit->directory;
@@ -236,7 +237,7 @@ static uint64_t number(Dwarf_Die *die, unsigned int name)
 	return dwarf_formudata(dwarf_attr(die, name, &attr), &value) ? 0 : value;
 }
 
-/* Where the address is. */
+/* Sets the file and line of the address itself. */
 static void set_line(struct answer *answer, struct unit *unit, uint64_t vaddr)
 {
 	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, vaddr);
@@ -249,7 +250,7 @@ static void set_line(struct answer *answer, struct unit *unit, uint64_t vaddr)
 		answer->wire.line = (uint32_t)number;
 }
 
-/* Where the inlined function of die was called. */
+/* Sets the place where the inlined function of die was called. */
 static void set_call(struct answer *answer, const struct unit *unit, Dwarf_Die *die)
 {
 	uint64_t line = number(die, DW_AT_call_line);
@@ -337,7 +338,7 @@ static void resolve_unit(FILE *out, struct unit *unit)
 		walk(unit, &unit->die, NONE, true, 0);
 	for (size_t i = 0; i < unit->n; i++)
 		send_address(out, unit, i);
-	if (fflush(out)) /* from here on the parent has it */
+	if (fflush(out)) /* the answers are then safe at the parent */
 		_exit(CHILD_FAILED);
 }
 
@@ -363,7 +364,7 @@ enum child_exit dwarf_child__read(FILE *out, int file_fd, int alternate_fd, void
 	if (alternate_fd >= 0)
 		alternate = dwarf_alternate__check(dwarf, alternate_fd);
 
-	/* Addresses by unit, ascending in each: a counting sort. */
+	/* Sort the addresses by unit, ascending in each unit: a counting sort. */
 	n_units = index_units(dwarf, vaddrs, n, claims, &units);
 	ends = must(calloc(n_units + 1, sizeof(*ends)));
 	for (size_t i = 0; i < n; i++)
@@ -378,7 +379,7 @@ enum child_exit dwarf_child__read(FILE *out, int file_fd, int alternate_fd, void
 		sorted[ends[claims[i].unit]++] = vaddrs[i];
 	}
 	for (size_t u = 0, begin = 0; u < n_units; begin = ends[u++]) {
-		if (u % UNITS_AT_ONCE == 0) { /* libdw keeps all it has read of a unit */
+		if (u % UNITS_AT_ONCE == 0) { /* free what libdw keeps of each unit */
 			dwarf_end(dwarf);
 			dwarf = must(dwarf_begin_elf(elf, DWARF_C_READ, NULL));
 			if (alternate)

@@ -7,7 +7,7 @@
 
 #include "base/search.h"
 
-/* Where vaddr stands, or belongs. */
+/* Index of vaddr, or where it belongs. */
 static size_t position(const struct lines *lines, uint64_t vaddr)
 {
 	return SEARCH_FIRST(i, lines->n, lines->vaddrs[i] >= vaddr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one binary's DWARF has said, so that it is asked of each address once: the same program run
- * a thousand times has the same functions inlined, and to ask takes a child of its own each
- * time. */
+/* A cache of what one binary's DWARF says, so that each address is asked only once. A program that
+ * is run a thousand times has the same functions inlined each time, and each question costs a child
+ * process. */
 #ifndef MEMTRACE_SYMBOLIZE_LINES_H
 #define MEMTRACE_SYMBOLIZE_LINES_H
 
@@ -11,20 +11,20 @@
 
 #include "symbolize/dwarf.h"
 
-/* All zero: nothing was asked. */
+/* All zeros: nothing was asked yet. */
 struct lines {
 	uint64_t *vaddrs;	     /* ascending */
-	struct dwarf_frames *frames; /* of each; owned */
+	struct dwarf_frames *frames; /* one per address; owned */
 	size_t n;
 	size_t bytes; /* memory of all this */
 };
 
-/* What was said of an address, which may be nothing (n 0). NULL: it was not asked. */
+/* The answer for an address, which may be empty (n 0). NULL: it was not asked yet. */
 const struct dwarf_frames *lines__find(const struct lines *lines, uint64_t vaddr);
 
-/* Takes in answers (frames[i] on vaddrs[i], ascending, none of them known) and takes them over,
- * leaving frames empty. only_found: not those that say nothing, which are freed. 0 or -ENOMEM:
- * frames are the caller's still. */
+/* Adds the answers frames[i] for vaddrs[i] (ascending, none of them in lines yet) and takes
+ * ownership: frames are left empty. only_found: empty answers are freed, not added. 0; on -ENOMEM
+ * frames still belong to the caller. */
 int lines__add(struct lines *lines, const uint64_t *vaddrs, struct dwarf_frames *frames, size_t n,
 	       bool only_found);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The lines are painted onto the addresses from the last to the first, each only where nothing is
- * painted yet. All starts and ends, sorted, cut the addresses into stretches, and every painted
- * stretch is passed over at once from then on (disjoint sets with path halving), so that however
- * the lines overlap it takes no longer than sorting them. */
+/* The lines are painted onto the addresses from the last line to the first, each only where nothing
+ * is painted yet. All starts and ends, sorted, cut the addresses into stretches. A painted stretch
+ * is skipped in one step from then on (disjoint sets with path halving). So the work is never more
+ * than that of sorting the lines, however they overlap. */
 #include "symbolize/perf_map.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "symbolize/clean.h"
 
 #define MAX_FILE_BYTES (64u << 20)
-#define MAX_ENTRIES    (2u << 20) /* of 32 bytes each they would fill the file; real ones have 60 */
+#define MAX_ENTRIES    (2u << 20) /* at 32 bytes each they fill MAX_FILE_BYTES; real ones have 60 */
 #define NOBODY	       UINT32_MAX
 
 /* One line. */
@@ -25,14 +25,14 @@ struct entry {
 	uint64_t start, end;
 	const char *source; /* its name in the text, not ended by a NUL */
 	size_t source_len;
-	const char *name; /* the copy, once it is known to be needed */
+	const char *name; /* the copy; NULL until it is known to be needed */
 };
 
-/* From addr up to the next edge's. */
+/* A stretch of addresses from addr up to the next edge's addr. */
 struct edge {
 	uint64_t addr;
 	uint32_t owner; /* an index of entries, or NOBODY */
-	uint32_t next;	/* the first edge from here on that is not painted, or on the way to it */
+	uint32_t next;	/* the first unpainted edge from here on, or an edge on the way to it */
 };
 
 struct range {
@@ -62,7 +62,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Reads a hex number and the blanks behind it. Where they end, or NULL. */
+/* Reads a hex number and the blanks behind it. Returns the end of the blanks, or NULL. */
 static const char *parse_hex(const char *at, const char *end, uint64_t *ret_value)
 {
 	const char *digits;
@@ -113,7 +113,8 @@ static size_t count_newlines(const char *text, size_t len)
 	return n;
 }
 
-/* Fills entries, which has room for max. How many there are; *skipped: lines that are not. */
+/* Fills entries, which has room for max, and returns their number. Adds the lines that are not used
+ * to *skipped. */
 static size_t parse_lines(const char *text, size_t len, struct entry *entries, size_t max,
 			  size_t *skipped)
 {
@@ -140,7 +141,7 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* The edges of all entries, ascending, each address once. How many. */
+/* Fills edges with those of all entries, ascending, each address once. Returns their number. */
 static size_t sort_edges(struct edge *edges, const struct entry *entries, size_t n_entries)
 {
 	size_t n = 0;
@@ -160,7 +161,7 @@ static size_t sort_edges(struct edge *edges, const struct entry *entries, size_t
 	return n;
 }
 
-/* The edge at addr, which is one of the n. */
+/* The index of the edge at addr; there must be one. */
 static uint32_t edge_at(const struct edge *edges, size_t n, uint64_t addr)
 {
 	return (uint32_t)SEARCH_FIRST(i, n, edges[i].addr >= addr);
@@ -181,7 +182,8 @@ static void paint(struct edge *edges, size_t n, const struct entry *entries, siz
 		uint32_t end = edge_at(edges, n, entries[k].end);
 		uint32_t i = edge_at(edges, n, entries[k].start);
 
-		/* The last edge is an end and never painted: there is always a next one. */
+		/* The last edge is an end and never painted, so an unpainted edge always
+		 * follows. */
 		while ((i = first_unpainted(edges, i)) < end) {
 			edges[i].owner = (uint32_t)k;
 			edges[i].next = i + 1;
@@ -196,7 +198,7 @@ static size_t kept_len(const struct entry *entry)
 	return entry->source_len < NAME_MAX_BYTES ? entry->source_len : NAME_MAX_BYTES;
 }
 
-/* Copies a name to *at, which moves on. */
+/* Copies a name to *at and moves *at behind it. */
 static const char *copy_name(const struct entry *entry, char **at)
 {
 	char *name = *at;
@@ -210,7 +212,7 @@ static const char *copy_name(const struct entry *entry, char **at)
 	return name;
 }
 
-/* Turns painted edges into ranges, and keeps the names of those entries that are still seen. */
+/* Turns painted edges into ranges and copies the names of the entries that own one. */
 static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct entry *entries)
 {
 	uint32_t before = NOBODY;
@@ -241,7 +243,7 @@ static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct
 			continue;
 		if (!*owner->name)
 			owner->name = copy_name(owner, &at);
-		if (last && last->name == owner->name) /* it reaches up to here */
+		if (last && last->name == owner->name) /* the same line continues */
 			last->end = edges[i + 1].addr;
 		else
 			map->ranges[map->n++] = (struct range){edges[i].addr, edges[i + 1].addr,
@@ -299,7 +301,7 @@ int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
 	if (n < 0)
 		return (int)n;
 	len = (size_t)n;
-	if (too_large) { /* the line that is cut there belongs to the rest */
+	if (too_large) { /* the incomplete last line counts as part of the rest */
 		const char *newline = memrchr(text, '\n', len);
 
 		len = newline ? (size_t)(newline - text) + 1 : 0;

@@ -30,7 +30,7 @@
 #define UNDER_ASAN 0
 #endif
 
-/* fds[0..n) to where they belong, /dev/null where people would look for us, nothing else. */
+/* Moves fds[0..n) to their final numbers, opens /dev/null as 0 to 2, and closes all others. */
 static int keep_only(const int *fds, size_t n)
 {
 	int copies[SANDBOX_MAX_FDS], end = SANDBOX_FIRST_FD + (int)n, null;
@@ -41,7 +41,7 @@ static int keep_only(const int *fds, size_t n)
 	null = null < 0 ? -1 : fcntl(null, F_DUPFD, end);
 	if (null < 0)
 		return -errno;
-	/* Out of the way first: one may stand where another belongs. */
+	/* First copy all to higher numbers: one may have the final number of another. */
 	for (size_t i = 0; i < n; i++) {
 		copies[i] = fcntl(fds[i], F_DUPFD, end);
 		if (copies[i] < 0)
@@ -56,7 +56,8 @@ static int keep_only(const int *fds, size_t n)
 	return close_range((unsigned int)end, ~0u, 0) ? -errno : 0;
 }
 
-/* What the parent maps shared is not copied by fork: a write here would be one there. */
+/* fork does not copy the parent's shared mappings: a write to one here would change the parent's
+ * memory. */
 static int unmap_shared(void)
 {
 	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
@@ -77,7 +78,7 @@ static int unmap_shared(void)
 	return ferror(maps) ? -EIO : 0;
 }
 
-/* Best effort: it costs nobody but us when it fails. */
+/* Best effort: a failure harms only memtrace. */
 static void die_first(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -120,8 +121,8 @@ int sandbox__leave(pid_t parent, const int *fds, size_t n)
 	err = become_nobody();
 	if (err)
 		return err;
-	/* After the change of user, which takes it back; a parent that is gone already sends none.
-	 */
+	/* Set after the change of user, which clears it. A parent that has already exited sends no
+	 * signal, so check the parent, too. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
 	return getppid() == parent ? 0 : -ESRCH;
@@ -159,16 +160,16 @@ static int limit_memory(uint64_t more_bytes)
 #define LOAD(at)       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define DENY	       RETURN(SECCOMP_RET_ERRNO | EPERM)
-/* The low half of an argument: descriptors and protections have no other. Little-endian. */
+/* Loads the low half of an argument (little-endian): descriptors and protections have only that. */
 #define LOAD_ARG(i) LOAD(offsetof(struct seccomp_data, args) + 8 * (i))
 
 #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), RETURN(SECCOMP_RET_ALLOW)
-/* Only when argument i is value. */
+/* Allows the call only when argument i is value. */
 #define ALLOW_IF(nr, i, value)                                                                     \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 4), LOAD_ARG(i),                              \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 1, 0), DENY,                          \
 		RETURN(SECCOMP_RET_ALLOW)
-/* Only when argument i has none of these bits. */
+/* Allows the call only when argument i has none of these bits. */
 #define ALLOW_WITHOUT(nr, i, bits)                                                                 \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 4), LOAD_ARG(i),                              \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 0, 1), DENY,                          \
@@ -180,7 +181,7 @@ static int filter_calls(int out_fd)
 		LOAD(offsetof(struct seccomp_data, arch)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD(offsetof(struct seccomp_data, nr)), /* those of x32 equal none below */
+		LOAD(offsetof(struct seccomp_data, nr)), /* x32 numbers match none of those below */
 		ALLOW(SYS_read),
 		ALLOW(SYS_pread64),
 		ALLOW(SYS_lseek),

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A forked child gives up, for good, whatever it could do but compute on the files it was given: it
- * is about to let a library near data that somebody hostile may have written. Private to this room.
+/* A sandbox for a forked child. The child is about to run a library on data that may be hostile, so
+ * it gives up for good everything except computing on the files that it was given. Private to this
+ * room.
  *
- * Two steps, because something may have to be opened in between, by nobody instead of root. */
+ * There are two steps, because a file may have to be opened between them, by nobody instead of
+ * root. */
 #ifndef MEMTRACE_SYMBOLIZE_SANDBOX_H
 #define MEMTRACE_SYMBOLIZE_SANDBOX_H
 
@@ -14,19 +16,20 @@
 #define SANDBOX_MAX_FDS	 4
 #define SANDBOX_NOBODY	 65534 /* user and group */
 
-/* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 are /dev/null and all
- * others are closed; memory that is shared with the parent (libbpf maps the kernel's tables so) is
- * unmapped. Root becomes nobody; nobody has capabilities, nor can it get any, trace us or be traced
- * by us. The child dies with the thread that forked it, and is the first to go when the machine
- * runs out of memory. The caller has blocked all signals before the fork: no handler may run here.
- * parent: who forked. 0 or negative errno: then the child must not go on. */
+/* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and all
+ * others are closed. Memory shared with the parent is unmapped (libbpf maps the kernel's tables as
+ * shared). Root becomes nobody, without capabilities and unable to get any, to trace us or to be
+ * traced by us. The child dies with the thread that forked it, and is the first to be killed when
+ * the machine runs out of memory. The caller has blocked all signals before the fork: no handler
+ * may run here. parent: the pid of the forking process. 0; after a negative errno the child must
+ * not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
-/* Second step: at most cpu_s seconds of CPU and memory_bytes of address space more than now (not
- * under AddressSanitizer, which needs terabytes), no files, no processes, and of system calls only
- * those that malloc, libelf and libdw cannot do without: reading and mapping what is open, without
- * execution, and writing to out_fd. Anything else fails with EPERM. 0 or negative errno, as above.
- */
+/* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
+ * space (no memory limit under AddressSanitizer, which needs terabytes). It can open no files and
+ * create no processes. Only the system calls that malloc, libelf and libdw need are allowed:
+ * reading and mapping what is open, without execution, and writing to out_fd. All others fail with
+ * EPERM. 0; after a negative errno the child must not go on. */
 int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd);
 
 #endif

@@ -20,7 +20,7 @@ struct stream {
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	const struct stream_waiting *waiting;
 	size_t left;	/* bytes that may still come */
-	size_t at, end; /* what buf holds that was not taken yet */
+	size_t at, end; /* the part of buf that was not taken yet */
 	unsigned char buf[65536];
 };
 
@@ -46,7 +46,7 @@ void stream__free(struct stream *stream)
 	free(stream);
 }
 
-/* Waits for some bytes. Their number, 0 at the end, or negative errno. */
+/* Waits for some bytes. Returns their number, 0 at the end, or negative errno. */
 static ssize_t wait_for(struct stream *stream, void *to, size_t room)
 {
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN};
@@ -77,7 +77,7 @@ static ssize_t wait_for(struct stream *stream, void *to, size_t room)
 	}
 }
 
-/* Much goes to its place at once, little by way of the buffer. */
+/* Long data is read directly into its place, short data through the buffer. */
 int stream__read(struct stream *stream, void *to, size_t len)
 {
 	for (size_t got = 0, n; got < len; got += n) {

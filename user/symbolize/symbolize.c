@@ -15,25 +15,25 @@
 #include "symbolize/lines.h"
 #include "symbolize/symtab.h"
 
-#define LINES_MAX_BYTES	 (32ULL << 20) /* of what DWARF has said; of more all is forgotten */
-#define DWARF_PATIENCE_S 20  /* per file; libLLVM with all its debug information takes some */
+#define LINES_MAX_BYTES	 (32ULL << 20) /* of answers from DWARF; beyond it they are forgotten */
+#define DWARF_PATIENCE_S 20  /* per file; libLLVM with full debug information takes some */
 #define NAMES_PATIENCE_S 20  /* per file; chromium takes some 5 */
-#define FAILING_S	 120 /* for symbol tables that could not be read then; after that, each */
-#define HASTE_S		 1   /* of them gets so much: of sound ones, nearly all need less */
+#define FAILING_S	 120 /* time for all unreadable symbol tables */
+#define HASTE_S		 1   /* per file after that; nearly all sound files need less */
 
 /* What is known of a binary's names. */
 struct names {
 	struct symtab *symtab;	       /* NULL while it is not in memory */
-	enum unresolved_reason reason; /* why there is none and will be none; else NAMED */
-	bool passes;		       /* there may be one the next time */
-	uint64_t used;		       /* when, by the symbolizer's clock */
+	enum unresolved_reason reason; /* why there is none, for good; else NAMED */
+	bool passes;		       /* the reason may pass: try again next time */
+	uint64_t used;		       /* last use, by the symbolizer's clock */
 	struct lines lines;
 };
 
 struct symbolizer {
 	struct symbolize_options options;
 	const struct binaries *binaries;
-	struct names *names; /* by the binaries' index */
+	struct names *names; /* indexed by binary */
 	size_t n_names;
 	uint64_t bytes; /* of the tables in memory */
 	uint64_t clock; /* ticks at each use of a table */
@@ -79,7 +79,7 @@ void symbolizer__free(struct symbolizer *symbolizer)
 
 /* --- symbol tables --- */
 
-/* Drops the tables that were not used for longest until the rest fits. */
+/* Drops the least recently used tables, but not in_use, until the rest fits. */
 static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 {
 	while (symbolizer->bytes > symbolizer->options.max_bytes) {
@@ -105,8 +105,8 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
 }
 
-/* All files that fail share one budget of time: once it is used up, each file has HASTE_S only.
- * Sound files do not draw on it, for they may be read again and again. */
+/* All files that fail share one time budget. When it is used up, each further file gets only
+ * HASTE_S. Sound files do not use the budget, because they may be read again and again. */
 static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 			struct symtab **ret_symtab)
 {
@@ -121,8 +121,8 @@ static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 	return err;
 }
 
-/* Reads the binary's symbols if they are not in memory. 0, with reason saying whether there are
- * any; or -ENOMEM. */
+/* Reads the binary's symbols if they are not in memory. 0: the binary's reason then says whether
+ * there are any; or -ENOMEM. */
 static int load(struct symbolizer *symbolizer, struct binary *binary)
 {
 	struct names *names = &symbolizer->names[binary->index];
@@ -137,7 +137,7 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 		return err;
 	if (err) {
 		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
-		/* no process, or no descriptor, is to be had: that says nothing of the file */
+		/* the lack of a process or descriptor says nothing about the file */
 		names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 		return 0;
 	}
@@ -173,9 +173,9 @@ static int set_build_id(struct profile_mapping *mapping, const struct binary *bi
 	return mapping->build_id ? 0 : -ENOMEM;
 }
 
-/* Looks the function up that covers the byte at off of a mapped file. *ret_function is owned by the
- * symbol table; without one *ret_reason says why. ret_place->binary is NULL when the file is not
- * known. */
+/* Looks up the function that covers the byte at off of a mapped file. The symbol table owns
+ * *ret_function; without a function *ret_reason says why. ret_place->binary stays NULL when the
+ * location's vaddr is not known. */
 static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mapping, uint64_t off,
 		   struct place *ret_place, enum unresolved_reason *ret_reason,
 		   const char **ret_function)
@@ -239,7 +239,7 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	if (function) {
 		name = readable(symbolizer, function);
 	} else if (jit && !ret_place->binary && perf_map__find(jit, addr, NULL)) {
-		/* also where a JIT maps its code from a file of its own */
+		/* also for a JIT that maps its code from its own file */
 		name = strdup(perf_map__find(jit, addr, NULL));
 		reason = UNRESOLVED_NAMED;
 	} else if (mapping) {
@@ -273,8 +273,8 @@ static char *file_name(const char *file)
 	return name;
 }
 
-/* Puts what DWARF says of a location in place of its one frame, whose name stays if it has one:
- * symbol tables know the name that was linked. */
+/* Replaces the one frame of a location by the frames from DWARF. If the location has a name, the
+ * outermost frame keeps it: symbol tables know the name that was linked. */
 static int set_frames(const struct symbolizer *symbolizer, struct profile_location *location,
 		      const struct dwarf_frames *found)
 {
@@ -311,7 +311,7 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* Asks a binary's DWARF about addresses that it was not asked about before. *failed grows when its
+/* Asks a binary's DWARF about addresses that were not asked before. Adds 1 to *failed when the
  * debug information cannot be used. 0 or -ENOMEM. */
 static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
 	       size_t n, uint64_t *failed)
@@ -339,7 +339,8 @@ static int ask(struct symbolizer *symbolizer, const struct binary *binary, const
 		goto out;
 	if (err && err != -ENODATA)
 		++*failed;
-	/* What was not found for a failure may be the next time. */
+	/* After a failure keep only the answers that were found: the others may be found next
+	 * time. */
 	err = lines__add(&symbolizer->names[binary->index].lines, vaddrs, found, n,
 			 err && err != -ENODATA);
 out:
@@ -347,7 +348,8 @@ out:
 	return err;
 }
 
-/* All places of one binary, ascending by vaddr. *failed: as above. */
+/* Adds inlined functions and lines to all places of one binary; places ascend by vaddr. *failed: as
+ * above. */
 static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		     const struct place *places, size_t n, uint64_t *failed)
 {
@@ -375,7 +377,7 @@ static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 	return err;
 }
 
-/* Bounds what is kept of what DWARF has said. */
+/* Bounds the memory for answers from DWARF. */
 static void forget_lines(struct symbolizer *symbolizer)
 {
 	uint64_t bytes = 0;

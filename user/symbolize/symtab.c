@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two processes. The child is alone with libdwfl and liblzma (symtab_child.h), and sends the table
- * as it is to be. The parent, here, finds the debug file, reads what the child says, with bounds,
- * and looks at each byte of it once. A look-up is one binary search then, and trusts the table. */
+/* There are two processes. The child runs libdwfl and liblzma (symtab_child.h) and sends the
+ * finished table. The parent, in this file, finds the debug file, reads the child's stream within
+ * bounds, and checks each byte of it once. After that a look-up is one binary search and trusts the
+ * table. */
 #include "symbolize/symtab.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-#define WAITING_NAMES	100000	       /* that are looked at between calls: some ms */
+#define WAITING_NAMES	100000	       /* checked between calls of waiting: some ms */
 
 struct symtab_test_hooks symtab__test_hooks;
 
@@ -33,7 +34,8 @@ DEFINE_CLEANUP(struct symtab *, cleanup_symtab, symtab__free)
 
 /* --- what the child says --- */
 
-/* Of a file with that many bytes, its debug file and what .gnu_debugdata unpacks to counted. */
+/* The largest table of a file with file_bytes bytes, which include its debug file and its unpacked
+ * .gnu_debugdata. */
 static struct symtab_wire limits(uint64_t file_bytes)
 {
 	uint64_t symbols = file_bytes / sizeof(Elf64_Sym);
@@ -44,8 +46,8 @@ static struct symtab_wire limits(uint64_t file_bytes)
 	};
 }
 
-/* What ends with a NUL is made of names. None may be too long; each is made printable, which it is
- * already unless the child lies. */
+/* Checks that names ends with a NUL and that no name is too long. Makes each name printable; only a
+ * lying child sends others. */
 static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 {
 	char *end = tab->names + tab->names_bytes;
@@ -82,7 +84,7 @@ static int check_ranges(const struct symtab *tab)
 	return 0;
 }
 
-/* All that the child says, of a file with that many bytes. */
+/* Reads and checks the child's whole stream, for a file with file_bytes bytes. */
 static int receive(struct stream *stream, uint64_t file_bytes, const struct stream_waiting *waiting,
 		   struct symtab **ret_symtab)
 {
@@ -140,7 +142,7 @@ int symtab__open(int fd, int *debug_fd, double patience_s, const struct stream_w
 	uint64_t bytes;
 	int err, end;
 
-	if (elf_headers__read(fd, "", &headers, NULL)) /* before a fork for nothing */
+	if (elf_headers__read(fd, "", &headers, NULL)) /* saves a useless fork */
 		return -ENOEXEC;
 	if (*debug_fd < 0) {
 		int found = debuginfod__open(fd);
@@ -158,7 +160,7 @@ int symtab__open(int fd, int *debug_fd, double patience_s, const struct stream_w
 		return err;
 	err = receive(child__stream(child), bytes, waiting, &tab);
 	end = child__end(child);
-	if (!err || (err == -ECHILD && end)) /* it may say why it has said nothing */
+	if (!err || (err == -ECHILD && end)) /* the exit status may tell why the stream is short */
 		err = end;
 	if (err)
 		return err == -ENODATA ? -ENOEXEC : err;

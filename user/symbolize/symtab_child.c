@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libdwfl finds the tables (the file's own, the separate debug file's, .gnu_debugdata); they become
- * disjoint ranges of addresses, each with the name of its innermost function.
+/* libdwfl finds the symbol tables (the file's own, the separate debug file's, .gnu_debugdata). This
+ * file turns them into disjoint ranges of addresses, each with the name of its innermost function.
  *
- * What the file says bounds nothing. Symbols are bounded by the size of the files they stand in,
- * names by that of the string tables (equal tails are stored once, as there). */
+ * No claim of the file is used as a bound. The number of symbols is bounded by the size of the
+ * files that hold them, the size of names by that of the string tables (equal tails are stored
+ * once, as there). */
 #include "symbolize/symtab_child.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ struct raw {
 	uint64_t start;
 	uint64_t end;	    /* 0: no size given */
 	uint64_t limit;	    /* end of its section */
-	const char *source; /* in libdwfl's memory, source_len bytes before its NUL or the limit */
+	const char *source; /* in libdwfl's memory; source_len bytes, up to its NUL or the limit */
 	size_t source_len;
 	const char *name; /* the copy, once there is one */
 	size_t name_len;
@@ -46,7 +47,7 @@ struct raws {
 	size_t n, room;
 };
 
-/* What is made of them. */
+/* The table that is made of the symbols. */
 struct content {
 	struct symtab_range *ranges; /* ascending, disjoint */
 	size_t n_ranges;
@@ -71,8 +72,8 @@ static void cleanup_raws(struct raws *raws)
 
 /* --- libdwfl's callbacks --- */
 
-/* A descriptor, which is libdwfl's from now on, or -1 for none. The debug file was found before, by
- * the parent, with more care than libdwfl takes. */
+/* Returns the debug file's descriptor, which libdwfl owns from now on, or -1 for none. The parent
+ * found the debug file before, with more care than libdwfl takes. */
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 			  const char *path, const char *link, GElf_Word crc, char **debug_path)
 {
@@ -84,7 +85,7 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname
 	return take_fd(debug_fd);
 }
 
-/* Never needed: the module is reported with its file. */
+/* Never needed, because the module is reported with its file. */
 static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 		       char **path, Elf **elf)
 {
@@ -114,8 +115,9 @@ static int read_loads(struct content *content, Elf *elf)
 	return 0;
 }
 
-/* Does this unpack to something libdwfl can be let near? It unpacks all there is into memory, and
- * the sizes in the data's own index are as hostile as the rest: count them. */
+/* Does .gnu_debugdata unpack to a size that libdwfl can handle? libdwfl unpacks everything into
+ * memory, and the sizes in the data's own index are as hostile as the rest. So this function counts
+ * the unpacked bytes. */
 static bool debugdata_is_small(const void *data, size_t len)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
@@ -161,8 +163,8 @@ static bool debugdata_is_sound(Elf *elf)
 
 /* --- collecting symbols --- */
 
-/* The end of what a symbol at vaddr can cover: that of its section, or else of its segment. 0 when
- * it lies in neither. bias: what must be added to the section's address to make it one of ours. */
+/* The highest end of a symbol at vaddr: the end of its section, or else of its segment. 0 when
+ * vaddr lies in neither. bias: the difference from the section's address to our addresses. */
 static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t shndx, uint64_t bias,
 			     uint64_t vaddr)
 {
@@ -178,8 +180,8 @@ static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t shn
 	return 0;
 }
 
-/* Adds a symbol if it is a function with a name. name lies in elf's image: where that ends the name
- * ends too, whether or not there is a NUL, which libdwfl does not check. */
+/* Adds a symbol if it is a function with a name. name lies in elf's image. The name ends at the
+ * image's end at the latest, because libdwfl does not check that there is a NUL. */
 static int collect(const struct content *content, struct raws *raws, Elf *elf, const GElf_Sym *sym,
 		   size_t shndx, uint64_t vaddr, uint64_t bias, const char *name)
 {
@@ -218,8 +220,8 @@ static int collect(const struct content *content, struct raws *raws, Elf *elf, c
 	return 0;
 }
 
-/* What libdwfl found: .symtab of the file or of its debug file, else .dynsym, and .gnu_debugdata.
- */
+/* Collects the symbols that libdwfl found: .symtab of the file or of its debug file, else .dynsym,
+ * and .gnu_debugdata. */
 static int collect_found(const struct content *content, struct raws *raws, Dwfl_Module *mod,
 			 Elf *own)
 {
@@ -228,7 +230,7 @@ static int collect_found(const struct content *content, struct raws *raws, Dwfl_
 	int n = dwfl_module_getsymtab(mod);
 
 	elf_rawfile(own, &bytes);
-	/* n may be anything: no more symbols are tried than the files seen so far have room for. */
+	/* n may be anything, so no more symbols are tried than fit into the files seen so far. */
 	if (n > SYMTAB_MAX_SYMBOLS)
 		n = SYMTAB_MAX_SYMBOLS;
 	for (int i = 1; i < n && (size_t)i <= bytes / MIN_SYMBOL_BYTES; i++) {
@@ -260,7 +262,8 @@ static int collect_found(const struct content *content, struct raws *raws, Dwfl_
 	return 0;
 }
 
-/* The file's .dynsym, which libdwfl leaves out when there is a .symtab, however poor. */
+/* Collects the file's .dynsym, which libdwfl ignores when there is a .symtab, however few symbols
+ * that has. */
 static int collect_dynamic(const struct content *content, struct raws *raws, Elf *elf)
 {
 	Elf_Scn *scn = NULL;
@@ -285,7 +288,8 @@ static int collect_dynamic(const struct content *content, struct raws *raws, Elf
 			if (err)
 				return err;
 		}
-		return 0; /* there is one; a thousand sections could claim the same bytes */
+		return 0; /* only the first .dynsym: a thousand sections could claim the same
+			   * bytes */
 	}
 	return 0;
 }
@@ -299,7 +303,8 @@ static int by_source(const void *a, const void *b)
 	return (x->source > y->source) - (x->source < y->source);
 }
 
-/* Lays the names out in content->names, once for all that share a tail in the string table. */
+/* Copies the names to content->names. Names that share a tail in the string table are stored
+ * once. */
 static int copy_names(struct content *content, struct raws *raws)
 {
 	struct raw *items = raws->items;
@@ -357,7 +362,8 @@ static int by_start(const void *a, const void *b)
 		return x->end ? -1 : 1;
 	if ((x->bind_rank == 2) != (y->bind_rank == 2))
 		return x->bind_rank == 2 ? 1 : -1;
-	/* before weak or global: "calloc" is weak in glibc, "__libc_calloc" is not */
+	/* this counts more than weak or global: "calloc" is weak in glibc, "__libc_calloc" is
+	 * not */
 	if ((x->name[0] == '_') != (y->name[0] == '_'))
 		return x->name[0] == '_' ? 1 : -1;
 	if (x->bind_rank != y->bind_rank)
@@ -374,10 +380,10 @@ static void add_range(struct content *content, uint64_t start, uint64_t end, con
 			start, end, raw->start, (uint64_t)(raw->name - content->names)};
 }
 
-/* Functions may nest and overlap; the ranges may not. A sweep over the starts, with those that are
- * still open on a stack: each stretch of addresses goes to the one that began last. Every function
- * makes at most two ranges: one that ends where the next begins, one after those that nest in it
- * have ended. */
+/* Functions may nest and overlap; ranges may not. The loop sweeps over the starts and keeps the
+ * functions that are still open on a stack. Each stretch of addresses goes to the open function
+ * that began last. Every function makes at most two ranges: one ends where the next function
+ * begins, one follows after the functions nested in it have ended. */
 static int build_ranges(struct content *content, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;
@@ -452,7 +458,8 @@ static int read_file(struct content *content, int *fd, int *debug_fd)
 	Elf *elf;
 	int err;
 
-	/* Also keeps what libdwfl would try to unpack (gzip, bzip2, xz images) away from it. */
+	/* This check also rejects files that libdwfl would try to unpack (gzip, bzip2, xz
+	 * images). */
 	if (elf_headers__read(*fd, "", &headers, NULL))
 		return -ENOEXEC;
 	dwfl = dwfl_begin(&callbacks);

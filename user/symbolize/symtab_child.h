@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The child of symtab__open(), and what it tells its parent. Private to this room.
+/* The child of symtab__open(), and its messages to the parent. Private to this room.
  *
- * The stream: a struct symtab_wire, its ranges, its names. Same machine, same program: no byte
- * order, and no version. How it all went is the child's exit status. */
+ * The stream holds a struct symtab_wire, its ranges and its names. Both ends run the same program
+ * on the same machine, so there is no byte order and no version. The child's exit status tells
+ * success or failure. */
 #ifndef MEMTRACE_SYMBOLIZE_SYMTAB_CHILD_H
 #define MEMTRACE_SYMBOLIZE_SYMTAB_CHILD_H
 
@@ -19,15 +20,15 @@ struct symtab_wire {
 	uint64_t names_bytes;
 };
 
-/* A stretch of one function. They ascend and are disjoint. */
+/* A range of addresses of one function. Ranges are ascending and disjoint. */
 struct symtab_range {
 	uint64_t start, end; /* virtual addresses, end exclusive */
-	uint64_t function;   /* where its function starts, not behind start */
-	uint64_t name;	     /* where its name starts in the names, each of which ends with a NUL */
+	uint64_t function;   /* where its function starts, at most start */
+	uint64_t name;	     /* offset of its name in the names, each of which ends with a NUL */
 };
 
-/* The part of struct child_task. debug_fd: the separate debug file, -1: none. Both descriptors are
- * closed. No ctx. CHILD_NO_DATA: it is no sound ELF. */
+/* Callback for struct child_task; ctx is unused. debug_fd: the separate debug file, -1: none.
+ * Closes both descriptors. CHILD_NO_DATA: the file is no sound ELF. */
 enum child_exit symtab_child__read(FILE *out, int file_fd, int debug_fd, void *ctx);
 
 #endif
