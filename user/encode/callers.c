@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks, leaf first, sorted as sequences of names: what begins with the same frames stands
- * together, so that every node of the tree is a range of them. */
+/* The tree of callers. Stacks, leaf first, are sorted as sequences of names. Stacks that begin with
+ * the same frames stand together, so every node of the tree is a range of stacks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,13 +33,13 @@ struct tree {
 	uint32_t *frames;
 	struct tree_stack *stacks;
 	size_t n;
-	double total, least; /* bytes that a node has at least */
+	double total, least; /* least: fewest bytes of a shown node */
 	size_t width;
 	int live_width; /* columns */
 };
 
 struct node {
-	size_t from, to; /* of the stacks, to exclusive */
+	size_t from, to; /* range of stacks, to exclusive */
 	double bytes;
 };
 
@@ -60,7 +60,8 @@ static int by_frames(const void *a, const void *b)
 	return (x->n > y->n) - (x->n < y->n);
 }
 
-/* Descending; equal ones in the order of the profile, which is one of the names' numbers. */
+/* Descending by bytes. Nodes with equal bytes stay in the order of their stacks, which follows the
+ * numbers of names. */
 static int by_bytes(const void *a, const void *b)
 {
 	const struct node *x = a, *y = b;
@@ -70,7 +71,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x->from > y->from) - (x->from < y->from);
 }
 
-/* The numbers of the frames' names. */
+/* Gives each distinct name a number, and writes the number of each frame's name. */
 static int number_names(struct tree *tree, const struct profile *profile,
 			const struct frame_slots *slots, uint32_t *numbers)
 {
@@ -93,8 +94,8 @@ static int number_names(struct tree *tree, const struct profile *profile,
 	return 0;
 }
 
-/* The frames that the table tells, too: from the first own one on, which says what it called, and
- * none of the allocator's. */
+/* Fills the stacks with the frames that the table shows, too. A stack begins with its first own
+ * frame and the function that this called. The allocator's frames are left out. */
 static int tree__fill(struct tree *tree, const struct profile *profile)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
@@ -109,7 +110,7 @@ static int tree__fill(struct tree *tree, const struct profile *profile)
 
 			n_frames += slots.first[location + 1] - slots.first[location];
 		}
-	n_frames += profile->n_sites; /* those without a frame have a beginning, too */
+	n_frames += profile->n_sites; /* a stack without frames has a beginning, too */
 	numbers = calloc(slots.first[profile->n_locations] + 1, sizeof(*numbers));
 	tree->frames = calloc(n_frames + 1, sizeof(*tree->frames));
 	tree->stacks = calloc(profile->n_sites + 1, sizeof(*tree->stacks));
@@ -152,7 +153,8 @@ static void put_numbers(const struct tree *tree, double bytes, size_t indent)
 		     100 * bytes / tree->total, (int)indent, "");
 }
 
-/* A frame of a line that *used columns of are taken, on the next line if it does not fit. */
+/* Puts a frame on a line of which *used columns are taken. If the frame does not fit, it begins a
+ * new line. */
 static int put_frame(const struct tree *tree, uint32_t number, size_t indent, bool first,
 		     size_t *used)
 {
@@ -185,7 +187,7 @@ static int put_frame(const struct tree *tree, uint32_t number, size_t indent, bo
 static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
 			unsigned level);
 
-/* A node and what is below it. Its stacks have the same first depth frames, and one more. */
+/* Puts a node and the nodes below it. The first depth + 1 frames of its stacks are the same. */
 static int put_node(const struct tree *tree, const struct node *node, uint32_t depth,
 		    unsigned level)
 {
@@ -196,7 +198,7 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 
 	put_numbers(tree, node->bytes, indent);
 	rc = put_frame(tree, first->frames[depth], indent, true, &used);
-	/* as long as all of it came from the same caller */
+	/* as long as all stacks have the same caller */
 	for (depth++; !rc && depth < first->n && first->frames[depth] == last->frames[depth];
 	     depth++)
 		rc = put_frame(tree, first->frames[depth], indent, false, &used);
@@ -204,7 +206,7 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 	return rc ? rc : put_children(tree, node, depth, level + 1);
 }
 
-/* The callers at depth, the largest first, with the small ones together. */
+/* Puts the callers at depth, largest first. Small callers share one line. */
 static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
 			unsigned level)
 {
@@ -218,7 +220,7 @@ static int put_children(const struct tree *tree, const struct node *node, uint32
 	for (size_t i = node->from; i < node->to; i++) {
 		const struct tree_stack *stack = &tree->stacks[i], *before = stack - 1;
 
-		if (stack->n <= depth) /* nobody called it: its memory stands in the line above */
+		if (stack->n <= depth) /* no caller: the line above counts its memory */
 			continue;
 		if (!n || before->n <= depth || before->frames[depth] != stack->frames[depth])
 			children[n++] = (struct node){.from = i};

@@ -49,7 +49,7 @@ static void put_name(FILE *stream, const char *name)
 	}
 }
 
-/* Its functions, outermost first. */
+/* Writes a location's functions, outermost first. */
 static void put_location(FILE *stream, const struct profile_location *location)
 {
 	if (!location->n_frames)

@@ -16,7 +16,7 @@ static bool is_split(const struct profile *profile)
 	return profile->resident && profile->resident->heap_split;
 }
 
-/* What else than an error explains that more is live than is in memory. */
+/* Explains, other than by an error, why live is more than the resident memory. */
 static const char *why_not_resident(const struct profile *profile, const struct contradiction *c)
 {
 	struct estimate live = profile__live(profile);

@@ -165,7 +165,7 @@ static void put_titles(const struct grid *grid, const struct table_options *opti
 	sink__puts(sink, options->color ? "  " WHERE_TITLE RESET "\n" : "  " WHERE_TITLE "\n");
 }
 
-/* A row, and behind it as much of a stack as there is room for. */
+/* Puts a row, followed by as much of a stack as fits. */
 static int put_row(const struct grid *grid, size_t i, const struct profile *profile,
 		   const struct profile_site *site, const struct table_options *options,
 		   struct sink *sink)
@@ -207,7 +207,7 @@ static int put_rows(const struct diff *diff, const struct table_options *options
 	return sink->error;
 }
 
-/* What may be made of all this. */
+/* Puts what can be concluded from the rows. */
 static void put_summary(const struct diff *diff, struct sink *sink)
 {
 	size_t chance = 0;
@@ -252,7 +252,7 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 
 /* --- JSON --- */
 
-/* Probabilities have their first digits where three decimals have none. */
+/* Four significant digits: small probabilities would be 0 with three decimals. */
 static void put_probability(struct json *json, const char *key, double p, bool known)
 {
 	json__key(json, key);

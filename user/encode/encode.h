@@ -12,113 +12,114 @@
 #include "profile/profile.h"
 #include "profile/replicas.h"
 
-/* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies a line's numbers by
- * 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n, so what is written is not the
- * estimate but the integers that this arithmetic turns into it: with S bytes and C objects
- * estimated, x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's prof_unbias). A
- * stack of few samples and mixed sizes, whose bytes rounding would miss, is written as two entries,
- * which readers add up. Sites with nothing live are written too (their accumulated numbers count).
- * Ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
+/* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies the numbers of each line
+ * by 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n. The file therefore does not hold
+ * the estimate, but the integers that this arithmetic turns into the estimate. With S bytes and C
+ * objects estimated: x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's
+ * prof_unbias). If a stack has few samples of mixed sizes, rounding would change its bytes. Such a
+ * stack is written as two entries, which readers add up. Sites with nothing live are written too
+ * (their accumulated numbers count). The file ends with MAPPED_LIBRARIES in the form of
+ * /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
-/* The same with its names, for readers that have neither the program nor its debug information: a
- * section of symbols, "0xADDR outer--inlined", and the stacks in the form of one line for each
- * (gperftools'), which all that know such files read. There is no line "--- heap" between the two:
- * jeprof takes it or leaves it, google-pprof stops there. Threads are not in it. In names two
- * dashes have a blank between them, which are else the end of a name; controls and bytes that are
- * not UTF-8 become '?'. */
+/* A heap profile with names, for readers that have neither the program nor its debug information. A
+ * section of symbols, "0xADDR outer--inlined", comes first. The stacks follow in gperftools' form,
+ * one line for each, which all readers of such files know. There is no line "--- heap" between the
+ * two sections: jeprof accepts its absence, google-pprof would stop at it. Threads are left out.
+ * Two dashes end a name, so two dashes within a name get a blank between them. Controls and bytes
+ * that are not UTF-8 become '?'. */
 int encode_symbolized(const struct profile *profile, struct sink *sink);
 
 /* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
  * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
- * itself is not a frame, nor is an operator new that called it (a stack of nothing else keeps one).
- * ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?'; blanks
- * within a name stay (consumers split at the last blank). Of a view (profile/view.h) the number is
- * what it is weighed by, and its root the first frame. */
+ * itself is left out, and an operator new that called it as well. A stack that has only such frames
+ * keeps one. ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?';
+ * blanks within a name stay (consumers split at the last blank). For a view (profile/view.h) the
+ * number is the weight of the view, and the first frame is the view's root. */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
-/* profile.proto, gzipped, for pprof and all that reads it, and for memtrace itself: profile/pprof.h
- * says what is where, and decode/decode.h reads all of it back. Readers open with inuse_space,
- * leave out the functions that were probed (drop_frames; not of faults), and show the comments with
- * `pprof -comments`. Only mappings that stacks go through, and the program's, are written. Strings
- * are made printable. */
+/* profile.proto, gzipped, for pprof, for other readers of this format, and for memtrace itself.
+ * profile/pprof.h describes the fields, and decode/decode.h reads all of them back. Readers show
+ * inuse_space first, leave out the probed functions (drop_frames; not for faults), and show the
+ * comments with `pprof -comments`. Only the program's mappings and those that stacks go through are
+ * written. Strings are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
 struct svg_options {
-	/* an older profile of the like, sorted and symbolized, or NULL */
+	/* an older profile of the same kind, sorted and symbolized, or NULL */
 	const struct profile *base;
 };
 
-/* A flame graph (icicles: callers above), one file that needs no other and is a picture also where
- * scripts do not run. Width is live bytes, or what a view (profile/view.h) is weighed by; frames of
- * one name and module below the same callers are one box, largest first; inlined functions and the
- * allocation functions are boxes. With a base, colours tell by how much each frame has grown or
- * shrunk since, and whether that is more than sampling error; the script switches to widths by the
- * base, where what only that has shows. Boxes of less than a quarter of a pixel, and more where
- * there would be more than 20,000, are folded into one for each parent ("(n smaller)"); so are
- * frames deeper than 1,024 into their caller. Names longer than 400 characters are shortened;
- * controls and bytes that are not UTF-8 become '?'. The same profile gives the same bytes. options
- * may be NULL. */
+/* A flame graph (icicles: callers above) in one file that needs no other. It is a picture also
+ * where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h). Frames
+ * of one name and module below the same callers are one box, largest first. Inlined functions and
+ * allocation functions are boxes, too. With a base, colours show by how much each frame has grown
+ * or shrunk since, and whether the change exceeds the sampling error. The script can switch to the
+ * base's widths, where frames that only the base has are visible. Boxes of less than a quarter of a
+ * pixel are folded into one for each parent ("(n smaller)"). If more than 20,000 boxes would be
+ * left, larger ones are folded, too. Frames deeper than 1,024 are folded into their caller. Names
+ * longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The
+ * same profile gives the same bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
-/* More columns than any table takes: nothing is shortened or left out for want of room. */
+/* More columns than any table needs: nothing is shortened or left out to save room. */
 #define TABLE_UNCUT (1u << 24)
 
 struct table_options {
 	unsigned top;	/* rows; 0 = 20 */
-	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: of no terminal */
+	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: no limit */
 	bool color;	/* ANSI escapes */
-	bool leaks;	/* rows by growth, which they show, where it is known */
-	/* rows by that, with what is live beside it: what the profile knows
-	 * (profile/view.h) */
+	bool leaks;	/* rows show growth and are sorted by it, if known */
+	/* Rows are sorted by this weight, and show live bytes beside it. The profile must know it
+	 * (profile/view.h). */
 	enum profile_weight weight;
-	bool churn; /* rows by what they allocate per second, and how long that lives, in the place
-		     * of what is live */
-	bool tree;  /* who holds memory and, below each, who called it, in the place of rows */
-	double min_share_pct; /* of what is live, that a caller in the tree has at least; 0 = 1 */
+	bool churn; /* rows show allocation per second and lifetime instead of live memory */
+	bool tree;  /* in place of rows: functions that hold memory, and below each its callers */
+	double min_share_pct; /* least share of live bytes that a caller in the tree has; 0 = 1 */
 };
 
-/* Who allocated, who freed whose memory and who owns what is left, by pool of threads whose names
- * differ in numbers only; and a matrix of the first of them. Of windows: who
- * owns what is live, with its interval. For people, as are the next two. */
+/* Which threads allocated, which freed whose memory, and which own the memory that is left. Threads
+ * whose names differ only in numbers form one pool. A matrix of the first pools follows. For a
+ * windowed run: which pools own the live memory, with its interval. The output is for people, as
+ * are the next two. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
-/* By stack: allocated, freed, and the least, present and most that it held. Descending by allocated
- * bytes. */
+/* For each stack: bytes allocated, bytes freed, and the least, present and most bytes that it held.
+ * Descending by allocated bytes. */
 int encode_sites(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* By stack: how old its objects were when they were freed, and are that live; of windows as their
- * survival tells. Descending by objects per second: what a short life costs. */
+/* For each stack: the age of its objects when they were freed, and the age of those still live. For
+ * a windowed run, survival gives the ages. Descending by objects per second, which is what short
+ * lives cost. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
-/* For people: a head line of the run, live memory by stack (bytes with 95 % interval, objects,
- * share, the frames that tell the story), where figures contradict each other or what is known of
- * the process (profile/contradictions.h), files written, losses that are not zero. All names are
+/* For people: a head line of the run; live memory by stack (bytes with 95 % interval, objects,
+ * share, the most telling frames); contradictions between figures, or with what is known of the
+ * process (profile/contradictions.h); files written; losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS
- * and SHARE (with leaks, LIVE) are left out, which a line says. Of a profile that was read from a
- * file that does not say how it was made, the head line says what is known. */
+ * and SHARE (with leaks, LIVE) are left out, and a line says so. If the profile comes from a file
+ * that does not say how it was made, the head line says what is known. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* While a run goes on, one line (without its end) of a process: how long it has been traced and
- * how, and the stack that grows fastest, with the interval of that, if one surely grows. width:
- * columns; 0 = 100. */
+/* During a run: one line (without a newline) about a process. It says how long and how the process
+ * has been traced. If any stack surely grows, it names the fastest one with the interval of its
+ * growth. width: columns; 0 = 100. */
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
 
-/* For people: live memory by component (profile/modules.h), indented as the tree is, and the
- * remainder that no rule claims; with growth where it is known. Components at the top and the
- * remainder add up to the profile. Where it stands alone, the lines that encode_table() begins with
- * stand before it, and losses that are not zero below it. All names are printed with control
- * characters replaced. */
+/* For people: live memory by component (profile/modules.h), indented like the tree of components,
+ * and the remainder that no rule claims; with growth where it is known. Top components and the
+ * remainder add up to the profile. With alone, the first lines of encode_table() stand above, and
+ * losses that are not zero below. All names are printed with control characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
 
 /* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that
- * add up to the Rss of smaps, the difference to VmRSS, and what is in neither. Of each kind the
- * largest rows, the others in one; intervals where figures are estimated, and nowhere else. Of
- * options, which may be NULL, width is used. All names are printed with control characters
+ * add up to the Rss of smaps, the difference to VmRSS, and memory that is in neither. Each kind
+ * shows its largest rows and sums up the others in one. Only estimated figures have intervals. Of
+ * options, which may be NULL, only width is used. All names are printed with control characters
  * replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
@@ -126,7 +127,7 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 /* What the rows are sorted by, descending. */
 enum process_sort {
 	SORT_GROWTH,
-	SORT_LIVE, /* the same order, but for processes traced in windows */
+	SORT_LIVE, /* the same order, except for processes traced in windows */
 	SORT_RSS,
 	PROCESS_SORTS
 };
@@ -141,24 +142,24 @@ struct process_table_options {
 	bool color;	/* ANSI escapes */
 };
 
-/* For people: which of the processes of one run is leaking, and where. A head line of the run; a
- * row for each process, those that ended last; sums; what memtrace itself cost; losses of all by
+/* For people: which process of a run leaks, and where. A head line of the run; a row for each
+ * process, ended processes last; sums; the cost of memtrace itself; the losses of all processes by
  * name.
  *
- * LIVE is what a process allocated during the run and has not freed. All of it came since the run
- * began, so GROWTH/s is LIVE divided by the length of the run, which is the longest duration_s (a
- * process that began later grew from nothing), and its interval is LIVE's divided likewise. Of a
- * process traced in windows, whose LIVE is estimated, GROWTH/s is the growth of its stacks
- * (profile/growth.h). What the process freed of memory from before the run is not taken off: it is
- * not seen. Where nothing live was sampled, the interval ends at -ln(0.025) R: more would have been
- * sampled with a probability of 97.5 %. ">=": samples were dropped. PEAK is what it held at its
- * highest; "-": not known, as in windows; the column is there when some process held more than it
- * does at its end. RSS is at the end, CHANGE over the run; TOP SITE the function that holds most.
- * Those that ended are ordered by what they held at their highest. Sums are of the processes that
- * are still there; their RSS counts shared pages once for each.
+ * LIVE is what a process allocated during the run and has not freed. GROWTH/s is LIVE divided by
+ * the length of the run, because all LIVE memory came during the run. The length is the longest
+ * duration_s (a process that began later grew from nothing). The interval is LIVE's, divided by the
+ * same length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
+ * stacks (profile/growth.h). Memory from before the run that the process freed is not subtracted,
+ * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R: more
+ * memory would have been sampled with a probability of 97.5 %. ">=": samples were dropped. PEAK is
+ * the most that the process held; "-": not known, as in windows. The column PEAK is present if some
+ * process held more than it does at its end. RSS is at the end, CHANGE over the run; TOP SITE is
+ * the function that holds most. Ended processes are ordered by their peak. Sums cover the processes
+ * that still exist; their RSS counts shared pages once for each process.
  *
- * Where width leaves no room for the function, columns go, THREADS and COST first, and a line says
- * which. Names are printed with control characters replaced. */
+ * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
+ * line says which. Names are printed with control characters replaced. */
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
@@ -173,42 +174,42 @@ int encode_json(const struct profile *profile, struct sink *sink);
 
 struct json_options {
 	const struct modules *modules; /* or NULL */
-	bool all_stacks;	       /* stacks has those of which nothing is live, too, */
-	bool peak_stacks;	       /* or those that held anything when the process held most */
+	bool all_stacks;	       /* "stacks" also has stacks with nothing live */
+	bool peak_stacks;	       /* or stacks that held memory at the process's peak */
 };
 int encode_json_with(const struct profile *profile, const struct json_options *options,
 		     struct sink *sink);
 
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 
-/* For people: what was compared, what to know of it, the change of all together; a row for each
- * stack (what surely grows, what surely shrinks, the rest by its change): the change with its 95 %
- * interval, per second where that is known, from and to, whether it is more than chance, the frames
- * that tell the story; how many may be chance, and the least growth that would have been found;
- * losses by profile. Of more than two profiles EVIDENCE says in how many of the steps it became
- * more, and PER SECOND is the trend where there is one. "may be chance" is said of a difference
- * whose every byte is certain, too, when it is one of a few blocks (profile/diff.h). Of options,
- * top, width and color are used. */
+/* For people: what was compared, warnings, the total change; a row for each stack (those that
+ * surely grow, those that surely shrink, the rest by change); how many changes may be chance, and
+ * the least growth that would have been found; losses by profile. The columns of a row are: the
+ * change with its 95 % interval, the change per second where known, from and to, whether it is more
+ * than chance, the most telling frames. With more than two profiles EVIDENCE says in how many steps
+ * the stack grew, and PER SECOND is the trend where there is one. A difference of a few blocks "may
+ * be chance" even if every byte is certain (profile/diff.h). Of options, top, width and color are
+ * used. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
 int encode_diff_json(const struct diff *diff, struct sink *sink);
 
-/* "root;caller;leaf OLD NEW\n": first and last, as difffolded.pl writes it for flamegraph.pl,
- * otherwise as encode_collapsed(). */
+/* "root;caller;leaf OLD NEW\n": the bytes in the first and the last profile, as difffolded.pl
+ * writes them for flamegraph.pl. Otherwise as encode_collapsed(). */
 int encode_diff_collapsed(const struct diff *diff, struct sink *sink);
 
-/* For people: the replicas, the odd one first, and each stack of which one has more than is
- * ordinary. */
+/* For people: the replicas, the odd one first, and each stack of which one replica has unusually
+ * much. */
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink);
 
 /* JSON of replicas, as encode_json() writes it. */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
-/* For people: does it leak, and where? Stacks ranked by evidence, each in a sentence with its
- * numbers, and what would confirm it; what could not have been seen. Of a profile with growth, or
- * of a diff that is not refused (-EINVAL). */
+/* For people: does the process leak, and where? Stacks are ranked by evidence. Each has a sentence
+ * with its numbers and what would confirm the leak. The end says what could not have been seen.
+ * -EINVAL: the profile or diff is refused (leaks__refusal()). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
@@ -219,19 +220,20 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 int encode_leaks_json(const struct profile *profile, struct sink *sink);
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 
-/* Why there is no telling what leaks, in words for people (static); NULL: there is. */
+/* Why leaks cannot be judged, in words for people (static); NULL: they can. */
 const char *leaks__refusal(const struct profile *profile);
 const char *diff_leaks__refusal(const struct diff *diff);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);
 
-/* What tracing takes: "12 %" of the CPU time of who is traced, or "0.4 % of a core" of who uses
- * little of one (a share of that says nothing of what is felt): true. overhead_pct: of their CPU
- * time; cpu_cores: that they use on the average, 0: not known. */
+/* The cost of tracing: "12 %" of the CPU time of the traced processes. If they use little of a
+ * core, a share of their CPU time says nothing about the effect: then "0.4 % of a core", and true
+ * is returned. overhead_pct: of their CPU time; cpu_cores: their average use, 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
-/* The same of a profile's process in a column: "12.5%" or "0.42% core"; "" if it is not known. */
+/* The cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not
+ * known. */
 void format_cost_cell(const struct profile *profile, char buf[32]);
 
 #endif

@@ -12,7 +12,7 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define HASH_LEN      19 /* "::h" and 16 digits */
 
-/* What is written so far. It never takes more than the name did, and two for each '<'. */
+/* The text written so far. It is never longer than the name plus two bytes for each '<'. */
 struct folded {
 	char *text;
 	size_t len;
@@ -47,7 +47,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
 }
 
-/* Can a '<' behind it begin arguments? */
+/* Can a '<' behind this character begin arguments? */
 static bool follows_name(char c)
 {
 	return is_word(c) || c == ')' || c == ':' || c == '}';
@@ -104,7 +104,7 @@ static bool put_typedef(struct folded *to, const char *arguments)
 	return false;
 }
 
-/* At an "operator" that is a word: its symbols, and not what they are called with. Returns what is
+/* At the word "operator": puts it and its symbols, without their arguments. Returns the text
  * behind. */
 static const char *put_operator(struct folded *to, const char *name)
 {
@@ -131,7 +131,8 @@ static const char *put_operator(struct folded *to, const char *name)
 
 static void put_path(struct folded *to, const char *name, const char *end);
 
-/* <impl Trait for Type> in the middle of a path is where the impl stands; Type is what it is of. */
+/* At <impl Trait for Type> in the middle of a path. The path before it tells where the impl stands,
+ * so Type takes its place if it is a path. */
 static void put_impl(struct folded *to, size_t path, const char *type, const char *end)
 {
 	const char *of = NULL, *close;
@@ -152,7 +153,7 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 		put_path(to, type, end);
 		return;
 	}
-	to->len -= 2; /* "::", for no path is that of a [T] */
+	to->len -= 2; /* "::", as a [T] has no path */
 	to->text[to->len] = '\0';
 }
 
@@ -203,7 +204,7 @@ static void put_path(struct folded *to, const char *name, const char *end)
 	}
 }
 
-/* Where the last part of a path begins, behind "::"; the text itself if it has but one. */
+/* Where the last part of a path begins, behind "::"; the text itself if it has only one part. */
 static char *last_part(char *text)
 {
 	size_t depth = 0;

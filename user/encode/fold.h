@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: names of functions as people say them. For tables only: files and JSON have
- * names whole. */
+/* Private to the room: function names shortened as people say them. For tables only: files and JSON
+ * have full names. */
 #ifndef MEMTRACE_ENCODE_FOLD_H
 #define MEMTRACE_ENCODE_FOLD_H
 
-/* A copy of a function's name without what the compiler knows and nobody reads; NULL: no memory.
+/* A copy of a function's name without the parts that only the compiler needs; NULL: no memory.
  *
  *   template and generic arguments   f<int>::g<char>, f::<u8>, Vec<T,A>  ->  f<>::g<>, f<>, Vec<>
  *   the standard's own short names   std::__cxx11::basic_string<char, ...>::append
@@ -19,7 +19,7 @@
  *					->  alloc::string::ToString::to_string
  *   and hashes			      app::main::h0123456789abcdef  ->  app::main
  *
- * What is no such name is copied as it is. */
+ * Other names are copied unchanged. */
 char *fold_name(const char *name);
 
 #endif

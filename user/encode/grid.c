@@ -22,7 +22,7 @@ void grid__add(struct grid *grid, const char *fmt, ...)
 	len = vasprintf(&text, fmt, ap);
 	va_end(ap);
 	if (len < 0) {
-		text = NULL; /* which glibc leaves undefined */
+		text = NULL; /* glibc leaves it undefined */
 		grid->error = -ENOMEM;
 		return;
 	}
@@ -90,7 +90,7 @@ size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink)
 	return used;
 }
 
-/* Nothing stands behind it: no blanks at its end. */
+/* Puts a row without trailing blanks, as nothing follows on its line. */
 static void put_last_row(const struct grid *grid, size_t row, struct sink *sink)
 {
 	char *const *cells = grid->cells + row * grid->n_columns;

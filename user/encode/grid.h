@@ -13,29 +13,30 @@ struct grid_column {
 	bool left; /* aligned; otherwise to the right */
 };
 
-/* {.columns, .n_columns} and else zero: no rows. Free with grid__clear(). */
+/* A grid with only .columns and .n_columns set has no rows. Free with grid__clear(). */
 struct grid {
 	const struct grid_column *columns;
 	size_t n_columns;
 	char **cells; /* row by row; owned */
 	size_t n;
-	int *width; /* of each column; 0: it is left out; after grid__fit() */
-	int error;  /* -ENOMEM once, and from then on */
+	int *width; /* of each column, set by grid__fit(); 0: left out */
+	int error;  /* -ENOMEM; it stays set */
 };
 
-/* The next cell, row by row; what cannot be printed is replaced (encode/text.h). */
+/* Adds the next cell, row by row. Unprintable characters are replaced (encode/text.h). */
 void grid__add(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* When all cells are there: how wide columns are. Those of empty cells alone are left out. 0 or
- * -ENOMEM. */
+/* Call when all cells are added: sets the widths of columns. A column with only empty cells is left
+ * out. 0 or -ENOMEM. */
 int grid__fit(struct grid *grid);
 
-/* The titles, and a row, in full width, for something to stand behind them; columns are two blanks
- * apart. They return how many columns of the terminal they take. */
+/* Put the titles, or a row, padded to full width, so that text can follow on the line. Columns are
+ * two blanks apart. Both return how many columns of the terminal they take. */
 size_t grid__put_titles(const struct grid *grid, struct sink *sink);
 size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink);
 
-/* Fits and puts all, a line each, without blanks at the end. 0, -ENOMEM or the sink's error. */
+/* Fits the grid and puts all rows, one line each, without trailing blanks. 0, -ENOMEM or the sink's
+ * error. */
 int grid__put(struct grid *grid, struct sink *sink);
 
 void grid__clear(struct grid *grid);

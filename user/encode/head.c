@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The lines that a profile's tables begin with: of which run they are, how it was sampled, what is
- * live in all and how sure that is. */
+/* The lines that a profile's tables begin with: which run, how it was sampled, the total of live
+ * memory and how sure it is. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MOST_BROKEN_PCT 50 /* of the stacks are complete: of fewer that is said first */
+#define MOST_BROKEN_PCT 50 /* of stacks: if fewer are complete, the first line says so */
 
 double cpu_cores(const struct profile *profile)
 {
@@ -34,8 +34,8 @@ void format_cost_cell(const struct profile *profile, char buf[32])
 		snprintf(buf, 32, "%.1f%%", profile->overhead_pct);
 }
 
-/* What tracing took. Of a process that is idle for the most part a share of its own time says
- * nothing of what is felt. */
+/* Puts the cost of tracing. If a process is mostly idle, a share of its own CPU time does not tell
+ * how much the cost matters. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	char cost[32];
@@ -50,7 +50,7 @@ static void put_cost(const struct profile *profile, struct sink *sink)
 			     profile->overhead_pct);
 }
 
-/* What it took, and how whole stacks are, where it is known: a line. */
+/* Puts a line with the cost and the share of complete stacks, where known. */
 static void put_quality(const struct profile *profile, struct sink *sink)
 {
 	bool cost = profile->overhead_pct >= 0;
@@ -64,7 +64,7 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
-/* Why stacks end before their start: what is counted under names that begin with stacks_end_. */
+/* The most frequent reason why stacks end early, by their counters (stacks_end_...). */
 static const char *why_they_end(const struct profile *profile)
 {
 	static const struct {
@@ -94,7 +94,7 @@ static const char *why_they_end(const struct profile *profile)
 	return words;
 }
 
-/* A table of leaves looks like any other. */
+/* Warns if most stacks are incomplete: a table of leaves looks like any other. */
 static void put_broken(const struct profile *profile, struct sink *sink)
 {
 	const char *why;
@@ -111,8 +111,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* A command that lets others do the work, as compilers, make and shells do: its own memory is not
- * what was asked for. */
+/* Warns if the command lets children do the work, as compilers, make and shells do. Then the user
+ * asks about the children's memory. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -126,7 +126,7 @@ static void put_children(const struct profile *profile, struct sink *sink)
 			100 * children / all);
 }
 
-/* What is missing for it is not known: it is no part of any number. */
+/* Says what was not probed. How much is missing is not known, so no number includes it. */
 static int put_refused(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_free_ char *refused = profile->refused ? text_printable(profile->refused) : NULL;
@@ -136,7 +136,7 @@ static int put_refused(const struct profile *profile, struct sink *sink)
 	return refused ? sink__printf(sink, "NOT PROBED: %s\n", refused) : 0;
 }
 
-/* Page faults in the place of allocations. */
+/* The head of a profile of page faults, instead of allocations. */
 static void put_faults_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
@@ -173,7 +173,7 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "the file does not say how it was sampled");
 }
 
-/* What a file says that is not of memtrace's own kind. */
+/* The head of a profile from a file that is not of memtrace's own kind. */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {
@@ -196,7 +196,7 @@ static void put_foreign_head(const struct profile *profile, const struct estimat
 	sink__puts(sink, estimated ? ", estimated\n" : "\n");
 }
 
-/* Nothing is called exact that a counter says is not. */
+/* A profile is not called exact if a counter contradicts. */
 static const char *exact_word(const struct profile *profile)
 {
 	return profile__is_surely_exact(profile) ? "exact" : "not sampled";
@@ -263,7 +263,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "live heap: not known, the process is not traced: %s",
 			     profile->not_traced);
 	} else if (profile__lost_count(profile, "not_traced")) {
-		/* of a file, which does not say why */
+		/* read from a file, which does not say why */
 		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
@@ -315,15 +315,15 @@ static const char *format_signed(double bytes, char *buf)
 	return buf;
 }
 
-/* What the process grows by is known; how much of it the stacks explain is what the table is
- * worth. */
+/* Puts the growth of the process, and how much of it the stacks explain: this tells what the table
+ * is worth. */
 static void put_process_growth(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;
 	const struct growth *known = &growth->attributed;
 	char bytes[20], interval[48] = "";
 
-	if (!profile->has_growth) { /* windows are too few, the process's own growth is known */
+	if (!profile->has_growth) { /* too few windows: only the process's growth is known */
 		sink__printf(sink, "anonymous memory grows by %s/s; by which stacks is not told\n",
 			     format_signed(growth->bytes_per_s, bytes));
 		return;
@@ -357,7 +357,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* The same of regions. */
+/* The head of a profile of regions. */
 static void put_regions_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {

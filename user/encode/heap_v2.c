@@ -5,10 +5,10 @@
  *	bytes = s f(x)		objects = n f(x).
  *
  * Both are multiplied by the same f, so x must be S/C, and then s = S / f(x) and n = s/x. For a
- * stack whose samples are all of one size, n is the number of samples: an integer, and nothing is
- * lost but the rounding of s. For mixed sizes n is no integer. Rounding it shifts the bytes by up
- * to R/2, 10 % of a stack of three samples, and always in the same direction for the same mix, so
- * that the error does not average out over many stacks.
+ * stack whose samples are all of one size, n is the number of samples: an integer. Only the
+ * rounding of s is lost. For mixed sizes n is no integer. Rounding it shifts the bytes by up to
+ * R/2, 10 % of a stack of three samples, and always in the same direction for the same mix, so that
+ * the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
  * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
@@ -16,10 +16,10 @@
  * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is
  * first moved so that the objects add up to C.
  *
- * Less than R bytes (which no sample of the file's interval gives, but those of windows, or what a
- * filter leaves, may) no pair can express. Such stacks are sampled in their turn: what one lacks
- * for an object goes to the next, so that their sum is right to half an object. Objects of no bytes
- * at all are left out: readers divide by the size. */
+ * No pair can express less than R bytes. No sample at the file's interval stands for less, but
+ * samples of windows, or the part that a filter leaves, may. Such stacks are sampled in their turn:
+ * bytes that are too few for an object are carried to the next stack, so their sum is right to half
+ * an object. Objects of no bytes are left out, because readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ struct pairs {
 	int n; /* how many are in use */
 };
 
-/* What a reader multiplies by. */
+/* The factor f that a reader multiplies by. */
 static double scale(double size, double interval)
 {
 	return 1 / -expm1(-size / interval);
@@ -126,18 +126,19 @@ static struct pairs invert_exactly(double objects, double bytes, double interval
 	if (fabs(pair_bytes(pairs.pair[0], interval) - bytes) <= TOLERANCE * bytes ||
 	    invert_split(objects, bytes, interval, &pairs))
 		return pairs;
-	/* Few objects: their number cannot be right, so let the bytes be. n rounded down, for more
-	 * than bytes/R objects cannot stand for so little. */
+	/* With few objects their number cannot be right, so only the bytes are. n is rounded down,
+	 * because more than bytes/R objects cannot stand for so few bytes. */
 	n = fmax(floor(objects / scale(bytes / objects, interval)), 1);
 	pairs.pair[0] = whole(n, size_for_bytes(bytes, n, interval));
 	return pairs;
 }
 
-/* Of one of many, with what those before it have left over: may be none. */
+/* The pairs of one of many stacks. The bytes of small stacks add up in *left_over, which may give a
+ * pair or none. */
 static struct pairs invert_carrying(double objects, double bytes, double interval,
 				    double *left_over)
 {
-	double x = bytes / objects, one = x * scale(x, interval); /* that one object stands for */
+	double x = bytes / objects, one = x * scale(x, interval); /* bytes an object stands for */
 
 	if (!(bytes > 0) || !(objects > 0) || !isfinite(one) || bytes >= one * (1 - TOLERANCE))
 		return invert_exactly(objects, bytes, interval);
@@ -202,8 +203,8 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 	return sink->error;
 }
 
-/* Locations that have a name and no address stand where no process has any, and far enough from
- * each other for readers that take one from a caller's. */
+/* Locations with a name but no address get addresses that no process has. They are far enough from
+ * each other for readers that subtract one from a caller's address. */
 #define NAMES_BEGIN (1ULL << 62)
 
 static uint64_t addr_of(const struct profile_location *location)
@@ -222,7 +223,7 @@ static void put_addresses(const struct profile *profile, const struct profile_si
 	sink__puts(sink, "\n");
 }
 
-/* What stacks that came before have left over, in bytes. */
+/* The bytes that earlier stacks have left over. */
 struct left_over {
 	double live, accum;
 };
@@ -272,8 +273,9 @@ static void put_site(const struct profile *profile, const struct profile_site *s
  * a blank. */
 #define PATH_COLUMN 73
 
-/* One line of /proc/PID/maps. The kernel writes a newline in a path as \012; so are all control
- * characters here, and bytes that are not UTF-8, on which readers in Rust give up. */
+/* One line of /proc/PID/maps. The kernel writes a newline in a path as \012; all control characters
+ * are written like that here. So are bytes that are not UTF-8, because readers in Rust give up on
+ * them. */
 static void put_mapping(const struct profile_mapping *mapping, struct sink *sink)
 {
 	bool vdso = file_id__equal(&mapping->file, &FILE_ID_VDSO);
@@ -311,10 +313,10 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 		put_mapping(&profile->mappings[i], sink);
 }
 
-/* What the file says that it was sampled at. Windows sample as closely as they can afford, and
- * stand for the time between them; an interval that became coarser is not what all samples came
- * at: a sample is worth what gives the whole the variance that it has, bytes R being known to R
- * bytes^1/2. */
+/* The interval that the file states. Windows sample as finely as they can afford, and stand for the
+ * time between them. If the interval became coarser, samples differ in their interval. In both
+ * cases the file states the interval that gives the whole its variance: at an interval R, the
+ * variance of `bytes` is R bytes. */
 static double interval_of(const struct profile *profile)
 {
 	struct estimate live = profile__live(profile);
@@ -344,8 +346,8 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 
 /* --- with its names --- */
 
-/* A name as part of a line, in which "--" stands between two of them: no readers know of a way to
- * quote it. */
+/* Puts a name into a line in which "--" separates names. Readers know no way to quote "--", so a
+ * blank separates two dashes of a name. */
 static int put_joined(const char *name, bool last, struct sink *sink)
 {
 	_cleanup_free_ char *printable = text_printable(name);
@@ -360,8 +362,8 @@ static int put_joined(const char *name, bool last, struct sink *sink)
 	return sink->error;
 }
 
-/* Outermost first, below one address. Names that are addresses, or nothing, readers make
- * themselves. */
+/* Puts the names of one address, outermost first. Addresses and empty names are left out: readers
+ * make such names themselves. */
 static int put_symbol(const struct profile_location *location, uint64_t addr, struct sink *sink)
 {
 	size_t n = location->n_frames, last = 0;
@@ -383,8 +385,8 @@ static int put_symbol(const struct profile_location *location, uint64_t addr, st
 	return rc;
 }
 
-/* jeprof looks callers up by their address less one, google-pprof by their address; the leaf both
- * by that. */
+/* jeprof looks up a caller by its address minus one, google-pprof by its address. Both look up the
+ * leaf by its address. */
 static int put_symbols(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_free_ char *binary = text_printable(profile->exe ? profile->exe : "");

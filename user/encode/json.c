@@ -142,12 +142,12 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* Of a lower bound there is no telling how much more there is, of an upper one how much less; of
- * what does not say how it was sampled, neither. */
+/* The high end of a lower bound is not known, nor the low end of an upper bound. If the profile
+ * does not say how it was sampled, neither end is known. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
-	/* of what windows have not seen nothing is known */
+	/* nothing is known of memory that windows have not seen */
 	bool complete = !profile__is_lower_bound(profile) &&
 			!(profile__is_windowed(profile) && !(live->bytes > 0));
 	bool known = profile->interval_bytes;
@@ -279,14 +279,14 @@ static void put_growth(struct json *json, const struct growth *growth)
 	json__put_real(json, "growth_high", growth->high);
 }
 
-/* What the process's memory grows by, and what of that is known. */
+/* The growth of the process's memory, and how much of it is explained. */
 static void put_process_growth(struct json *json, const struct profile *profile)
 {
 	const struct process_growth *growth = &profile->growth;
 	struct json object = json__open(json, "process_growth", "{");
 
 	json__put_real(&object, "bytes_per_s", growth->bytes_per_s);
-	if (!profile->has_growth) { /* windows are too few to tell of stacks */
+	if (!profile->has_growth) { /* too few windows to tell the stacks' growth */
 		sink__puts(json->sink, "}");
 		return;
 	}
@@ -313,7 +313,7 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
-/* null: longer than anybody watched, or not known at all. */
+/* null: longer than the run could see, or not known at all. */
 static void put_half_life(struct json *stack, const struct half_life *h)
 {
 	bool known = h->s > 0;
@@ -343,7 +343,8 @@ static void put_heights(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 }
 
-/* Names by tid, and who freed whose memory; freer 0: all that the owner allocated. */
+/* Thread names by tid, and which thread freed whose memory. freer 0: all that the owner
+ * allocated. */
 static void put_transfers(struct json *json, const struct profile *profile)
 {
 	struct json list = json__open(json, "threads", "[");
@@ -371,8 +372,8 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* Of the samples of that moment only their sum is known: its interval assumes the largest variance
- * (estimate__of_bytes()), and is no narrower than that of the same bytes live. */
+/* Of the samples at the peak only the sum is known. Its interval assumes the largest variance
+ * (estimate__of_bytes()), so it is no narrower than the interval of the same bytes live. */
 static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
 	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -387,7 +388,8 @@ static void put_peak(struct json *json, const struct profile *profile, double ob
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 
-/* Of windows, where the error is known: of continuous runs it follows from the interval. */
+/* Only for windows, where the error is known. In continuous runs it follows from the sampling
+ * interval. */
 static void put_alloc_interval(struct json *json, const struct profile_site *site)
 {
 	const struct estimate allocated = {
@@ -465,7 +467,7 @@ static void put_probes(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* What only regions have. */
+/* The members that only regions have. */
 static void put_kinds(struct json *json, const struct profile *profile)
 {
 	struct json kinds = json__open(json, "kinds", "{");

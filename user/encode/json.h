@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: JSON, written as it comes. */
+/* Private to the room: a writer of JSON that keeps no document in memory. */
 #ifndef MEMTRACE_ENCODE_JSON_H
 #define MEMTRACE_ENCODE_JSON_H
 
@@ -17,21 +17,22 @@ struct json {
 	bool first;
 };
 
-/* The comma before the next item of an array, if one is due; a string; "key": of an object. */
+/* Write the comma before the next item of an array, if one is due; a string; "key": of an
+ * object. */
 void json__comma(struct json *json);
 void json__text(struct json *json, const char *text);
 void json__key(struct json *json, const char *key);
 
-/* Opens an object or array, in an object called key (NULL: in an array); the value returned writes
- * into it. Who opened it writes the bracket that closes it. */
+/* Opens an object or array, as the member key of an object (NULL: in an array). The returned writer
+ * writes into it. The caller writes the closing bracket. */
 struct json json__open(struct json *json, const char *key, const char *bracket);
 
-/* The object that a document is, with its first members: "version" (ENCODE_JSON_VERSION) and "what"
- * (of profile_what__name()). Who opened it writes "}\n". */
+/* Opens the document's outermost object and writes its first members: "version"
+ * (ENCODE_JSON_VERSION) and "what" (of profile_what__name()). The caller writes "}\n". */
 struct json json__open_document(struct sink *sink, const char *what);
 
-/* Members of an object. Numbers that are no integers have three decimals; those that JSON has no
- * form of are null. */
+/* Members of an object. Non-integers have three decimals. Numbers that JSON cannot express are
+ * null. */
 void json__put_text(struct json *json, const char *key, const char *text);
 void json__put_uint(struct json *json, const char *key, uint64_t value);
 void json__put_real(struct json *json, const char *key, double value);
@@ -47,7 +48,7 @@ void json__put_lost(struct json *json, const struct profile *profile);
 /* "contradictions". 0 or -ENOMEM. */
 int json__put_contradictions(struct json *json, const struct profile *profile);
 
-/* "file" (where it was read from one), "pid", "comm" */
+/* "file" (if the profile was read from one), "pid", "comm" */
 void json__put_identity(struct json *json, const struct profile *profile);
 
 /* "profiles" (0 or -ENOMEM) and "warnings". */
@@ -57,8 +58,8 @@ void json__put_warnings(struct json *json, unsigned warnings);
 /* "resident" */
 void json__put_resident(struct json *json, const struct resident *resident);
 
-/* "frames" of a stack, leaf first, and "lines", where any is known, beside them: "file:line" or
- * null. */
+/* "frames" of a stack, leaf first. If any line is known, "lines" beside them: "file:line" or null
+ * for each frame. */
 void json__put_frames(struct json *stack, const struct profile *profile,
 		      const struct profile_site *site);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The common question: does it leak, and where? Stacks by evidence, a sentence each: that it
- * surely grows, how much of all growth that is, whether what it allocates is ever freed; and what
- * would make it surer. */
+/* The common question: does the process leak, and where? Stacks are ranked by evidence. Each gets a
+ * sentence: whether it surely grows, its share of all growth, whether its blocks are ever freed,
+ * and what would make the answer surer. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -19,24 +19,24 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-#define MAYBE	      3	 /* stacks that may grow, told at most */
-/* Of what was still held at the first age, at the last: blocks of a leak stay, those of a cache
- * go. */
+#define MAYBE	      3	 /* most stacks told that only may grow */
+/* Share of the memory held at the first age that is still held at the last age. Blocks of a leak
+ * stay, blocks of a cache are freed. */
 #define FLAT  0.8
 #define STEEP 0.5
-/* Growth of so many samples in the time that is looked at is found in 95 of 100 cases: eight
+/* Growth of this many samples within the time that is examined is found in 95 of 100 cases: eight
  * slices, with the error of their spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
-/* of a run, traced continuously: growth is known as in a continuous one
- * (session/windowed_trend.c) */
+/* Share of a run. If more is traced continuously, growth is known as in a continuous run
+ * (session/windowed_trend.c). */
 #define NEARLY_ALL 0.8
-#define LONGEST	   60 /* times as long a run is no advice: half an hour for half a minute */
-#define LEAST_RATE 1  /* byte per second: less is no growth of anything */
-#define MUCH_PCT   20 /* of CPU time: a limit for who wants to know */
-/* bytes per second that a process gains, which are not passed over */
+#define LONGEST	   60 /* a run this many times as long is not advised: half an hour for 30 s */
+#define LEAST_RATE 1  /* byte per second: less does not count as growth */
+#define MUCH_PCT   20 /* of CPU time: the limit that is advised */
+/* bytes per second: growth of a process from this on is always mentioned */
 #define GROWS (16 << 10)
 
-/* What is told of one stack, or of those that read the same. */
+/* What is told of one stack, or of a group of stacks that are printed the same. */
 struct suspect {
 	const struct profile *profile;
 	const struct profile_site *site;
@@ -44,13 +44,13 @@ struct suspect {
 	double live;
 	size_t index; /* among those given */
 	bool sure;
-	bool aged; /* these are known: shares still held of what is older than so many seconds */
+	bool aged; /* known: shares still held of memory older than young_s, old_s */
 	double young_s, young, old_s, old;
-	double oldest_s;   /* some of what it holds is older than that; 0: not known */
-	struct growth now; /* by the last profile alone, which looks at the end of its run; low is
-			    * NaN: not known */
+	double oldest_s;   /* some of its memory is older than this; 0: not known */
+	struct growth now; /* growth by the last profile alone, which looks at the end of its run;
+			    * low is NaN: not known */
 	bool replaces;	   /* struct profile_site's */
-	unsigned rises;	   /* of so many steps; 0: not known */
+	unsigned rises;	   /* in this many of steps; 0: not known */
 	size_t steps;
 };
 
@@ -64,22 +64,22 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* It has grown from the first profile to the last, but what the last one says of itself is that it
- * may not do so still. */
+/* The stack has grown from the first profile to the last, but by the last profile alone it may not
+ * grow any more. */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* Its growth is nothing that could be told as such: of an interval that reaches far all the
- * same. */
+/* The growth is too small to be told, although its interval may reach far above. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
 }
 
-/* What surely grows, first what stays for good, last what goes on being freed; then what may grow.
- * Each by growth__compare(). */
+/* Rank of the evidence. Stacks that surely grow come first: of these, flat ones lead, and steep
+ * ones or those whose growth may be over are last. Stacks that may grow follow. Ties by
+ * growth__compare(). */
 static int evidence(const struct suspect *s)
 {
 	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
@@ -97,7 +97,7 @@ static int by_evidence(const void *a, const void *b)
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-/* " (95 %: 1.0 - 1.5 MiB)", where there is an error. */
+/* " (95 %: 1.0 - 1.5 MiB)", if the figure has an error. */
 static void put_interval(double low, double high, struct sink *sink)
 {
 	char interval[48];
@@ -112,7 +112,7 @@ static void put_interval(double low, double high, struct sink *sink)
 	}
 }
 
-/* Is what it allocates freed as it gets older? */
+/* Are the stack's blocks freed as they get older? */
 static void put_ages(const struct suspect *s, struct sink *sink)
 {
 	if (!s->aged)
@@ -179,15 +179,15 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 struct finding {
 	struct suspect *suspects; /* by_evidence() */
 	size_t n, n_sure;
-	bool judged;	  /* it could be told how sure growth is */
-	double whole;	  /* what a stack's growth is told as a share of, bytes per second; not
-			   * above 0: not known */
-	const char *what; /* that is, */
-	bool of_process;  /* of the process, which knows more than the stacks do */
-	double process;	  /* what its anonymous memory grows by, bytes per second; NaN: not known */
+	bool judged;	  /* it is known how sure growth is */
+	double whole;	  /* all growth, bytes per second: a stack's growth is told as a share of
+			   * it; not above 0: not known */
+	const char *what; /* words for whole */
+	bool of_process;  /* whole is the process's growth, not the sum of the stacks */
+	double process;	  /* growth of its anonymous memory, bytes per second; NaN: not known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited;	  /* is_limited() */
-	bool somebody;	  /* the process has more and more blocks, whichever stack they are of */
+	bool somebody;	  /* the process has more and more blocks, of some stack */
 };
 
 static void finding__clear(struct finding *finding)
@@ -267,7 +267,7 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
 
-/* Those that are sure, and some of the others; and what could have been missed. */
+/* Puts the stacks that surely grow, or some that may grow, and what could have been missed. */
 static int put_suspects(const struct finding *finding, const struct table_options *options,
 			struct sink *sink)
 {
@@ -307,7 +307,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 	return err ? err : sink->error;
 }
 
-/* The members that all have, and the stacks. */
+/* The members that all findings have, and the stacks. */
 static void put_finding_json(struct json *json, const struct finding *finding)
 {
 	struct json list;
@@ -353,8 +353,8 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* --- of one profile --- */
 
-/* Survival is known of single stacks only: of several that read the same, that of the one that
- * holds most of it. */
+/* Survival is known of single stacks only. Of a group that is printed the same, the ages are those
+ * of one stack, if that stack holds at least half of the memory. */
 static void add_ages(struct suspect *s, const struct profile *profile,
 		     const struct profile_site *site, double live)
 {
@@ -378,8 +378,8 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* What a sample of windows stands for, bytes, the time between them included: the variance of what
- * was allocated over its bytes. 0: it is not known. */
+/* The bytes that one sample in windows stands for, including the time between windows: the variance
+ * of the allocated bytes divided by these bytes. 0: not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
@@ -394,8 +394,8 @@ static double windows_sample(const struct profile *profile)
 }
 
 /* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the
- * middle half of the run count, otherwise the last two thirds of it. So they do where continuous
- * tracing missed little. */
+ * middle half of the run count. In a continuous run, or in windows that missed little, the last two
+ * thirds count. */
 static double least_growth(const struct profile *profile)
 {
 	bool windowed = mostly_windows(profile);
@@ -405,10 +405,11 @@ static double least_growth(const struct profile *profile)
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 
-/* Samples alone bound what could be missed only where their weights are alike. Those of windows are
- * not: a second of continuous tracing may bring most samples, and tells little of the rest. What
- * was not found in truth is evidence against such a bound: growth that a stack may have without
- * being sure, and growth of the process that no stack explains. */
+/* The number of samples bounds the growth that could be missed only if all samples have similar
+ * weights. In windows the weights differ: a second of continuous tracing may bring most samples,
+ * and tells little about the rest of the run. Two kinds of growth that was not found raise the
+ * bound: growth that a stack may have without being sure, and growth of the process that no stack
+ * explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -548,8 +549,7 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks "
 		       "FILE, of the last one";
-	if (diff->windowed && !last->has_growth) /* what few windows saw in the one and in the other
-						  * is no trend */
+	if (diff->windowed && !last->has_growth) /* differences between few windows are no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace "

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* profile.proto, gzipped. What lies where is told in profile/pprof.h.
+/* profile.proto, gzipped. profile/pprof.h describes the fields.
  *
  * The bytes are written by hand: a message is tags, varints and lengths, a hundred lines here and
- * as many in the decoder. protobuf-c would have us build a second copy of the profile as a tree of
- * its objects, and it unpacks a hostile file into such a tree, many times its size, before a limit
- * can be looked at; it would be a dependency as well.
+ * as many in the decoder. protobuf-c would be a dependency, and would need a second copy of the
+ * profile as a tree of its objects. It unpacks a hostile file into such a tree, many times its
+ * size, before a limit can be checked.
  *
- * Values are integers, the profile's are not: each is written as the difference of two rounded
- * sums, so that it is off by less than one and the total by no more than half. */
+ * The file's values are integers, the profile's are not. Each value is written as the difference of
+ * two rounded sums. Thus a value is off by less than one, and the total by at most half. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -24,10 +24,10 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MAX_DROP       16   /* names of allocators' functions that readers leave out, at most; */
-#define MAX_DROP_BYTES 100  /* of each */
-#define CLEARLY	       1.01 /* more, before it is said */
-/* of all threads of all stacks: some 500 MB, which zlib makes small */
+#define MAX_DROP       16   /* most allocator functions that readers leave out */
+#define MAX_DROP_BYTES 100  /* longest of these names */
+#define CLEARLY	       1.01 /* least ratio that is written */
+/* locations in samples of all threads: some 500 MB, which zlib makes small */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
@@ -39,7 +39,7 @@ static void put_value_type(struct pprof *p, int field, const char *type, const c
 
 /* --- samples --- */
 
-/* What belongs to one sample. */
+/* The values of one sample. */
 struct share {
 	double value[VALUES]; /* by enum pprof_value */
 };
@@ -77,7 +77,7 @@ static uint64_t take(struct pprof *p, int i, double value)
 	return n < p->max_value ? n : p->max_value;
 }
 
-/* By age. */
+/* Adds the share at an age. */
 static void add_share(struct pprof *p, const char *label, double age_s, double share)
 {
 	_cleanup_free_ char *key = NULL;
@@ -92,11 +92,11 @@ static void add_share(struct pprof *p, const char *label, double age_s, double s
 	add_label(p, key, NULL, to_signed(p, PPM * share), "ppm");
 }
 
-/* The labels of a stack as such. True: there are any. */
+/* Adds the labels of a stack as a whole. True: something was added. */
 static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
-	struct estimate unsaid = site->live; /* what readers make of the other values */
+	struct estimate unsaid = site->live; /* as readers compute it from the values */
 	size_t before = p->message.len;
 
 	unsaid.squares = 0;
@@ -148,8 +148,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 	return p->message.len > before;
 }
 
-/* One sample of the site: of a thread, or (thread is NULL) of the stack as such. Left out when it
- * says nothing. */
+/* Puts one sample of the site: of a thread, or (thread is NULL) of the stack as a whole. An empty
+ * sample is left out. */
 static void put_sample(struct pprof *p, const struct profile_site *site,
 		       const struct profile_thread *thread, const struct share *share)
 {
@@ -201,16 +201,16 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 	pprof__put_message(p, PROFILE_SAMPLE);
 }
 
-/* What is live belongs to threads by what each holds, and of all that was allocated, that much; the
- * rest of it, what was freed again, to none. */
+/* Live memory belongs to the threads that hold it. The same amount of the allocated memory belongs
+ * to them, too. The rest of it was freed again and belongs to no thread. */
 static void put_site(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
 	const struct estimate *live = &site->live;
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
-		/* where it is not known, it is what lives: none, so that who reads it does not know
-		 * it, either */
+		/* if unknown, these equal live: written as 0, so that they stay unknown to who
+		 * reads the file */
 		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
 		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
@@ -232,13 +232,13 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		share.value[VALUE_INUSE_SPACE] = fmin(held->bytes, left.value[VALUE_INUSE_SPACE]);
 		for (int k = VALUE_INUSE_SAMPLES; k < VALUE_GROWTH; k++)
 			share.value[k] = fmin(all.value[k] * part, left.value[k]);
-		/* In windows more can be thought to live than to have been allocated. */
+		/* In windows the estimate of live may exceed that of allocated. */
 		share.value[VALUE_ALLOC_OBJECTS] =
 			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
 		share.value[VALUE_ALLOC_SPACE] =
 			fmin(share.value[VALUE_INUSE_SPACE], left.value[VALUE_ALLOC_SPACE]);
-		/* The last one has all that is left but for what is really nobody's: differences of
-		 * doubles are not quite 0. */
+		/* A tiny rest is no real memory without a thread: differences of doubles are not
+		 * quite 0. The last thread gets it. */
 		for (int k = 0; k < VALUE_GROWTH; k++) {
 			left.value[k] -= share.value[k];
 			if (left.value[k] < 1e-9 * all.value[k]) {
@@ -287,7 +287,8 @@ static void put_mapping(struct pprof *p, size_t index)
 	pprof__put_message(p, PROFILE_MAPPING);
 }
 
-/* Those in which a location lies. Readers take the first one for the program. */
+/* Puts the mappings in which a location lies, the program's first: readers take the first one for
+ * the program. */
 static void put_mappings(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -422,7 +423,7 @@ static void put_facts(struct pprof *p)
 	}
 }
 
-/* With the digits that they have in LABEL_SURVIVAL. */
+/* The ages, with the same digits as in LABEL_SURVIVAL. */
 static void put_survival_ages(struct pprof *p)
 {
 	char text[PROFILE_SURVIVAL_AGES * 24] = "";
@@ -433,7 +434,7 @@ static void put_survival_ages(struct pprof *p)
 	put_comment(p, COMMENT_SURVIVAL ": %s", text);
 }
 
-/* For people: who reads the file finds them himself. */
+/* For people: a program that reads the file finds the contradictions itself. */
 static void put_findings(struct pprof *p)
 {
 	struct contradictions all = profile__contradictions(p->profile);
@@ -483,7 +484,7 @@ static void put_comments(struct pprof *p)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);
 }
 
-/* Adds a name to a regular expression, meaning itself. */
+/* Adds a name to a regular expression, quoted to match itself. */
 static void add_quoted(struct message *m, const char *name)
 {
 	for (; *name; name++) {
@@ -496,7 +497,7 @@ static void add_quoted(struct message *m, const char *name)
 	}
 }
 
-/* Adds a function's name that is new. */
+/* Adds a function's name, if it is new. */
 static void add_dropped(struct pprof *p, struct intern *names, struct message *regex,
 			const char *name)
 {
@@ -517,7 +518,8 @@ static void add_dropped(struct pprof *p, struct intern *names, struct message *r
 	add_quoted(regex, printable);
 }
 
-/* Who allocates says nothing about who holds memory: left out as in collapsed stacks. */
+/* Allocation functions do not tell who holds memory: readers leave them out, as collapsed stacks
+ * do. */
 static void put_drop_frames(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -554,8 +556,8 @@ static void put_strings(struct pprof *p)
 	}
 }
 
-/* Each sample has its whole stack, and each thread that holds any of one a sample. No process comes
- * to so many, but a short file can. */
+/* Each thread that holds memory of a stack has a sample, and each sample has its whole stack. No
+ * process has so many, but a short input file can. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What memtrace alone reads of its files: see enum pprof_own_field. */
+/* The fields that only memtrace reads: see enum pprof_own_field. */
 #include "encode/pprof_parts.h"
 
 #include <endian.h>
@@ -22,7 +22,7 @@ static uint64_t zigzag(int64_t value)
 	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
 }
 
-/* All 0: that is what its absence means. */
+/* Adds the values unless all are 0: an absent field means 0. */
 static bool add_known(struct message *m, int field, const double *values, size_t n)
 {
 	bool any = false;
@@ -43,7 +43,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	for (int i = 0; i < OWN_REMAINDERS; i++) {
 		double remainder = fmax(values[i], 0) - (double)written[i];
 
-		/* what is cut to what readers can add up stays so */
+		/* a value cut to the limit of readers stays cut */
 		parts[i] = fabs(remainder) < 2 ? llround(OWN_PARTS * remainder) : 0;
 		any |= parts[i] != 0;
 	}
@@ -57,7 +57,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	return true;
 }
 
-/* Do readers know it from what was allocated and what lives? */
+/* Can readers compute freed from allocated and live? */
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;
@@ -107,7 +107,7 @@ bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 	return any;
 }
 
-/* Those that no sample names. */
+/* Puts the threads that no sample names. */
 static void put_threads(struct pprof *p)
 {
 	for (size_t i = 0; i < p->profile->n_threads && !p->error; i++) {

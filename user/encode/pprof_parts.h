@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the writer of pprof. pprof_write has the wire format and the
- * gzip file, pprof has what any reader of pprof knows, pprof_own what only memtrace does. The
- * first error stays in struct pprof; after it nothing more is written. */
+/* Private to the room: the parts of the writer of pprof. pprof_write.c has the wire format and the
+ * gzip file, pprof.c the fields that any reader of pprof knows, pprof_own.c the fields that only
+ * memtrace knows. The first error stays in struct pprof; after it nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
 
@@ -21,16 +21,16 @@ struct message {
 	bool failed; /* out of memory */
 };
 
-/* What was written of one value so far, and what it was before rounding. */
+/* The running sum of one value before rounding, and what was written of it so far. */
 struct carry {
 	double sum;
 	uint64_t written;
 };
 
-/* What a mapping is written with. */
+/* The fields that a mapping is written with. */
 struct mapping_use {
 	uint64_t id;			/* 0: no location lies in it */
-	bool functions, files, inlined; /* are known of some of them */
+	bool functions, files, inlined; /* known of some locations */
 };
 
 struct pprof {
@@ -38,13 +38,13 @@ struct pprof {
 	struct sink *sink;
 	z_stream zip;
 	struct intern strings;
-	struct intern functions; /* three numbers: name, why it has none (0: it has), file */
+	struct intern functions; /* three numbers: name, why it has no name (0: it has one), file */
 	struct carry carry[VALUES];
-	uint64_t max_value; /* of one sample, so that no sum overflows */
+	uint64_t max_value; /* limit for one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
-	bool threads_left_out;	  /* they would be too many */
-	bool *named;		  /* by thread: a sample names it */
+	bool threads_left_out;	  /* there would be too many */
+	bool *named;		  /* by thread: whether a sample names it */
 	int error;
 };
 
@@ -52,7 +52,7 @@ struct pprof {
 
 void message__append(struct message *m, const void *data, size_t len);
 void message__varint(struct message *m, uint64_t value);
-/* A field that is 0 is not written: that is what its absence means. */
+/* A field that is 0 is not written: an absent field means 0. */
 void message__uint(struct message *m, int field, uint64_t value);
 void message__bytes(struct message *m, int field, const void *data, size_t len);
 
@@ -61,7 +61,7 @@ void message__bytes(struct message *m, int field, const void *data, size_t len);
 /* Packs len bytes into the file; flush as of zlib's deflate(). */
 void pprof__deflate(struct pprof *p, const void *data, size_t len, int flush);
 
-/* Writes p->message as that field of the profile, and empties it. */
+/* Writes p->message as the given field of the profile, and empties p->message. */
 void pprof__put_message(struct pprof *p, int field);
 
 /* Fields of the profile itself; a number that is 0 is not written. */
@@ -71,17 +71,17 @@ void pprof__put_number(struct pprof *p, int field, uint64_t value);
 /* The number of a text in the table of strings, made printable. */
 uint64_t pprof__string(struct pprof *p, const char *text);
 
-/* --- pprof_own: the fields of our own --- */
+/* --- pprof_own: memtrace's own fields --- */
 
-/* Adds to p->message what rounding took from a sample's values, of which written[] is left. True:
- * there is any. */
+/* Adds to p->message what rounding took from a sample's values; written[] is the rounded values.
+ * True: something was added. */
 bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
 			       const uint64_t written[OWN_REMAINDERS]);
 
-/* Adds to p->message what belongs to the sample of a stack as such. True: there is any. */
+/* Adds to p->message the fields of a stack as a whole. True: something was added. */
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site);
 
-/* Those of the profile, of which no other field tells. */
+/* Writes memtrace's own fields of the profile. */
 void pprof_own__put(struct pprof *p);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The whole machine on one screen. What the columns mean is in encode.h. A cell is text from its
- * first moment; columns are as wide as their widest cell, and what is left of the line goes to the
- * function. */
+/* The whole machine on one screen. encode.h explains the columns. Cells are stored as text. Columns
+ * are as wide as their widest cell, and the rest of the line is for the function. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -53,24 +52,24 @@ struct row {
 	char *site; /* the last column, printable, not yet shortened; owned */
 };
 
-/* What is added up over processes, or is one process's. */
+/* Sums over several processes, or the figures of one process. */
 struct sum {
-	size_t n, untraced; /* processes, and those of them of which nothing is known */
+	size_t n, untraced; /* processes, and those of them that are not traced */
 	struct estimate live;
 	bool unbounded;		     /* one of them may hold any number of bytes */
-	bool allocated;		     /* anything at all during the run */
-	bool lower, upper, windowed; /* bounds: of what is live */
+	bool allocated;		     /* something, during the run */
+	bool lower, upper, windowed; /* lower, upper: live is a bound */
 	double growth;		     /* bytes per second */
-	bool at_most;		     /* by which it grows, as far as that is known */
+	bool at_most;		     /* growth is an upper bound */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
 };
 
 struct process {
 	const struct profile *profile;
-	struct estimate live, peak; /* the latter where the profile has one */
-	double held_most; /* at any moment, bytes, where that is known of some process of the run */
-	double growth;	  /* bytes per second */
-	size_t index;	  /* among those given */
+	struct estimate live, peak; /* peak only if the profile has one */
+	double held_most;	    /* peak, bytes, if some process of the run has a known peak */
+	double growth;		    /* bytes per second */
+	size_t index;		    /* among those given */
 };
 
 /* What holds for all processes. */
@@ -78,12 +77,12 @@ struct run {
 	const struct process_table_options *options;
 	double duration_s;
 	uint64_t interval_bytes;       /* R, the largest of all */
-	uint64_t asked_interval_bytes; /* 0: it is that */
+	uint64_t asked_interval_bytes; /* 0: the same */
 	bool exact;
-	bool peaks; /* some process's is known, and more than what it has at its end */
+	bool peaks;		   /* some process's peak is known and above its live bytes */
 	struct process *processes; /* in the order of the table */
 	size_t n;
-	bool hidden[N_COLUMNS]; /* for want of room, or because there is nothing to show */
+	bool hidden[N_COLUMNS]; /* to save room, or because there is nothing to show */
 };
 
 /* Of windows growth is estimated by itself: of what came first more is known. */
@@ -92,8 +91,8 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
-/* Windows of which there are too few to tell: it grows by what lives of what it allocated, less
- * what it freed of what was there before, which nobody saw. */
+/* There are too few windows to tell growth. The process grows by its live memory of the run, less
+ * the older memory that it freed, which was not seen. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->has_growth;
@@ -108,7 +107,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 	if (profile->not_traced) {
 		sum->untraced++;
 	} else {
-		/* each has room of its own; of one that may have any, so may all */
+		/* each process has a limit of its own; if one has no limit, the sum has none */
 		if (process->live.bytes > 0 && !(process->live.most > 0))
 			sum->unbounded = true;
 		estimate__merge(&sum->live, &process->live);
@@ -127,7 +126,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 
 /* --- numbers as text --- */
 
-/* false: the number is no estimate, or one whose error is not known. */
+/* false: the number is not an estimate, or its error is not known. */
 static bool live_interval(const struct run *run, const struct sum *sum, struct interval *ret)
 {
 	if (run->exact || !sum->allocated || sum->lower)
@@ -157,7 +156,7 @@ static void format_estimate(const struct run *run, const struct sum *sum, double
 	format_interval(interval, interval_text, CELL_SIZE);
 }
 
-/* Where some were traced in windows, there is no interval for all together. */
+/* If some processes were traced in windows, the sum has no interval. */
 static void format_growth(const struct run *run, const struct sum *sum, char *text,
 			  char *interval_text)
 {
@@ -184,8 +183,8 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* --- rows --- */
 
-/* The function that holds most: the holder (encode/where.h) of the stacks that read the same and
- * hold most together. A printable copy. */
+/* The function that holds most: the holder (encode/where.h) of the group of equally printed stacks
+ * that holds most. A printable copy. */
 static int top_site(const struct profile *profile, char **ret_name)
 {
 	struct group *groups;
@@ -211,7 +210,7 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 	snprintf(row->cells[THREADS], CELL_SIZE, "%s", with_commas(sum->threads, buf));
 }
 
-/* What it held at its highest: known of what is traced continuously. */
+/* The process's peak, which is known only of continuous tracing. */
 static void fill_peak(struct row *row, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -258,7 +257,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
 	if (!profile->not_traced)
 		return top_site(profile, &row->site);
-	/* nothing is known of its heap, which is not nothing in its heap */
+	/* its heap is not known, which does not mean that it is empty */
 	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
 		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
 	if (asprintf(&row->site, "(not traced: %s)", profile->not_traced) < 0) {
@@ -268,7 +267,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	return 0;
 }
 
-/* What the others hold: those that ended hold nothing. */
+/* The row of the other processes. Ended ones hold nothing. */
 static int fill_rest(struct row *row, const struct run *run, const struct process *rest, size_t n)
 {
 	struct sum sum = {};
@@ -311,8 +310,8 @@ static size_t width_used(const struct run *run, const size_t *width)
 	return used;
 }
 
-/* Hides columns until the function has room, and says which. Never an estimate without its
- * interval, and not what is sorted by. The room of the function. */
+/* Hides columns until the function has room, and names them. An estimate is never shown without its
+ * interval, and the column sorted by stays. Returns the room of the function. */
 static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 {
 	enum process_sort sort = run->options->sort;
@@ -346,7 +345,7 @@ static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 	return used + MIN_ROOM > total ? MIN_ROOM : total - used;
 }
 
-/* No blanks at the end of a line: those due are put before the next thing that is there. */
+/* A line has no trailing blanks: blanks are put only before the next cell that is not empty. */
 static void put_cells(const struct run *run, const size_t *width, const char *const *cells,
 		      const char *last, struct sink *sink)
 {
@@ -480,7 +479,8 @@ static void put_figure(const char *text, const char *per, const char *interval, 
 		sink__printf(sink, " (95 %%: %s)", interval);
 }
 
-/* What is there at the end, and, as that is gone, what ended processes held at theirs. */
+/* Puts the sums of the processes that still exist. The memory of ended processes is gone, so a line
+ * of its own says what they held at their end. */
 static void put_totals(const struct run *run, struct sink *sink)
 {
 	struct sum living = {}, ended = {};
@@ -514,7 +514,7 @@ static void put_totals(const struct run *run, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* The same stands in each profile. */
+/* Puts the cost of the run, which is the same in each profile. */
 static void put_own(const struct run_cost *cost, struct sink *sink)
 {
 	char total[16], kernel[16];
@@ -533,7 +533,7 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
-/* The losses of all, in the order in which they are first named. */
+/* The losses of all processes, in the order of their first mention. */
 static int put_losses(const struct run *run, const struct profile *const *profiles,
 		      struct sink *sink)
 {
@@ -552,7 +552,7 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	return err;
 }
 
-/* Where processes contradict themselves: of as many as there are rows. */
+/* The contradictions of as many processes as there are rows. */
 static int put_findings(const struct run *run, struct sink *sink)
 {
 	size_t left = run->options->top ? run->options->top : DEFAULT_TOP, more = 0;
@@ -578,8 +578,8 @@ static int put_findings(const struct run *run, struct sink *sink)
 	return err;
 }
 
-/* Descending; those that ended last, for they hold nothing any more, by what they held at their
- * highest; ties by pid. */
+/* Descending. Ended processes come last, as they hold nothing any more, ordered by their peak. Ties
+ * by pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
 	const struct profile *x = a->profile, *y = b->profile;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The resident set explained. In KiB, as /proc counts it: rounded further, rows would not add up
- * before the reader's eyes. */
+/* Explains the resident set, in KiB as in /proc. With coarser rounding the printed rows would not
+ * add up. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "encode/fold.h"
 #include "encode/text.h"
 
-#define MIN_ROOM 40 /* for what a row is, however narrow the terminal */
-/* Of a kind so many rows are shown, if they are that part of the whole or more; the rest is one
- * row. */
+#define MIN_ROOM 40 /* for a row's text, however narrow the terminal */
+/* Of each kind up to ROWS_OF_KIND rows are shown, if each is at least 1/LEAST_PART of the whole.
+ * The rest is one row. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100
@@ -49,7 +49,7 @@ static void format_row_interval(const struct resident *r, const struct resident_
 			 format_kib(row->interval.high, high));
 }
 
-/* What nobody was seen to map. */
+/* Memory whose mapping was not seen. */
 static const char *earlier_text(const struct resident *r)
 {
 	return !r->followed	   ? "anonymous, not followed"
@@ -106,7 +106,8 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-/* In whole KiB: what is measured is; the heap's two rows are rounded together. */
+/* In whole KiB, as measured figures are. The heap's two rows are rounded so that their sum
+ * stays. */
 static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
 {
 	if (row->kind == RESIDENT_HEAP && r->heap_split)
@@ -124,16 +125,16 @@ static void format_row(const struct resident *r, const struct resident_row *row,
 	*cells = (struct cells){};
 	format_kib((double)shown_bytes(r, row), cells->resident);
 	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
-	if (row->kind == RESIDENT_HEAP_LIVE) /* those of the whole heap stand in the other row */
+	if (row->kind == RESIDENT_HEAP_LIVE) /* the other row has those of the whole heap */
 		return;
 	format_kib((double)row->anonymous, cells->anonymous);
 	format_kib((double)row->swap, cells->swap);
 }
 
-/* As wide as their widest cell. */
+/* Columns are as wide as their widest cell. */
 struct widths {
 	int resident, interval, anonymous, swap;
-	size_t room; /* for what it is */
+	size_t room; /* for the row's text */
 };
 
 static void widen(int *width, const char *cell)
@@ -191,15 +192,15 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 {
 	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
-	/* an owner is functions, each of which may have arguments; what else is named is files */
+	/* an owner's name is functions, which may have template arguments; other names are files */
 	if (printable)
 		name = row->kind == RESIDENT_MAPPED ? fold_name(printable) : strdup(printable);
 	text = name ? row_text(r, row, name) : NULL;
 	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
 }
 
-/* The rows of one kind from i on: the largest, and the others in one. *ret_next: the first of the
- * next kind. */
+/* Puts the rows of one kind from i on: the largest, then the others as one row. *ret_next: the
+ * first row of the next kind. */
 static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink,
 		    size_t *ret_next)
 {

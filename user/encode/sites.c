@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What stacks did over the run: how much, how high, and for how long. */
+/* What stacks did during the run: how much they allocated, how much they held, and for how long. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static unsigned width_of(const struct table_options *options)
 	return options->width ? options->width : 100;
 }
 
-/* Is there room for stacks beside so many columns? Where not, each has a line of its own. */
+/* Is there room for stacks beside so many columns? If not, each stack has a line of its own. */
 static bool is_beside(const struct table_options *options, unsigned columns)
 {
 	return width_of(options) >= columns + MIN_ROOM;
@@ -72,7 +72,7 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 	double pct = sampling_error_pct(profile, bytes);
 	char high[16];
 
-	if (pct >= 100) /* of a sample or a few */
+	if (pct >= 100) /* one sample or a few */
 		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
 	else if (pct > 0)
 		grid__add(grid, "+-%.0f %%", pct);
@@ -118,7 +118,7 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	return rc ? rc : put_more(n, top, sink);
 }
 
-/* Shares of all that are in it, by class. */
+/* Puts the share of each class of ages in their sum. */
 static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
 {
 	double all = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A picture that is whole without its script: boxes, labels and the head stand in the file as
- * elements, placed in per cent of the chart. For the script, what is known of each box is a line of
- * text in <metadata>, in the order of the boxes; names are there once. Text from the target is
- * escaped for XML and never stands in the script, which is the same in every file (svg.js). */
+/* A picture that is complete without its script: boxes, labels and the head are elements of the
+ * file, placed in per cent of the chart. For the script, <metadata> has a line with the figures of
+ * each box, in the order of the boxes, and each name once. Text from the target is escaped for XML
+ * and never stands in the script, which is the same in every file (svg.js). */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -25,13 +25,13 @@
 #define FIRST_LINE  28
 #define ROW	    18
 #define PAD	    4
-#define THIN	    2	 /* boxes without a line around them */
-#define LETTER	    7.23 /* in the labels' font, of which one is as wide as the other */
+#define THIN	    2	 /* narrower boxes have no line around them */
+#define LETTER	    7.23 /* in the labels' font, which is monospaced */
 #define LEAST_LABEL 4	 /* columns */
 #define LEAST_BOTH  16	 /* columns in which a name keeps both its ends */
 
-/* What is less wide than this is folded, and more where there would be more boxes: 20,000 are some
- * 2 MB. */
+/* Narrower boxes are folded. If there would be more than MAX_NODES boxes, wider ones are folded,
+ * too: 20,000 boxes are some 2 MB. */
 #define MIN_PIXELS 0.25
 #define MAX_NODES  20000
 #define MAX_DEPTH  1024
@@ -55,8 +55,8 @@ static void svg__clear(struct svg *svg)
 
 /* --- text --- */
 
-/* What stands for a character in XML; NULL: itself. What XML does not allow at all becomes a '?',
- * too. */
+/* The text for a character in XML; NULL: the character itself. Controls and characters that XML
+ * does not allow become '?'. */
 static const char *escaped(uint32_t code)
 {
 	switch (code) {
@@ -103,8 +103,8 @@ static size_t wide_columns(const char *printable)
 	return n;
 }
 
-/* In at most max (>= LEAST_LABEL) columns: what the name belongs to goes first; then, in little
- * room, its end, or else its middle. */
+/* In at most max (>= LEAST_LABEL) columns. The leading parts of the name are cut first. If that is
+ * not enough, its end is cut where room is small, or else its middle. */
 static int put_short(struct sink *sink, const char *name, size_t max)
 {
 	_cleanup_free_ char *printable = text_printable(name), *part = NULL, *cut = NULL;
@@ -143,7 +143,8 @@ static int put_short(struct sink *sink, const char *name, size_t max)
 
 /* --- colours --- */
 
-/* Of its name and module only, so that a frame has the same colour in every picture. */
+/* Colours depend only on a frame's name and module, so a frame has the same colour in every
+ * picture. */
 static uint32_t hash(const char *text)
 {
 	uint32_t h = 2166136261; /* FNV-1a */
@@ -168,12 +169,12 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
 	snprintf(to, 8, "#%02x%02x%02x", rgb[0] & 0xff, rgb[1] & 0xff, rgb[2] & 0xff);
 }
 
-/* All light enough for dark letters, and dark enough to be told from a white page. What matches a
- * search is pink (svg.css): no kind is. */
+/* All colours are light enough for dark letters, and dark enough to differ from a white page.
+ * Matches of a search are pink (svg.css), so no kind is pink. */
 static const struct {
-	double hue, hues;	      /* from, and how many degrees on */
-	bool by_module;		      /* whose hash says which; else the name's */
-	double saturation, lightness; /* the latter up to 8 % more, by name */
+	double hue, hues;	      /* first hue, and range in degrees */
+	bool by_module;		      /* the module's hash picks it; else the name's */
+	double saturation, lightness; /* lightness: up to 8 % more, by name */
 	const char *name;
 } kinds[FRAME_KINDS] = {
 	[FRAME_PROGRAM] = {24, 24, false, 0.90, 0.62, "program"},
@@ -194,10 +195,10 @@ static void frame_color(const struct tree_frame *frame, char to[8])
 	    kinds[frame->kind].lightness + name / 1000 % 1000 / 1000.0 * 0.08, to);
 }
 
-#define PLAIN "#d5d8dd" /* the root; what has not changed by more than sampling error */
+#define PLAIN "#d5d8dd" /* the root, and changes within sampling error */
 
-/* Red has grown, blue has shrunk, and the more the darker; to the eye, for a small part of the
- * largest change is still to be seen. */
+/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps a small part
+ * of the largest change visible. */
 static void change_color(double bytes, double most, char to[8])
 {
 	double share = most > 0 ? sqrt(fmin(fabs(bytes) / most, 1)) : 0;
@@ -375,9 +376,9 @@ static int put_names(struct svg *svg)
 	return rc;
 }
 
-/* "PARENT FRAME BYTES OBJECTS", the frame's line among the names or, below zero, how many are
- * folded; with a base "BYTES LOW HIGH" of it and of the change, "0 0" where that interval is not
- * known; where it is an estimate, "LOW HIGH". */
+/* "PARENT FRAME BYTES OBJECTS" of each box. FRAME is its line among the names or, below zero, how
+ * many nodes are folded. With a base, "BYTES LOW HIGH" follows: the base's bytes and the interval
+ * of the change ("0 0": not known). For an estimate, its "LOW HIGH" follows. */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;

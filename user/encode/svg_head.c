@@ -14,7 +14,7 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-/* That fit, about. */
+/* Columns that fit, about. */
 #define TITLE_COLUMNS 120
 #define COLUMNS	      175
 
@@ -58,7 +58,7 @@ static int put_process(FILE *out, const struct profile *profile)
 	return 0;
 }
 
-/* What the bytes are, as it stands in the title. */
+/* What the bytes are, in words for the title. */
 static const char *what_it_is(const struct profile *profile)
 {
 	switch (profile->weight) {
@@ -116,7 +116,7 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 	uint64_t objects = to_integer(live->objects);
 	char text[48];
 
-	/* a file may know bytes only */
+	/* a profile from a file may have bytes without objects */
 	if (!(live->objects > 0 || live->bytes > 0)) {
 		fputs(profile->dropped ? "UNKNOWN" : "nothing", out);
 		return;
@@ -167,7 +167,7 @@ static int put_sampling(FILE *out, const struct profile *profile)
 	return sink.error;
 }
 
-/* How it was made, in one line. */
+/* Puts how the profile was made, in one line. */
 static int put_run(FILE *out, const struct profile *profile)
 {
 	int rc;
@@ -196,7 +196,7 @@ static int put_run(FILE *out, const struct profile *profile)
 	return rc;
 }
 
-/* By how much all of it has grown. */
+/* Puts by how much the whole has grown. */
 static void put_change(FILE *out, const struct tree *tree)
 {
 	struct tree_change change = tree_node__change(tree, &tree->nodes[0]);
@@ -217,7 +217,7 @@ static void put_change(FILE *out, const struct tree *tree)
 			format_bytes(tree->gone_bytes, text[0]),
 			with_commas(tree->gone_stacks, count), tree->gone_stacks == 1 ? "" : "s");
 	fputc('\n', out);
-	/* the colours would be taken for it */
+	/* readers would take the colours as excluding chance */
 	if (!tree->unsure)
 		fputs("more than sampling error may still be chance, for blocks come and go: "
 		      "which stacks grow by more than that, `memtrace diff` tells\n",

@@ -6,17 +6,17 @@
 #include "encode/tree.h"
 #include "profile/profile.h"
 
-/* What stands above it: lines of printable text, each ended by a newline and short enough for the
- * picture. First the title: whose memory, how much, how sure; then how it was made, and what is
- * missing (lines with "lost: " or "INCOMPLETE"). base may be NULL. The caller frees *ret_text. 0 or
- * -ENOMEM. */
+/* The text above the picture: printable lines, each ended by a newline and short enough for the
+ * picture. First the title: whose memory, how much, how sure. Then how the profile was made, and
+ * what is missing (lines with "lost: " or "INCOMPLETE"). base may be NULL. The caller frees
+ * *ret_text. 0 or -ENOMEM. */
 int svg_head(const struct profile *profile, const struct profile *base, const struct tree *tree,
 	     char **ret_text);
 
-/* "live", ...: what the bytes of a frame are. */
+/* "live", ...: what a frame's bytes mean. */
 const char *svg_what(const struct profile *profile);
 
-/* "object", ...: what is counted beside them. */
+/* "object", ...: the unit that is counted beside the bytes. */
 const char *svg_unit(const struct profile *profile);
 
 #endif

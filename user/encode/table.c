@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The summary that is read first, often in a hurry: how much memory, how sure, who holds it, what
- * was missed. Columns are as wide as their widest cell; what is left of the line goes to the
- * frames. */
+/* The summary that people read first, often in a hurry: how much memory, how sure, which stacks
+ * hold it, what was missed. Columns are as wide as their widest cell. The rest of the line is for
+ * the frames. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct row {
 
 struct columns {
 	bool leaks, exact;
-	bool no_objects, no_last; /* for want of room; the last is SHARE, of leaks LIVE */
+	bool no_objects, no_last; /* left out to save room; last: SHARE, with leaks LIVE */
 	int growth, growth_interval, live, interval, objects, share;
 };
 
@@ -53,12 +53,12 @@ static void fill_row(struct row *row, const struct profile_site *site, const str
 	if (live->objects > 0)
 		with_commas(to_integer(live->objects), row->objects);
 	else
-		strcpy(row->objects, "?"); /* the file it was read from does not say */
+		strcpy(row->objects, "?"); /* the profile's file does not say */
 	if (!exact && !dropped)
 		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
 }
 
-/* Whether it grows at all is what the eye looks for first: what may be nothing says so. */
+/* Readers first look for whether a stack grows at all. If its growth may be 0, the cell says so. */
 static void fill_growth(struct row *row, const struct growth *growth)
 {
 	struct interval interval = {growth->low, growth->high};
@@ -101,8 +101,8 @@ static int put_cells(const struct row *row, const struct columns *columns, struc
 	return width;
 }
 
-/* Leaves out OBJECTS, then SHARE or, of leaks, LIVE, until the frames have room: a row that takes
- * two lines of a terminal is no row. Never an estimate without its interval. */
+/* Leaves out OBJECTS, then SHARE (with leaks, LIVE), until the frames have room. A row must fit one
+ * line of the terminal. The interval of an estimate always stays. */
 static void make_room(struct columns *columns, int width, struct sink *sink)
 {
 	int numbers = columns->leaks
@@ -124,8 +124,8 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth: what an allocator takes for the heap is no leak's of its own, and comes after all
- * others. */
+/* By growth. Regions that an allocator maps for its heap are no leak of their own, so they come
+ * after all other stacks. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
@@ -136,7 +136,7 @@ static int compare_growth(const void *a, const void *b)
 	return order ? order : strcmp(x->key, y->key);
 }
 
-/* Descending; ties by what is read, so that equal input gives equal output. */
+/* Descending; ties by the text of the stack, so that equal input gives equal output. */
 static int compare_live(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
@@ -171,7 +171,7 @@ void free_groups(struct group *groups, size_t n)
 	free(groups);
 }
 
-/* A text that is written again and again. */
+/* A buffer for text that is reused for each site. */
 struct scratch {
 	char *text;
 	size_t len, room;
@@ -293,7 +293,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 					  .share = "SHARE"};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
 	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
-	/* no interval is known */
+	/* exact, or no interval is known */
 	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
 	_cleanup_free_ struct row *rows = NULL;
 	struct columns columns = {
@@ -372,7 +372,7 @@ static int put_files(const struct profile *profile, struct sink *sink)
 	size_t n = profile->n_snapshots;
 	int rc = 0;
 
-	/* there may be thousands */
+	/* there may be thousands of snapshots */
 	if (n)
 		rc = put_path(profile, 0, "snapshots: ", sink);
 	if (n > 1 && !rc)

@@ -16,11 +16,11 @@
 #define YELLOW "\033[33m"
 #define RESET  "\033[0m"
 
-/* Live memory of the sites that read the same: their stacks differ in return addresses within the
- * same functions, or in which allocation function was called. */
+/* Live memory of the sites whose stacks are printed the same. Their stacks differ only in return
+ * addresses within the same functions, or in the allocation function. */
 struct group {
 	const struct profile_site *site; /* one of them */
-	char *key;			 /* what is read, a line per frame; owned */
+	char *key;			 /* the text of the stack, a line per frame; owned */
 	struct estimate live;
 	struct growth growth;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
@@ -28,76 +28,76 @@ struct group {
 	struct site_life life;
 };
 
-/* Which sites, and what they descend by. */
+/* Which sites are grouped, and how the groups are sorted. */
 enum groups {
-	GROUPS_BY_LIVE,	     /* those with anything live, */
-	GROUPS_BY_GROWTH,    /* by live bytes or by growth */
-	GROUPS_BY_ALLOCATED, /* all, by allocated bytes */
-	GROUPS_BY_CALLS,     /* or objects; */
-	GROUPS_BY_NAME,	     /* all, ascending by what is read */
+	GROUPS_BY_LIVE,	     /* sites with anything live, descending by live bytes */
+	GROUPS_BY_GROWTH,    /* the same sites, descending by growth */
+	GROUPS_BY_ALLOCATED, /* all sites, descending by allocated bytes */
+	GROUPS_BY_CALLS,     /* all, descending by allocated objects */
+	GROUPS_BY_NAME,	     /* all, ascending by the text of the stack */
 };
 
-/* Groups sites by what is read of them. *ret_groups is for free_groups(). 0 or -ENOMEM. */
+/* Groups sites by the text of their stacks. *ret_groups is for free_groups(). 0 or -ENOMEM. */
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
 		enum groups by);
 void free_groups(struct group *groups, size_t n);
 
-/* The rows by options->weight, which is not WEIGHT_LIVE and which the profile knows: above them
- * what all of it comes to. 0 or negative errno. */
+/* Puts the rows sorted by options->weight, and above them its total. The weight is not WEIGHT_LIVE,
+ * and the profile knows it. 0 or negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 
-/* The rows of churn: who allocates how much a second, how much of it is freed again and how long
- * that lived. 0 or negative errno. */
+/* The rows of churn: for each stack how much it allocates per second, how much of this is freed
+ * again, and how long the freed memory lived. 0 or negative errno. */
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
 /* The rows of the table as a tree: a line for each function that holds memory, with its callers as
- * far as all its memory came the same way, and below it the callers where it parts. 0 or negative
- * errno. */
+ * long as all its memory has the same caller. Where the callers differ, each has a line below. 0 or
+ * negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
-/* That the process used on the average, as format_cost() takes them; 0: not known. */
+/* The cores that the process used on average, for format_cost(); 0: not known. */
 double cpu_cores(const struct profile *profile);
 
-/* The lines that a profile's tables begin with; growth: what the process grows by as well, where
- * that is known. 0, -ENOMEM or the sink's error. */
+/* Puts the lines that a profile's tables begin with. With growth, they include the growth of the
+ * process, where known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
 /* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it
  * says. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
-/* 1.96 standard errors of so many estimated bytes, in per cent of these, at most. 0: they are
- * exact, or none. */
+/* An upper bound of 1.96 standard errors of an estimate of this many bytes, in per cent of the
+ * bytes. 0: the bytes are exact, or there are none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 
-/* The upper end of their 95 % interval. */
+/* The upper end of the 95 % interval of this many estimated bytes. */
 double sampling_high(const struct profile *profile, double bytes);
 
-/* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line;
- * nothing when all are. */
+/* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line. Puts
+ * nothing if all are zero. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);
 
 /* The sentence of a finding in the profile, printable; NULL: no memory. The caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
-/* "CONTRADICTION: " or, of what may be explained otherwise, "note: ": what stands before that
- * sentence where people read it. */
+/* The word before the sentence of a finding: "CONTRADICTION: ", or "note: " if there may be another
+ * explanation. */
 const char *contradiction_word(const struct contradiction *finding);
 
-/* A line for each finding in the profile, with its word, behind `before`. 0, -ENOMEM or the sink's
- * error. */
+/* Puts a line for each finding in the profile: `before`, the word, the sentence. 0, -ENOMEM or the
+ * sink's error. */
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
 
-/* "AT LEAST ", "AT MOST ", with both "ABOUT ", or "": what stands before figures of what is live;
- * and the same in a cell: ">= ", "<= ", "~ ". */
+/* The words before figures of live memory: "AT LEAST ", "AT MOST ", "ABOUT " with both, or "".
+ * bound_sign() gives the signs for a cell: ">= ", "<= ", "~ ", or "". */
 const char *bound_words(bool lower, bool upper);
 const char *bound_sign(bool lower, bool upper);
 
-/* Of several profiles: "profile 2: lost: ..." for each that has lost anything, and likewise what
- * contradicts itself in each. */
+/* For several profiles: puts "profile 2: lost: ..." for each with losses, and the contradictions in
+ * each. */
 int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);
 
 #endif

@@ -12,8 +12,8 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-#define LITTLE_CPU 0.5 /* of a core: who uses less may be given a share of one (pace/windows.h) */
-#define DEAR_PCT   1   /* of that: what is worth a word */
+#define LITTLE_CPU 0.5 /* of a core; processes below may be given a share of one (pace/windows.h) */
+#define DEAR_PCT   1   /* of CPU time: less is told as a share of that */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
@@ -36,7 +36,7 @@ size_t utf8_next(const char *text, uint32_t *ret_code)
 		return 0;
 	code = *p & (0xff >> (len + 1));
 	for (size_t i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80) /* so is the NUL that ends the text */
+		if ((p[i] & 0xc0) != 0x80) /* also true for the NUL at the end of the text */
 			return 0;
 		code = code << 6 | (p[i] & 0x3f);
 	}
@@ -99,13 +99,13 @@ static char *elide_arguments(const char *name)
 	size_t depth = 0;
 	char *out, *to;
 
-	if (strstr(name, "operator")) /* whose '<' may open nothing */
+	if (strstr(name, "operator")) /* its '<' may not open arguments */
 		return strdup(name);
 	to = out = malloc(4 * strlen(name) + 1); /* "<" may become "<..>" */
 	if (!out)
 		return NULL;
 	for (; *name; name++) {
-		if (!depth && !strncmp(name, "<>", 2)) { /* folded already */
+		if (!depth && !strncmp(name, "<>", 2)) { /* already folded */
 			to = stpcpy(to, "<>");
 			name++;
 		} else if (*name == '<') {
@@ -160,7 +160,7 @@ char *text_unqualified(const char *name, size_t max)
 	if (!elided)
 		return NULL;
 	columns = text_columns(elided);
-	end = strstr(elided, "operator"); /* behind it "::" may belong to a type's name */
+	end = strstr(elided, "operator"); /* "::" behind it may belong to a type's name */
 	while (columns > max && (next = strstr(part, "::")) && (!end || next < end)) {
 		for (next += 2; part < next; part++)
 			columns -= (*part & 0xc0) != 0x80;
@@ -195,10 +195,10 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	uint32_t first = 0, n = site->n_locations;
 	const char *name;
 
-	/* of a stack that holds nothing else the allocator is shown */
+	/* a stack of allocator frames alone shows its last one */
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
-	/* who touches memory says who holds it */
+	/* for faults, the leaf touches the memory and tells who holds it */
 	if (profile->leaf_holds || profile__is_faults(profile))
 		return 0;
 	do {

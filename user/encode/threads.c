@@ -42,7 +42,7 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 	char text[16], high[16];
 
 	format_bytes(bytes, text);
-	if (error >= 100) /* an interval that is far from even: a sample or a few */
+	if (error >= 100) /* the interval is far from symmetric: one sample or a few */
 		grid__add(grid, "%s, < %s", text,
 			  format_bytes(sampling_high(profile, bytes), high));
 	else if (error > 0)
@@ -51,7 +51,7 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 		grid__add(grid, "%s", text);
 }
 
-/* "worker-#", or with its tid where it is one thread's. */
+/* "worker-#", or the name with the tid if the pool is one thread. */
 static char *pool_name(const struct pool *pool)
 {
 	_cleanup_free_ char *name = text_printable(pool->name);
@@ -90,7 +90,8 @@ static int put_pools(const struct profile *profile, const struct pools *pools, s
 	return err ? err : sink->error;
 }
 
-/* Those that are not shown, and what had no thread to its name. */
+/* Is there anything for the row and column of others: pools not shown, or memory without a known
+ * thread? */
 static bool has_others(const struct pools *pools)
 {
 	bool any = pools->n > POOLS_PAIRED;
@@ -140,7 +141,7 @@ static const struct grid_column owners[] = {
 	{"95 % INTERVAL", false}, {"OBJECTS", false},
 };
 
-/* Of windows it is known whose the memory is, as far as it is known what lives. */
+/* Windows show which thread owns live memory, as far as they show what is live. */
 static int put_owners(const struct profile *profile, size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = owners,

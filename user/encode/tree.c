@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each frame that occurs has a number, in the order of names and modules. A stack is then a row of
- * numbers, the root's first, and the rows are sorted. Those that begin with the same frames are
- * neighbours: a node of the tree is a range of rows, its children are the ranges of the same next
- * number. So nodes that are too small need not be made at all, and there are never more of them
- * than are shown. */
+/* Each frame has a number, in the order of names and modules. A stack is a row of numbers, the
+ * root's first, and the rows are sorted. Rows that begin with the same frames are neighbours. Thus
+ * a node of the tree is a range of rows, and each child is a range with the same next number. Nodes
+ * that are too small are never made, so there are never more nodes than are shown. */
 #include "encode/tree.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 #include "base/path.h"
 #include "base/vector.h"
 
-/* Frames that no code stands for; the numbers of their occurrences. */
+/* Frames that are not code. The values are the indices of their occurrences. */
 enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
 
 static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocator's own]"};
@@ -25,7 +24,7 @@ static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocato
 /* A frame of a location, or a note. */
 struct occurrence {
 	struct tree_frame frame;
-	uint32_t index; /* which one; where its number goes */
+	uint32_t index; /* index of this occurrence into builder.numbers */
 };
 
 struct row {
@@ -68,7 +67,7 @@ void tree__clear(struct tree *tree)
 
 /* --- frames --- */
 
-/* One that is not symbolized is a frame as well. */
+/* A location that is not symbolized counts as one frame. */
 static size_t location_frames(const struct profile_location *location)
 {
 	return location->n_frames ? location->n_frames : 1;
@@ -135,7 +134,7 @@ static int by_frame(const void *a, const void *b)
 	const struct occurrence *x = a, *y = b;
 	int order = compare_frames(&x->frame, &y->frame);
 
-	/* So that the first of equal ones, which says of what kind they are, is always the same. */
+	/* The first of equal frames sets their kind; a fixed order keeps it the same. */
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
@@ -192,13 +191,13 @@ static size_t site_frames(const struct profile *profile, const struct profile_si
 	return n + site->truncated + site->allocators_own;
 }
 
-/* Writes the numbers of a site's frames, the root's first; behind the last. */
+/* Writes the numbers of a site's frames, the root's first. Returns the place behind the last. */
 static uint32_t *put_row(const struct builder *b, int p, const struct profile *profile,
 			 const struct profile_site *site, uint32_t *to)
 {
 	uint32_t i = site->n_locations;
 
-	/* whose it is (profile/view.h) stands above what is to be said of the stack */
+	/* the note of a view (profile/view.h) stands above the notes about the stack */
 	if (i && profile__location(profile, site, i - 1)->note)
 		*to++ = b->numbers[b->first[p][site->locations[--i]]];
 	if (site->allocators_own)
@@ -263,7 +262,7 @@ static int make_rows(struct builder *b, const struct profile *const profiles[2],
 	return 0;
 }
 
-/* Stacks that only the older profile has. */
+/* Counts the stacks that only the older profile has, and their bytes. */
 static void count_gone(const struct builder *b)
 {
 	size_t end;
@@ -324,7 +323,7 @@ static int add_children(struct builder *b, uint32_t parent)
 		struct tree_node node = {.parent = parent, .depth = depth + 1, .begin = i};
 
 		next = i + 1;
-		if (b->rows[i].n <= depth) /* it ends here */
+		if (b->rows[i].n <= depth) /* the stack ends here */
 			continue;
 		node.frame = b->rows[i].frames[depth];
 		for (next = i; next < end && b->rows[next].frames[depth] == node.frame; next++)
@@ -350,7 +349,7 @@ static int add_children(struct builder *b, uint32_t parent)
 	return 0;
 }
 
-/* All nodes; -E2BIG when there are more than max (0: any number). */
+/* Makes all nodes. -E2BIG: there are more than max (0: no limit). */
 static int make_nodes(struct builder *b, const struct tree_node *root, size_t max)
 {
 	int rc;
@@ -366,9 +365,9 @@ static int make_nodes(struct builder *b, const struct tree_node *root, size_t ma
 	return rc;
 }
 
-/* Upper end of the interval of what is live where nothing was sampled: more would have been sampled
- * with a probability of 97.5 %. What one sample stands for is at most the interval, but in windows,
- * where it is more. */
+/* Upper end of the interval of live bytes where nothing was sampled: more would have been sampled
+ * with a probability of 97.5 %. One sample stands for at most the interval, but for more in
+ * windows. */
 static double unseen_bytes(const struct profile *profile, const struct estimate *live)
 {
 	double one = profile->interval_bytes > 1 ? (double)profile->interval_bytes : 0;
@@ -399,8 +398,8 @@ int tree__build(const struct profile *profile, const struct profile *base,
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
 		count_gone(&b);
-		/* No child holds more than all: above 1 there is but one, in which all others are
-		 * folded. */
+		/* No child holds more than all bytes. Above a share of 1, all are folded into one
+		 * node. */
 		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG &&
 		       tree.min_share <= 1)
 			tree.min_share = fmax(1.25 * tree.min_share, 1e-6);
@@ -430,7 +429,7 @@ struct tree_change tree_node__change(const struct tree *tree, const struct tree_
 	double down = hypot(node->live.bytes - live.low, base.high - node->base.bytes);
 	double up = hypot(live.high - node->live.bytes, node->base.bytes - base.low);
 
-	/* an estimate of unknown error is not one without */
+	/* an unknown error is not an error of 0 */
 	if (tree->unsure)
 		return (struct tree_change){change, {NAN, NAN}};
 	return (struct tree_change){change, {change - down, change + up}};

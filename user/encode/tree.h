@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to the room: the stacks of a profile, or of a profile and an older one, as one tree of
  * frames from the root down. Frames of the same name and module below the same callers are one
- * node, whatever their addresses; inlined functions are frames. The leaf, which is the allocation
- * function, is one, too. */
+ * node, whatever their addresses. Inlined functions are frames, and so is the leaf, the allocation
+ * function. */
 #ifndef MEMTRACE_ENCODE_TREE_H
 #define MEMTRACE_ENCODE_TREE_H
 
@@ -15,11 +15,11 @@
 enum frame_kind {
 	FRAME_PROGRAM, /* the program's own code */
 	FRAME_LIBRARY, /* another file's */
-	/* an allocation function, or what stands between it and who holds the memory */
+	/* an allocation function, or a frame between it and the function that holds the memory */
 	FRAME_ALLOCATOR,
 	FRAME_KERNEL,	 /* what the kernel maps into each process: [vdso] */
-	FRAME_ANONYMOUS, /* in no file: a JIT's code; or nothing is mapped there */
-	FRAME_NOTE,	 /* no code: it says something about the stacks above it */
+	FRAME_ANONYMOUS, /* in no file: JIT code, or nothing is mapped there */
+	FRAME_NOTE,	 /* not code, but a note about the stacks above it */
 	FRAME_KINDS
 };
 
@@ -30,52 +30,51 @@ struct tree_frame {
 };
 
 struct tree_node {
-	uint32_t frame; /* index into frames; without meaning for the root and what is folded */
-	/* 0: one frame (or the root); else so many that are too small to be shown */
+	uint32_t frame; /* index into frames; no meaning for the root and folded nodes */
+	/* 0: one frame (or the root); else the number of folded nodes, too small to be shown */
 	uint32_t n_folded;
 	uint32_t parent; /* index; the root's is its own, 0 */
 	uint32_t depth;	 /* the root's is 0 */
 	uint32_t first_child, n_children;
-	/* of all stacks through it, in the profile and in the older one */
+	/* of all stacks through this node, in the profile and in the older one */
 	struct estimate live, base;
-	uint32_t begin, end; /* private: these stacks */
+	uint32_t begin, end; /* private: range of these stacks */
 };
 
 struct tree {
-	struct tree_node *nodes; /* the root, then level by level; children side by side, largest
-				  * first, what is folded last */
+	struct tree_node *nodes; /* the root, then level by level; siblings side by side, largest
+				  * first, the folded node last */
 	size_t n;
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
 	uint32_t depth; /* of the deepest node */
-	/* of all bytes (of the older profile's, too): nodes below it are folded */
+	/* share of all bytes (of the older profile's, too); smaller nodes are folded */
 	double min_share;
-	size_t gone_stacks; /* stacks that only the older profile has, and what they held there */
+	size_t gone_stacks; /* stacks only in the older profile, and their bytes there */
 	double gone_bytes;
-	bool unsure; /* no change has a known interval: one of the two does not say how it was
-		      * sampled, or was windowed */
-	/* bytes that may be live (95 %) where nothing was sampled */
+	bool unsure; /* no change has a known interval: one profile was windowed, or does not say
+		      * how it was sampled */
+	/* bytes that may be live (95 %) in a stack without samples */
 	double unseen_live, unseen_base;
 	char (*addresses)[24]; /* private: names of frames that have none */
 };
 
 struct tree_options {
-	double min_share; /* see above; 0: nothing is folded but what holds no bytes */
-	/* min_share is raised until there are no more; at least 2; 0: any number */
+	double min_share; /* see above; 0: only nodes without bytes are folded */
+	/* min_share is raised until there are no more nodes; at least 2; 0: no limit */
 	size_t max_nodes;
-	uint32_t max_depth; /* frames nearer to the leaf are left out; 0: none */
+	uint32_t max_depth; /* frames deeper than this are left out; 0: no limit */
 };
 
-/* Builds it from sorted, symbolized profiles; base may be NULL. What the tree borrows is theirs, so
- * that they must outlive it. Without recursion; in n log n for n frames of all stacks. 0 or
- * -ENOMEM. */
+/* Builds it from sorted, symbolized profiles; base may be NULL. The tree borrows from the profiles,
+ * so they must outlive it. No recursion; O(n log n) for n frames of all stacks. 0 or -ENOMEM. */
 int tree__build(const struct profile *profile, const struct profile *base,
 		const struct tree_options *options, struct tree *ret_tree);
 void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
- * errors are independent, and neither need be symmetric: the distances of each one's ends from its
- * figure add up as squares (Zou and Donner, Statistics in Medicine 27, 2008). */
+ * errors are independent, and neither need be symmetric: the distances of each interval's ends from
+ * its figure add up as squares (Zou and Donner, Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */
@@ -83,9 +82,9 @@ struct tree_change {
 
 struct tree_change tree_node__change(const struct tree *tree, const struct tree_node *node);
 
-/* Is it more than the error of sampling? That is not yet more than chance: blocks come and go, and
- * with every one of them recorded each difference exceeds an error of nothing. Chance is judged by
- * profile/diff.h, stack by stack. */
+/* Is the change more than the sampling error? It may still be chance: blocks come and go, and if
+ * every block is recorded, the error is 0 and any difference exceeds it. profile/diff.h judges
+ * chance, stack by stack. */
 bool tree_change__exceeds_error(const struct tree_change *change);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks by something else than what is live: what they allocated, what they held at the highest
- * moment; and by churn, who allocates most and for how long. What is live stands beside it. */
+/* Stacks sorted by another weight than live bytes: bytes allocated, or held at the peak, or churn
+ * (how much a stack allocates and how long the memory lives). Live bytes stand beside the
+ * weight. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +22,10 @@
 /* A group and its weight. */
 struct weighed {
 	const struct group *group;
-	struct estimate amount; /* bytes: what it is weighed by, whatever that is */
+	struct estimate amount; /* bytes holds the weight, in any unit */
 };
 
-/* Of what the stacks of a group allocated, so many bytes. */
+/* An estimate of `bytes` of the bytes that the group's stacks allocated. */
 static struct estimate part_allocated(const struct profile *profile, const struct group *g,
 				      double bytes)
 {
@@ -70,7 +71,7 @@ static bool has_error(const struct estimate *amount)
 	return amount->variance > 0 || amount->common > 0;
 }
 
-/* Descending; ties by what is read. */
+/* Descending; ties by the text of the stack. */
 static int compare_weighed(const void *a, const void *b)
 {
 	const struct weighed *x = a, *y = b;
@@ -80,7 +81,7 @@ static int compare_weighed(const void *a, const void *b)
 	return strcmp(x->group->key, y->group->key);
 }
 
-/* Those that weigh anything; *ret_groups is for free_groups(), the array for free(). 0 or
+/* The groups whose weight is above 0. *ret_groups is for free_groups(), the array for free(). 0 or
  * -ENOMEM. */
 static int weigh_all(const struct profile *profile, enum profile_weight weight,
 		     struct group **ret_groups, size_t *ret_n_groups, struct weighed **ret,
@@ -114,7 +115,7 @@ static int weigh_all(const struct profile *profile, enum profile_weight weight,
 static void put_amount(const struct profile *profile, enum profile_weight weight,
 		       const struct estimate *amount, struct sink *sink)
 {
-	/* bpf/peak.bpf.h */
+	/* see bpf/peak.bpf.h */
 	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1
 				    ? ", exact but for what other threads did at that very moment\n"
 				    : ", exact\n";
@@ -187,7 +188,7 @@ static void add_row(struct grid *grid, const struct profile *profile, enum profi
 	grid__add(grid, "%s", format_bytes(live->bytes, cell));
 }
 
-/* The rows of a grid, and behind them their stacks; the last one may be of all others together. */
+/* Puts the rows of a grid, each followed by its stack. The last row may sum up all other stacks. */
 static int put_grid(const struct profile *profile, const struct table_options *options,
 		    struct grid *grid, const struct weighed *weighed, size_t n, size_t n_rest,
 		    struct sink *sink)
@@ -245,7 +246,7 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 		add_row(&grid, profile, options->weight, &weighed[i].amount,
 			&weighed[i].group->growth, &weighed[i].group->live, total.bytes);
 	if (n > top) {
-		rest.variance = rest.common = 0; /* of no interest, and of no stack */
+		rest.variance = rest.common = 0; /* the sum of the rest shows no interval */
 		add_row(&grid, profile, options->weight, &rest, NULL, &rest_live, total.bytes);
 	}
 	put_weight_head(profile, options->weight, &total, sink);
@@ -260,7 +261,7 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 
 enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
 
-/* "< 1ms": half of what was freed was no older than that. "", or buf (>= 16 bytes). */
+/* "< 1ms": half of the freed objects were no older than this. Returns "" or buf (>= 16 bytes). */
 static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 {
 	double all = 0, younger = 0;
@@ -279,7 +280,7 @@ static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 	return buf;
 }
 
-/* What there is of it in a second. */
+/* The amount per second. */
 static struct estimate per_second(const struct estimate *amount, double seconds)
 {
 	struct estimate rate = *amount;
@@ -295,7 +296,7 @@ static struct estimate per_second(const struct estimate *amount, double seconds)
 	return rate;
 }
 
-/* Objects a second; few of them with their fractions. */
+/* Objects per second; below 10 with fractions. */
 static const char *format_rate(double objects, char *buf)
 {
 	if (objects >= 10 || objects == 0)

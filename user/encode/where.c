@@ -17,8 +17,8 @@
 #define ALLOCATORS_OWN "[allocator's own] "
 #define MORE	       " < ..."
 #define MIN_ROOM       24
-#define MAX_RUN	       3 /* frames of the runtime in a row, told one by one */
-#define MIN_VIA	       8 /* columns of a name that still says something */
+#define MAX_RUN	       3 /* frames of the runtime in a row, named one by one */
+#define MIN_VIA	       8 /* fewest useful columns of a name */
 
 struct story_frame {
 	char *name; /* folded and printable; owned */
@@ -30,8 +30,8 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* By the first frame: what of the runtime it called, and what that called in the end, if it
-	 * is of another class; NULL: nothing. Owned. */
+	/* called: the runtime function that the first frame called. innermost: the last runtime
+	 * function of that chain of calls, if it is of another class. NULL: none. Owned. */
 	char *called, *innermost;
 	bool has_own; /* the first frame is the program's own */
 	bool truncated;
@@ -46,7 +46,7 @@ static void story__clear(struct story *story)
 	free(story->innermost);
 }
 
-/* Takes name over. */
+/* Takes ownership of name. */
 static int story__add(struct story *story, char *name, enum frame_owner owner)
 {
 	struct story_frame *last = story->n ? &story->frames[story->n - 1] : NULL;
@@ -71,7 +71,7 @@ static char *readable(const char *name)
 	return printable ? fold_name(printable) : NULL;
 }
 
-/* What a runtime's function is called as: of one without a name its module. */
+/* The name of a runtime function for people: its module if the function has no name. */
 static char *readable_called(const char *name)
 {
 	size_t module = function__module_length(name);
@@ -90,9 +90,9 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Of the frames below the first own one: the outermost, and the innermost, if both are of C++'s
- * library and known by names that people use. Two stacks through a map differ in it: its nodes, and
- * the strings in them. */
+/* Sets called and innermost from the runtime frames below the first own frame. innermost is kept
+ * only if both are of C++'s library and have names that people use. It tells two stacks through one
+ * map apart: one allocates the map's nodes, the other the strings in them. */
 static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
 {
 	if (outermost && !(story->called = readable_called(outermost)))
@@ -110,7 +110,7 @@ static int story__tell_called(struct story *story, const char *outermost, const 
 	return 0;
 }
 
-/* Of the frame that the walk returned last, which is of that location. */
+/* The owner of the frame that the walk returned last; `location` is the frame's location. */
 static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t location, const char *name)
 {
 	if (walk->slots)
@@ -119,7 +119,7 @@ static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t locatio
 				    profile__location(walk->profile, walk->site, location), name);
 }
 
-/* Takes the walk to the first own frame, or, where there is none, leaves it where it is. */
+/* Moves the walk to the first own frame. If there is none, the walk stays where it is. */
 static int find_own(struct frame_walk *walk, struct story *story)
 {
 	struct frame_walk at = *walk, next = *walk;
@@ -147,14 +147,14 @@ static bool is_of_runtime(const struct story_frame *frame)
 	return frame->owner == FRAME_OF_RUNTIME;
 }
 
-/* Own code that a stripped file keeps no name of: static functions, mostly. */
+/* Own code without a name because the file is stripped: mostly static functions. */
 static bool is_nameless(const struct story_frame *frame)
 {
 	return frame->owner == FRAME_OWN && function__module_length(frame->name);
 }
 
-/* Of more than `most` frames of a kind in a row the first is told, and the number of the others:
- * "(8 of the runtime)". */
+/* If more than `most` frames of a kind stand in a row, keeps the first and replaces the others by
+ * their number: "(8 of the runtime)". */
 static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *),
 			    size_t most, const char *kind)
 {
@@ -176,7 +176,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 			free(frames[k].name);
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
 		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1, kind) < 0) {
-			/* what is behind is nobody's any more */
+			/* the frames behind have no owner any more */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
 				free(frames[k].name);
@@ -188,7 +188,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 	return 0;
 }
 
-/* Of so many frames at most. The walk goes on behind them. */
+/* Fills a story of at most `most` frames. The walk then continues behind them. */
 static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
 {
 	const char *name, *root = "[no stack]";
@@ -209,7 +209,7 @@ static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
 	}
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
-	/* such as what Rust has between a program's main and the C library's */
+	/* such as Rust's frames between a program's main and the C library's */
 	return !rc && story->has_own
 		       ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime")
 		       : rc;
@@ -226,8 +226,8 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* " (via std::string < std::map<>::operator[])" in at most room columns, "" where that says
- * nothing. NULL: no memory. */
+/* " (via std::string < std::map<>::operator[])" in at most room columns. "" if nothing was called
+ * or no useful text fits. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
 	static const char frame[] = " (via )";
@@ -253,8 +253,8 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
-/* Where a story is to be cut it is not left with addresses alone: names behind them are told
- * instead. */
+/* If a story is too long for room, folds runs of frames without names, so that names behind them
+ * are shown. */
 static int story__make_room(struct story *story, size_t room)
 {
 	size_t columns = 0;
@@ -293,7 +293,7 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	sink__printf(sink, "%s%s", first, called);
 	for (size_t i = 1; i <= story.n; i++) {
 		bool last = i >= story.n - 1 && !story.truncated;
-		/* one that takes the whole line would crowd out the others */
+		/* a frame that takes the whole line would leave no room for the others */
 		_cleanup_free_ char *text =
 			i < story.n ? frame_text(&story.frames[i], room / 2) : NULL;
 		size_t need;
