@@ -36,9 +36,9 @@ static double overhead(const struct windowed_result *r)
 	return size >= 1 ? balance__footprint(size) / size : 1;
 }
 
-/* What all stacks together grow by at a value of the clock's factor, of all windows alone: bytes of
- * memory per second; and what each has live, where ret_live is not NULL. shown: what is taken from
- * each stack for its overhead. */
+/* The growth of all stacks together if the clock's factor is scale: bytes of memory per second,
+ * without errors. ret_live, if not NULL, gets each stack's live bytes. shown: results that give
+ * each stack's overhead. */
 static int grows_at(struct windowed_run run, double scale,
 		    const struct windowed_stack *const *stacks, size_t n,
 		    const struct windowed_result *shown, double *ret_grows, double *ret_live)
@@ -63,7 +63,7 @@ static int grows_at(struct windowed_run run, double scale,
 	return 0;
 }
 
-/* The relative error of what all together grow by, as windows' spread has it. */
+/* The relative error of the growth of all stacks together, from the spread between windows. */
 static double error_of_growth(const struct windowed_result *results, size_t n,
 			      const struct windowed_strata *strata)
 {
@@ -100,8 +100,8 @@ static double value_between(double a, double b, double part)
 	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
 }
 
-/* Sets the run's scale to what is known of the clock's factor by now. anon: what the process, which
- * surely has more and more blocks, grows by. */
+/* Sets the run's scale to the most probable factor of the clock. anon: growth of the process, whose
+ * number of blocks surely grows. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
 		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)
@@ -163,7 +163,7 @@ static int estimate_each(const struct windowed_run *run, const struct windowed_s
 	return 0;
 }
 
-/* How far each stack's live bytes depend on the clock. */
+/* Adds the error of the clock to each stack's live_common. */
 static int add_common(const struct windowed_run *run, double clock_error,
 		      const struct windowed_stack *const *stacks, size_t n,
 		      struct windowed_result *results)
@@ -208,8 +208,8 @@ static double sum_of(const double value[WINDOWED_GROUPS])
 	return sum;
 }
 
-/* What windows would lose by the stacks that would lose most, and, in the end, by all others
- * together. */
+/* Blocks that windows would lose: of each of the stacks that would lose most and, as the last
+ * entry, of all other stacks together. */
 struct enders {
 	size_t stack[ENDERS_MOST];
 	double expected[ENDERS_MOST + 1][WINDOWED_GROUPS];
@@ -242,8 +242,9 @@ static void choose_enders(const struct windowed_result *wall, size_t n, struct e
 	}
 }
 
-/* How well it explains what was lost that the ends of these go by the wall clock, a bit each. What
- * is left of a group may be anything, as what is freed all at once is: Cauchy's distribution. */
+/* How well the lost blocks are explained if the stacks in `which`, one bit each, end by the wall
+ * clock. The remainder of a group may be of any size, because many blocks may be freed at once:
+ * Cauchy's distribution. */
 static double fit_of(const struct enders *e, unsigned which, const double lost[WINDOWED_GROUPS])
 {
 	double fit = 1;
@@ -290,7 +291,7 @@ static void mix_value(double *to, double other, double share)
 		*to += share * (other - *to);
 }
 
-/* One kind or the other: as long as the shorter one, or as the longer. */
+/* Mixes two half-lives. The interval reaches from the lower low end to the higher high end. */
 static void mix_half_life(struct half_life *h, const struct half_life *wall, double share)
 {
 	if (!(h->s > 0) || !(wall->s > 0) || share <= 0)
@@ -300,7 +301,7 @@ static void mix_half_life(struct half_life *h, const struct half_life *wall, dou
 	h->high_s = fmax(h->high_s, wall->high_s);
 }
 
-/* All figures of which there are two. */
+/* Mixes into r, by share, all figures that depend on the clock by which blocks end. */
 static void mix(struct windowed_result *r, const struct windowed_result *wall, double share)
 {
 	double error = sqrt(share * (1 - share));
@@ -356,7 +357,7 @@ static int allow_for_ends_by_wall(struct windowed_run run,
 	return rc;
 }
 
-/* Blocks per second that the stacks seem to grow by whose blocks stay. */
+/* Growth, in blocks per second, of all stacks whose blocks mostly stay. */
 static double staying_blocks(const struct windowed_result *results, size_t n)
 {
 	double sum = 0;
@@ -427,7 +428,7 @@ static double share_of(const struct windowed_stack *stack, bool small)
 	return !stack ? 0 : small ? stack->small : 1;
 }
 
-/* Bytes of all stacks in all blocks, or in small ones. */
+/* Live bytes of all stacks together: in all blocks, or only in small ones. */
 static double sum_live(const struct windowed_result *results,
 		       const struct windowed_stack *const *stacks, size_t n, bool small)
 {
@@ -445,8 +446,8 @@ static void set_live(struct windowed_result *r, double bytes)
 	r->live_bytes = bytes;
 }
 
-/* Whatever the figures say, there is no more than that: of all blocks, or of small ones (LIMITS).
- * What is left where errors do not explain it, is taken from each by the same factor. */
+/* Lowers live bytes until all stacks together have at most bound_bytes: in all blocks, or in small
+ * ones (LIMITS). An excess that errors do not explain lowers each stack by the same factor. */
 static void fit_into(struct windowed_result *results, const struct windowed_stack *const *stacks,
 		     size_t n, double bound_bytes, bool small)
 {
@@ -490,7 +491,7 @@ static double growth_to_give(const struct windowed_result *r)
 	return isnan(r->growth.low) ? 0 : fmax(grows(r) - fmax(r->growth.low, 0) * overhead(r), 0);
 }
 
-/* Together they grow by no more than the process does (LIMITS). */
+/* All stacks together grow by no more than the process does (LIMITS). */
 static void fit_growth_to_process(struct windowed_result *results, size_t n,
 				  const struct growth *anon)
 {

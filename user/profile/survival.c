@@ -106,7 +106,7 @@ enum sum {
 	SUMS,
 };
 
-/* The youngest class, to those that its ages are spread over: each has its share of them. */
+/* Spreads the youngest class over classes 0 to last, each by its share of the ages. */
 static void add_young(const struct survival_ages *a, int last, double per_alloc_s,
 		      double (*sum)[SURVIVAL_CLASSES])
 {
@@ -375,7 +375,7 @@ static void pool_rising(double *value, const double *weight, int n)
 			value[at++] = mean[b];
 }
 
-/* The class that the last age lies in ends later: the line to there goes on. */
+/* S at the end of the class that holds the last known age: the line to that age goes on. */
 static double end_of_last(int class, double age, double value, const double s[SURVIVAL_CLASSES])
 {
 	double begin = class_begin(class), before = class ? s[class - 1] : 1;
@@ -388,8 +388,8 @@ static double end_of_last(int class, double age, double value, const double s[SU
 		    before);
 }
 
-/* S by contents, at the ends of classes; by_ends[]: S by ends, for ages at which nothing was looked
- * at. false: nothing was at all. */
+/* S by contents, at the ends of classes. by_ends[]: S by ends, for ages at which no contents were
+ * compared. false: no contents can be used at any age. */
 static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
 			   const double by_ends[SURVIVAL_CLASSES], double s[SURVIVAL_CLASSES],
 			   double *ret_known_s)
@@ -436,7 +436,7 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 	return true;
 }
 
-/* Contents change while blocks live: more of them than have been freed. */
+/* Do contents change while blocks live? Then more contents differ than blocks can have ended. */
 static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 		       const double alike[SURVIVAL_CLASSES])
 {

@@ -8,9 +8,9 @@
 #define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
 /* times the median interval of its stratum: one such sample would outweigh all others */
 #define COARSE 8
-/* Windows that saw a stack allocate, for anything to be sure. Of fewer not even the sign is,
- * whatever they differ by: if none of n independent windows shows less than nothing, that was
- * chance with 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
+/* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
+ * sign is sure, however little they differ. That none of n independent windows shows less than
+ * nothing is chance with 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
 #define LEAST_BORN 6
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
@@ -52,8 +52,8 @@ static int compare_doubles(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A coarse window's few samples, multiplied as its stratum's are, would be all that is seen of it:
- * where most others sample more closely it is left out. */
+/* Leaves out windows that sample much more coarsely than most windows of their stratum. Else the
+ * few heavy samples of such a window would outweigh all other samples of the stratum. */
 static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s,
 			     const struct stratum *stratum)
 {
@@ -71,8 +71,8 @@ static void leave_coarse_out(const struct windowed_run *run, struct windowed_str
 			run->windows[stratum->first + i].interval_bytes > COARSE * median;
 }
 
-/* Windows [first, first + n) between two continuous stretches, or the ends of the run, share out
- * that time. */
+/* Adds the strata of windows [first, first + n), which lie between two continuous stretches or ends
+ * of the run. These strata share out the time from from_s to to_s. */
 static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
 		       size_t n, double from_s, double to_s)
 {
@@ -107,14 +107,14 @@ static void add_up(const struct windowed_run *run, size_t first, size_t n, doubl
 	}
 }
 
-/* What the process gets done in so much of the wall clock, net, on the average. */
+/* The net time that the process has, on average, in wall_s seconds of the wall clock. */
 static double net_of_wall(const struct windowed_run *run, double wall_s)
 {
 	return run->wall_s > 0 ? wall_s * run->end_s / run->wall_s : wall_s;
 }
 
-/* The net time of a stratum's windows: by their calls that allocate, at the stratum's own mean, or
- * at that of all. */
+/* Sets the net time of a stratum's windows, in proportion to their calls that allocate. The time
+ * per call is the mean of the stratum or, if the clock is rough, of all windows. */
 static void share_seconds(const struct windowed_run *run, struct windowed_strata *s,
 			  const struct stratum *h)
 {
@@ -133,8 +133,8 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	}
 }
 
-/* By how much windows' net times miss what their calls say: the standard error of their sum,
- * relative. */
+/* The relative standard error of the sum of windows' net times, from how far each net time is from
+ * what the window's calls say. */
 static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
 {
 	double squares = 0, seconds = 0;
@@ -177,7 +177,7 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 			s->has_group[i % WINDOWED_GROUPS] = true;
 			continue;
 		}
-		/* even without a window: then that time is like all other */
+		/* also without a window: to_rates() gives that time the rate of the others */
 		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
 		if (!stretch)
 			break;
@@ -215,7 +215,7 @@ void windowed_strata__free(struct windowed_strata *s)
 	free(s);
 }
 
-/* Does the window tell of its stratum, when group is left out? */
+/* Is the window used for its stratum when group is left out? */
 static bool counts(const struct windowed_run *run, const struct windowed_strata *s, size_t window,
 		   int group)
 {
@@ -236,8 +236,8 @@ static double seconds_of(const struct windowed_run *run, const struct windowed_s
 	return sum;
 }
 
-/* From sums by stratum to rates per second; a stratum of which no window counts is like all others
- * that are not continuous, or like all there are. */
+/* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
+ * rate of all strata that are not continuous or, if these have no seconds, of the continuous. */
 static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group,
 		     double *sums)
 {
@@ -291,7 +291,7 @@ static double half_width(const struct windowed_strata *s, double variance)
 
 /* --- figures --- */
 
-/* All that one choice of windows says of a stack. */
+/* The figures of a stack from one choice of windows. */
 struct figures {
 	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a
 				      * quarter of it */
@@ -368,8 +368,8 @@ static double ended_by(const struct context *c, double t, double age)
 		    0);
 }
 
-/* That nothing was seen later says all where nothing was left of it when the window of its birth
- * ended. */
+/* Is it known how long the blocks live? If survival is unknown, it is known only where no block was
+ * left at the end of the window of its birth. */
 static bool lives_are_known(const struct context *c)
 {
 	double left = 0;
@@ -380,7 +380,7 @@ static bool lives_are_known(const struct context *c)
 	       (c->stack->groups && c->stack->n_born && !(left > 0));
 }
 
-/* objects: for a byte. */
+/* objects: number of objects per byte. */
 static void tell_ages(const struct context *c, double objects, struct windowed_result *r)
 {
 	double end = c->run->end_s, net = c->run->wall_s > 0 ? end / c->run->wall_s : 1;
@@ -480,8 +480,8 @@ static void figure(struct context *c, int without, struct figures *ret)
 		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
 }
 
-/* What is left of y[0] >= y[1] >= y[2], equally far apart, in the end: Aitken's extrapolation,
- * exact for a + b q^i. */
+/* The limit of the series y[0] >= y[1] >= y[2], at equal distances, by Aitken's extrapolation. It
+ * is exact for a + b q^i. */
 static double limit_of(const double y[3])
 {
 	double first = y[0] - y[1], second = y[1] - y[2], q = first > 0 ? second / first : 1;
@@ -491,7 +491,7 @@ static double limit_of(const double y[3])
 	return q < 1 ? fmax(y[2] - second * q / (1 - q), 0) : 0;
 }
 
-/* Of what was sampled alone: where there are no windows to differ from each other. */
+/* The variance by sampling alone. continuous: only of continuous strata. */
 static double sampling_variance(const struct windowed_run *run, const struct windowed_strata *s,
 				const struct windowed_stack *stack, bool continuous)
 {
@@ -508,7 +508,7 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 	return sum;
 }
 
-/* The share of the run in which nobody looked. */
+/* The share of the run that lies outside continuous stretches. */
 static double unseen_share(const struct context *c)
 {
 	double sum = 0;
@@ -529,7 +529,7 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 	return isfinite(most) ? most : 0;
 }
 
-/* What was allocated while nobody looked, bytes. */
+/* Bytes allocated outside continuous stretches. */
 static double allocated_unseen(const struct context *c)
 {
 	double sum = 0;
@@ -547,10 +547,11 @@ struct error {
 	double common;
 };
 
-/* Of one figure: windows' spread, and what sampling adds in continuous stretches. Where there are
- * too few windows to know a spread: what they stand for may be twice as much, or nothing, or what
- * the heap has room for: the rest of the time may be unlike the one window. lives: what was there
- * when nobody looked any more may have ended since, all of it in as long as was looked at. */
+/* The error of one figure: the spread between windows, and what sampling adds in continuous
+ * stretches. With too few windows, no spread is known, and the rest of the run may be unlike the
+ * one window. What the window stands for may then be twice as much, or nothing, or as much as the
+ * heap has room for. lives: it is a figure of live memory. Blocks that lived when tracing stopped
+ * may have ended since: all of them, in a time as long as the traced time. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
@@ -567,8 +568,8 @@ static struct error error_of(const struct context *c, const double *values, doub
 	return (struct error){.variance = sampling, .common = between};
 }
 
-/* What was allocated, if windows stood for the rest of the run by the wall clock; NaN: their
- * lengths are not known. */
+/* Bytes allocated in the run, if windows stand for the rest of it by the wall clock. NaN: the
+ * windows' lengths by the wall clock are not known. */
 static double allocated_by_wall(const struct context *c)
 {
 	double bytes = 0, wall = 0;
@@ -588,7 +589,8 @@ double windowed__reach(double clock_error)
 	return expm1(2 * clock_error) / 2;
 }
 
-/* As far as the net clock is not known, the wall clock may be as right. */
+/* Where the net clock is uncertain, the wall clock may be as right. So the difference between the
+ * figures by both clocks adds to the error. */
 static double clock_error_of_allocated(const struct context *c, double allocated)
 {
 	double apart = allocated_by_wall(c) - allocated;
@@ -599,7 +601,8 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 
 /* --- growth --- */
 
-/* The end of an interval, with the error of the clock: a factor, which changes no sign. */
+/* Moves one end of an interval outwards by the error of the clock. That error is a factor, so the
+ * sign stays. */
 static double at_worst(const struct windowed_strata *s, double end, bool high)
 {
 	double factor = 1 + 2 * windowed__reach(s->clock_error);
@@ -646,7 +649,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	}
 }
 
-/* If its blocks end by the wall clock. objects: for a byte. */
+/* Sets r->deficit, for blocks that end by the wall clock. objects: number of objects per byte. */
 static void tell_deficit(const struct context *c, double objects, struct windowed_result *r)
 {
 	const struct windowed_run *run = c->run;
